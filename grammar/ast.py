@@ -1,0 +1,204 @@
+"""The one tree form: frozen nodes with spans, the same before and after checking.
+
+The parser leaves `type` at dyn; the checker returns the same nodes with types filled in, short forms
+written out, and `let` and `def` names turned into `LetReference` and `DefCall`. Equality ignores spans and
+types, so that a printed tree parses back to an equal one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal as OneOf
+
+from grammar.source import Span
+from grammar.types import DYN, Type
+
+NOWHERE = Span(0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A constant. `type` is part of equality here: 1, 1.0 and true are equal in Python."""
+
+    value: object
+    type: Type
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Ident:
+    """A name; `absolute` for `.name`, which skips the container."""
+
+    name: str
+    absolute: bool = False
+    span: Span = field(default=NOWHERE, compare=False)
+    type: Type = field(default=DYN, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    """`operand.name`, or `operand.?name` when optional."""
+
+    operand: Expr
+    name: str
+    optional: bool = False
+    span: Span = field(default=NOWHERE, compare=False)
+    type: Type = field(default=DYN, compare=False)
+    name_span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """`operand[index]`, or `operand[?index]` when optional."""
+
+    operand: Expr
+    index: Expr
+    optional: bool = False
+    span: Span = field(default=NOWHERE, compare=False)
+    type: Type = field(default=DYN, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """`function(args)` or `target.function(args)`. Namespaced functions keep the dotted target until checked."""
+
+    function: str
+    target: Expr | None
+    args: tuple[Expr, ...]
+    absolute: bool = False
+    span: Span = field(default=NOWHERE, compare=False)
+    type: Type = field(default=DYN, compare=False)
+    name_span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Unary:
+    """`!operand` or `-operand`."""
+
+    op: OneOf["!", "-"]
+    operand: Expr
+    span: Span = field(default=NOWHERE, compare=False)
+    type: Type = field(default=DYN, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """`left op right` for relations, `in`, `-`, `*`, `/` and `%`."""
+
+    op: str
+    left: Expr
+    right: Expr
+    span: Span = field(default=NOWHERE, compare=False)
+    type: Type = field(default=DYN, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """`a op b op c …`, kept flat so that a long chain is not a deep tree."""
+
+    op: OneOf["&&", "||", "+"]
+    operands: tuple[Expr, ...]
+    span: Span = field(default=NOWHERE, compare=False)
+    type: Type = field(default=DYN, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Conditional:
+    """`condition ? then : otherwise`."""
+
+    condition: Expr
+    then: Expr
+    otherwise: Expr
+    span: Span = field(default=NOWHERE, compare=False)
+    type: Type = field(default=DYN, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ListLiteral:
+    """`[a, ?b]`; `optional` has the positions of elements written with `?`."""
+
+    elements: tuple[Expr, ...]
+    optional: tuple[int, ...] = ()
+    span: Span = field(default=NOWHERE, compare=False)
+    type: Type = field(default=DYN, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class MapEntry:
+    """One `key: value` of a map literal, or `?key: value`."""
+
+    key: Expr
+    value: Expr
+    optional: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MapLiteral:
+    """`{key: value}`."""
+
+    entries: tuple[MapEntry, ...]
+    span: Span = field(default=NOWHERE, compare=False)
+    type: Type = field(default=DYN, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Comprehension:
+    """A macro with variables: `target.macro(variables…, body…)`.
+
+    all, exists, exists_one, existsOne, map, filter, transformList, transformMap, transformMapEntry, sortBy,
+    optMap, optFlatMap; and `cel.bind(variable, target, body)` under the macro name `cel.bind`.
+    """
+
+    macro: str
+    target: Expr
+    variables: tuple[str, ...]
+    body: tuple[Expr, ...]
+    span: Span = field(default=NOWHERE, compare=False)
+    type: Type = field(default=DYN, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Has:
+    """`has(operand)`: whether a selection or an index would find something."""
+
+    operand: Select | Index
+    span: Span = field(default=NOWHERE, compare=False)
+    type: Type = field(default=DYN, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class LetReference:
+    """A `let` by name; only in checked trees."""
+
+    name: str
+    span: Span = field(default=NOWHERE, compare=False)
+    type: Type = field(default=DYN, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class DefCall:
+    """A call of a `def`; only in checked trees."""
+
+    name: str
+    args: tuple[Expr, ...]
+    span: Span = field(default=NOWHERE, compare=False)
+    type: Type = field(default=DYN, compare=False)
+
+
+Expr = (
+    Literal
+    | Ident
+    | Select
+    | Index
+    | Call
+    | Unary
+    | Binary
+    | Chain
+    | Conditional
+    | ListLiteral
+    | MapLiteral
+    | Comprehension
+    | Has
+    | LetReference
+    | DefCall
+)

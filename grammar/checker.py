@@ -1,0 +1,385 @@
+"""Resolves names and infers types of an expression; returns the same tree, typed, and what is wrong with it.
+
+Short forms (`node.zone`) are written out, constants take the type beside them, a `let` becomes a LetReference and a
+`def` a DefCall. A wrong part gets the poison type, which agrees with everything, so one mistake is one message.
+Checking a checked tree changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import assert_never
+
+from grammar import mistakes, shortforms
+from grammar.ast import (
+    Binary,
+    Call,
+    Chain,
+    Comprehension,
+    Conditional,
+    DefCall,
+    Expr,
+    Has,
+    Ident,
+    Index,
+    LetReference,
+    ListLiteral,
+    Literal,
+    MapEntry,
+    MapLiteral,
+    Select,
+    Unary,
+)
+from grammar.constants import coerce, coerce_beside, coerce_chain
+from grammar.diagnostics import Diagnostic
+from grammar.environment import Environment
+from grammar.inference import agrees, comparable, join, resolve
+from grammar.source import Span
+from grammar.types import BOOL, DYN, INT, POISON, STRING, Type, list_of, map_of, optional_of
+
+
+class Checker:
+    """Checks expressions in one environment, collecting diagnostics in `found`."""
+
+    def __init__(self, environment: Environment) -> None:
+        self.environment = environment
+        self.found: list[Diagnostic] = []
+        self._locals: dict[str, Type] = {}
+
+    def check(self, expr: Expr, wanted: Type | None = None) -> Expr:
+        """The typed tree. With `wanted`, constants take that type and any other type is a mistake."""
+        checked = self._check(expr)
+        if wanted is None:
+            return checked
+        checked = coerce(checked, wanted, self.found)
+        if not agrees(wanted, checked.type):
+            hint = mistakes.wanted_hint(wanted, checked.type)
+            self.found.append(mistakes.wrong_type(checked.type, str(wanted), checked.span, hint))
+        return checked
+
+    @contextmanager
+    def scope(self, names: Mapping[str, Type], *, closed: bool = False) -> Iterator[None]:
+        """Local names for a while; `closed` hides the outer ones (the body of a `def`)."""
+        outer = self._locals
+        self._locals = dict(names) if closed else {**outer, **names}
+        try:
+            yield
+        finally:
+            self._locals = outer
+
+    def _check(self, expr: Expr) -> Expr:
+        match expr:
+            case Literal() | LetReference():
+                return expr
+            case Ident():
+                return self._ident(expr)
+            case Select():
+                return self._select(expr)
+            case Index():
+                return self._index(expr)
+            case Call():
+                return self._call(expr)
+            case Unary(op, operand):
+                checked = self._check(operand)
+                found = self._overload(f"{op}_", op, (checked,), expr.span)
+                return replace(expr, operand=checked, type=found)
+            case Binary():
+                return self._binary(expr)
+            case Chain():
+                return self._chain(expr)
+            case Conditional(condition, then, otherwise):
+                return self._conditional(expr, self.check(condition, BOOL), self._check(then), self._check(otherwise))
+            case ListLiteral(elements, marked):
+                items = tuple(self._element(e, i in marked) for i, e in enumerate(elements))
+                kinds = [_inside(e.type) if i in marked else e.type for i, e in enumerate(items)]
+                return replace(expr, elements=items, type=list_of(join(kinds)))
+            case MapLiteral():
+                return self._map(expr)
+            case Comprehension():
+                return self._comprehension(expr)
+            case Has(operand):
+                checked = self._check(operand)
+                if isinstance(checked, Select | Index):
+                    return replace(expr, operand=checked, type=BOOL)
+                if checked.type != POISON:
+                    self.found.append(mistakes.has_needs_selection(operand.span))
+                return replace(expr, type=BOOL)
+            case DefCall(_, args):
+                return replace(expr, args=tuple(self._check(a) for a in args))
+            case _:
+                assert_never(expr)
+
+    # ---- names
+
+    def _ident(self, expr: Ident) -> Expr:
+        name = expr.name
+        if not expr.absolute and name in self._locals:
+            return replace(expr, type=self._locals[name])
+        if not expr.absolute and name in self.environment.lets:
+            return LetReference(name, expr.span, self.environment.lets[name].type)
+        if (found := self.environment.variable(name, absolute=expr.absolute)) is not None:
+            return Ident(found[0], expr.absolute or bool(self.environment.container), expr.span, found[1])
+        names = {*self._locals, *self.environment.lets, *self.environment.variables}
+        self.found.append(mistakes.unknown_name(name, names, expr.span))
+        return replace(expr, type=POISON)
+
+    def _qualified(self, expr: Select) -> Ident | None:
+        """`a.b.c` as one declared name, the longest that there is; locals are never qualified."""
+        parts: list[str] = []
+        node: Expr = expr
+        while isinstance(node, Select) and not node.optional:
+            parts.append(node.name)
+            node = node.operand
+        if not isinstance(node, Ident) or (node.name in self._locals and not node.absolute):
+            return None
+        dotted = ".".join([node.name, *reversed(parts)])
+        found = self.environment.variable(dotted, absolute=node.absolute)
+        if found is None:
+            return None
+        return Ident(found[0], node.absolute or bool(self.environment.container), expr.span, found[1])
+
+    def _select(self, expr: Select) -> Expr:
+        if (whole := self._qualified(expr)) is not None:
+            return whole
+        operand = self._check(expr.operand)
+        inner, wrapped = operand.type, expr.optional
+        if inner.name == "optional":
+            inner, wrapped = inner.args[0], True
+        match inner:
+            case Type("dyn" | "error"):
+                found = inner
+            case Type("map", (_, value)):
+                found = value
+            case Type() if inner.is_record:
+                return self._field(replace(expr, operand=operand), inner, wrapped=wrapped)
+            case _:
+                self.found.append(mistakes.no_fields(inner, expr.name, expr.name_span))
+                found = POISON
+        return replace(expr, operand=operand, type=optional_of(found) if wrapped else found)
+
+    def _field(self, expr: Select, record: Type, *, wrapped: bool) -> Expr:
+        schema = self.environment.schema
+        assert schema is not None, "record types come from a schema"
+        if (known := schema.field(record.name, expr.name)) is None:
+            self.found.append(
+                schema_mistake(record, expr.name, schema.records[record.name].fields, expr.name_span),
+            )
+            return replace(expr, type=POISON)
+        if known.parameter is not None:
+            self.found.append(mistakes.must_index(expr.name, expr.span))
+            return replace(expr, type=POISON)
+        if known.derived is not None and not expr.optional:
+            return self._check(shortforms.written_out(known.derived, expr.operand, None, expr.span))
+        return replace(expr, type=optional_of(known.type) if wrapped else known.type)
+
+    def _index(self, expr: Index) -> Expr:
+        if isinstance(expr.operand, Select) and (written := self._computed_index(expr, expr.operand)) is not None:
+            return written
+        operand, index = self._check(expr.operand), self._check(expr.index)
+        inner, wrapped = operand.type, expr.optional
+        if inner.name == "optional":
+            inner, wrapped = inner.args[0], True
+        match inner:
+            case Type("dyn" | "error"):
+                found = inner
+            case Type("list" | "map"):
+                key, found = (INT, inner.args[0]) if inner.name == "list" else inner.args
+                if not (agrees(key, index.type) or (key == INT and index.type == Type("double"))):
+                    self.found.append(mistakes.wrong_type(index.type, f"{key}, the key of this {inner.name}", index.span))
+            case _:
+                self.found.append(mistakes.no_keys(inner, operand.span))
+                found = POISON
+        return replace(expr, operand=operand, index=index, type=optional_of(found) if wrapped else found)
+
+    def _computed_index(self, expr: Index, select: Select) -> Expr | None:
+        """`node.usage[r]`: a short form that takes its index as a parameter."""
+        schema = self.environment.schema
+        if schema is None or not any(select.name in r.fields for r in schema.records.values()):
+            return None
+        operand = self._quietly(select.operand)
+        known = schema.field(operand.type.name, select.name)
+        if known is None or known.parameter is None or known.derived is None:
+            return None
+        index = (known.parameter, self.check(expr.index, STRING))
+        return self._check(shortforms.written_out(known.derived, operand, index, expr.span))
+
+    def _quietly(self, expr: Expr) -> Expr:
+        """Checks a part that will be checked again, so its diagnostics are not counted twice."""
+        kept = len(self.found)
+        checked = self._check(expr)
+        del self.found[kept:]
+        return checked
+
+    # ---- calls and operators
+
+    def _call(self, expr: Call) -> Expr:
+        if expr.target is None and not expr.absolute and expr.function in self.environment.defs:
+            return self._def_call(expr)
+        if (namespaced := self.environment.function_name(expr)) is not None:
+            args = tuple(self._check(a) for a in expr.args)
+            found = self._overload(namespaced, namespaced, args, expr.span, name_span=expr.name_span)
+            return replace(expr, function=namespaced, target=None, absolute=False, args=args, type=found)
+        if expr.target is None:
+            for argument in expr.args:
+                self._check(argument)
+            names = {*self.environment.defs, *self.environment.function_names(member=False)}
+            self.found.append(mistakes.unknown_function(expr.function, names, expr.name_span))
+            return replace(expr, type=POISON)
+        target = self._check(expr.target)
+        args = tuple(self._argument(target, expr.function, self._check(a)) for a in expr.args)
+        found = self._overload(expr.function, expr.function, (target, *args), expr.span, member=True, name_span=expr.name_span)
+        return replace(expr, target=target, args=args, type=found)
+
+    def _argument(self, target: Expr, function: str, argument: Expr) -> Expr:
+        """`orValue` and the comparisons of a typed value give their constant that type."""
+        wanted = _inside(target.type) if target.type.name == "optional" else target.type
+        if function in ("orValue", "isLessThan", "isGreaterThan", "compareTo", "add", "sub"):
+            return coerce(argument, wanted, self.found)
+        return argument
+
+    def _def_call(self, expr: Call) -> Expr:
+        known = self.environment.defs[expr.function]
+        if len(expr.args) != len(known.params):
+            wanted, given = len(known.params), len(expr.args)
+            self.found.append(mistakes.wrong_count(expr.function, wanted, given, expr.span))
+        args = tuple(self.check(a, kind) for a, (_, kind) in zip(expr.args, known.params, strict=False))
+        return DefCall(expr.function, args, expr.span, known.result)
+
+    def _overload(
+        self,
+        function: str,
+        shown: str,
+        args: Sequence[Expr],
+        span: Span,
+        *,
+        member: bool = False,
+        name_span: Span | None = None,
+    ) -> Type:
+        kinds = [a.type for a in args]
+        overloads = self.environment.overloads(function, member=member)
+        if not overloads:
+            if POISON not in kinds:
+                names = self.environment.function_names(member=member)
+                self.found.append(mistakes.unknown_function(shown, names, name_span or span))
+            return POISON
+        found = resolve(overloads, kinds)
+        if found is None:
+            if POISON not in kinds:
+                self.found.append(mistakes.no_overload(shown, kinds, span, mistakes.overload_hint(shown, kinds)))
+            return POISON
+        return found
+
+    def _binary(self, expr: Binary) -> Expr:
+        left, right = coerce_beside(expr.op, self._check(expr.left), self._check(expr.right), self.found)
+        checked = replace(expr, left=left, right=right)
+        if expr.op in ("==", "!="):
+            if not comparable(left.type, right.type):
+                kinds = [left.type, right.type]
+                self.found.append(mistakes.no_overload(expr.op, kinds, expr.span, mistakes.overload_hint(expr.op, kinds)))
+            return replace(checked, type=BOOL)
+        return replace(checked, type=self._overload(expr.op, expr.op, (left, right), expr.span))
+
+    def _chain(self, expr: Chain) -> Expr:
+        if expr.op != "+":
+            return replace(expr, operands=tuple(self.check(o, BOOL) for o in expr.operands), type=BOOL)
+        chain = coerce_chain(replace(expr, operands=tuple(self._check(o) for o in expr.operands)), self.found)
+        total = chain.operands[0]
+        for operand in chain.operands[1:]:
+            span = Span(total.span.start, operand.span.end)
+            total = replace(total, type=self._overload("+", "+", (total, operand), span), span=span)
+        return replace(chain, type=total.type)
+
+    def _conditional(self, expr: Conditional, condition: Expr, then: Expr, otherwise: Expr) -> Expr:
+        then, otherwise = coerce_beside("==", then, otherwise, self.found)
+        if not comparable(then.type, otherwise.type):
+            self.found.append(mistakes.branches_differ(then.type, otherwise.type, expr.span))
+        kind = join((then.type, otherwise.type))
+        return replace(expr, condition=condition, then=then, otherwise=otherwise, type=kind)
+
+    # ---- literals and macros
+
+    def _element(self, expr: Expr, marked: bool) -> Expr:
+        checked = self._check(expr)
+        if marked and checked.type.name not in ("optional", "dyn", "error"):
+            self.found.append(mistakes.wrong_type(checked.type, "an optional", checked.span, "leave out the `?`"))
+        return checked
+
+    def _map(self, expr: MapLiteral) -> Expr:
+        entries = tuple(
+            MapEntry(self._check(e.key), self._element(e.value, e.optional), e.optional) for e in expr.entries
+        )
+        for entry in entries:
+            if entry.key.type.name not in ("int", "string", "bool", "dyn", "error"):
+                self.found.append(mistakes.wrong_type(entry.key.type, "an int, string or bool key", entry.key.span))
+        keys = join(e.key.type for e in entries)
+        values = join(_inside(e.value.type) if e.optional else e.value.type for e in entries)
+        return replace(expr, entries=entries, type=map_of(keys, values))
+
+    def _comprehension(self, expr: Comprehension) -> Expr:
+        target = self._check(expr.target)
+        kinds = self._variables(expr, target)
+        with self.scope(dict(zip(expr.variables, kinds, strict=True))):
+            *conditions, last = expr.body
+            checked = [self.check(c, BOOL) for c in conditions]
+            if expr.macro in ("all", "exists", "exists_one", "existsOne", "filter"):
+                checked.append(self.check(last, BOOL))
+            else:
+                checked.append(self._check(last))
+        made = checked[-1].type
+        match expr.macro:
+            case "all" | "exists" | "exists_one" | "existsOne":
+                found = BOOL
+            case "map" | "transformList":
+                found = list_of(made)
+            case "filter":
+                found = list_of(kinds[0])
+            case "sortBy":
+                found = target.type
+            case "transformMap":
+                found = map_of(kinds[0], made)
+            case "transformMapEntry":
+                found = made if made.name == "map" else map_of(DYN, DYN)
+            case "optMap":
+                found = optional_of(made)
+            case "optFlatMap":
+                found = made if made.name in ("optional", "dyn", "error") else self._flat(made, checked[-1].span)
+            case _:  # cel.bind
+                found = made
+        return replace(expr, target=target, body=tuple(checked), type=found)
+
+    def _flat(self, made: Type, span: Span) -> Type:
+        self.found.append(mistakes.wrong_type(made, "an optional", span, "use `optMap` for a plain value"))
+        return POISON
+
+    def _variables(self, expr: Comprehension, target: Expr) -> tuple[Type, ...]:
+        """The types of the macro's variables; dyn for each where the target is dyn."""
+        kind, two = target.type, len(expr.variables) == 2
+        if expr.macro == "cel.bind":
+            return (kind,)
+        loose = (DYN,) * len(expr.variables)
+        if expr.macro in ("optMap", "optFlatMap"):
+            if kind.name in ("optional", "dyn", "error"):
+                return (_inside(kind),)
+        elif kind.name == "list":
+            return (INT, kind.args[0]) if two else (kind.args[0],)
+        elif kind.name == "map":
+            return kind.args if two else kind.args[:1]
+        elif kind in (DYN, POISON):
+            return loose
+        self.found.append(mistakes.not_iterable(kind, expr.macro, target.span))
+        return (POISON,) * len(expr.variables)
+
+
+def schema_mistake(record: Type, name: str, known: Mapping[str, object], span: Span) -> Diagnostic:
+    """An unknown field; for what the cache keeps little of, the message says that it is not kept."""
+    if record.name == "Peer" and mistakes.nearest(name, known) is None:
+        return mistakes.not_kept(record, name, span, known)
+    return mistakes.unknown_field(record, name, known, span)
+
+
+def _inside(found: Type) -> Type:
+    return found.args[0] if found.name == "optional" else found
+
+

@@ -1,0 +1,359 @@
+"""The parser's callbacks for policies, clauses and tests; expressions are `grammar.builder`'s."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from grammar import mistakes
+from grammar.ast import Expr, Literal, MapLiteral
+from grammar.builder import Child, ExpressionBuilder, Token, is_token, nodes, span_of, text_of, token_span
+from grammar.clauses import (
+    At,
+    Bound,
+    Bounds,
+    ClusterFile,
+    Def,
+    Expectation,
+    File,
+    Filter,
+    ForPods,
+    Item,
+    Keep,
+    Let,
+    Limit,
+    Parameter,
+    Per,
+    PodSet,
+    Policy,
+    Preempt,
+    Score,
+    Setting,
+    Share,
+    Spread,
+    Strength,
+    Test,
+    TestNode,
+    TestPod,
+    Use,
+)
+from grammar.mistakes import MistakeError
+from grammar.source import Span
+from grammar.template import template
+from grammar.types import BOOL, DOUBLE, DURATION, DYN, INT, QUANTITY, SEMVER, STRING, TIMESTAMP, Type, list_of, map_of
+
+# What a `def` may declare; records are the schema's and are checked with the rest.
+_TYPES = {str(t): t for t in (BOOL, INT, DOUBLE, STRING, QUANTITY, DURATION, TIMESTAMP, SEMVER, DYN)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One line of a clause's block: the name of its field, and the value."""
+
+    name: str
+    value: Any
+    span: Span
+
+
+def _tokens(c: list[Child], *types: str) -> list[Token]:
+    return [t for t in c if is_token(t) and t.type in types]
+
+
+def _string(c: list[Child]) -> Token:
+    return _tokens(c, "STRING")[0]
+
+
+def _has(c: list[Child], *types: str) -> bool:
+    return bool(_tokens(c, *types))
+
+
+def _expr(c: list[Child]) -> Expr:
+    (found,) = nodes(c)
+    return found
+
+
+def _number(token: Token) -> float:
+    text = str(token)
+    return float(text) if "." in text else int(text)
+
+
+def _count(token: Token) -> int:
+    return int(str(token), 0)
+
+
+def _collect(c: list[Child], where: str, needs: tuple[str, ...], many: str = "") -> dict[str, Any]:
+    """The parts of a block by field name; each at most once but for `many`; `needs` must be there."""
+    found: dict[str, Any] = {many: ()} if many else {}
+    for part in c:
+        if not isinstance(part, _Part):
+            continue
+        if part.name == many:
+            found[many] += (part.value,)
+        elif part.name in found:
+            raise MistakeError(mistakes.twice(part.name, where, part.span))
+        else:
+            found[part.name] = part.value
+    lacking = [n for n in needs if not found.get(n)]
+    if lacking:
+        raise MistakeError(mistakes.lacking(lacking, where, token_span(_string(c))))
+    return {_FIELDS.get(name, name): value for name, value in found.items()}
+
+
+# Where a word of the language is not the name of the field.
+_FIELDS = {"require": "requires", "min domains": "min_domains"}
+
+
+class Builder(ExpressionBuilder):
+    """One method a grammar rule; `parse_hole` parses a template's expression, given its text and offset."""
+
+    def __init__(self, parse_hole: Callable[[str, int], Expr]) -> None:
+        self._parse_hole = parse_hole
+
+    def file(self, c: list[Child]) -> File:
+        return File(tuple(b for b in c if isinstance(b, Policy | Test)))
+
+    def rules(self, c: list[Child]) -> tuple[Item, ...]:
+        return tuple(i for i in c if isinstance(i, Item))
+
+    def expression(self, c: list[Child]) -> Expr:
+        return _expr(c)
+
+    # ---- policies
+
+    def policy(self, c: list[Child]) -> Policy:
+        return self._policy(c, cluster=False)
+
+    def cluster_policy(self, c: list[Child]) -> Policy:
+        return self._policy(c, cluster=True)
+
+    def _policy(self, c: list[Child], *, cluster: bool) -> Policy:
+        name, *more = _tokens(c, "NAME", "STRING")
+        items = tuple(i for i in c if isinstance(i, Item))
+        namespace = text_of(more[0]) if more else None
+        return Policy(_name(name), items, namespace, cluster, span_of(c), token_span(name))
+
+    def use(self, c: list[Child]) -> Use:
+        return Use(text_of(_string(c)), span_of(c))
+
+    def description(self, c: list[Child]) -> Setting:
+        return Setting("description", text_of(_string(c)), span_of(c))
+
+    def weight(self, c: list[Child]) -> Setting:
+        (token,) = _tokens(c, "SIGNED")
+        number = _number(token)
+        if number != int(number) or not 0 <= number < 2**31:
+            why = "is not a policy's weight: a whole number from 0"
+            raise MistakeError(mistakes.bad_number(str(token), why, token_span(token)))
+        return Setting("weight", int(number), span_of(c))
+
+    def mode(self, c: list[Child]) -> Setting:
+        return Setting("mode", _choice(c, "mode", ("enforce", "audit")), span_of(c))
+
+    def failure(self, c: list[Child]) -> Setting:
+        return Setting("failure", _choice(c, "failure rule", ("fail", "ignore")), span_of(c))
+
+    def for_(self, c: list[Child]) -> ForPods:
+        return ForPods(_expr(c), span_of(c))
+
+    def let(self, c: list[Child]) -> Let:
+        (name,) = _tokens(c, "IDENT")
+        return Let(str(name), _expr(c), span_of(c), token_span(name))
+
+    def def_(self, c: list[Child]) -> Def:
+        (name,) = _tokens(c, "IDENT")
+        parameters = tuple(p for p in c if isinstance(p, Parameter))
+        (result,) = (t for t in c if isinstance(t, Type))
+        return Def(str(name), parameters, result, _expr(c), span_of(c), token_span(name))
+
+    def param(self, c: list[Child]) -> Parameter:
+        (name,) = _tokens(c, "IDENT")
+        (declared,) = (t for t in c if isinstance(t, Type))
+        return Parameter(str(name), declared)
+
+    def type(self, c: list[Child]) -> Type:
+        (token,) = _tokens(c, "IDENT")
+        name, args = str(token), tuple(t for t in c if isinstance(t, Type))
+        if name == "list" and len(args) == 1:
+            return list_of(*args)
+        if name == "map" and len(args) == 2:
+            return map_of(*args)
+        if name in _TYPES and not args:
+            return _TYPES[name]
+        raise MistakeError(mistakes.unknown_type(name, (*_TYPES, "list", "map"), token_span(token)))
+
+    # ---- clauses
+
+    def filter(self, c: list[Child]) -> Filter:
+        return Filter(**self._head(c), **_collect(c, "the filter", ("require",), many="require"))
+
+    def bind(self, c: list[Child]) -> Filter:
+        parts = _collect(c, "the bind clause", ("require",), many="require")
+        return Filter(**self._head(c), **parts, at_bind=True)
+
+    def score(self, c: list[Child]) -> Score:
+        (token,) = _tokens(c, "SIGNED")
+        return Score(weight=_weight(token), **self._head(c), **_collect(c, "the score", ("value",)))
+
+    def share(self, c: list[Child]) -> Share:
+        return Share(**self._head(c), **_collect(c, "the share", ("of", "on", "bound", "strength")))
+
+    def spread(self, c: list[Child]) -> Spread:
+        return Spread(**self._head(c), **_collect(c, "the spread", ("over", "skew", "strength")))
+
+    def limit(self, c: list[Child]) -> Limit:
+        return Limit(**self._head(c), **_collect(c, "the limit", ("per", "bound", "strength")))
+
+    def preempt(self, c: list[Child]) -> Preempt:
+        return Preempt(**self._head(c), **_collect(c, "the preempt clause", (), many="protect"))
+
+    def _head(self, c: list[Child]) -> dict[str, Any]:
+        name = _string(c)
+        return {"name": text_of(name), "span": span_of(c), "name_span": token_span(name)}
+
+    def when(self, c: list[Child]) -> _Part:
+        return _Part("when", _expr(c), span_of(c))
+
+    def require(self, c: list[Child]) -> _Part:
+        return _Part("require", _expr(c), span_of(c))
+
+    def message(self, c: list[Child]) -> _Part:
+        return _Part("message", template(_string(c), self._parse_hole), span_of(c))
+
+    def detail(self, c: list[Child]) -> _Part:
+        return _Part("detail", template(_string(c), self._parse_hole), span_of(c))
+
+    def missing(self, c: list[Child]) -> _Part:
+        if numbers := _tokens(c, "SIGNED"):
+            return _Part("missing", _number(numbers[0]), span_of(c))
+        return _Part("missing", _choice(c, "rule for missing values", ("fail", "pass")), span_of(c))
+
+    def value(self, c: list[Child]) -> _Part:
+        return _Part("value", _expr(c), span_of(c))
+
+    def range(self, c: list[Child]) -> _Part:
+        edges = _tokens(c, "SIGNED", "STRING")
+        if not edges:
+            return _Part("range", _choice(c, "range", ("minmax", "rank")), span_of(c))
+        low, high = (_edge(e) for e in edges)
+        return _Part("range", Bounds(low, high), span_of(c))
+
+    def of(self, c: list[Child]) -> _Part:
+        return _Part("of", self._pod_set(c), span_of(c))
+
+    def on(self, c: list[Child]) -> _Part:
+        return _Part("on", _expr(c), span_of(c))
+
+    def pods(self, c: list[Child]) -> _Part:
+        return _Part("pods", self._pod_set(c), span_of(c))
+
+    def _pod_set(self, c: list[Child]) -> PodSet:
+        where = next(iter(nodes(c)), None)
+        return PodSet(where, _has(c, "ALL"), _has(c, "PLACED"), span_of(c))
+
+    def over(self, c: list[Child]) -> _Part:
+        return _Part("over", _expr(c), span_of(c))
+
+    def per(self, c: list[Child]) -> _Part:
+        if _has(c, "DOMAIN"):
+            return _Part("per", Per("domain", _expr(c)), span_of(c))
+        return _Part("per", Per("node" if _has(c, "NODE") else "cluster"), span_of(c))
+
+    def skew(self, c: list[Child]) -> _Part:
+        return _Part("skew", _positive(_tokens(c, "INT")[0], "is not a skew"), span_of(c))
+
+    def min_domains(self, c: list[Child]) -> _Part:
+        return _Part("min domains", _positive(_tokens(c, "INT")[0], "is not a number of domains"), span_of(c))
+
+    def bound(self, c: list[Child]) -> _Part:
+        kind = "at most" if _has(c, "MOST") else "at least" if _has(c, "LEAST") else "exactly"
+        (token,) = _tokens(c, "INT", "PERCENT")
+        if token.type == "INT":
+            return _Part("bound", Bound(kind, _count(token), False, span_of(c)), span_of(c))
+        percent = _number_of(str(token)[:-1])
+        if percent > 100:
+            raise MistakeError(mistakes.bad_number(str(token), "is more than all of them", token_span(token)))
+        return _Part("bound", Bound(kind, percent, True, span_of(c)), span_of(c))
+
+    def strength(self, c: list[Child]) -> _Part:
+        numbers = _tokens(c, "SIGNED")
+        weight = _weight(numbers[0]) if numbers else None
+        if weight is not None and weight < 0:
+            raise MistakeError(mistakes.bad_number(str(numbers[0]), "is below 0", token_span(numbers[0])))
+        return _Part("strength", Strength(weight, span_of(c)), span_of(c))
+
+    def protect(self, c: list[Child]) -> _Part:
+        return _Part("protect", _expr(c), span_of(c))
+
+    def allow(self, c: list[Child]) -> _Part:
+        return _Part("allow", _expr(c), span_of(c))
+
+    def keep(self, c: list[Child]) -> _Part:
+        count = _positive(_tokens(c, "INT")[0], "is not a number of candidates to keep")
+        return _Part("keep", Keep(count, _expr(c)), span_of(c))
+
+    # ---- tests
+
+    def test(self, c: list[Child]) -> Test:
+        name = _string(c)
+        items = tuple(i for i in c if isinstance(i, TestNode | TestPod | Expectation | ClusterFile | At))
+        return Test(text_of(name), items, span_of(c), token_span(name))
+
+    def cluster(self, c: list[Child]) -> ClusterFile:
+        return ClusterFile(text_of(_string(c)), span_of(c))
+
+    def at(self, c: list[Child]) -> At:
+        return At(text_of(_string(c)), span_of(c))
+
+    def test_node(self, c: list[Child]) -> TestNode:
+        body = next((b for b in c if isinstance(b, MapLiteral)), None)
+        return TestNode(text_of(_string(c)), body, span_of(c))
+
+    def test_pod(self, c: list[Child]) -> TestPod:
+        name, *on = _tokens(c, "STRING")
+        body = next((b for b in c if isinstance(b, MapLiteral)), None)
+        return TestPod(text_of(name), body, text_of(on[0]) if on else None, span_of(c))
+
+    def expect(self, c: list[Child]) -> Expectation:
+        node, *by = _tokens(c, "STRING")
+        if _has(c, "PASS"):
+            return Expectation("pass", text_of(node), span=span_of(c))
+        if by:
+            return Expectation("reject", text_of(node), clause=text_of(by[0]), span=span_of(c))
+        (op,), (number,) = _tokens(c, "RELOP"), _tokens(c, "SIGNED")
+        return Expectation("score", text_of(node), op=str(op), number=_number(number), span=span_of(c))
+
+
+def _name(token: Token) -> str:
+    return text_of(token) if token.type == "STRING" else str(token)
+
+
+def _number_of(text: str) -> float:
+    return float(text) if "." in text else int(text)
+
+
+def _choice(c: list[Child], part: str, allowed: tuple[str, ...]) -> str:
+    (token,) = _tokens(c, "NAME")
+    if str(token) not in allowed:
+        raise MistakeError(mistakes.bad_word(str(token), part, allowed, token_span(token)))
+    return str(token)
+
+
+def _weight(token: Token) -> float:
+    number = _number(token)
+    if number == 0:
+        raise MistakeError(mistakes.bad_number(str(token), "gives the score no weight", token_span(token)))
+    return number
+
+
+def _positive(token: Token, why: str) -> int:
+    if (count := _count(token)) < 1:
+        raise MistakeError(mistakes.bad_number(str(token), f"{why}: it starts at 1", token_span(token)))
+    return count
+
+
+def _edge(token: Token) -> Expr:
+    if token.type == "STRING":
+        return Literal(text_of(token), STRING, token_span(token))
+    number = _number(token)
+    return Literal(number, DOUBLE if isinstance(number, float) else INT, token_span(token))

@@ -1,0 +1,335 @@
+"""The nodes outside expressions: policies, their clauses, and tests. Same rules as `grammar.ast`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal as OneOf
+
+from grammar.ast import NOWHERE, Expr, MapLiteral
+from grammar.source import Span
+from grammar.types import Type
+
+MissingRule = OneOf["fail", "pass"] | float
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """Text with `{expression}` holes, in order; `{{` and `}}` are already braces here."""
+
+    parts: tuple[str | Expr, ...]
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """`range a .. b`; the bounds are numbers, or texts of a quantity or a duration."""
+
+    low: Expr
+    high: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class PodSet:
+    """`[all|placed] pods where e`. `where` is None for `of replicas`."""
+
+    where: Expr | None
+    all: bool = False
+    placed: bool = False
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """`at most|at least|exactly N` or `N%`."""
+
+    kind: OneOf["at most", "at least", "exactly"]
+    amount: float
+    percent: bool = False
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Strength:
+    """`strict`, or `best effort weight N` with its weight."""
+
+    weight: float | None = None
+    span: Span = field(default=NOWHERE, compare=False)
+
+    @property
+    def strict(self) -> bool:
+        return self.weight is None
+
+
+@dataclass(frozen=True, slots=True)
+class Per:
+    """`per node`, `per cluster` or `per domain e`."""
+
+    scope: OneOf["node", "cluster", "domain"]
+    domain: Expr | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """`keep N by e`."""
+
+    count: int
+    by: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Every `require` must be true. `bind` is the same, checked again before the binding."""
+
+    name: str
+    requires: tuple[Expr, ...]
+    when: Expr | None = None
+    message: Template | None = None
+    detail: Template | None = None
+    missing: MissingRule | None = None
+    at_bind: bool = False
+    span: Span = field(default=NOWHERE, compare=False)
+    name_span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """A value to 0..100, with its weight in the policy's mean."""
+
+    name: str
+    weight: float
+    value: Expr
+    when: Expr | None = None
+    range: Bounds | OneOf["minmax", "rank"] | None = None
+    missing: MissingRule | None = None
+    span: Span = field(default=NOWHERE, compare=False)
+    name_span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """How many of the pods sit on the nodes."""
+
+    name: str
+    of: PodSet
+    on: Expr
+    bound: Bound
+    strength: Strength
+    when: Expr | None = None
+    message: Template | None = None
+    detail: Template | None = None
+    missing: MissingRule | None = None
+    span: Span = field(default=NOWHERE, compare=False)
+    name_span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """The count in a node's domain minus the least count over the domains."""
+
+    name: str
+    over: Expr
+    skew: int
+    strength: Strength
+    pods: PodSet | None = None
+    min_domains: int | None = None
+    when: Expr | None = None
+    message: Template | None = None
+    detail: Template | None = None
+    missing: MissingRule | None = None
+    span: Span = field(default=NOWHERE, compare=False)
+    name_span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """Cardinality per node, domain or cluster."""
+
+    name: str
+    per: Per
+    bound: Bound
+    strength: Strength
+    pods: PodSet | None = None
+    when: Expr | None = None
+    message: Template | None = None
+    detail: Template | None = None
+    missing: MissingRule | None = None
+    span: Span = field(default=NOWHERE, compare=False)
+    name_span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Preempt:
+    """Which victims are spared and which candidates are kept."""
+
+    name: str
+    protect: tuple[Expr, ...] = ()
+    allow: Expr | None = None
+    keep: Keep | None = None
+    when: Expr | None = None
+    missing: MissingRule | None = None
+    span: Span = field(default=NOWHERE, compare=False)
+    name_span: Span = field(default=NOWHERE, compare=False)
+
+
+Clause = Filter | Score | Share | Spread | Limit | Preempt
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """`use "NAME"`: another policy's clauses."""
+
+    name: str
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Let:
+    """A named expression; evaluated where its name stands."""
+
+    name: str
+    value: Expr
+    span: Span = field(default=NOWHERE, compare=False)
+    name_span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A `def`'s parameter and its declared type."""
+
+    name: str
+    type: Type
+
+
+@dataclass(frozen=True, slots=True)
+class Def:
+    """A named expression with typed parameters."""
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    result: Type
+    body: Expr
+    span: Span = field(default=NOWHERE, compare=False)
+    name_span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """`description`, `weight`, `mode` or `failure` of a policy, each at most once."""
+
+    name: OneOf["description", "weight", "mode", "failure"]
+    value: str | int
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ForPods:
+    """`for pods where e`: which pods the policy is about."""
+
+    where: Expr
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+Item = Setting | ForPods | Let | Def | Use | Clause
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """A policy as written: its items in order. `namespace` is None for one of every namespace."""
+
+    name: str
+    items: tuple[Item, ...]
+    namespace: str | None = None
+    cluster: bool = False
+    span: Span = field(default=NOWHERE, compare=False)
+    name_span: Span = field(default=NOWHERE, compare=False)
+
+    @property
+    def selector(self) -> Expr | None:
+        return next((i.where for i in self.items if isinstance(i, ForPods)), None)
+
+    @property
+    def clauses(self) -> tuple[Clause, ...]:
+        return tuple(i for i in self.items if isinstance(i, Clause))
+
+    @property
+    def address(self) -> str:
+        """How messages and metrics name it: `namespace/name`, or the name alone."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+    def setting(self, name: str, default: str | int) -> str | int:
+        return next((i.value for i in self.items if isinstance(i, Setting) and i.name == name), default)
+
+
+@dataclass(frozen=True, slots=True)
+class TestNode:
+    """`node "NAME" {…}` in a test."""
+
+    name: str
+    body: MapLiteral | None
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TestPod:
+    """`pod "ns/NAME" {…} [on "NODE"]` in a test."""
+
+    name: str
+    body: MapLiteral | None
+    on: str | None = None
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """`expect pass NODE`, `expect reject NODE by CLAUSE`, or `expect score NODE op N`."""
+
+    kind: OneOf["pass", "reject", "score"]
+    node: str
+    clause: str | None = None
+    op: str | None = None
+    number: float | None = None
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFile:
+    """`cluster "FILE"` in a test: a snapshot, path relative to the policy file."""
+
+    path: str
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """`at "TIME"` in a test: what `now` is."""
+
+    time: str
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+TestItem = TestNode | TestPod | Expectation | ClusterFile | At
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """A `test` block."""
+
+    name: str
+    items: tuple[TestItem, ...]
+    span: Span = field(default=NOWHERE, compare=False)
+    name_span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """What one policy file holds, in order."""
+
+    blocks: tuple[Policy | Test, ...]
+
+    @property
+    def policies(self) -> tuple[Policy, ...]:
+        return tuple(b for b in self.blocks if isinstance(b, Policy))
+
+    @property
+    def tests(self) -> tuple[Test, ...]:
+        return tuple(b for b in self.blocks if isinstance(b, Test))

@@ -1,0 +1,73 @@
+"""One problem in a text, how it is shown, and the nearest name to a misspelt one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Literal as OneOf
+
+from grammar.source import Source, Span
+
+Severity = OneOf["error", "warning"]
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """An edit that is certainly meant: replace the span's text."""
+
+    span: Span
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One mistake. `code` is stable and documented; `label` stands beside the caret; `notes` add places and facts."""
+
+    code: str
+    severity: Severity
+    message: str
+    span: Span
+    label: str = ""
+    hint: str | None = None
+    fix: Fix | None = None
+    notes: tuple[str, ...] = ()
+
+
+def nearest(name: str, candidates: Iterable[str]) -> str | None:
+    """The candidate a reader would take `name` for, or None."""
+    pool = sorted(candidates)
+    folded = {c.lower(): c for c in reversed(pool)}
+    if name.lower() in folded:
+        return folded[name.lower()]
+    close = get_close_matches(name, pool, n=1, cutoff=0.77)
+    return close[0] if close else None
+
+
+def plain(diagnostic: Diagnostic, source: Source) -> str:
+    """`file:line:column: severity[code]: message (hint)`, one line."""
+    line, column = source.position(diagnostic.span.start)
+    hint = f" ({diagnostic.hint})" if diagnostic.hint else ""
+    return f"{source.name}:{line}:{column}: {diagnostic.severity}[{diagnostic.code}]: {diagnostic.message}{hint}"
+
+
+def human(diagnostic: Diagnostic, source: Source) -> str:
+    """The message, the line it stands on, carets under the span, and the hint."""
+    line, column = source.position(diagnostic.span.start)
+    end_line, end_column = source.position(diagnostic.span.end)
+    text = source.line(line)
+    # Tabs keep their width only if the caret line repeats them.
+    lead = "".join("\t" if c == "\t" else " " for c in text[: column - 1])
+    width = end_column - column if end_line == line else len(text) - column + 1
+    gutter = " " * len(str(line))
+    rows = [
+        f"{diagnostic.severity}[{diagnostic.code}]: {diagnostic.message}",
+        f"{gutter}--> {source.name}:{line}:{column}",
+        f"{gutter} |",
+        f"{line} | {text}",
+        f"{gutter} | {lead}{'^' * max(1, width)}{' ' + diagnostic.label if diagnostic.label else ''}",
+    ]
+    if diagnostic.hint:
+        rows.append(f"{gutter} = help: {diagnostic.hint}")
+    rows.extend(f"{gutter} = note: {note}" for note in diagnostic.notes)
+    return "\n".join(rows)

@@ -1,0 +1,116 @@
+"""What an expression may name: declared variables, functions, the schema, and a policy's `let`s and `def`s."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from grammar.ast import Call, Expr, Ident, Select
+from grammar.functions import FUNCTIONS, Functions, dispatch
+from grammar.inference import resolve
+from grammar.overload import Overload
+from grammar.schema import Field, Schema
+from grammar.types import DYN, POISON, TYPE, Type
+from grammar.values.kinds import TYPE_NAMES, TypeValue
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A checked `def`."""
+
+    params: tuple[tuple[str, Type], ...]
+    result: Type
+    body: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """Names and their meanings, for checking, evaluating and compiling alike.
+
+    `container` is CEL's: names are looked up in it and its parents first (langdef, Name Resolution).
+    """
+
+    variables: Mapping[str, Type]
+    container: str = ""
+    schema: Schema | None = None
+    functions: Functions = field(default_factory=lambda: FUNCTIONS)
+    lets: Mapping[str, Expr] = field(default_factory=dict)
+    defs: Mapping[str, Definition] = field(default_factory=dict)
+
+    def with_let(self, name: str, value: Expr) -> Environment:
+        return replace(self, lets={**self.lets, name: value})
+
+    def with_def(self, name: str, definition: Definition) -> Environment:
+        return replace(self, defs={**self.defs, name: definition})
+
+    # ---- names
+
+    def candidates(self, name: str, *, absolute: bool) -> Iterator[str]:
+        """The full names that a name can mean, the innermost container's first."""
+        parts = [] if absolute or not self.container else self.container.split(".")
+        for count in range(len(parts), 0, -1):
+            yield ".".join((*parts[:count], name))
+        yield name
+
+    def variable(self, name: str, *, absolute: bool = False) -> tuple[str, Type] | None:
+        """The full name and type of a variable or a type's name, or None."""
+        for full in self.candidates(name, absolute=absolute):
+            if full in self.variables:
+                return full, self.variables[full]
+        return (name, TYPE) if name in TYPE_NAMES else None
+
+    def constant(self, name: str) -> TypeValue | None:
+        """What a name means that is no variable: a type."""
+        return TYPE_NAMES.get(name) if name not in self.variables else None
+
+    def function_name(self, call: Call) -> str | None:
+        """The full name of a function called without a receiver: `size`, or `math.greatest` from its dotted target."""
+        name = call.function if call.target is None else _dotted(call)
+        if name is None:
+            return None
+        absolute = call.absolute or name.startswith(".")
+        for full in self.candidates(name.removeprefix("."), absolute=absolute):
+            if any(not o.member for o in self.functions.get(full, ())):
+                return full
+        return None
+
+    # ---- functions
+
+    def overloads(self, name: str, *, member: bool) -> list[Overload]:
+        return [o for o in self.functions.get(name, ()) if o.member is member]
+
+    def function_names(self, *, member: bool) -> set[str]:
+        """Names that can be called; operators cannot."""
+        return {n for n, its in self.functions.items() if n[0].isalpha() and any(o.member is member for o in its)}
+
+    def implementation(self, name: str, kinds: Sequence[Type], *, member: bool) -> Callable[..., Any]:
+        """What to call: the overload itself where the types tell it, else one that looks at the values."""
+        overloads = self.overloads(name, member=member)
+        if not any(k in (DYN, POISON) for k in kinds):
+            for overload in overloads:
+                if resolve([overload], kinds) is not None:
+                    return overload.call
+        return lambda *args: dispatch(overloads, args, member=member)
+
+    # ---- records
+
+    def field(self, record: Type, name: str) -> Field | None:
+        return self.schema.field(record.name, name) if self.schema is not None else None
+
+    def zero(self, known: Field) -> object:
+        """What the field reads as where it is absent; for an optional one nothing does."""
+        return self.schema.zero(known.type) if self.schema is not None and not known.optional else None
+
+
+def _dotted(call: Call) -> str | None:
+    """`a.b.f` of a call whose target is a chain of names; with a leading dot where it starts with one."""
+    parts = [call.function]
+    node = call.target
+    while isinstance(node, Select) and not node.optional:
+        parts.append(node.name)
+        node = node.operand
+    if not isinstance(node, Ident):
+        return None
+    parts.append(("." if node.absolute else "") + node.name)
+    return ".".join(reversed(parts))

@@ -1,0 +1,9 @@
+"""What evaluating an expression can fail with; callers turn these into values at a clause's edge."""
+
+
+class EvaluationError(Exception):
+    """An expression has no value here: overflow, division by zero, no matching overload."""
+
+
+class MissingError(EvaluationError):
+    """A key or an optional field that is not there: CEL's "no such key" (language reference, Missing)."""

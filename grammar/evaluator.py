@@ -1,0 +1,303 @@
+"""The plain evaluator: what every expression means, written to be read and not to be fast.
+
+Works on unchecked trees, by the types of values, and on checked ones. Compiled programs are held equal to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import assert_never
+
+from grammar.ast import (
+    Binary,
+    Call,
+    Chain,
+    Comprehension,
+    Conditional,
+    DefCall,
+    Expr,
+    Has,
+    Ident,
+    Index,
+    LetReference,
+    ListLiteral,
+    Literal,
+    MapLiteral,
+    Select,
+    Unary,
+)
+from grammar.environment import Environment
+from grammar.errors import EvaluationError, MissingError
+from grammar.types import DYN
+from grammar.values import lists, maps
+from grammar.values.equality import equals
+from grammar.values.optional import NONE, Optional
+from grammar.values.record import read_field
+
+
+def evaluate(expr: Expr, variables: Mapping[str, object], environment: Environment) -> object:
+    """The value of an expression. Raises EvaluationError where it has none, MissingError where a part is missing."""
+    return _Evaluator(environment, variables).value(expr, {})
+
+
+Locals = Mapping[str, object]
+
+
+class _Evaluator:
+    def __init__(self, environment: Environment, variables: Mapping[str, object]) -> None:
+        self._environment = environment
+        self._variables = variables
+
+    def value(self, expr: Expr, local: Locals) -> object:
+        match expr:
+            case Literal(value):
+                return value
+            case Ident():
+                return self._name(expr.name, local, absolute=expr.absolute)
+            case Select():
+                return self._select(expr, local)
+            case Index(operand, index, optional):
+                held, at = self.value(operand, local), self.value(index, local)
+                return _through(held, lambda value: _element(value, at), optional=optional)
+            case Call():
+                return self._call(expr, local)
+            case Unary(op, operand):
+                return self._apply(f"{op}_", (operand,), local)
+            case Binary("==", left, right):
+                return equals(self.value(left, local), self.value(right, local))
+            case Binary("!=", left, right):
+                return not equals(self.value(left, local), self.value(right, local))
+            case Binary(op, left, right):
+                return self._apply(op, (left, right), local)
+            case Chain("+", operands):
+                add = self._environment.implementation("+", (DYN, DYN), member=False)
+                total = self.value(operands[0], local)
+                for operand in operands[1:]:
+                    total = add(total, self.value(operand, local))
+                return total
+            case Chain(op, operands):
+                return _absorb((partial(self.value, o, local) for o in operands), decisive=op == "||")
+            case Conditional(condition, then, otherwise):
+                return self.value(then if _bool(self.value(condition, local)) else otherwise, local)
+            case ListLiteral(elements, marked):
+                made: list[object] = []
+                for place, element in enumerate(elements):
+                    made.extend(_marked(self.value(element, local), place in marked))
+                return tuple(made)
+            case MapLiteral(entries):
+                pairs = []
+                for entry in entries:
+                    key = self.value(entry.key, local)
+                    pairs.extend((key, v) for v in _marked(self.value(entry.value, local), entry.optional))
+                return maps.build(pairs)
+            case Comprehension():
+                return self._comprehension(expr, local)
+            case Has(operand):
+                return self._has(operand, local)
+            case LetReference(name):
+                return self.value(self._environment.lets[name], {})
+            case DefCall(name, args):
+                known = self._environment.defs[name]
+                values = [self.value(a, local) for a in args]
+                return self.value(known.body, dict(zip((n for n, _ in known.params), values, strict=True)))
+            case _:
+                assert_never(expr)
+
+    def _name(self, name: str, local: Locals, *, absolute: bool) -> object:
+        if not absolute and name in local:
+            return local[name]
+        for full in self._environment.candidates(name, absolute=absolute):
+            if full in self._variables:
+                value = self._variables[full]
+                if value is None and full in self._environment.variables and self._environment.variables[full].is_record:
+                    raise MissingError(f"there is no `{name}` here")
+                return value
+        if (constant := self._environment.constant(name)) is not None:
+            return constant
+        raise EvaluationError(f"nothing is called `{name}`")
+
+    def _select(self, expr: Select, local: Locals) -> object:
+        if (found := self._qualified(expr, local)) is not None:
+            return found[0]
+        held = self.value(expr.operand, local)
+        kind = expr.operand.type
+        known = self._environment.field(kind, expr.name) if kind.is_record else None
+        if known is not None:
+            zero = self._environment.zero(known)
+            return _through(
+                held,
+                lambda value: read_field(value, expr.name, zero, optional=known.optional),
+                optional=expr.optional,
+            )
+        return _through(held, lambda value: self._field_of(value, expr.name, expr), optional=expr.optional)
+
+    def _field_of(self, value: object, name: str, expr: Select) -> object:
+        """A key of a map; of an optional record, its field."""
+        if isinstance(value, Mapping):
+            return maps.lookup(value, name)
+        inside = expr.operand.type.args[0] if expr.operand.type.name == "optional" else None
+        if inside is not None and (known := self._environment.field(inside, name)) is not None:
+            return read_field(value, name, self._environment.zero(known), optional=known.optional)
+        raise EvaluationError(f"no such overload: `.{name}` of what has no fields")
+
+    def _qualified(self, expr: Select, local: Locals) -> tuple[object] | None:
+        """`a.b.c` as one variable, or as a type's name."""
+        parts: list[str] = []
+        node: Expr = expr
+        while isinstance(node, Select) and not node.optional:
+            parts.append(node.name)
+            node = node.operand
+        if not isinstance(node, Ident) or (node.name in local and not node.absolute):
+            return None
+        dotted = ".".join((node.name, *reversed(parts)))
+        for full in self._environment.candidates(dotted, absolute=node.absolute):
+            if full in self._variables:
+                return (self._variables[full],)
+        constant = self._environment.constant(dotted)
+        return (constant,) if constant is not None else None
+
+    def _has(self, operand: Select | Index, local: Locals) -> bool:
+        held = self.value(operand.operand, local)
+        if isinstance(operand, Select) and operand.operand.type.is_record:
+            return getattr(held, operand.name, None) is not None
+        at = operand.name if isinstance(operand, Select) else self.value(operand.index, local)
+        if isinstance(held, Optional):
+            if not held.present:
+                return False
+            held = held.value
+        if isinstance(operand, Select) and not isinstance(held, Mapping):
+            if operand.operand.type.name == "optional":
+                return getattr(held, operand.name, None) is not None
+            raise EvaluationError("no such overload: `has` of what has no fields")
+        try:
+            _element(held, at)
+        except MissingError:
+            return False
+        return True
+
+    # ---- calls
+
+    def _call(self, expr: Call, local: Locals) -> object:
+        shadowed = expr.target is not None and _root(expr.target) in local
+        if not shadowed and (name := self._environment.function_name(expr)) is not None:
+            return self._apply(name, expr.args, local)
+        if expr.target is None:
+            raise EvaluationError(f"there is no function `{expr.function}`")
+        return self._apply(expr.function, (expr.target, *expr.args), local, member=True)
+
+    def _apply(self, name: str, args: tuple[Expr, ...], local: Locals, *, member: bool = False) -> object:
+        """By the values' types; where a tree is checked by its own, which tell what the sum of no quantities is."""
+        kinds = [a.type for a in args]
+        return self._environment.implementation(name, kinds, member=member)(*[self.value(a, local) for a in args])
+
+    # ---- macros
+
+    def _comprehension(self, expr: Comprehension, local: Locals) -> object:
+        target = self.value(expr.target, local)
+        *tests, last = expr.body
+        if expr.macro == "cel.bind":
+            return self.value(last, {**local, expr.variables[0]: target})
+        if expr.macro in ("optMap", "optFlatMap"):
+            return self._optional(expr, target, last, local)
+        scopes = [{**local, **dict(zip(expr.variables, items, strict=True))} for items in _items(target, len(expr.variables))]
+        if expr.macro in ("all", "exists"):
+            return _absorb((partial(self.value, last, s) for s in scopes), decisive=expr.macro == "exists")
+        if expr.macro in ("exists_one", "existsOne"):
+            return sum(_bool(self.value(last, s)) for s in scopes) == 1
+        first = expr.variables[0]
+        if expr.macro == "filter":
+            return tuple(s[first] for s in scopes if _bool(self.value(last, s)))
+        kept = (s for s in scopes if all(_bool(self.value(t, s)) for t in tests))
+        made = [(s[first], self.value(last, s)) for s in kept]
+        match expr.macro:
+            case "map" | "transformList":
+                return tuple(v for _, v in made)
+            case "transformMap":
+                return maps.build(made)
+            case "transformMapEntry":
+                return maps.merge(v for _, v in made)
+            case "sortBy":
+                return lists.sort_by([(v, item) for item, v in made])
+            case _:
+                raise EvaluationError(f"there is no macro `{expr.macro}`")
+
+    def _optional(self, expr: Comprehension, target: object, body: Expr, local: Locals) -> object:
+        if not isinstance(target, Optional):
+            raise EvaluationError("no such overload: an optional is needed")
+        if not target.present:
+            return NONE
+        made = self.value(body, {**local, expr.variables[0]: target.value})
+        if expr.macro == "optMap":
+            return Optional(made)
+        if not isinstance(made, Optional):
+            raise EvaluationError("no such overload: `optFlatMap` makes an optional")
+        return made
+
+
+def _root(expr: Expr) -> str:
+    while isinstance(expr, Select | Index):
+        expr = expr.operand
+    return expr.name if isinstance(expr, Ident) and not expr.absolute else ""
+
+
+def _items(target: object, count: int) -> list[tuple[object, ...]]:
+    """What a macro goes over: the items of a list, the keys of a map; with two variables their place or value too."""
+    if isinstance(target, Mapping):
+        pairs = list(maps.key_values(target))
+        return pairs if count == 2 else [(k,) for k, _ in pairs]  # type: ignore[return-value]
+    if isinstance(target, list | tuple):
+        return list(enumerate(target)) if count == 2 else [(item,) for item in target]
+    raise EvaluationError("no such overload: a list or a map is needed")
+
+
+def _bool(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise EvaluationError("no such overload: a bool is needed")
+    return value
+
+
+def _absorb(values: Iterable[Callable[[], object]], *, decisive: bool) -> bool:
+    """`||` and `&&`: a deciding value wins over errors before and after it (langdef, Logical Operators)."""
+    failure: EvaluationError | None = None
+    for compute in values:
+        try:
+            if _bool(compute()) is decisive:
+                return decisive
+        except EvaluationError as error:
+            failure = failure or error
+    if failure is not None:
+        raise failure
+    return not decisive
+
+
+def _through(held: object, choose: Callable[[object], object], *, optional: bool) -> object:
+    """Looks into a value; into an optional, or with `?`, what is missing is none."""
+    wrapped = isinstance(held, Optional)
+    if not wrapped and not optional:
+        return choose(held)
+    if isinstance(held, Optional):
+        if not held.present:
+            return NONE
+        held = held.value
+    try:
+        return Optional(choose(held))
+    except MissingError:
+        return NONE
+
+
+def _element(value: object, at: object) -> object:
+    if isinstance(value, Mapping):
+        return maps.lookup(value, at)
+    if isinstance(value, list | tuple):
+        return lists.element(value, at)
+    raise EvaluationError("no such overload: only lists and maps are indexed")
+
+
+def _marked(value: object, optional: bool) -> tuple[object, ...]:
+    """An element as it is, or what is in an optional that was written with `?`."""
+    if not optional:
+        return (value,)
+    if not isinstance(value, Optional):
+        raise EvaluationError("no such overload: `?` takes an optional")
+    return (value.value,) if value.present else ()

@@ -1,0 +1,263 @@
+"""Every mistake in syntax, names and types: one function each, so that all wording is on one page.
+
+Messages are one sentence in lower case without a full stop, the user's text in backticks, advice in the hint.
+Codes are stable and documented in docs/language.md: P00xx syntax, P01xx names and types, P02xx clauses,
+P03xx conditions, P04xx cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from grammar.diagnostics import Diagnostic, Fix, nearest
+from grammar.source import Span
+from grammar.types import BOOL, STRING, Type
+
+
+class MistakeError(Exception):
+    """Ends the parse of one item; carries the diagnostic."""
+
+    def __init__(self, diagnostic: Diagnostic) -> None:
+        super().__init__(diagnostic.message)
+        self.diagnostic = diagnostic
+
+
+def _error(code: str, message: str, span: Span, **more: object) -> Diagnostic:
+    return Diagnostic(code, "error", message, span, **more)  # type: ignore[arg-type]
+
+
+def _warning(code: str, message: str, span: Span, **more: object) -> Diagnostic:
+    return Diagnostic(code, "warning", message, span, **more)  # type: ignore[arg-type]
+
+
+def listed(words: Iterable[str], last: str = "or") -> str:
+    """`a, b or c`."""
+    *head, tail = list(words)
+    return f"{', '.join(head)} {last} {tail}" if head else tail
+
+
+def _similar(name: str, candidates: Iterable[str], span: Span) -> dict[str, object]:
+    """A hint and a fix when there is a name the reader will have meant."""
+    if (close := nearest(name, candidates)) is None:
+        return {}
+    return {"hint": f"a similar name exists: `{close}`", "fix": Fix(span, close)}
+
+
+# ---- P00xx syntax
+
+
+def unexpected(found: str, expected: Sequence[str], span: Span, hint: str | None = None) -> Diagnostic:
+    if hint is None and expected:
+        hint = f"expected {listed(expected)}"
+    if not found:
+        return _error("P0001", "the text ends too early", span, label="more is needed here", hint=hint)
+    return _error("P0001", f"`{found}` cannot stand here", span, label="unexpected", hint=hint)
+
+
+def bad_character(found: str, span: Span, hint: str | None = None) -> Diagnostic:
+    return _error("P0002", f"`{found}` is not a character of the language", span, hint=hint)
+
+
+def unclosed_string(span: Span) -> Diagnostic:
+    return _error("P0003", "the string is not closed", span, label="starts here", hint="close it on the same line")
+
+
+def bad_literal(reason: str, span: Span) -> Diagnostic:
+    return _error("P0004", reason, span)
+
+
+def no_such_literal(kind: str, text: str, span: Span) -> Diagnostic:
+    if kind == "UINT":
+        hint = f"write `{text[:-1]}`: every whole number is a 64-bit int"
+        return _error("P0005", "there are no unsigned numbers", span, hint=hint, fix=Fix(span, text[:-1]))
+    return _error("P0005", "there are no byte strings", span, hint="leave out the `b` for a string")
+
+
+def int_out_of_range(text: str, span: Span) -> Diagnostic:
+    return _error("P0006", f"`{text}` is not a 64-bit int", span, hint="write `1e19` for a double")
+
+
+def reserved_word(word: str, span: Span) -> Diagnostic:
+    return _error("P0007", f"`{word}` is a reserved word", span, hint="reserved words are legal after a dot only")
+
+
+def has_needs_selection(span: Span) -> Diagnostic:
+    return _error("P0008", "`has` takes a field or a key", span, hint="write `has(pod.labels[\"app\"])`")
+
+
+def macro_variable(macro: str, span: Span) -> Diagnostic:
+    return _error("P0009", f"`{macro}` takes a name here", span, hint=f"write `{macro}(x, …)` with a plain name")
+
+
+def same_variable_twice(name: str, span: Span) -> Diagnostic:
+    return _error("P0009", f"`{name}` names two variables", span, hint="give the second another name")
+
+
+def too_large(what: str, size: int, limit: int) -> Diagnostic:
+    return _error("P0010", f"the text has {size:,} {what}, more than {limit:,}", Span(0, 0), hint="split the policy")
+
+
+def too_deep(limit: int, span: Span) -> Diagnostic:
+    return _error("P0011", f"nested more than {limit} deep", span, hint="name a part of it with `let`")
+
+
+def bad_hole(reason: str, span: Span) -> Diagnostic:
+    return _error("P0012", reason, span, hint="write `{{` for a brace")
+
+
+def twice(part: str, where: str, span: Span) -> Diagnostic:
+    return _error("P0201", f"`{part}` is given twice in {where}", span, label="second one", hint="keep one of them")
+
+
+def lacking(parts: Sequence[str], where: str, span: Span) -> Diagnostic:
+    return _error("P0202", f"{where} lacks {listed(f'`{p}`' for p in parts)}", span)
+
+
+def bad_word(word: str, part: str, allowed: Sequence[str], span: Span) -> Diagnostic:
+    hint = f"write {listed(f'`{a}`' for a in allowed)}"
+    close = nearest(word, allowed)
+    return _error("P0203", f"`{word}` is not a {part}", span, hint=hint, fix=Fix(span, close) if close else None)
+
+
+def bad_number(number: str, why: str, span: Span) -> Diagnostic:
+    return _error("P0204", f"`{number}` {why}", span)
+
+
+def selects_everything(name: str, span: Span) -> Diagnostic:
+    hint = 'write `for pods where …`, or `in namespace "…"` after its name'
+    return _error("P0206", f"policy `{name}` would govern every pod", span, hint=hint)
+
+
+def missing_rule(rule: str, where: str, allowed: str, span: Span) -> Diagnostic:
+    return _error("P0207", f"`missing {rule}` is not for {where}", span, hint=f"write {allowed}")
+
+
+def range_type(edge: Type, value: Type, span: Span) -> Diagnostic:
+    return _error("P0208", f"the value is {_an(value)}, this edge of its range {_an(edge)}", span)
+
+
+def range_of_bool(span: Span) -> Diagnostic:
+    return _error("P0208", "a bool has no range", span, hint="true counts 100, false 0: leave out the range")
+
+
+def empty_range(span: Span) -> Diagnostic:
+    return _error("P0208", "the range has no width", span, hint="its two edges differ")
+
+
+def needs_range(found: Type, span: Span) -> Diagnostic:
+    return _error("P0209", f"{_an(found)} needs a range to become a score", span, hint='write `range "…" .. "…"`')
+
+
+def message_varies(what: str, span: Span) -> Diagnostic:
+    hint = "say it in `detail`; a message may read the pod's name, namespace, labels and spec"
+    return _error("P0210", f"a message cannot read `{what}`", span, label="can change between calls", hint=hint)
+
+
+# ---- P01xx names and types
+
+
+def unknown_name(name: str, candidates: Iterable[str], span: Span) -> Diagnostic:
+    return _error("P0101", f"nothing is called `{name}`", span, label="unknown name", **_similar(name, candidates, span))
+
+
+def unknown_field(record: Type, name: str, candidates: Iterable[str], span: Span) -> Diagnostic:
+    more = _similar(name, candidates, span)
+    return _error("P0102", f"{record} has no field `{name}`", span, label="unknown field", **more)
+
+
+def unknown_function(name: str, candidates: Iterable[str], span: Span) -> Diagnostic:
+    more = _similar(name, candidates, span)
+    return _error("P0103", f"there is no function `{name}`", span, label="unknown function", **more)
+
+
+def no_overload(what: str, found: Sequence[Type], span: Span, hint: str | None = None) -> Diagnostic:
+    kinds = listed((str(t) for t in found), "and") if found else "nothing"
+    return _error("P0104", f"`{what}` does not take {kinds}", span, hint=hint)
+
+
+def wrong_type(found: Type, expected: str, span: Span, hint: str | None = None) -> Diagnostic:
+    return _error("P0105", f"this is {_an(found)}, not {expected}", span, label=str(found), hint=hint)
+
+
+def bad_constant(text: str, kind: Type, reason: str, span: Span) -> Diagnostic:
+    return _error("P0106", f"`{text}` is not {_an(kind)}", span, hint=reason or None)
+
+
+def no_fields(found: Type, name: str, span: Span) -> Diagnostic:
+    hint = f'write `["{name}"]` for a key of a map' if found.name == "map" else None
+    return _error("P0107", f"{_an(found)} has no fields", span, label=f"`.{name}` of {_an(found)}", hint=hint)
+
+
+def no_keys(found: Type, span: Span) -> Diagnostic:
+    return _error("P0108", f"{_an(found)} cannot be indexed", span, hint="lists take numbers, maps take keys")
+
+
+def not_iterable(found: Type, macro: str, span: Span) -> Diagnostic:
+    return _error("P0109", f"`{macro}` goes over a list or a map, not {_an(found)}", span)
+
+
+def recursion(names: Sequence[str], span: Span) -> Diagnostic:
+    path = " → ".join(f"`{n}`" for n in names)
+    return _error("P0110", f"{path} is a circle", span, hint="a `let` or `def` cannot use itself")
+
+
+def unavailable(name: str, where: str, span: Span) -> Diagnostic:
+    return _error("P0111", f"`{name}` cannot be read in {where}", span)
+
+
+def not_kept(record: Type, name: str, span: Span, kept: Iterable[str]) -> Diagnostic:
+    hint = f"the cache keeps {listed(sorted(kept), 'and')}"
+    return _error("P0112", f"the cache does not keep `{name}` of {_an(record)}", span, hint=hint)
+
+
+def unknown_type(name: str, candidates: Iterable[str], span: Span) -> Diagnostic:
+    return _error("P0113", f"there is no type `{name}`", span, **_similar(name, candidates, span))
+
+
+def wrong_count(name: str, wanted: int, given: int, span: Span) -> Diagnostic:
+    return _error("P0114", f"`{name}` takes {wanted} {'value' if wanted == 1 else 'values'}, not {given}", span)
+
+
+def must_index(name: str, span: Span) -> Diagnostic:
+    return _error("P0115", f"`{name}` is read by key", span, hint=f'write `{name}["cpu"]`')
+
+
+def branches_differ(then: Type, otherwise: Type, span: Span) -> Diagnostic:
+    hint = "both sides of `:` have one type; `dyn(…)` lets them differ"
+    return _error("P0116", f"one branch is {_an(then)}, the other {_an(otherwise)}", span, hint=hint)
+
+
+def wanted_hint(wanted: Type, found: Type) -> str | None:
+    """What to write to get from one type to the other."""
+    if wanted == BOOL:
+        return "compare it with something: `== …`, `< …`, or `has(…)`"
+    if wanted == STRING:
+        return "turn it into text: `string(…)`"
+    return overload_hint("", (wanted, found))
+
+
+def overload_hint(what: str, found: Sequence[Type]) -> str | None:
+    """Advice for the pairs of types that people mix."""
+    names = {t.name for t in found}
+    if names == {"int", "double"}:
+        return "ints and doubles do not mix: write `double(…)` around the int"
+    if names == {"quantity", "double"}:
+        return 'write the quantity as text: `"500m"` or `"1.5Gi"`'
+    if "optional" in names and len(names) > 1:
+        return "take the value out of the optional: `.orValue(…)`"
+    if "string" in names and len(names) == 2:
+        other = next(iter(names - {"string"}))
+        if other in ("int", "double", "quantity", "duration", "timestamp", "semver"):
+            return f"turn the string into a value: `{other}(…)`"
+    if what in ("<", "<=", ">", ">=") and names == {"bool"}:
+        return None
+    return None
+
+
+def duplicate_name(kind: str, name: str, span: Span) -> Diagnostic:
+    return _error("P0205", f"{kind} `{name}` is defined twice", span, label="second one", hint="rename one of them")
+
+
+def _an(found: Type) -> str:
+    word = str(found)
+    return f"an {word}" if word[0] in "aeiouAEIOU" else f"a {word}"

@@ -1,0 +1,167 @@
+"""Text to tree: the only importer of lark.
+
+The tables are read once and kept in the user's cache folder; trees are built by callbacks while parsing. After a
+mistake the item around it is blanked and the rest is parsed again, so that one run reports every item.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from importlib.resources import files
+from pathlib import Path
+from typing import cast
+
+from lark import Lark
+from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedToken
+
+from grammar import limits, mistakes, recovery
+from grammar.ast import Expr
+from grammar.clause_builder import Builder
+from grammar.clauses import File, Item
+from grammar.diagnostics import Diagnostic, nearest
+from grammar.mistakes import MistakeError
+from grammar.source import Source, Span
+
+# More mistakes than this in one text help nobody.
+MAX_MISTAKES = 20
+
+_SYNONYMS = {"and": "&&", "or": "||", "not": "!", "=": "==", "&": "&&", "|": "||", "<>": "!="}
+_NAMED = {"NAME": "a name", "IDENT": "a name", "STRING": "a string", "SIGNED": "a number", "INT": "a whole number"}
+_NAMED |= {"PERCENT": "a percentage", "RELOP": "a comparison", "LBRACE": "`{`", "RBRACE": "`}`", "EQUAL": "`=`"}
+_NAMED |= {"LPAR": "`(`", "RPAR": "`)`", "RSQB": "`]`", "COLON": "`:`", "__ANON_1": "`..`"}
+# Where these may come, any item of a policy may.
+_ITEMS = frozenset("BIND DEF DESCRIPTION FAILURE FILTER FOR LET LIMIT MODE PREEMPT SCORE SHARE SPREAD USE WEIGHT".split())
+# Terminals that stand for "any expression goes" and "the expression goes on": listed one by one they say nothing.
+_STARTERS = frozenset({"FLOAT", "UINT", "BYTES", "TRUE", "FALSE", "NULL", "NOT"})
+_OPERATORS = frozenset({"PLUS", "MINUS", "MULOP", "RELOP", "IN", "LSQB", "DOT", "QMARK", "QUESTION"})
+
+
+def parse_file(source: Source) -> tuple[File, list[Diagnostic]]:
+    """The policies and tests of a text, those that could be read, and what is wrong with the rest."""
+    tree, found = _parse(source, "file")
+    return cast(File, tree) if tree is not None else File(()), found
+
+
+def parse_rules(source: Source) -> tuple[tuple[Item, ...], list[Diagnostic]]:
+    """The items of a text that is the inside of a policy (a PlacementPolicy's `rules`)."""
+    tree, found = _parse(source, "rules")
+    return cast("tuple[Item, ...]", tree) if tree is not None else (), found
+
+
+def parse_expression(source: Source) -> tuple[Expr | None, list[Diagnostic]]:
+    """One expression, or why there is none."""
+    tree, found = _parse(source, "expression")
+    return (cast(Expr, tree) if not found else None), found
+
+
+def accepts(text: str, start: str = "file") -> set[str]:
+    """The terminals that may come after a text: for completion, and to tell an unfinished text from a wrong one."""
+    interactive = _lark().parse_interactive(text, start=start)
+    try:
+        interactive.exhaust_lexer()
+    except (UnexpectedToken, UnexpectedCharacters):
+        return set()
+    return set(interactive.accepts())
+
+
+def _parse(source: Source, start: str) -> tuple[object | None, list[Diagnostic]]:
+    if (refused := limits.scan(source)) is not None:
+        return None, [refused]
+    text, found = source.text, list[Diagnostic]()
+    while True:
+        try:
+            tree = _lark().parse(text, start=start)
+        except MistakeError as error:
+            found.append(error.diagnostic)
+        except UnexpectedToken as error:
+            found.append(_unexpected(error, source))
+        except UnexpectedCharacters as error:
+            found.append(_bad_character(error, source))
+        except UnexpectedEOF:
+            found.append(mistakes.unexpected("", (), Span(len(text), len(text))))
+        else:
+            return tree, sorted([*found, *limits.problems(tree)], key=lambda d: d.span.start)
+        if start == "expression" or len(found) >= MAX_MISTAKES:
+            return None, found
+        hole = recovery.stretch(text, found[-1].span.start, in_block=start == "rules")
+        blanked = recovery.blank(text, hole)
+        if blanked == text:
+            return None, sorted(found, key=lambda d: d.span.start)
+        text = blanked
+
+
+@functools.cache
+def _lark() -> Lark:
+    """The parse tables with the builder's callbacks; stateless, so one serves every thread."""
+
+    def parse_hole(text: str, offset: int) -> Expr:
+        # Leading spaces put every token at its offset in the whole text.
+        return cast(Expr, lark.parse(" " * offset + text, start="expression"))
+
+    grammar = files("grammar").joinpath("policy.lark").read_text(encoding="utf-8")
+    lark = Lark(
+        grammar,
+        parser="lalr",
+        lexer="contextual",
+        start=["file", "rules", "expression"],
+        maybe_placeholders=False,
+        keep_all_tokens=True,
+        transformer=Builder(parse_hole),
+        cache=_cache_file() or False,
+    )
+    return lark
+
+
+def _cache_file() -> str | None:
+    """Where the parse tables are kept between runs; None where no folder of the user's own can be written."""
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "placet"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError:
+        return None
+    return str(folder / "grammar.bin") if os.access(folder, os.W_OK) else None
+
+
+def _unexpected(error: UnexpectedToken, source: Source) -> Diagnostic:
+    token = error.token
+    end = len(source.text.rstrip())
+    if token.type == "$END":
+        return mistakes.unexpected("", _expected(error.accepts or set()), Span(end, end))
+    span = Span(token.start_pos or 0, token.end_pos or 0)
+    accepted = error.accepts or set()
+    if (operator := _SYNONYMS.get(str(token))) is not None:
+        return mistakes.unexpected(str(token), (), span, hint=f"write `{operator}`")
+    words = [t.lower() for t in accepted if t.isalpha() and t not in _NAMED and t not in _STARTERS]
+    if (close := nearest(str(token), words)) is not None and close != str(token):
+        return mistakes.unexpected(str(token), (), span, hint=f"did you mean `{close}`")
+    return mistakes.unexpected(str(token), _expected(accepted), span)
+
+
+def _expected(accepted: set[str]) -> list[str]:
+    """What may come next, in the words of the language; an expression's many beginnings are one."""
+    words = []
+    if accepted & _STARTERS:
+        words.append("an expression")
+        accepted = accepted - _STARTERS - {"IDENT", "STRING", "INT", "LPAR", "LSQB", "LBRACE", "MINUS", "DOT"}
+    elif accepted & _OPERATORS:
+        accepted = accepted - _OPERATORS - {"__ANON_0", "__ANON_2", "__ANON_3", "__ANON_4", "__ANON_5"}
+    names = {t for t in accepted if t.isalpha() and t not in _NAMED}
+    words.extend(sorted(_NAMED[t] for t in accepted if t in _NAMED))
+    if _ITEMS <= names:
+        words.append("a clause")
+        names -= _ITEMS
+    words.extend(f"`{t.lower()}`" for t in sorted(names) if t not in _OPERATORS)
+    return words
+
+
+def _bad_character(error: UnexpectedCharacters, source: Source) -> Diagnostic:
+    at = error.pos_in_stream
+    found = source.text[at]
+    span = Span(at, at + 1)
+    if found in "\"'":
+        return mistakes.unclosed_string(span)
+    if found in _SYNONYMS:
+        return mistakes.unexpected(found, (), span, hint=f"write `{_SYNONYMS[found]}`")
+    hints = {";": "lines need no `;`", "“": 'write `"`', "”": 'write `"`', "‘": "write `'`", "’": "write `'`"}
+    return mistakes.bad_character(found, span, hints.get(found))

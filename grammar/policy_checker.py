@@ -1,0 +1,305 @@
+"""Checks a whole policy: which names each part may read, which type it must have, and that its parts fit together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TypeVar, assert_never
+
+from grammar import mistakes
+from grammar.ast import Call, Expr, Ident
+from grammar.checker import Checker
+from grammar.clauses import (
+    Bounds,
+    Clause,
+    Def,
+    Filter,
+    ForPods,
+    Item,
+    Keep,
+    Let,
+    Limit,
+    PodSet,
+    Policy,
+    Preempt,
+    Score,
+    Setting,
+    Share,
+    Spread,
+    Template,
+    Use,
+)
+from grammar.constants import coerce
+from grammar.diagnostics import Diagnostic
+from grammar.environment import Definition, Environment
+from grammar.inference import agrees
+from grammar.reads import Definitions, children, reads
+from grammar.schema import Schema
+from grammar.types import BOOL, POISON, TIMESTAMP, Type, list_of
+
+VARIABLES = {
+    "pod": Type("Pod"),
+    "node": Type("Node"),
+    "peer": Type("Peer"),
+    "victim": Type("Peer"),
+    "victims": list_of(Type("Peer")),
+    "namespaceObject": Type("Namespace"),
+    "now": TIMESTAMP,
+}
+_POD = frozenset({"pod", "namespaceObject", "now"})
+_PLACE = _POD | {"node"}
+_PEER = _POD | {"peer"}
+_VICTIM = _PLACE | {"victim"}
+_VICTIMS = _PLACE | {"victims"}
+# A message is one constant text for a pod: what can change between two calls about it is not for it (C47).
+_CONSTANT = (("pod", "metadata", "name"), ("pod", "metadata", "namespace"), ("pod", "metadata", "labels"), ("pod", "spec"))
+C = TypeVar("C", Filter, Share, Spread, Limit)
+_NUMBERS = ("int", "double", "dyn", "error")
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A typed policy, the environment its expressions are evaluated in, and what is wrong with it."""
+
+    policy: Policy
+    environment: Environment
+    diagnostics: tuple[Diagnostic, ...]
+
+    @property
+    def broken(self) -> bool:
+        return any(d.severity == "error" for d in self.diagnostics)
+
+
+def check_policy(policy: Policy, schema: Schema) -> Checked:
+    """Checks every item; one pass reports every mistake."""
+    return _PolicyChecker(policy, schema).run()
+
+
+class _PolicyChecker:
+    def __init__(self, policy: Policy, schema: Schema) -> None:
+        self._policy = policy
+        self._environment = Environment(variables=VARIABLES, schema=schema)
+        self._found: list[Diagnostic] = []
+        self._lets = {i.name: i for i in policy.items if isinstance(i, Let)}
+        self._defs = {i.name: i for i in policy.items if isinstance(i, Def)}
+        self._checked: dict[str, Let | Def] = {}
+        self._open: list[str] = []
+        self._definitions = Definitions({}, {}, {})
+
+    def run(self) -> Checked:
+        self._structure()
+        for item in (*self._lets.values(), *self._defs.values()):
+            self._define(item)
+        bodies = {n: d.value for n, d in self._checked.items() if isinstance(d, Let)}
+        defs = {n: d.body for n, d in self._checked.items() if isinstance(d, Def)}
+        parameters = {n: frozenset(p.name for p in d.parameters) for n, d in self._defs.items()}
+        self._definitions = Definitions(bodies, defs, parameters)
+        items = tuple(self._item(item) for item in self._policy.items)
+        found = tuple(sorted(self._found, key=lambda d: d.span.start))
+        return Checked(replace(self._policy, items=items), self._environment, found)
+
+    # ---- the policy as a whole
+
+    def _structure(self) -> None:
+        policy = self._policy
+        if policy.namespace is None and not policy.cluster and policy.selector is None:
+            self._found.append(mistakes.selects_everything(policy.name, policy.name_span))
+        seen: set[tuple[str, str]] = set()
+        for item in policy.items:
+            match item:
+                case Setting(name) if ("setting", name) in seen:
+                    self._found.append(mistakes.twice(name, "the policy", item.span))
+                case ForPods() if ("setting", "for") in seen:
+                    self._found.append(mistakes.twice("for", "the policy", item.span))
+                case Let(name) | Def(name) if ("name", name) in seen or name in VARIABLES:
+                    self._found.append(mistakes.duplicate_name("the name", name, item.name_span))
+                case _ if isinstance(item, Clause) and ("clause", item.name) in seen:
+                    self._found.append(mistakes.duplicate_name("the clause", item.name, item.name_span))
+            kind = "name" if isinstance(item, Let | Def) else "clause" if isinstance(item, Clause) else "setting"
+            name = "for" if isinstance(item, ForPods) else item.name
+            if not isinstance(item, Use):
+                seen.add((kind, name))
+
+    def _define(self, item: Let | Def) -> None:
+        """Checks a let or def after the ones it uses, which come into the environment first."""
+        if item.name in self._checked:
+            return
+        if item.name in self._open:
+            circle = [*self._open[self._open.index(item.name) :], item.name]
+            self._found.append(mistakes.recursion(circle, item.name_span))
+            return
+        self._open.append(item.name)
+        body = item.value if isinstance(item, Let) else item.body
+        for name in _names(body):
+            if (used := self._lets.get(name) or self._defs.get(name)) is not None:
+                self._define(used)
+        self._open.pop()
+        if item.name in self._checked:
+            return
+        checker = Checker(self._environment)
+        if isinstance(item, Let):
+            let = replace(item, value=checker.check(item.value))
+            self._checked[item.name] = let
+            self._environment = self._environment.with_let(item.name, let.value)
+        else:
+            with checker.scope({p.name: p.type for p in item.parameters}, closed=True):
+                body = checker.check(item.body, item.result)
+            self._checked[item.name] = replace(item, body=body)
+            params = tuple((p.name, p.type) for p in item.parameters)
+            self._environment = self._environment.with_def(item.name, Definition(params, item.result, body))
+        self._found.extend(checker.found)
+
+    # ---- items
+
+    def _item(self, item: Item) -> Item:
+        match item:
+            case Setting() | Use():
+                return item
+            case ForPods(where):
+                return replace(item, where=self._bool(where, _POD, "`for`, which is about the pod alone"))
+            case Let() | Def():
+                return self._checked.get(item.name, item)
+            case Filter():
+                return self._filter(item)
+            case Score():
+                return self._score(item)
+            case Share():
+                self._rule_for_missing(item, ("fail", "pass"))
+                return self._texts(
+                    replace(
+                        item,
+                        when=self._when(item),
+                        of=self._pods(item.of),
+                        on=self._bool(item.on, _PLACE, "`on nodes where`"),
+                    ),
+                )
+            case Spread():
+                self._rule_for_missing(item, ("fail", "pass"))
+                over = self._domain(item.over)
+                return self._texts(replace(item, when=self._when(item), pods=self._pods(item.pods) if item.pods else None, over=over))
+            case Limit():
+                self._rule_for_missing(item, ("fail", "pass"))
+                per = replace(item.per, domain=self._domain(item.per.domain) if item.per.domain else None)
+                return self._texts(replace(item, when=self._when(item), pods=self._pods(item.pods) if item.pods else None, per=per))
+            case Preempt():
+                return self._preempt(item)
+            case _:
+                assert_never(item)
+
+    def _filter(self, item: Filter) -> Filter:
+        self._rule_for_missing(item, ("fail", "pass"))
+        requires = tuple(self._bool(r, _PLACE, "`require`") for r in item.requires)
+        when = self._bool(item.when, _PLACE, "`when`") if item.when else None
+        return self._texts(replace(item, requires=requires, when=when))
+
+    def _score(self, item: Score) -> Score:
+        value = self._check(item.value, None, _PLACE, "`value`")
+        bounds = item.range
+        if isinstance(item.missing, str):
+            self._found.append(mistakes.missing_rule(item.missing, "a score", "a number from 0 to 100", item.name_span))
+        elif item.missing is not None and not 0 <= item.missing <= 100:
+            self._found.append(mistakes.missing_rule(str(item.missing), "a score", "a number from 0 to 100", item.name_span))
+        if isinstance(bounds, Bounds):
+            wanted = value.type if value.type.name in ("quantity", "duration") else None
+            low, high = (coerce(b, wanted, self._found) if wanted else b for b in (bounds.low, bounds.high))
+            for edge in (low, high):
+                if not (agrees(value.type, edge.type) or {value.type.name, edge.type.name} <= {*_NUMBERS}):
+                    self._found.append(mistakes.range_type(edge.type, value.type, edge.span))
+            if value.type == BOOL:
+                self._found.append(mistakes.range_of_bool(value.span))
+            elif getattr(low, "value", 0) == getattr(high, "value", 1):
+                self._found.append(mistakes.empty_range(low.span))
+            bounds = Bounds(low, high)
+        elif value.type.name in ("quantity", "duration"):
+            if bounds is None:
+                self._found.append(mistakes.needs_range(value.type, value.span))
+        elif value.type.name not in (*_NUMBERS, "bool"):
+            self._found.append(mistakes.wrong_type(value.type, "a bool or a number", value.span))
+        return replace(item, value=value, range=bounds, when=self._when(item))
+
+    def _preempt(self, item: Preempt) -> Preempt:
+        self._rule_for_missing(item, ("fail", "pass"))
+        keep = item.keep
+        if keep is not None:
+            by = self._check(keep.by, None, _VICTIMS, "`keep`")
+            if by.type.name not in (*_NUMBERS, "quantity", "duration", "timestamp"):
+                self._found.append(mistakes.wrong_type(by.type, "a number to order by", by.span))
+            keep = Keep(keep.count, by)
+        protect = tuple(self._bool(p, _VICTIM, "`protect`") for p in item.protect)
+        allow = self._bool(item.allow, _VICTIMS, "`allow`") if item.allow else None
+        return replace(item, protect=protect, allow=allow, keep=keep, when=self._when(item))
+
+    # ---- parts
+
+    def _when(self, item: Clause) -> Expr | None:
+        """Everywhere but in filter and bind a condition is about the pod alone: a denominator and a count
+        must not depend on the node."""
+        if item.when is None:
+            return None
+        kind = type(item).__name__.lower()
+        return self._bool(item.when, _POD, f"the `when` of a {kind}, which is about the pod alone")
+
+    def _pods(self, pods: PodSet) -> PodSet:
+        if pods.where is None:
+            return pods
+        return replace(pods, where=self._bool(pods.where, _PEER, "`pods where`"))
+
+    def _domain(self, expr: Expr) -> Expr:
+        domain = self._check(expr, None, frozenset({"node"}), "a domain, which is a property of the node")
+        if domain.type.name not in ("string", "int", "bool", "dyn", "error"):
+            self._found.append(mistakes.wrong_type(domain.type, "a value that names a domain", domain.span))
+        return domain
+
+    def _texts(self, item: C) -> C:
+        """The message and the detail of a clause."""
+        message, detail = item.message, item.detail
+        if message is not None:
+            message = self._template(message, _PLACE, "a message")
+            for hole in message.parts:
+                if isinstance(hole, Expr):
+                    self._constant(hole)
+        if detail is not None:
+            detail = self._template(detail, _PLACE, "a detail")
+        return replace(item, message=message, detail=detail)
+
+    def _template(self, template: Template, allowed: frozenset[str], where: str) -> Template:
+        parts = (p if isinstance(p, str) else self._check(p, None, allowed, where) for p in template.parts)
+        return replace(template, parts=tuple(parts))
+
+    def _constant(self, hole: Expr) -> None:
+        for read in reads(hole, self._definitions):
+            if read.path[0] in VARIABLES and not any(read.path[: len(c)] == c for c in _CONSTANT):
+                self._found.append(mistakes.message_varies(".".join(read.path), hole.span))
+                return
+
+    def _rule_for_missing(self, item: Clause, allowed: tuple[str, ...]) -> None:
+        rule = item.missing
+        best_effort = isinstance(item, Share | Spread | Limit) and not item.strength.strict
+        if best_effort and isinstance(rule, float | int) and 0 <= rule <= 100:
+            return
+        if rule is not None and rule not in allowed:
+            kind = type(item).__name__.lower()
+            self._found.append(mistakes.missing_rule(str(rule), f"a {kind}", mistakes.listed(allowed), item.name_span))
+
+    def _bool(self, expr: Expr, allowed: frozenset[str], where: str) -> Expr:
+        return self._check(expr, BOOL, allowed, where)
+
+    def _check(self, expr: Expr, wanted: Type | None, allowed: frozenset[str], where: str) -> Expr:
+        checker = Checker(self._environment)
+        checked = checker.check(expr, wanted)
+        self._found.extend(checker.found)
+        for read in reads(checked, self._definitions):
+            if read.path[0] in VARIABLES and read.path[0] not in allowed:
+                self._found.append(mistakes.unavailable(read.path[0], where, read.span))
+                return replace(checked, type=POISON)
+        return checked
+
+
+def _names(expr: Expr) -> Iterator[str]:
+    """Every name and global function in an unchecked expression: what a let or def may use."""
+    if isinstance(expr, Ident):
+        yield expr.name
+    if isinstance(expr, Call) and expr.target is None:
+        yield expr.function
+    for child in children(expr):
+        yield from _names(child)

@@ -1,0 +1,117 @@
+"""`"…".format([…])` of cel-go's strings extension, and how values are shown in messages."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+
+from grammar.errors import EvaluationError
+from grammar.overload import Overload, member
+from grammar.types import DYN, STRING, list_of
+from grammar.values.kinds import kind, type_of
+from grammar.values.maps import key_values
+from grammar.values.numeric import show_double
+
+_CLAUSE = re.compile(r"%(?:%|(?:\.(\d+))?([A-Za-z])|(.?))", re.S)
+_PRECISION = 6
+
+
+def format_text(text: str, args: Sequence[object]) -> str:
+    """Replaces each clause by the next argument. Raises EvaluationError for a clause that does not take it."""
+    rest = iter(enumerate(args))
+
+    def clause(match: re.Match[str]) -> str:
+        if match.group() == "%%":
+            return "%"
+        precision, verb, bad = match.groups()
+        if verb is None:
+            raise EvaluationError(f"`%{bad}` is no formatting clause")
+        try:
+            _, value = next(rest)
+        except StopIteration:
+            raise EvaluationError(f"index {len(args)} out of range") from None
+        return _clause(verb, None if precision is None else int(precision), value)
+
+    return _CLAUSE.sub(clause, text)
+
+
+def _clause(verb: str, precision: int | None, value: object) -> str:
+    match verb:
+        case "s":
+            return show(value)
+        case "d":
+            return _decimal(value)
+        case "f" | "e":
+            return _float(verb, _PRECISION if precision is None else precision, value)
+        case "b":
+            if isinstance(value, bool):
+                return str(int(value))
+            return _based(value, "b", "only integers and bools can be formatted as binary")
+        case "o":
+            return _based(value, "o", "octal clause can only be used on integers")
+        case "x" | "X":
+            if isinstance(value, str):
+                digits = value.encode().hex()
+                return digits.upper() if verb == "X" else digits
+            return _based(value, verb, "only integers and strings can be formatted as hex")
+        case _:
+            raise EvaluationError(f"`%{verb}` is no formatting clause")
+
+
+def _decimal(value: object) -> str:
+    if isinstance(value, float) and not math.isfinite(value):
+        return _special(value)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise EvaluationError(f"decimal clause can only be used on integers, was given {type_of(value)}")
+    return str(value)
+
+
+def _float(verb: str, precision: int, value: object) -> str:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        name = "scientific" if verb == "e" else "fixed-point"
+        raise EvaluationError(f"{name} clause can only be used on doubles, was given {type_of(value)}")
+    number = float(value)
+    return f"{number:.{precision}{verb}}" if math.isfinite(number) else _special(number)
+
+
+def _based(value: object, base: str, refusal: str) -> str:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise EvaluationError(f"{refusal}, was given {type_of(value)}")
+    return format(value, base)
+
+
+def _special(value: float) -> str:
+    if math.isnan(value):
+        return "NaN"
+    return "Infinity" if value > 0 else "-Infinity"
+
+
+def show(value: object) -> str:
+    """A value as people read it: texts without quotes, lists and maps with their items, maps ordered by key."""
+    match kind(value):
+        case "null":
+            return "null"
+        case "bool":
+            return "true" if value else "false"
+        case "double":
+            assert isinstance(value, float)
+            return show_double(value) if math.isfinite(value) else _special(value)
+        case "list":
+            assert isinstance(value, Sequence)
+            return f"[{', '.join(map(show, value))}]"
+        case "map":
+            assert isinstance(value, Mapping)
+            pairs = sorted((show(k), show(v)) for k, v in key_values(value))
+            return f"{{{', '.join(f'{k}: {v}' for k, v in pairs)}}}"
+        case "record" | "optional":
+            raise EvaluationError(f"{_article(kind(value))} cannot be shown as text")
+        case _:
+            return str(value)
+
+
+def _article(name: str) -> str:
+    return "an optional" if name == "optional" else "an object"
+
+
+OVERLOADS: tuple[Overload, ...] = (member("format", (STRING, list_of(DYN)), STRING, format_text),)

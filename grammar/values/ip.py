@@ -1,0 +1,122 @@
+"""IP addresses and networks, as Kubernetes' CEL library has them."""
+
+from __future__ import annotations
+
+import functools
+import re
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+
+from grammar.errors import EvaluationError
+from grammar.overload import Overload, function, member
+from grammar.types import BOOL, CIDR, INT, IP, STRING
+
+Address = IPv4Address | IPv6Address
+
+
+class Cidr:
+    """An address with a prefix length; the address may have bits beyond the prefix, as in `10.1.2.3/8`."""
+
+    __slots__ = ("address", "network")
+
+    def __init__(self, address: Address, network: IPv4Network | IPv6Network) -> None:
+        self.address = address
+        self.network = network
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Cidr) and str(self) == str(other)
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+    def __str__(self) -> str:
+        return f"{self.address}/{self.network.prefixlen}"
+
+
+@functools.lru_cache(maxsize=4096)
+def parse_ip(text: str) -> Address:
+    """Raises EvaluationError for zones, dotted mapped addresses and what is no address; mapped in hex is the IPv4 one."""
+    try:
+        address = ip_address(text)
+    except ValueError:
+        raise EvaluationError(f"`{text}` is not an IP address") from None
+    if isinstance(address, IPv6Address):
+        if address.scope_id is not None:
+            raise EvaluationError("an IP address with a zone is not allowed")
+        if (mapped := address.ipv4_mapped) is not None:
+            if "." in text:
+                raise EvaluationError("an IPv4-mapped IPv6 address is not allowed")
+            return mapped
+    return address
+
+
+@functools.lru_cache(maxsize=4096)
+def parse_cidr(text: str) -> Cidr:
+    """Raises EvaluationError for what is no address with a prefix length."""
+    head, slash, length = text.partition("/")
+    if not slash or re.fullmatch(r"0|[1-9]\d{0,2}", length, re.ASCII) is None:
+        raise EvaluationError(f"`{text}` is not a CIDR")
+    address = parse_ip(head)
+    try:
+        return Cidr(address, ip_network(text, strict=False))
+    except ValueError:
+        raise EvaluationError(f"`{text}` is not a CIDR") from None
+
+
+def _is(parse: object, text: str) -> bool:
+    try:
+        parse(text)  # type: ignore[operator]
+    except EvaluationError:
+        return False
+    return True
+
+
+def _global_unicast(ip: Address) -> bool:
+    """Go's IsGlobalUnicast: private addresses are; broadcast, unspecified, loopback, multicast, link-local are not."""
+    special = ip.is_unspecified or ip.is_loopback or ip.is_multicast or ip.is_link_local
+    return not special and str(ip) != "255.255.255.255"
+
+
+def _link_local_multicast(ip: Address) -> bool:
+    if isinstance(ip, IPv4Address):
+        return ip in IPv4Network("224.0.0.0/24")
+    return ip.packed[0] == 0xFF and ip.packed[1] & 0x0F == 0x02
+
+
+def _contains_ip(cidr: Cidr, ip: Address | str) -> bool:
+    address = parse_ip(ip) if isinstance(ip, str) else ip
+    return address.version == cidr.network.version and address in cidr.network
+
+
+def _contains_cidr(cidr: Cidr, other: Cidr | str) -> bool:
+    inner = parse_cidr(other) if isinstance(other, str) else other
+    if inner.network.version != cidr.network.version:
+        return False
+    return cidr.network.prefixlen <= inner.network.prefixlen and inner.network.network_address in cidr.network
+
+
+def _masked(cidr: Cidr) -> Cidr:
+    return Cidr(cidr.network.network_address, cidr.network)
+
+
+OVERLOADS: tuple[Overload, ...] = (
+    function("ip", (STRING,), IP, parse_ip),
+    function("ip", (IP,), IP, lambda ip: ip),
+    function("isIP", (STRING,), BOOL, lambda text: _is(parse_ip, text)),
+    function("ip.isCanonical", (STRING,), BOOL, lambda text: str(parse_ip(text)) == text),
+    member("family", (IP,), INT, lambda ip: ip.version),
+    member("isUnspecified", (IP,), BOOL, lambda ip: ip.is_unspecified),
+    member("isLoopback", (IP,), BOOL, lambda ip: ip.is_loopback),
+    member("isLinkLocalMulticast", (IP,), BOOL, _link_local_multicast),
+    member("isLinkLocalUnicast", (IP,), BOOL, lambda ip: ip.is_link_local),
+    member("isGlobalUnicast", (IP,), BOOL, _global_unicast),
+    function("string", (IP,), STRING, str),
+    function("cidr", (STRING,), CIDR, parse_cidr),
+    function("cidr", (CIDR,), CIDR, lambda cidr: cidr),
+    function("isCIDR", (STRING,), BOOL, lambda text: _is(parse_cidr, text)),
+    *(member("containsIP", (CIDR, t), BOOL, _contains_ip) for t in (IP, STRING)),
+    *(member("containsCIDR", (CIDR, t), BOOL, _contains_cidr) for t in (CIDR, STRING)),
+    member("ip", (CIDR,), IP, lambda cidr: cidr.address),
+    member("masked", (CIDR,), CIDR, _masked),
+    member("prefixLength", (CIDR,), INT, lambda cidr: cidr.network.prefixlen),
+    function("string", (CIDR,), STRING, str),
+)

@@ -1,0 +1,85 @@
+"""Maps: Python dicts in which a bool key is wrapped, because True equals 1 in Python and not in CEL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from grammar.errors import EvaluationError, MissingError
+from grammar.overload import Overload, function, member
+from grammar.types import BOOL, DYN, INT, A, B, map_of
+
+
+@dataclass(frozen=True, slots=True)
+class BoolKey:
+    """A bool as a key."""
+
+    value: bool
+
+
+def to_key(value: object) -> object:
+    """The dict key of a value. A whole double finds the int; raises EvaluationError for what is no key."""
+    if isinstance(value, bool):
+        return BoolKey(value)
+    if isinstance(value, str | int):
+        return value
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else value
+    raise EvaluationError("no such overload: a key is a string, an int or a bool")
+
+
+def from_key(key: object) -> object:
+    return key.value if isinstance(key, BoolKey) else key
+
+
+def lookup(value: Mapping[object, object], key: object) -> object:
+    """The value at a key; raises MissingError where there is none."""
+    try:
+        return value[to_key(key)]
+    except KeyError:
+        raise MissingError(f"there is no key `{key}`") from None
+
+
+def contains(key: object, value: Mapping[object, object]) -> bool:
+    """`key in map`; what cannot be a key is in no map."""
+    try:
+        return to_key(key) in value
+    except EvaluationError:
+        return False
+
+
+def build(pairs: Iterable[tuple[object, object]]) -> dict[object, object]:
+    """A map from a literal's entries; raises EvaluationError for a key that is there twice or is none."""
+    made: dict[object, object] = {}
+    for key, value in pairs:
+        if isinstance(key, float):
+            raise EvaluationError("no such overload: a double is no key")
+        at = to_key(key)
+        if at in made:
+            raise EvaluationError(f"the key `{key}` is there twice")
+        made[at] = value
+    return made
+
+
+def merge(maps: Iterable[object]) -> dict[object, object]:
+    """One map of several; raises EvaluationError for a key in two of them."""
+    return build((from_key(k), v) for part in maps for k, v in _entries(part))
+
+
+def _entries(part: object) -> Iterable[tuple[object, object]]:
+    if not isinstance(part, Mapping):
+        raise EvaluationError("no such overload: a map is needed")
+    return part.items()
+
+
+def key_values(value: Mapping[object, object]) -> Iterator[tuple[object, object]]:
+    """Keys and values, the keys as the language has them."""
+    return ((from_key(k), v) for k, v in value.items())
+
+
+OVERLOADS: tuple[Overload, ...] = (
+    function("in", (A, map_of(A, B)), BOOL, contains),
+    function("size", (map_of(A, B),), INT, len),
+    member("size", (map_of(A, B),), INT, len),
+    function("[]", (map_of(A, B), DYN), B, lookup),
+)

@@ -1,0 +1,45 @@
+"""What optionals can be asked (cel-go's optional types)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from grammar.overload import Overload, function, member
+from grammar.types import BOOL, A, list_of, optional_of
+from grammar.values.equality import equals
+from grammar.values.kinds import kind
+from grammar.values.optional import NONE, Optional, value_of
+
+_ZEROS: dict[str, object] = {"bool": False, "int": 0, "double": 0.0, "string": ""}
+
+
+def of_non_zero(value: Any) -> Optional:
+    """None for false, 0, an empty text, list or map, null, and what counts nothing."""
+    name = kind(value)
+    if value is None or (name in _ZEROS and equals(value, _ZEROS[name])):
+        return NONE
+    if name in ("list", "map") and not value:
+        return NONE
+    if name in ("quantity", "duration") and value.nanos == 0:
+        return NONE
+    return Optional(value)
+
+
+def unwrap(values: Sequence[Any]) -> tuple[object, ...]:
+    return tuple(v.value for v in values if isinstance(v, Optional) and v.present)
+
+
+_OPTIONAL = optional_of(A)
+
+OVERLOADS: tuple[Overload, ...] = (
+    function("optional.of", (A,), _OPTIONAL, Optional),
+    function("optional.ofNonZeroValue", (A,), _OPTIONAL, of_non_zero),
+    function("optional.none", (), _OPTIONAL, lambda: NONE),
+    function("optional.unwrap", (list_of(_OPTIONAL),), list_of(A), unwrap),
+    member("unwrapOpt", (list_of(_OPTIONAL),), list_of(A), unwrap),
+    member("hasValue", (_OPTIONAL,), BOOL, lambda o: o.present),
+    member("value", (_OPTIONAL,), A, value_of),
+    member("orValue", (_OPTIONAL, A), A, lambda o, other: o.value if o.present else other),
+    member("or", (_OPTIONAL, _OPTIONAL), _OPTIONAL, lambda o, other: o if o.present else other),
+)

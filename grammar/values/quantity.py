@@ -1,0 +1,95 @@
+"""Kubernetes quantities, exact (k8s.io/apimachinery/pkg/api/resource)."""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import ClassVar
+
+from grammar.errors import EvaluationError
+
+NANO = 10**9
+_BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50, "Ei": 2**60}
+_DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_QUANTITY = re.compile(r"([+-]?)(\d+\.?\d*|\.\d+)(?:(Ki|Mi|Gi|Ti|Pi|Ei|[numkMGTPE])|[eE]([+-]?\d{1,4}))?\Z")
+_LARGEST = (2**63 - 1) * NANO
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """An amount in units of 10⁻⁹, which is the finest a quantity can be, and the kind of suffix it is shown with.
+
+    Equality and order are by amount alone: `1000m` is `1`.
+    """
+
+    nanos: int
+    suffix: str = field(default="decimal", compare=False)
+    ZERO: ClassVar[Quantity]
+
+    @staticmethod
+    def parse(text: str) -> Quantity:
+        """Raises EvaluationError, whose text is a hint, for what is no quantity. Finer than 10⁻⁹ rounds up, away from 0."""
+        return _parse(text)
+
+    def __lt__(self, other: Quantity) -> bool:
+        return self.nanos < other.nanos
+
+    def __le__(self, other: Quantity) -> bool:
+        return self.nanos <= other.nanos
+
+    def __str__(self) -> str:
+        """The canonical form: the largest suffix that leaves a whole number."""
+        if self.suffix == "binary" and self.nanos % NANO == 0 and abs(self.nanos) >= 1024 * NANO:
+            return _scaled(self.nanos // NANO, [(f, s) for s, f in reversed(_BINARY.items())])
+        if self.suffix == "exponent":
+            return _exponent(self.nanos)
+        return _scaled(self.nanos, [(10 ** (e + 9), s) for s, e in reversed(_DECIMAL.items())])
+
+
+Quantity.ZERO = Quantity(0)
+
+
+@functools.lru_cache(maxsize=65_536)
+def _parse(text: str) -> Quantity:
+    match = _QUANTITY.match(text)
+    if match is None:
+        raise EvaluationError(_advice(text))
+    sign, digits, suffix, exponent = match.groups()
+    scale = Fraction(_BINARY[suffix]) if suffix in _BINARY else Fraction(10) ** (int(exponent or 0) + _DECIMAL.get(suffix or "", 0))
+    amount = Fraction(digits + "0" if digits.endswith(".") else digits) * scale * NANO
+    nanos = min(-(-amount.numerator // amount.denominator), _LARGEST)
+    kind = "binary" if suffix in _BINARY else "exponent" if exponent is not None else "decimal"
+    return Quantity(-nanos if sign == "-" else nanos, kind)
+
+
+def _advice(text: str) -> str:
+    found = re.match(r"([+-]?[\d.]+)\s*([A-Za-z]+)\Z", text.strip())
+    if found is None:
+        return 'write a number with a suffix: `"500m"`, `"2"`, `"1.5Gi"`'
+    number, suffix = found.groups()
+    known = {s.lower(): s for s in (*_BINARY, *_DECIMAL) if s}
+    guess = {"K": "k", "kb": "k", "kib": "Ki", "ki": "Ki", "mb": "M", "mib": "Mi", "gb": "G", "gib": "Gi"}
+    close = guess.get(suffix) or guess.get(suffix.lower()) or known.get(suffix.lower())
+    return f"did you mean `{number}{close}`" if close else f"`{suffix}` is no suffix: they are n u m k M G T P E, Ki Mi Gi Ti Pi Ei"
+
+
+def _scaled(amount: int, steps: list[tuple[int, str]]) -> str:
+    """The amount in the largest step that divides it."""
+    if amount == 0:
+        return "0"
+    for factor, suffix in steps:
+        if amount % factor == 0:
+            return f"{amount // factor}{suffix}"
+    return str(amount)
+
+
+def _exponent(nanos: int) -> str:
+    if nanos == 0:
+        return "0"
+    power = -9
+    while nanos % 1000 == 0:
+        nanos //= 1000
+        power += 3
+    return f"{nanos}e{power}" if power else str(nanos)

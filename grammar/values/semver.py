@@ -1,0 +1,94 @@
+"""Semantic versions, as Kubernetes' CEL library has them; a leading `v` is dropped."""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass
+from operator import ge, gt, le, lt
+
+from grammar.errors import EvaluationError
+from grammar.overload import Overload, function, member
+from grammar.types import BOOL, INT, SEMVER, STRING
+
+_NUMBER = r"(0|[1-9]\d*)"
+_VERSION = re.compile(rf"v?{_NUMBER}\.{_NUMBER}\.{_NUMBER}(?:-([0-9A-Za-z.-]+))?(?:\+([0-9A-Za-z.-]+))?\Z", re.ASCII)
+_LOOSE = re.compile(r"v?(\d+)(?:\.(\d+))?(?:\.(\d+))?([-+].*)?\Z", re.ASCII)
+
+
+@functools.total_ordering
+@dataclass(frozen=True, slots=True, eq=False)
+class Semver:
+    """A version; what follows `+` takes no part in order or equality (semver.org §10)."""
+
+    major: int
+    minor: int
+    patch: int
+    pre: tuple[str, ...] = ()
+    build: str = ""
+
+    @staticmethod
+    def parse(text: str) -> Semver:
+        """Raises EvaluationError, whose text is a hint, for what is no version."""
+        return _parse(text)
+
+    @property
+    def precedence(self) -> tuple[object, ...]:
+        """What versions are compared by: a pre-release is before its release, numbers before texts."""
+        pre = tuple((0, int(p), "") if p.isdigit() else (1, 0, p) for p in self.pre)
+        return (self.major, self.minor, self.patch, not self.pre, pre)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Semver) and self.precedence == other.precedence
+
+    def __lt__(self, other: Semver) -> bool:
+        return self.precedence < other.precedence
+
+    def __hash__(self) -> int:
+        return hash(self.precedence)
+
+    def __str__(self) -> str:
+        pre = f"-{'.'.join(self.pre)}" if self.pre else ""
+        return f"{self.major}.{self.minor}.{self.patch}{pre}{f'+{self.build}' if self.build else ''}"
+
+
+@functools.lru_cache(maxsize=4096)
+def _parse(text: str) -> Semver:
+    match = _VERSION.match(text)
+    pre = tuple(match[4].split(".")) if match and match[4] else ()
+    bad = any(not p or (p.isdigit() and len(p) > 1 and p[0] == "0") for p in pre)
+    if match is None or bad or (match[5] and "" in match[5].split(".")):
+        raise EvaluationError('write all three numbers: `"1.33.0"`')
+    return Semver(int(match[1]), int(match[2]), int(match[3]), pre, match[5] or "")
+
+
+def normalized(text: str, tolerant: bool) -> Semver:  # noqa: FBT001 - the language calls it by position
+    """With `tolerant`, a missing minor or patch is 0 and leading zeros are dropped."""
+    if tolerant and (match := _LOOSE.match(text)):
+        numbers = ".".join(str(int(n or 0)) for n in match.groups()[:3])
+        return Semver.parse(numbers + (match[4] or ""))
+    return Semver.parse(text)
+
+
+def is_semver(text: str, tolerant: bool = False) -> bool:  # noqa: FBT001, FBT002 - likewise
+    try:
+        normalized(text, tolerant)
+    except EvaluationError:
+        return False
+    return True
+
+
+OVERLOADS: tuple[Overload, ...] = (
+    function("semver", (STRING,), SEMVER, Semver.parse),
+    function("semver", (STRING, BOOL), SEMVER, normalized),
+    function("isSemver", (STRING,), BOOL, is_semver),
+    function("isSemver", (STRING, BOOL), BOOL, is_semver),
+    function("string", (SEMVER,), STRING, str),
+    *(function(op, (SEMVER, SEMVER), BOOL, c) for op, c in (("<", lt), ("<=", le), (">", gt), (">=", ge))),
+    member("isLessThan", (SEMVER, SEMVER), BOOL, lt),
+    member("isGreaterThan", (SEMVER, SEMVER), BOOL, gt),
+    member("compareTo", (SEMVER, SEMVER), INT, lambda a, b: (a > b) - (a < b)),
+    member("major", (SEMVER,), INT, lambda v: v.major),
+    member("minor", (SEMVER,), INT, lambda v: v.minor),
+    member("patch", (SEMVER,), INT, lambda v: v.patch),
+)
