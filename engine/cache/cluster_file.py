@@ -1,0 +1,205 @@
+"""A cluster in files: what `kubectl get nodes,pods -A -o json|yaml` wrote, as a snapshot."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from engine.cache.controllers import Controller, ControllerDecoder
+from engine.cache.documents import ClusterFileError, documents, files_of, how_to_write
+from engine.cache.namespace import Namespace, NamespaceDecoder
+from engine.cache.snapshot import ENDED, Snapshot, build
+from engine.errors import BadObjectError
+from engine.objects import Node, ObjectCodec
+from engine.peer import Peer
+
+_CORE = "v1"
+_KINDS = {
+    "Node": _CORE,
+    "Pod": _CORE,
+    "Namespace": _CORE,
+    "Deployment": "apps/v1",
+    "ReplicaSet": "apps/v1",
+    "StatefulSet": "apps/v1",
+    "DaemonSet": "apps/v1",
+    "Job": "batch/v1",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A snapshot, the files that it is from, and what a reader should know of it.
+
+    `skipped` says how many objects there were of each kind that no rule reads; `notices` are
+    sentences.
+    """
+
+    snapshot: Snapshot
+    files: tuple[Path, ...]
+    skipped: Mapping[str, int]
+    notices: tuple[str, ...]
+
+
+class _Meta(msgspec.Struct, frozen=True, gc=False):
+    name: str | None = None
+    namespace: str | None = None
+
+
+class _Envelope(msgspec.Struct, frozen=True, gc=False):
+    """What an object says of itself; a list has `items`."""
+
+    kind: str | None = None
+    apiVersion: str | None = None
+    metadata: _Meta | None = None
+    items: list[msgspec.Raw] | None = None
+
+
+@dataclass(slots=True)
+class _Found:
+    """The objects so far."""
+
+    nodes: list[Node] = field(default_factory=list)
+    pods: list[Peer] = field(default_factory=list)
+    namespaces: list[Namespace] = field(default_factory=list)
+    controllers: list[Controller] = field(default_factory=list)
+    skipped: Counter[str] = field(default_factory=Counter)
+
+
+class ClusterFileReader:
+    """Reads snapshots. Making one takes some milliseconds: make one and read again with it."""
+
+    def __init__(self, codec: ObjectCodec) -> None:
+        self._codec = codec
+        self._namespaces = NamespaceDecoder()
+        self._controllers = ControllerDecoder()
+        self._envelope = msgspec.json.Decoder(_Envelope)
+
+    def read(self, paths: Sequence[Path], generation: int = 1) -> Reading:
+        """The cluster that these files and folders hold together.
+
+        Raises ClusterFileError, which says in one line what is wrong and names the file.
+        """
+        files = files_of(paths)
+        return self.take(files, ((f, d) for f in files for d in documents(f)), generation)
+
+    def take(
+        self, files: Sequence[Path], contents: Iterable[tuple[Path, bytes]], generation: int = 1
+    ) -> Reading:
+        """The cluster of JSON documents, each with the one of `files` that it is from.
+
+        Raises ClusterFileError.
+        """
+        found = _Found()
+        for file, document in contents:
+            self._document(document, file, found)
+        if not found.nodes:
+            names = ", ".join(f"`{file}`" for file in files)
+            raise ClusterFileError(f"there are no nodes in {names}", how_to_write(files[0]))
+        snapshot = build(
+            found.nodes,
+            found.pods,
+            namespaces=found.namespaces,
+            controllers=found.controllers,
+            generation=generation,
+        )
+        return Reading(
+            snapshot, tuple(files), dict(found.skipped), tuple(_notices(found, snapshot))
+        )
+
+    def _document(self, document: bytes, file: Path, found: _Found) -> None:
+        """Takes up an object, or every object of a list."""
+        outer = self._open(document, file)
+        if outer.kind is None:
+            raise _no_snapshot(file, "it has no `kind`")
+        if not outer.kind.endswith("List"):
+            self._object(document, outer, file, found)
+            return
+        if outer.items is None:
+            raise _no_snapshot(file, f"its {outer.kind} has no `items`")
+        # The items of a NodeList do not repeat what they are.
+        kind = outer.kind.removesuffix("List") or None
+        for item in outer.items:
+            inner = self._open(item, file)
+            named = msgspec.structs.replace(
+                inner, kind=inner.kind or kind, apiVersion=inner.apiVersion or outer.apiVersion
+            )
+            self._object(item, named, file, found)
+
+    def _object(
+        self, data: bytes | msgspec.Raw, envelope: _Envelope, file: Path, found: _Found
+    ) -> None:
+        kind = envelope.kind or "object without a kind"
+        group = envelope.apiVersion or _CORE
+        if _KINDS.get(kind, group) != group:
+            kind = f"{kind} of {group}"  # a kind of this name that is another group's
+        if kind not in _KINDS:
+            found.skipped[kind] += 1
+            return
+        if envelope.metadata is None or not envelope.metadata.name:
+            raise _no_snapshot(file, f"a {kind} in it has no name")
+        try:
+            match kind:
+                case "Node":
+                    found.nodes.append(self._codec.node(data))
+                case "Pod":
+                    found.pods.append(self._codec.peer(data))
+                case "Namespace":
+                    found.namespaces.append(self._namespaces.decode(data))
+                case _:
+                    found.controllers.append(self._controllers.decode(kind, data))
+        except BadObjectError as error:
+            name = envelope.metadata.name
+            raise ClusterFileError(
+                f"{kind} `{name}` in `{file}` cannot be read: {error}", how_to_write(file)
+            ) from None
+
+    def _open(self, data: bytes | msgspec.Raw, file: Path) -> _Envelope:
+        try:
+            return self._envelope.decode(data)
+        except RecursionError:
+            raise ClusterFileError(f"`{file}` is nested too deeply", how_to_write(file)) from None
+        except UnicodeDecodeError:
+            raise ClusterFileError(f"`{file}` is not UTF-8 text", how_to_write(file)) from None
+        except msgspec.ValidationError:
+            raise _no_snapshot(file, "it is not a Kubernetes object") from None
+        except msgspec.DecodeError as error:
+            raise _not_json(file, str(error)) from None
+
+
+def _no_snapshot(file: Path, reason: str) -> ClusterFileError:
+    return ClusterFileError(f"`{file}` is no snapshot of a cluster: {reason}", how_to_write(file))
+
+
+def _not_json(file: Path, reason: str) -> ClusterFileError:
+    """What is wrong with a text, in the words of msgspec where they help."""
+    if "truncated" in reason:
+        return ClusterFileError(
+            f"`{file}` ends in the middle of its JSON", "it was cut off: write it again"
+        )
+    if "trailing characters" in reason:
+        return ClusterFileError(
+            f"`{file}` goes on after its JSON has ended",
+            "give each answer of kubectl its own file",
+        )
+    detail = reason.partition(": ")[2] or reason
+    return ClusterFileError(f"`{file}` is not JSON: {detail}", how_to_write(file))
+
+
+def _notices(found: _Found, snapshot: Snapshot) -> Iterator[str]:
+    if found.skipped:
+        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(found.skipped.items()))
+        yield f"skipped what no rule reads: {kinds}"
+    if not found.pods:
+        yield "it has no pods, so every node counts as empty"
+    living = sum(pod.phase not in ENDED for pod in found.pods)
+    if twice := len(found.nodes) - len(snapshot.nodes) + living - len(snapshot.pods):
+        yield f"{twice} of the nodes and pods are there twice, and the later ones count"
+    strays = sum(
+        1 for pod in snapshot.pods.values() if pod.nodeName and pod.nodeName not in snapshot.nodes
+    )
+    if strays:
+        yield f"{strays} of the pods are on nodes that are not there, and count nowhere"

@@ -1,0 +1,69 @@
+"""Controllers of pods, and the one at the root of each: the Deployment of a ReplicaSet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from engine.scalars import JsonInt
+from engine.slim import Metadata
+from engine.structs import ObjectDecoder
+from engine.workload import Workload, workload_of
+
+# How many pods a kind wants when its object does not say: the API's own default. No other kind
+# ever says.
+_DEFAULT_REPLICAS = {"Deployment": 1, "ReplicaSet": 1, "StatefulSet": 1, "Job": 1}
+
+
+class Controller(msgspec.Struct, frozen=True, gc=False):
+    """A controller as a workload, and the controller that it belongs to itself."""
+
+    workload: Workload
+    owner: Workload | None
+
+
+class _Spec(msgspec.Struct, frozen=True, gc=False):
+    replicas: JsonInt | None = None
+    parallelism: JsonInt | None = None
+
+
+class _SlimController(msgspec.Struct, frozen=True, gc=False):
+    metadata: Metadata | None = None
+    spec: _Spec | None = None
+
+
+class ControllerDecoder:
+    """Decodes Deployments, ReplicaSets, StatefulSets, DaemonSets and Jobs."""
+
+    def __init__(self) -> None:
+        self._decoder = ObjectDecoder("controller", _SlimController)
+
+    def decode(self, kind: str, data: bytes | msgspec.Raw) -> Controller:
+        """The controller of an object's JSON. Raises BadObjectError, naming the path."""
+        slim = self._decoder.decode(data)
+        metadata, spec = slim.metadata or Metadata(), slim.spec or _Spec()
+        wanted = spec.parallelism if kind == "Job" else spec.replicas
+        if wanted is None or kind not in _DEFAULT_REPLICAS:
+            wanted = _DEFAULT_REPLICAS.get(kind)
+        workload = Workload(kind, metadata.name or "", metadata.uid or "", wanted)
+        return Controller(workload, workload_of(metadata.ownerReferences or ()))
+
+
+def roots(controllers: Iterable[Controller]) -> Mapping[str, Workload]:
+    """The root controller's workload by the uid of each controller.
+
+    Only ReplicaSets are looked through: a Job of a CronJob stays a workload of its own, because the
+    Job says how many pods it wants. An owner that is not among the controllers is a workload of
+    unknown size.
+    """
+    by_uid = {c.workload.uid: c for c in controllers}
+    found: dict[str, Workload] = {}
+    for uid, controller in by_uid.items():
+        owner = controller.owner
+        if controller.workload.kind != "ReplicaSet" or owner is None:
+            found[uid] = controller.workload
+        else:
+            known = by_uid.get(owner.uid)
+            found[uid] = known.workload if known is not None else owner
+    return found

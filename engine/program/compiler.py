@@ -1,0 +1,232 @@
+"""Checked expressions to closures: one function per node kind, names and overloads resolved here and not per node.
+
+The plain evaluator (`grammar.evaluator`) says what each expression means; `tests/properties` holds the two equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from operator import attrgetter
+from typing import assert_never
+
+from engine.program import operations
+from engine.program.comprehensions import comprehension
+from engine.program.frame import Evaluate, Frame
+from grammar.ast import (
+    Binary,
+    Call,
+    Chain,
+    Comprehension,
+    Conditional,
+    DefCall,
+    Expr,
+    Has,
+    Ident,
+    Index,
+    LetReference,
+    ListLiteral,
+    Literal,
+    MapLiteral,
+    Select,
+    Unary,
+)
+from grammar.environment import Environment
+from grammar.errors import EvaluationError
+from grammar.types import Type
+from grammar.values.record import read_field
+
+Wrap = Callable[[Expr, Evaluate], Evaluate]
+
+
+class Compiler:
+    """Compiles the expressions of one policy; `places` is how many locals they need together.
+
+    `read` makes the closure of a declared name; `wrap` sees every expression with its closure and may return another: tracing is a compiler with a wrap, not a
+    flag inside closures.
+    """
+
+    def __init__(
+        self,
+        environment: Environment,
+        *,
+        read: Callable[[str], Evaluate] = operations.variable,
+        wrap: Wrap | None = None,
+    ) -> None:
+        self._environment = environment
+        self._read = read
+        self._wrap = wrap
+        self._locals: dict[str, int] = {}
+        self._lets: dict[str, Evaluate] = {}
+        self._defs: dict[str, tuple[tuple[int, ...], Evaluate]] = {}
+        self.places = 0
+
+    def compile(self, expr: Expr) -> Evaluate:
+        """A closure with the value of the expression, or an EvaluationError, as the plain evaluator has it."""
+        compiled = self._compile(expr)
+        return self._wrap(expr, compiled) if self._wrap is not None else compiled
+
+    def place(self) -> int:
+        """A new local."""
+        self.places += 1
+        return self.places - 1
+
+    def with_locals(self, names: Mapping[str, int], expr: Expr) -> Evaluate:
+        """Compiles an expression in which `names` are locals."""
+        outer = self._locals
+        self._locals = {**outer, **names}
+        try:
+            return self.compile(expr)
+        finally:
+            self._locals = outer
+
+    def _compile(self, expr: Expr) -> Evaluate:
+        match expr:
+            case Literal(value):
+                return lambda _: value
+            case Ident():
+                return self._ident(expr)
+            case Select():
+                return self._select(expr)
+            case Index():
+                return self._index(expr)
+            case Call():
+                return self._call(expr)
+            case Unary(op, operand):
+                return self._apply(f"{op}_", (operand,), member=False)
+            case Binary():
+                return self._binary(expr)
+            case Chain("+", operands):
+                return operations.total(tuple(self.compile(o) for o in operands), self._overload_of_sum(operands))
+            case Chain(op, operands):
+                parts = tuple(operations.must_be_bool(self.compile(o), o.type) for o in operands)
+                return operations.conjunction(parts) if op == "&&" else operations.disjunction(parts)
+            case Conditional(condition, then, otherwise):
+                test = operations.must_be_bool(self.compile(condition), condition.type)
+                return operations.conditional(test, self.compile(then), self.compile(otherwise))
+            case ListLiteral(elements, marked):
+                return operations.list_literal(tuple(self.compile(e) for e in elements), frozenset(marked))
+            case MapLiteral(entries):
+                pairs = tuple((self.compile(e.key), self.compile(e.value), e.optional) for e in entries)
+                return operations.map_literal(pairs)
+            case Comprehension():
+                return comprehension(self, expr)
+            case Has(operand):
+                return self._has(operand)
+            case LetReference(name):
+                if name not in self._lets:
+                    self._lets[name] = self._closed(self._environment.lets[name], {})
+                return self._lets[name]
+            case DefCall():
+                return self._def_call(expr)
+            case _:
+                assert_never(expr)
+
+    def _ident(self, expr: Ident) -> Evaluate:
+        if not expr.absolute and (place := self._locals.get(expr.name)) is not None:
+            return lambda frame: frame.locals[place]
+        if (constant := self._environment.constant(expr.name)) is not None:
+            return lambda _: constant
+        return self._read(expr.name)
+
+    def _closed(self, body: Expr, names: Mapping[str, int]) -> Evaluate:
+        """Compiles the body of a let or def, which sees no locals but its own."""
+        outer, self._locals = self._locals, {}
+        try:
+            return self.with_locals(names, body)
+        finally:
+            self._locals = outer
+
+    def _def_call(self, expr: DefCall) -> Evaluate:
+        if expr.name not in self._defs:
+            known = self._environment.defs[expr.name]
+            places = tuple(self.place() for _ in known.params)
+            names = dict(zip((n for n, _ in known.params), places, strict=True))
+            self._defs[expr.name] = (places, self._closed(known.body, names))
+        places, body = self._defs[expr.name]
+        return operations.call_def(places, tuple(self.compile(a) for a in expr.args), body)
+
+    def _select(self, expr: Select) -> Evaluate:
+        kind = expr.operand.type
+        if kind.is_record and not expr.optional:
+            path = self._path(expr) if self._wrap is None else None
+            return operations.path(attrgetter(path), self._step(expr)) if path is not None else self._step(expr)
+        inner = kind.args[0] if kind.name == "optional" else kind
+        return operations.select(self.compile(expr.operand), self._choice(inner, expr.name), optional=expr.optional)
+
+    def _step(self, expr: Select) -> Evaluate:
+        """One field of a record: also what a path falls back to when a part of it is absent."""
+        known = self._environment.field(expr.operand.type, expr.name)
+        assert known is not None, "the checker knows every field"
+        zero = self._environment.zero(known)
+        return operations.field(self.compile(expr.operand), known.name, zero, optional=known.optional)
+
+    def _choice(self, kind: Type, name: str) -> Callable[[object], object]:
+        """How to take a field of a value that may be a record or a map."""
+        known = self._environment.field(kind, name) if kind.is_record else None
+        if known is None:
+            return lambda value: operations.key_of(value, name)
+        zero = self._environment.zero(known)
+        return lambda value: read_field(value, name, zero, optional=known.optional)
+
+    def _index(self, expr: Index) -> Evaluate:
+        operand, index = expr.operand, expr.index
+        if operand.type.name == "map" and isinstance(index, Literal) and isinstance(index.value, str) and not expr.optional:
+            return operations.key(self.compile(operand), index.value)
+        return operations.index(self.compile(operand), self.compile(index), optional=expr.optional)
+
+    def _path(self, expr: Select) -> str | None:
+        """`node.metadata.labels` as one attribute path, where every step is a record's."""
+        parts = [expr.name]
+        node: Expr = expr.operand
+        while isinstance(node, Select) and node.operand.type.is_record and not node.optional:
+            parts.append(node.name)
+            node = node.operand
+        if not isinstance(node, Ident) or node.absolute or node.name in self._locals:
+            return None
+        return ".".join([node.name, *reversed(parts)])
+
+    def _has(self, operand: Select | Index) -> Evaluate:
+        held, kind = self.compile(operand.operand), operand.operand.type
+        if isinstance(operand, Index):
+            index = self.compile(operand.index)
+            return operations.has(operations.index(held, index, optional=False))
+        if kind.is_record:
+            return operations.has_field(held, operand.name)
+        if kind.name == "optional" and kind.args[0].is_record:
+            return operations.has(operations.select(held, operations.set_field(operand.name), optional=False))
+        return operations.has(operations.select(held, self._choice(kind, operand.name), optional=False))
+
+    def _binary(self, expr: Binary) -> Evaluate:
+        left, right = self.compile(expr.left), self.compile(expr.right)
+        kinds = expr.left.type, expr.right.type
+        if expr.op in ("==", "!="):
+            return operations.equality(left, right, kinds, negated=expr.op == "!=", constant=self._known(expr.right))
+        if (fast := operations.comparison(expr.op, left, right, kinds, self._known(expr.right))) is not None:
+            return fast
+        return self._apply(expr.op, (expr.left, expr.right), member=False)
+
+    def _call(self, expr: Call) -> Evaluate:
+        if expr.target is not None:
+            return self._apply(expr.function, (expr.target, *expr.args), member=True)
+        return self._apply(expr.function, expr.args, member=False)
+
+    def _apply(self, function: str, args: tuple[Expr, ...], *, member: bool) -> Evaluate:
+        implementation = self._environment.implementation(function, tuple(a.type for a in args), member=member)
+        return operations.apply(implementation, tuple(self.compile(a) for a in args))
+
+    def _overload_of_sum(self, operands: tuple[Expr, ...]) -> Callable[..., object]:
+        kinds = {o.type for o in operands}
+        first = operands[0].type
+        pair: tuple[Type, Type] = (first, first) if len(kinds) == 1 else (Type("dyn"), Type("dyn"))
+        return self._environment.implementation("+", pair, member=False)
+
+    def _known(self, expr: Expr) -> Literal | None:
+        return expr if isinstance(expr, Literal) and self._wrap is None else None
+
+
+def value_or_error(evaluate: Evaluate, frame: Frame) -> object:
+    """The value, or the EvaluationError itself as a value."""
+    try:
+        return evaluate(frame)
+    except EvaluationError as error:
+        return error

@@ -1,0 +1,314 @@
+"""The closures that compiled expressions are made of: one small function per operation.
+
+Everything that can be known from types and constants is settled when the closure is made. What an operation means is
+in `grammar.values`; here it is only reached without a detour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter, ge, gt, le, lt
+
+from engine.program.frame import Evaluate, Frame
+from grammar.ast import Literal
+from grammar.errors import EvaluationError, MissingError
+from grammar.types import BOOL, DOUBLE, DURATION, INT, QUANTITY, STRING, TIMESTAMP, Type
+from grammar.values.equality import equals
+from grammar.values.lists import element
+from grammar.values.maps import build, lookup
+from grammar.values.optional import NONE, Optional
+
+_COMPARE: dict[str, Callable[[object, object], bool]] = {"<": lt, "<=": le, ">": gt, ">=": ge}
+# Types whose values Python compares as CEL does when both sides have the same one.
+_PLAIN = frozenset({INT, STRING, DOUBLE})
+_NANOS = frozenset({QUANTITY, DURATION, TIMESTAMP})
+_EQUAL_AS_PYTHON = frozenset({BOOL, INT, STRING, DOUBLE, QUANTITY, DURATION, TIMESTAMP})
+
+_nanos = attrgetter("nanos")
+
+
+def variable(name: str) -> Evaluate:
+    """A declared name, read from the frame."""
+    read = attrgetter(name)
+
+    def run(frame: Frame) -> object:
+        value = read(frame)
+        if value is None:
+            raise MissingError(f"there is no `{name}` here")
+        return value
+
+    return run
+
+
+def field(operand: Evaluate, name: str, zero: object, *, optional: bool) -> Evaluate:
+    """A field of a record; absent is the zero value, or missing where the field is optional."""
+
+    def run(frame: Frame) -> object:
+        value = getattr(operand(frame), name, None)
+        if value is not None:
+            return value
+        if optional:
+            raise MissingError(f"there is no `{name}`")
+        return zero
+
+    return run
+
+
+def path(read: Callable[[Frame], object], steps: Evaluate) -> Evaluate:
+    """A path of fields read at once; where a part of it is absent, field by field."""
+
+    def run(frame: Frame) -> object:
+        try:
+            value = read(frame)
+        except AttributeError:
+            return steps(frame)
+        return value if value is not None else steps(frame)
+
+    return run
+
+
+def select(operand: Evaluate, choose: Callable[[object], object], *, optional: bool) -> Evaluate:
+    """A selection from a value whose type shows only now; `?` and optionals give optionals."""
+
+    def run(frame: Frame) -> object:
+        value = operand(frame)
+        if not optional and not isinstance(value, Optional):
+            return choose(value)
+        return _through(value, choose)
+
+    return run
+
+
+def _through(value: object, choose: Callable[[object], object]) -> object:
+    """Looks into a value or an optional; what is missing is none."""
+    if isinstance(value, Optional):
+        if not value.present:
+            return NONE
+        value = value.value
+    try:
+        return Optional(choose(value))
+    except MissingError:
+        return NONE
+
+
+def key(operand: Evaluate, constant: str) -> Evaluate:
+    """`map["constant"]` where the type says that it is a map with string keys."""
+
+    def run(frame: Frame) -> object:
+        try:
+            return operand(frame)[constant]  # type: ignore[index]
+        except KeyError:
+            raise MissingError(f"there is no key `{constant}`") from None
+
+    return run
+
+
+def index(operand: Evaluate, at: Evaluate, *, optional: bool) -> Evaluate:
+    """`list[i]` or `map[key]`, told apart by the value."""
+
+    def run(frame: Frame) -> object:
+        value, where = operand(frame), at(frame)
+        if not optional and not isinstance(value, Optional):
+            return look_up(value, where)
+        return _through(value, lambda inner: look_up(inner, where))
+
+    return run
+
+
+def look_up(value: object, where: object) -> object:
+    if isinstance(value, Mapping):
+        return lookup(value, where)
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return element(value, where)
+    raise EvaluationError("no such overload: only lists and maps are indexed")
+
+
+def key_of(value: object, name: str) -> object:
+    """`value.name` of a map."""
+    if isinstance(value, Mapping):
+        return lookup(value, name)
+    raise EvaluationError(f"no such overload: `.{name}` of what has no fields")
+
+
+def set_field(name: str) -> Callable[[object], object]:
+    """A record's field if it is set at all."""
+
+    def choose(value: object) -> object:
+        found = getattr(value, name, None)
+        if found is None:
+            raise MissingError(f"there is no `{name}`")
+        return found
+
+    return choose
+
+
+def must_be_bool(operand: Evaluate, kind: Type) -> Evaluate:
+    """The operand, with a check where its type does not promise a bool."""
+    if kind == BOOL:
+        return operand
+
+    def run(frame: Frame) -> object:
+        value = operand(frame)
+        if not isinstance(value, bool):
+            raise EvaluationError("no such overload: a bool is needed")
+        return value
+
+    return run
+
+
+def conjunction(parts: tuple[Evaluate, ...]) -> Evaluate:
+    """`&&`: false wins over an error on either side (CEL langdef, Logical Operators)."""
+    return _absorbing(parts, decisive=False)
+
+
+def disjunction(parts: tuple[Evaluate, ...]) -> Evaluate:
+    """`||`: true wins over an error on either side."""
+    return _absorbing(parts, decisive=True)
+
+
+def _absorbing(parts: tuple[Evaluate, ...], *, decisive: bool) -> Evaluate:
+    def run(frame: Frame) -> object:
+        failure: EvaluationError | None = None
+        for part in parts:
+            try:
+                if part(frame) is decisive:
+                    return decisive
+            except EvaluationError as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
+        return not decisive
+
+    return run
+
+
+def conditional(condition: Evaluate, then: Evaluate, otherwise: Evaluate) -> Evaluate:
+    return lambda frame: then(frame) if condition(frame) else otherwise(frame)
+
+
+def equality(left: Evaluate, right: Evaluate, kinds: tuple[Type, Type], *, negated: bool, constant: Literal | None) -> Evaluate:
+    """`==` and `!=`; Python's own where both sides have one simple type."""
+    same = kinds[0] == kinds[1] and kinds[0] in _EQUAL_AS_PYTHON
+    if same and constant is not None:
+        value = constant.value
+        if negated:
+            return lambda frame: left(frame) != value
+        return lambda frame: left(frame) == value
+    if same:
+        if negated:
+            return lambda frame: left(frame) != right(frame)
+        return lambda frame: left(frame) == right(frame)
+    if negated:
+        return lambda frame: not equals(left(frame), right(frame))
+    return lambda frame: equals(left(frame), right(frame))
+
+
+def comparison(op: str, left: Evaluate, right: Evaluate, kinds: tuple[Type, Type], constant: Literal | None) -> Evaluate | None:
+    """`<` and its like between two values of one simple type; None where the general way is needed."""
+    compare = _COMPARE.get(op)
+    if compare is None or kinds[0] != kinds[1]:
+        return None
+    if kinds[0] in _PLAIN:
+        if constant is not None:
+            value = constant.value
+            return lambda frame: compare(left(frame), value)
+        return lambda frame: compare(left(frame), right(frame))
+    if kinds[0] in _NANOS:
+        if constant is not None:
+            edge = _nanos(constant.value)
+            return lambda frame: compare(_nanos(left(frame)), edge)
+        return lambda frame: compare(_nanos(left(frame)), _nanos(right(frame)))
+    return None
+
+
+def apply(function: Callable[..., object], args: tuple[Evaluate, ...]) -> Evaluate:
+    """A call of a resolved function."""
+    match args:
+        case (one,):
+            return lambda frame: function(one(frame))
+        case (one, two):
+            return lambda frame: function(one(frame), two(frame))
+        case _:
+            return lambda frame: function(*[a(frame) for a in args])
+
+
+def total(parts: tuple[Evaluate, ...], add: Callable[..., object]) -> Evaluate:
+    """`a + b + …`, from the left."""
+    first, *rest = parts
+
+    def run(frame: Frame) -> object:
+        result = first(frame)
+        for part in rest:
+            result = add(result, part(frame))
+        return result
+
+    return run
+
+
+def list_literal(elements: tuple[Evaluate, ...], marked: frozenset[int]) -> Evaluate:
+    if not marked:
+        return lambda frame: tuple([e(frame) for e in elements])
+
+    def run(frame: Frame) -> object:
+        made: list[object] = []
+        for place, element_ in enumerate(elements):
+            value = element_(frame)
+            if place not in marked:
+                made.append(value)
+            elif present(value):
+                made.append(value.value)  # type: ignore[attr-defined]
+        return tuple(made)
+
+    return run
+
+
+def present(value: object) -> bool:
+    """Whether an element written with `?` is there; only optionals may be written so."""
+    if not isinstance(value, Optional):
+        raise EvaluationError("no such overload: `?` takes an optional")
+    return value.present
+
+
+def map_literal(pairs: tuple[tuple[Evaluate, Evaluate, bool], ...]) -> Evaluate:
+    def run(frame: Frame) -> object:
+        made: list[tuple[object, object]] = []
+        for key_, value_, marked in pairs:
+            at, value = key_(frame), value_(frame)
+            if not marked:
+                made.append((at, value))
+            elif present(value):
+                made.append((at, value.value))  # type: ignore[attr-defined]
+        return build(made)
+
+    return run
+
+
+def has(found: Evaluate) -> Evaluate:
+    """`has(x.y)`: whether reading it finds something; other errors stay errors."""
+
+    def run(frame: Frame) -> object:
+        try:
+            value = found(frame)
+        except MissingError:
+            return False
+        return value.present if isinstance(value, Optional) else True
+
+    return run
+
+
+def has_field(operand: Evaluate, name: str) -> Evaluate:
+    """`has(record.field)`: whether the object has the field, be it with a zero value."""
+    return lambda frame: getattr(operand(frame), name, None) is not None
+
+
+def call_def(places: tuple[int, ...], args: tuple[Evaluate, ...], body: Evaluate) -> Evaluate:
+    """A `def`: every argument first, then its body over them."""
+
+    def run(frame: Frame) -> object:
+        values = [a(frame) for a in args]
+        local = frame.locals
+        for place, value in zip(places, values, strict=True):
+            local[place] = value
+        return body(frame)
+
+    return run

@@ -1,0 +1,86 @@
+"""The policies in force: an immutable set, swapped whole, that says which of them concern a pod."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from engine.program.frame import Frame
+from engine.program.program import Program
+from grammar.errors import EvaluationError, MissingError
+
+
+@dataclass(frozen=True, slots=True)
+class Unselectable:
+    """A policy whose `for` could not be evaluated for this pod."""
+
+    program: Program
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The policies that concern one pod.
+
+    `guardrails` all apply, then `governing` if there is one; `losers` select the pod too and do not apply; `audited`
+    are evaluated beside it and never reject; `unselectable` ones reject every node (`failure fail`).
+    """
+
+    guardrails: tuple[Program, ...] = ()
+    governing: Program | None = None
+    losers: tuple[Program, ...] = ()
+    audited: tuple[Program, ...] = ()
+    unselectable: tuple[Unselectable, ...] = ()
+
+    @property
+    def enforced(self) -> tuple[Program, ...]:
+        """Guardrails first: the order in which a rejection is named."""
+        return (*self.guardrails, self.governing) if self.governing is not None else self.guardrails
+
+    @property
+    def empty(self) -> bool:
+        return not (self.guardrails or self.governing or self.audited or self.unselectable)
+
+
+class Registry:
+    """Compiled policies by the namespace they govern."""
+
+    def __init__(self, programs: Iterable[Program] = ()) -> None:
+        self.programs = tuple(programs)
+        self.places = max((p.places for p in self.programs), default=0)
+        self._everywhere = tuple(p for p in self.programs if p.namespace is None)
+        self._namespaced: dict[str, tuple[Program, ...]] = {}
+        for program in self.programs:
+            if program.namespace is not None:
+                known = self._namespaced.get(program.namespace, ())
+                self._namespaced[program.namespace] = (*known, program)
+
+    def select(self, namespace: str, frame: Frame) -> Selection:
+        """Which policies concern the frame's pod (language reference, Which policies decide).
+
+        Of the policies that select it one governs: the highest weight; then one that can reject; then a namespaced
+        one; then the first by name.
+        """
+        matching: list[Program] = []
+        broken: list[Unselectable] = []
+        for program in (*self._everywhere, *self._namespaced.get(namespace, ())):
+            try:
+                if program.select is None or program.select(frame) is True:
+                    matching.append(program)
+            except MissingError:
+                continue
+            except EvaluationError as error:
+                if not program.ignores_errors and not program.audit:
+                    broken.append(Unselectable(program, str(error)))
+        governing, *losers = sorted((p for p in matching if not p.cluster and not p.audit), key=_precedence) or [None]
+        return Selection(
+            guardrails=tuple(p for p in matching if p.cluster and not p.audit),
+            governing=governing,
+            losers=tuple(p for p in losers if p is not None),
+            audited=tuple(p for p in matching if p.audit),
+            unselectable=tuple(broken),
+        )
+
+
+def _precedence(program: Program) -> tuple[int, bool, bool, str]:
+    return (-program.weight, not program.strict, program.namespace is None, program.name)
