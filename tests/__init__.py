@@ -1,0 +1,1 @@
+"""Tests: a folder a package, and folders for what concerns all of them."""

@@ -1,0 +1,1 @@
+"""Measurements, run by `make bench` alone; they print figures and judge none."""

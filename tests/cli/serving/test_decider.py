@@ -1,0 +1,160 @@
+"""The engine of a server follows its files: policies, snapshots, and what is wrong with either."""
+
+import json
+import logging
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from cli.serving.cluster import Demo, Files
+from cli.serving.decider import Decider
+from cli.serving.observer import LogObserver
+from engine.cache.documents import ClusterFileError
+from engine.errors import NotSyncedError
+from engine.verdict import Feasible
+from tests.support.builders import Object, kubectl_list, node, pod, raw
+
+LOG = logging.getLogger("placet.test")
+NODES = (node("n1", labels={"disk": "ssd"}), node("n2", labels={"disk": "hdd"}))
+
+
+@pytest.fixture(autouse=True)
+def everything_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, logger=LOG.name)
+
+
+@pytest.fixture
+def policies(tmp_path: Path) -> Path:
+    return write(tmp_path / "a.policy", disk("ssd"))
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Path:
+    return write(tmp_path / "cluster.json", kubectl_list(NODES))
+
+
+def disk(kind: str, field: str = "labels") -> str:
+    return (
+        'cluster policy a { filter "disk" { '
+        f'require node.{field}["disk"] == "{kind}" message "needs {kind}" }} }}'
+    )
+
+
+def write(path: Path, content: str | Object) -> Path:
+    text = content if isinstance(content, str) else json.dumps(content)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def decider(policies: Path, cluster: Path | None) -> Decider:
+    origin = None if cluster is None else Files([cluster])
+    return Decider([policies], origin, LogObserver(LOG), LOG)
+
+
+def settle(it: Decider) -> None:
+    """A change counts at the second look."""
+    it.refresh()
+    it.refresh()
+
+
+def passing(it: Decider, nodes: Sequence[Object] | None = None, uid: str = "a") -> list[str]:
+    """The nodes for a pod, in names mode or with these nodes."""
+    names = ["n1", "n2"]
+    asked = raw(pod(uid))
+    bodies = None if nodes is None else [raw(n) for n in nodes]
+    verdicts = it.engine.filter(asked, names, bodies, time.monotonic() + 10)
+    return [n for n, v in zip(names, verdicts, strict=True) if isinstance(v, Feasible)]
+
+
+def test_edit_of_a_policy_is_in_force(policies: Path, cluster: Path) -> None:
+    it = decider(policies, cluster)
+    assert passing(it) == ["n1"]
+    write(policies, disk("hdd"))
+    settle(it)
+    assert passing(it) == ["n2"]
+
+
+@pytest.mark.parametrize("broken", [disk("hdd", "lables"), "cluster policy a {", "\0"])
+def test_broken_edit_keeps_the_last_good_version(
+    policies: Path, cluster: Path, caplog: pytest.LogCaptureFixture, broken: str
+) -> None:
+    """And says in the log what is wrong, where."""
+    it = decider(policies, cluster)
+    write(policies, broken)
+    settle(it)
+    assert passing(it) == ["n1"]
+    assert f"{policies}:1:" in caplog.text
+    assert "policy a: the last good version stays in force" in caplog.text
+
+
+def test_policy_that_never_held_governs_nothing(
+    policies: Path, cluster: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write(policies, disk("ssd", "lables"))
+    assert passing(decider(policies, cluster)) == ["n1", "n2"]
+    assert "policy a governs nothing: no version of it has held" in caplog.text
+
+
+def test_removed_file_removes_its_policies(policies: Path, cluster: Path) -> None:
+    it = decider(policies, cluster)
+    policies.unlink()
+    settle(it)
+    assert passing(it) == ["n1", "n2"]
+
+
+def test_snapshot_is_read_again_when_it_changes(policies: Path, cluster: Path) -> None:
+    it = decider(policies, cluster)
+    write(cluster, kubectl_list([NODES[0], node("n2", labels={"disk": "ssd"})]))
+    settle(it)
+    assert passing(it) == ["n1", "n2"]
+    assert it.view.snapshot().generation == 2
+
+
+def test_snapshot_that_cannot_be_read_leaves_the_last_one(
+    policies: Path, cluster: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    it = decider(policies, cluster)
+    write(cluster, cluster.read_text(encoding="utf-8")[:-5])
+    settle(it)
+    assert passing(it) == ["n1"]
+    assert "ends in the middle of its JSON" in caplog.text
+    assert "the last snapshot stays" in caplog.text
+    cluster.unlink()
+    settle(it)
+    assert passing(it) == ["n1"]
+
+
+def test_server_does_not_start_without_the_cluster_it_was_given(
+    policies: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(ClusterFileError, match="no such file"):
+        decider(policies, tmp_path / "cluster.json")
+
+
+def test_annotations_that_a_new_policy_reads_are_read(policies: Path, cluster: Path) -> None:
+    """A snapshot keeps no others of pods, so it is read again."""
+    marked = pod("b", on="n1", annotations={"example.com/noisy": "true"})
+    write(cluster, kubectl_list([*NODES, marked]))
+    it = decider(policies, cluster)
+    write(
+        policies,
+        'cluster policy quiet { filter "quiet" { require '
+        '!node.pods.exists(p, "example.com/noisy" in p.annotations) } }',
+    )
+    settle(it)
+    assert passing(it) == ["n2"]
+
+
+def test_without_a_cluster_nodes_must_come_along(policies: Path) -> None:
+    """Names alone get an error, never a rejection."""
+    it = decider(policies, None)
+    assert passing(it, NODES) == ["n1"]
+    with pytest.raises(NotSyncedError, match="no cluster view"):
+        passing(it)
+
+
+def test_demo_needs_no_files(policies: Path) -> None:
+    it = Decider([policies], Demo(), LogObserver(LOG), LOG)
+    assert len(it.view.snapshot().nodes) == 12

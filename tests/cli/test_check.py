@@ -1,0 +1,106 @@
+"""`placet check`: output in every format, and the exit code."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Placet
+
+GOOD = 'cluster policy good { filter "ready" { require node.ready } }\n'
+BAD = """\
+cluster policy bad {
+  filter "disk" { require node.lables["disk"] == "ssd" }
+}
+"""
+
+
+@pytest.fixture(autouse=True)
+def files(folder: Path) -> None:
+    (folder / "bad.policy").write_text(BAD, encoding="utf-8")
+    (folder / "good.policy").write_text(GOOD, encoding="utf-8")
+
+
+def test_nothing_found_is_success(placet: Placet) -> None:
+    done = placet("check", "good.policy")
+    assert (done.code, done.err) == (0, "")
+    assert done.out == "1 policy in 1 file: all is well\n"
+
+
+def test_human_shows_the_place(placet: Placet) -> None:
+    done = placet("check", ".")
+    assert (done.code, done.err) == (1, "")
+    assert (
+        done.out
+        == """\
+error[P0102]: Node has no field `lables`
+ --> bad.policy:2:32
+  |
+2 |   filter "disk" { require node.lables["disk"] == "ssd" }
+  |                                ^^^^^^ unknown field
+  = help: a similar name exists: `labels`
+
+1 error in 2 files
+"""
+    )
+
+
+def test_plain_is_one_line_each(placet: Placet) -> None:
+    """The summary is not among them."""
+    done = placet("check", "--format", "plain", ".")
+    assert done.code == 1
+    assert done.out == (
+        "bad.policy:2:32: error[P0102]: Node has no field `lables`"
+        " (a similar name exists: `labels`)\n"
+    )
+    assert done.err == "1 error in 2 files\n"
+
+
+def test_github_is_an_annotation_each(placet: Placet) -> None:
+    done = placet("check", "--format", "github", ".")
+    assert done.code == 1
+    assert done.out == (
+        "::error file=bad.policy,line=2,endLine=2,col=32,endColumn=38,title=P0102"
+        "::Node has no field `lables` (a similar name exists: `labels`)\n"
+    )
+
+
+def test_json_is_one_document(placet: Placet) -> None:
+    done = placet("check", "--format", "json", ".")
+    assert (done.code, done.err) == (1, "")
+    assert json.loads(done.out) == {
+        "diagnostics": [
+            {
+                "file": "bad.policy",
+                "line": 2,
+                "column": 32,
+                "endLine": 2,
+                "endColumn": 38,
+                "severity": "error",
+                "code": "P0102",
+                "message": "Node has no field `lables`",
+                "hint": "a similar name exists: `labels`",
+                "notes": [],
+                "fix": {"line": 2, "column": 32, "endLine": 2, "endColumn": 38, "text": "labels"},
+            }
+        ]
+    }
+    assert json.loads(placet("check", "--format", "json", "good.policy").out) == {"diagnostics": []}
+
+
+def test_path_that_gives_nothing_is_an_error(placet: Placet, folder: Path) -> None:
+    """The other paths are checked all the same."""
+    (folder / "latin.policy").write_bytes(b"\xe9")
+    done = placet("check", "bad.policy", "latin.policy", "missing.policy")
+    assert done.code == 2
+    assert "P0102" in done.out
+    assert done.err == (
+        "error: `latin.policy` is not UTF-8 text at byte 0\n"
+        "  = help: save it as UTF-8\n"
+        "error: `missing.policy` is not there\n"
+        "  = help: check the path\n"
+    )
+
+
+def test_files_and_pipes_get_no_colour(placet: Placet) -> None:
+    assert "\x1b" not in placet("check", ".").out

@@ -1,0 +1,72 @@
+"""`placet fmt`: files in the canonical layout, and what stays as it is."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Placet
+
+LOOSE = 'cluster   policy a {\nfilter "x" {require   node.ready}\n}'
+NEAT = 'cluster policy a {\n  filter "x" { require node.ready }\n}\n'
+
+
+@pytest.fixture
+def loose(folder: Path) -> Path:
+    path = folder / "a.policy"
+    path.write_text(LOOSE, encoding="utf-8")
+    return path
+
+
+def test_files_are_written_in_place(placet: Placet, loose: Path) -> None:
+    """A second time there is nothing to do."""
+    loose.chmod(0o640)
+    done = placet("fmt", ".")
+    assert (done.code, done.out, done.err) == (0, "changed a.policy\n", "")
+    assert loose.read_text(encoding="utf-8") == NEAT
+    assert loose.stat().st_mode & 0o777 == 0o640
+    assert placet("fmt", ".").out == ""
+
+
+def test_link_stays_a_link(placet: Placet, folder: Path, loose: Path) -> None:
+    (folder / "link.policy").symlink_to(loose)
+    placet("fmt", "link.policy")
+    assert (folder / "link.policy").is_symlink()
+    assert loose.read_text(encoding="utf-8") == NEAT
+
+
+def test_check_writes_nothing(placet: Placet, loose: Path) -> None:
+    done = placet("fmt", "--check", ".")
+    assert (done.code, done.out) == (1, "would change a.policy\n")
+    assert loose.read_text(encoding="utf-8") == LOOSE
+    loose.write_text(NEAT, encoding="utf-8")
+    assert placet("fmt", "--check", ".").code == 0
+
+
+def test_file_that_is_not_of_the_language_is_left_alone(placet: Placet, loose: Path) -> None:
+    """The others are formatted."""
+    wrong = loose.with_name("b.policy")
+    wrong.write_text("policy {", encoding="utf-8")
+    done = placet("fmt", ".")
+    assert (done.code, done.out) == (1, "changed a.policy\n")
+    assert "b.policy:1:8" in done.err
+    assert wrong.read_text(encoding="utf-8") == "policy {"
+
+
+def test_mistakes_of_meaning_do_not_matter(placet: Placet) -> None:
+    text = 'cluster policy a {\n  filter "x" { require node.nope }\n}\n'
+    assert placet("fmt", "-", stdin=text).out == text
+
+
+def test_standard_input_goes_to_standard_output(placet: Placet) -> None:
+    done = placet("fmt", "-", stdin=LOOSE)
+    assert (done.code, done.out, done.err) == (0, NEAT, "")
+    assert placet("fmt", "--check", "-", stdin=LOOSE).code == 1
+    assert placet("fmt", "--check", "-", stdin=NEAT).code == 0
+    assert placet("fmt", "-", stdin="policy {").code == 1
+    assert placet("fmt", "-", "a.policy").code == 2
+
+
+def test_missing_file_is_an_error(placet: Placet, folder: Path) -> None:
+    done = placet("fmt", "a.policy")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("error: `a.policy` is not there\n")

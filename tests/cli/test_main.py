@@ -1,0 +1,70 @@
+"""The command line itself: commands, help, versions, and how errors end."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cli.main import COMMANDS
+from tests.cli.conftest import Placet
+
+
+def test_help_names_every_command(placet: Placet) -> None:
+    done = placet("--help")
+    assert done.code == 0
+    assert all(f"    {name} " in done.out for name in COMMANDS)
+    assert "exit codes: 0" in done.out
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help(placet: Placet, name: str) -> None:
+    done = placet(name, "--help")
+    assert done.code == 0
+    assert done.out.startswith(f"usage: placet {name}")
+    assert "exit codes: 0" in done.out
+
+
+def test_version_is_one_line(placet: Placet) -> None:
+    done = placet("--version")
+    assert done.code == 0
+    assert done.out.startswith("placet ")
+    assert done.out.count("\n") == 1
+
+
+@pytest.mark.parametrize("arguments", [(), ("frobnicate",), ("check",), ("check", "--format", "x")])
+def test_wrong_usage_is_an_error(placet: Placet, arguments: tuple[str, ...]) -> None:
+    done = placet(*arguments)
+    assert done.code == 2
+    assert done.out == ""
+    assert "usage: placet" in done.err
+
+
+def test_reader_that_has_enough_is_no_error(folder: Path) -> None:
+    """As in `placet check … | head -1`: no traceback, whatever is still to be written."""
+    (folder / "a.policy").write_text("policy a {\n" * 2000, encoding="utf-8")
+    reader, writer = subprocess.PIPE, subprocess.PIPE
+    with subprocess.Popen(
+        [sys.executable, "-m", "cli", "check", str(folder)],
+        cwd=Path(__file__).parents[2],
+        stdout=reader,
+        stderr=writer,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert b"Traceback" not in process.stderr.read()
+
+
+def test_check_starts_without_the_libraries_of_the_server() -> None:
+    """They take longer to import than all of its own work."""
+    code = "import sys, cli.commands.check; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    heavy = {"aiohttp", "asyncio", "kubernetes_asyncio", "numpy", "prompt_toolkit", "rich", "yaml"}
+    assert heavy & set(done.stdout.split()) == set()

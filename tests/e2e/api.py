@@ -1,0 +1,72 @@
+"""Requests to the API server over plain HTTPS: a kubectl process per node would take minutes."""
+
+import http.client
+import json
+import ssl
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from typing import Any
+
+from tests.e2e.control_plane import ControlPlane
+
+TIMEOUT_SECONDS = 30.0
+PARALLEL_CONNECTIONS = 8
+
+
+class ApiError(Exception):
+    """The API server answered with a status that is no success; the message is its body."""
+
+
+class Api:
+    """The API server, spoken to as the administrator."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        """Take address and token; nothing is sent before the first request."""
+        self._port = plane.port
+        self._token = plane.admin_token
+        self._context = ssl.create_default_context(cafile=str(plane.authority))
+
+    def request(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Send one request on a connection of its own and return the object in the answer."""
+        with closing(self._connect()) as connection:
+            return self._exchange(connection, method, path, body)
+
+    def create(self, path: str, objects: Iterable[dict[str, Any]]) -> None:
+        """Create objects under a collection's path: in order on each of a few connections."""
+        pending = list(objects)
+        shares = [pending[start::PARALLEL_CONNECTIONS] for start in range(PARALLEL_CONNECTIONS)]
+        with ThreadPoolExecutor(PARALLEL_CONNECTIONS) as pool:
+            # list() also raises what a thread raised.
+            list(pool.map(lambda share: self._create_in_turn(path, share), shares))
+
+    def _create_in_turn(self, path: str, objects: Sequence[dict[str, Any]]) -> None:
+        with closing(self._connect()) as connection:
+            for each in objects:
+                self._exchange(connection, "POST", path, each)
+
+    def _connect(self) -> http.client.HTTPSConnection:
+        return http.client.HTTPSConnection(
+            "127.0.0.1", self._port, timeout=TIMEOUT_SECONDS, context=self._context
+        )
+
+    def _exchange(
+        self,
+        connection: http.client.HTTPSConnection,
+        method: str,
+        path: str,
+        body: dict[str, Any] | None,
+    ) -> dict[str, Any]:
+        connection.request(
+            method,
+            path,
+            None if body is None else json.dumps(body),
+            {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"},
+        )
+        response = connection.getresponse()
+        content = response.read()
+        if response.status >= http.client.BAD_REQUEST:
+            message = f"{method} {path}: {response.status} {content.decode(errors='replace')}"
+            raise ApiError(message)
+        answer: dict[str, Any] = json.loads(content)
+        return answer

@@ -1,0 +1,108 @@
+"""What a test does to the cluster and asks of it: objects in, placements and conditions out."""
+
+import json
+import subprocess
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.e2e.api import Api
+from tests.e2e.control_plane import ControlPlane
+from tests.e2e.manifests import namespace
+from tests.e2e.waiting import until
+
+KUBECTL_SECONDS = 60.0
+
+
+class Cluster:
+    """One test's view of the control plane: all nodes, and the pods of a namespace of its own."""
+
+    def __init__(self, plane: ControlPlane, name: str) -> None:
+        """Create the namespace `name`."""
+        self._plane = plane
+        self._api = Api(plane)
+        self.namespace = name
+        self._pods = f"/api/v1/namespaces/{name}/pods"
+        self._api.create("/api/v1/namespaces", [namespace(name)])
+
+    def kubectl(self, *arguments: str, text: str | None = None) -> str:
+        """Run kubectl as the administrator with `text` on its input; return what it prints."""
+        done = subprocess.run(
+            [
+                str(self._plane.programs / "kubectl"),
+                f"--kubeconfig={self._plane.admin_kubeconfig}",
+                f"--cache-dir={self._plane.admin_kubeconfig.parent / 'kubectl'}",
+                *arguments,
+            ],
+            input=text,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=KUBECTL_SECONDS,
+        )
+        assert done.returncode == 0, f"kubectl {' '.join(arguments)}: {done.stderr}"
+        return done.stdout
+
+    def apply(self, *objects: dict[str, Any]) -> None:
+        """Apply objects of any kind, as users do."""
+        documents = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
+        self.kubectl("apply", "-f", "-", text=json.dumps(documents))
+
+    def write_snapshot(self, file: Path) -> Path:
+        """Write all nodes and pods to `file`, in the form `kubectl get -o json` gives them."""
+        file.write_text(self.kubectl("get", "nodes,pods", "-A", "-o", "json"))
+        return file
+
+    def create_nodes(self, nodes: Iterable[dict[str, Any]]) -> None:
+        """Register nodes as a kubelet does, status included."""
+        self._api.create("/api/v1/nodes", nodes)
+
+    def create_pods(self, pods: Iterable[dict[str, Any]]) -> None:
+        """Create pods in this test's namespace."""
+        self._api.create(self._pods, pods)
+
+    def pod(self, name: str) -> dict[str, Any]:
+        """Return a pod of this test's namespace."""
+        return self._api.request("GET", f"{self._pods}/{name}")
+
+    def placements(self) -> dict[str, str]:
+        """Return the node of each pod in this test's namespace that has one."""
+        pods = self._api.request("GET", self._pods)["items"]
+        return {
+            each["metadata"]["name"]: each["spec"]["nodeName"]
+            for each in pods
+            if "nodeName" in each["spec"]
+        }
+
+    def wait_placed(self, names: Sequence[str], seconds: float = 30.0) -> dict[str, str]:
+        """Return the nodes of these pods as soon as each has one."""
+        until(
+            lambda: self.placements().keys() >= set(names),
+            seconds,
+            lambda: (
+                f"pods on nodes; placed {self.placements()}, conditions "
+                f"{ {name: self.scheduled_condition(name) for name in names} }"
+            ),
+        )
+        placed = self.placements()
+        return {name: placed[name] for name in names}
+
+    def scheduled_condition(self, name: str) -> dict[str, Any]:
+        """Return a pod's PodScheduled condition; an empty one where there is none yet."""
+        conditions: list[dict[str, Any]] = self.pod(name)["status"].get("conditions", [])
+        return next((each for each in conditions if each["type"] == "PodScheduled"), {})
+
+    def wait_refused(self, name: str, seconds: float = 30.0) -> dict[str, Any]:
+        """Return a pod's PodScheduled condition once kube-scheduler has given up on it for now."""
+        until(
+            lambda: self.scheduled_condition(name).get("status") == "False",
+            seconds,
+            lambda: f"{name} refused; condition {self.scheduled_condition(name)}",
+        )
+        return self.scheduled_condition(name)
+
+    def clear(self) -> None:
+        """Remove this test's pods and every node; the namespace stays, as nobody finalises it."""
+        at_once = {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0}
+        self._api.request("DELETE", self._pods, at_once)
+        self._api.request("DELETE", "/api/v1/nodes", at_once)

@@ -1,0 +1,118 @@
+"""A proxy between kube-scheduler and Placet that remembers every call: how often, about what."""
+
+import http.client
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+UPSTREAM_TIMEOUT_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of an extender verb and its answer."""
+
+    verb: str
+    pod: str
+    nodes: int  # named in the request; 0 for verbs that name none
+    status: int
+    answer: Any  # the JSON value of the body, None where it is none
+
+
+class Recorder:
+    """The calls seen so far; kube-scheduler's binding goroutines append while a test reads."""
+
+    def __init__(self, port: int) -> None:
+        """Start with no calls."""
+        self.address = f"http://127.0.0.1:{port}"
+        self._calls: list[Call] = []
+        self._lock = threading.Lock()
+
+    def add(self, call: Call) -> None:
+        """Remember a call."""
+        with self._lock:
+            self._calls.append(call)
+
+    def calls(self, verb: str, pod: str | None = None) -> list[Call]:
+        """Return the calls of a verb in order of their answers, for one pod or for all."""
+        with self._lock:
+            return [each for each in self._calls if each.verb == verb and pod in {None, each.pod}]
+
+    def failures(self) -> list[Call]:
+        """Return the calls not answered 200, which kube-scheduler treats as a broken extender."""
+        with self._lock:
+            return [each for each in self._calls if each.status != http.client.OK]
+
+
+@contextmanager
+def recorder(upstream_port: int) -> Iterator[Recorder]:
+    """Serve on a free loopback port and pass everything on to `upstream_port`."""
+    server = _Server(("127.0.0.1", 0), _Handler)
+    server.recorder = Recorder(server.server_port)
+    server.upstream_port = upstream_port
+    thread = threading.Thread(target=server.serve_forever, name="recorder", daemon=True)
+    thread.start()
+    try:
+        yield server.recorder
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+class _Server(ThreadingHTTPServer):
+    # kube-scheduler keeps idle connections open, and their threads with them, beyond a test's end.
+    daemon_threads = True
+    block_on_close = False
+    recorder: Recorder
+    upstream_port: int
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = (
+        True  # headers and body are two writes; together they would wait 40 ms
+    )
+    server: _Server
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        upstream = http.client.HTTPConnection(
+            "127.0.0.1", self.server.upstream_port, timeout=UPSTREAM_TIMEOUT_SECONDS
+        )
+        with closing(upstream):
+            try:
+                upstream.request("POST", self.path, body, {"Content-Type": "application/json"})
+                response = upstream.getresponse()
+                status, answer = response.status, response.read()
+            except (OSError, http.client.HTTPException) as error:
+                status, answer = http.client.BAD_GATEWAY, repr(error).encode()
+        self.server.recorder.add(self._call(body, status, answer))
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, *_: object) -> None:
+        """Stay silent: the calls are remembered, not printed."""
+
+    def _call(self, body: bytes, status: int, answer: bytes) -> Call:
+        request = json.loads(body)
+        named = request.get("NodeNames") or (request.get("Nodes") or {}).get("items") or []
+        pod = request.get("Pod")
+        try:
+            value = json.loads(answer)
+        except ValueError:
+            value = None
+        return Call(
+            verb=self.path.rsplit("/", 1)[-1],
+            pod=request["PodName"] if pod is None else pod["metadata"]["name"],
+            nodes=len(named),
+            status=status,
+            answer=value,
+        )

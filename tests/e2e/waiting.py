@@ -1,0 +1,60 @@
+"""Bounded waiting, and the readiness probe that is mostly waited for."""
+
+import http.client
+import socket
+import ssl
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+INTERVAL_SECONDS = 0.1
+PROBE_TIMEOUT_SECONDS = 2.0
+
+
+def until(holds: Callable[[], bool], seconds: float, expectation: Callable[[], str]) -> None:
+    """Return once `holds()` is true; fail with `expectation()` when it is not within `seconds`.
+
+    The expectation is a function because what it reports (a log's tail, where pods are now) is only
+    known at the end.
+    """
+    deadline = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > deadline:
+            message = f"not within {seconds:g} s: {expectation()}"
+            raise AssertionError(message)
+        time.sleep(INTERVAL_SECONDS)
+
+
+def answers_ok(port: int, path: str, authority: Path | None = None) -> bool:
+    """Whether GET `path` on a loopback port is answered 200; over TLS where `authority` is given.
+
+    `authority` is the PEM file the server writes its self-signed certificate to when it starts, so
+    a file that is not there yet means the same as a port nobody listens on.
+    """
+    try:
+        connection = _connection(port, authority)
+    except FileNotFoundError:
+        return False
+    try:
+        connection.request("GET", path)
+        return connection.getresponse().status == http.client.OK
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def free_port() -> int:
+    """Return a loopback port nobody listens on at the moment."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def _connection(port: int, authority: Path | None) -> http.client.HTTPConnection:
+    if authority is None:
+        return http.client.HTTPConnection("127.0.0.1", port, timeout=PROBE_TIMEOUT_SECONDS)
+    context = ssl.create_default_context(cafile=str(authority))
+    return http.client.HTTPSConnection(
+        "127.0.0.1", port, timeout=PROBE_TIMEOUT_SECONDS, context=context
+    )

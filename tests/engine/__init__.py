@@ -1,0 +1,1 @@
+"""Tests of `engine`: decisions over views of a cluster that the test builds."""

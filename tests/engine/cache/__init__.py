@@ -1,0 +1,1 @@
+"""Tests of `engine.cache`: views of a cluster, built from objects that the test makes."""

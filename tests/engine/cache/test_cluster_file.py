@@ -1,0 +1,220 @@
+"""Clusters in files: what kubectl writes is read, and what is wrong is said in one line."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from engine.cache.cluster_file import ClusterFileReader, Reading
+from engine.cache.documents import ClusterFileError
+from engine.objects import ObjectCodec
+from grammar.schema import load_schema
+from tests.support.builders import Object, controller, kubectl_list, namespace, node, pod
+
+CLUSTER = kubectl_list([node("n1"), node("n2"), pod("a", cpu="2", on="n1"), pod("b")])
+
+
+@pytest.fixture(scope="module")
+def reader() -> ClusterFileReader:
+    return ClusterFileReader(ObjectCodec(load_schema()))
+
+
+def written(path: Path, *documents: Object) -> Path:
+    """Write a file, YAML or JSON by its name."""
+    if path.suffix == ".json":
+        path.write_text("\n".join(json.dumps(d) for d in documents), encoding="utf-8")
+    else:
+        path.write_text(yaml.safe_dump_all(documents), encoding="utf-8")
+    return path
+
+
+def check(reading: Reading) -> None:
+    """It is CLUSTER, however it was written."""
+    snapshot = reading.snapshot
+    assert set(snapshot.nodes) == {"n1", "n2"}
+    requested = snapshot.nodes["n1"].requested
+    assert requested is not None
+    assert str(requested["cpu"]) == "2"
+    assert [p.name for p in snapshot.pending] == ["b"]
+    assert reading.notices == ()
+
+
+@pytest.mark.parametrize("name", ["cluster.json", "cluster.yaml", "cluster.yml", "cluster"])
+def test_list_of_kubectl_is_read(reader: ClusterFileReader, tmp_path: Path, name: str) -> None:
+    """JSON or YAML, by what is in the file."""
+    check(reader.read([written(tmp_path / name, CLUSTER)]))
+
+
+def test_json_is_read_whatever_its_file_is_called(
+    reader: ClusterFileReader, tmp_path: Path
+) -> None:
+    for name in ("cluster.yaml", "cluster.txt"):
+        path = tmp_path / name
+        path.write_text(json.dumps(CLUSTER, indent=1), encoding="utf-8")
+        check(reader.read([path]))
+
+
+def test_lists_of_one_kind_do_not_repeat_it(reader: ClusterFileReader, tmp_path: Path) -> None:
+    """A NodeList, as the API server answers: the items have neither kind nor version."""
+    own = {"metadata", "spec", "status"}
+    bare = [{k: v for k, v in item.items() if k in own} for item in CLUSTER["items"]]
+    nodes = written(
+        tmp_path / "nodes.json", {"kind": "NodeList", "apiVersion": "v1", "items": bare[:2]}
+    )
+    pods = written(
+        tmp_path / "pods.json", {"kind": "PodList", "apiVersion": "v1", "items": bare[2:]}
+    )
+    check(reader.read([nodes, pods]))
+    check(reader.read([tmp_path]))
+
+
+def test_documents_of_one_yaml_file_are_read(reader: ClusterFileReader, tmp_path: Path) -> None:
+    check(reader.read([written(tmp_path / "cluster.yaml", *CLUSTER["items"])]))
+
+
+def test_times_without_quotes_are_read(reader: ClusterFileReader, tmp_path: Path) -> None:
+    """YAML has times of its own; people write them by hand."""
+    path = tmp_path / "cluster.yaml"
+    path.write_text(
+        "apiVersion: v1\nkind: Node\n"
+        "metadata: {name: n1, creationTimestamp: 2026-11-21T10:00:00Z}\n"
+        "status: {allocatable: {cpu: 8, memory: 32Gi}}\n",
+        encoding="utf-8",
+    )
+    assert str(reader.read([path]).snapshot.taken) == "2026-11-21T10:00:00Z"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("name", ["cluster.json", "cluster.yaml"])
+def test_byte_order_marks_are_read(
+    reader: ClusterFileReader, tmp_path: Path, name: str, encoding: str
+) -> None:
+    path = written(tmp_path / name, CLUSTER)
+    path.write_text(path.read_text(encoding="utf-8"), encoding=encoding)
+    check(reader.read([path]))
+
+
+def test_recorded_cluster_is_read(reader: ClusterFileReader) -> None:
+    """What kubectl wrote of a cluster with eight nodes."""
+    contract = Path(__file__).parents[2] / "contract"
+    reading = reader.read([contract / "nodes.json", contract / "pods.json"])
+    assert len(reading.snapshot.nodes) == 8
+    assert all(view.pods for view in reading.snapshot.nodes.values())
+    assert reading.notices == ()
+
+
+def test_everything_else_is_skipped_aloud(reader: ClusterFileReader, tmp_path: Path) -> None:
+    """Also another group's kind that has the name of one that is read."""
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}}
+    foreign = {"apiVersion": "longhorn.io/v1beta2", "kind": "Node", "metadata": {"name": "n1"}}
+    more = [service, service, foreign, namespace("shop"), controller("Deployment", "web")]
+    reading = reader.read([written(tmp_path / "c.json", kubectl_list(CLUSTER["items"] + more))])
+    assert reading.skipped == {"Service": 2, "Node of longhorn.io/v1beta2": 1}
+    assert reading.notices == (
+        "skipped what no rule reads: 1 Node of longhorn.io/v1beta2, 2 Service",
+    )
+    assert set(reading.snapshot.namespaces) == {"shop"}
+
+
+def test_oddities_are_noticed(reader: ClusterFileReader, tmp_path: Path) -> None:
+    nodes = reader.read([written(tmp_path / "nodes.json", kubectl_list([node("n1")]))])
+    assert nodes.notices == ("it has no pods, so every node counts as empty",)
+    items = [node("n1"), node("n1"), pod("a", on="n2"), pod("a", on="n2")]
+    odd = reader.read([written(tmp_path / "odd.json", kubectl_list(items))])
+    assert odd.notices == (
+        "2 of the nodes and pods are there twice, and the later ones count",
+        "1 of the pods are on nodes that are not there, and count nowhere",
+    )
+
+
+BROKEN_NODE = node("n1") | {"status": {"allocatable": {"cpu": "many"}}}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("c.json", "", "`c.json` is empty"),
+        ("c.json", "  \n", "`c.json` is empty"),
+        ("c.json", json.dumps(CLUSTER)[:-20], "`c.json` ends in the middle of its JSON"),
+        (
+            "c.json",
+            json.dumps(CLUSTER) * 2,
+            "`c.json` goes on after its JSON has ended",
+        ),
+        ("c.json", "{'kind': 1}", "`c.json` is not JSON: object keys must be strings (byte 1)"),
+        (
+            "c.json",
+            '{"a": 1}',
+            "`c.json` is no snapshot of a cluster: it has no `kind`",
+        ),
+        (
+            "c.json",
+            "[1, 2]",
+            "`c.json` is no snapshot of a cluster: it is not a Kubernetes object",
+        ),
+        (
+            "c.json",
+            '{"kind": "NodeList"}',
+            "`c.json` is no snapshot of a cluster: its NodeList has no `items`",
+        ),
+        (
+            "c.json",
+            '{"kind": "List", "items": [{"kind": "Node"}]}',
+            "`c.json` is no snapshot of a cluster: a Node in it has no name",
+        ),
+        ("c.json", '{"kind": "List", "items": []}', "there are no nodes in `c.json`"),
+        ("c.json", json.dumps(pod("a")), "there are no nodes in `c.json`"),
+        ("c.json", '{"deep": ' * 100_000, "`c.json` is nested too deeply"),
+        (
+            "c.yaml",
+            "just words",
+            "`c.yaml` is no snapshot of a cluster: it is not a Kubernetes object",
+        ),
+        ("c.yaml", "# nothing\n", "there are no nodes in `c.yaml`"),
+        ("c.yaml", "a: [1,\nb: 2", "`c.yaml` is not YAML: did not find expected ','"),
+        ("c.yaml", "kind: \x00", "`c.yaml` is not YAML: control characters are not allowed"),
+        ("c.yaml", "? [1]\n: 2", "`c.yaml` is not"),
+        ("c.yaml", "[" * 100_000, "`c.yaml` is nested too deeply"),
+    ],
+)
+def test_what_is_no_snapshot_is_said_in_one_line(
+    reader: ClusterFileReader,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    text: str,
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path(name).write_text(text, encoding="utf-8")
+    with pytest.raises(ClusterFileError) as raised:
+        reader.read([Path(name)])
+    assert raised.value.message.startswith(message)
+    assert "\n" not in raised.value.message
+    assert raised.value.hint
+
+
+@pytest.mark.parametrize("data", [b"\xff\xfe\x00", b'{"kind": "\xff"}', b"kind: \xff\n"])
+def test_bytes_that_are_no_text_are_refused(
+    reader: ClusterFileReader, tmp_path: Path, data: bytes
+) -> None:
+    path = tmp_path / "c"
+    path.write_bytes(data)
+    with pytest.raises(ClusterFileError):
+        reader.read([path])
+
+
+def test_object_that_cannot_be_read_is_named(reader: ClusterFileReader, tmp_path: Path) -> None:
+    path = written(tmp_path / "c.json", kubectl_list([node("n2"), BROKEN_NODE]))
+    with pytest.raises(ClusterFileError, match=r"^Node `n1` in `.*c\.json` cannot be read: ") as it:
+        reader.read([path])
+    assert "status.allocatable" in it.value.message
+
+
+def test_missing_paths_come_with_the_command(reader: ClusterFileReader, tmp_path: Path) -> None:
+    with pytest.raises(ClusterFileError, match=r"cannot read `.*c\.yaml`: no such file") as missing:
+        reader.read([tmp_path / "c.yaml"])
+    assert "kubectl get nodes,pods -A -o yaml" in missing.value.hint
+    with pytest.raises(ClusterFileError, match="has no JSON or YAML files"):
+        reader.read([tmp_path])

@@ -1,0 +1,263 @@
+"""Pods and nodes from JSON: everything arrives, nothing that is not an object does."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from engine.errors import BadObjectError
+from engine.objects import ObjectCodec
+from engine.workload import Workload
+from grammar.schema import Schema, load_schema
+from grammar.types import Type
+from grammar.values.quantity import Quantity
+from grammar.values.timestamp import Timestamp
+
+CONTRACT = Path(__file__).parents[1] / "contract"
+# As `kubectl get -o json` printed them in a cluster of Kubernetes 1.36.
+PODS: list[dict[str, Any]] = json.loads((CONTRACT / "pods.json").read_text("utf-8"))["items"]
+NODES: list[dict[str, Any]] = json.loads((CONTRACT / "nodes.json").read_text("utf-8"))["items"]
+
+
+@pytest.fixture(scope="module")
+def schema() -> Schema:
+    return load_schema()
+
+
+@pytest.fixture(scope="module")
+def codec(schema: Schema) -> ObjectCodec:
+    return ObjectCodec(schema, annotations=["example.com/kept"])
+
+
+def encoded(value: object) -> bytes:
+    return msgspec.json.encode(value)
+
+
+def assert_same(schema: Schema, type_: Type, found: Any, wanted: Any) -> None:
+    """`found` has all that the JSON in `wanted` has, by the schema."""
+    match type_.name, wanted:
+        case _, None:
+            assert found is None
+        case "list", list():
+            assert len(found) == len(wanted)
+            for item, other in zip(found, wanted, strict=True):
+                assert_same(schema, type_.args[0], item, other)
+        case "map", dict():
+            assert found.keys() == wanted.keys()
+            for key, other in wanted.items():
+                assert_same(schema, type_.args[1], found[key], other)
+        case "quantity", str():
+            assert found == Quantity.parse(wanted)
+        case "timestamp", str():
+            assert found == Timestamp.parse(wanted)
+        case name, dict() if type_.is_record:
+            for key, other in wanted.items():
+                if key != "managedFields":
+                    field = schema.field(name, key)
+                    assert field is not None, f"{name}.{key}"
+                    assert_same(schema, field.type, getattr(found, key), other)
+        case _:
+            assert found == wanted
+            assert type(found) is type(wanted)
+
+
+@pytest.mark.parametrize("pod", PODS, ids=lambda pod: pod["metadata"]["name"])
+def test_a_recorded_pod_is_complete(
+    schema: Schema, codec: ObjectCodec, pod: dict[str, Any]
+) -> None:
+    assert_same(schema, Type("Pod"), codec.pod(encoded(pod)), pod)
+
+
+@pytest.mark.parametrize("node", NODES, ids=lambda node: node["metadata"]["name"])
+def test_a_recorded_node_is_complete(
+    schema: Schema, codec: ObjectCodec, node: dict[str, Any]
+) -> None:
+    found = codec.node(encoded(node))
+    assert_same(schema, Type("Node"), found, node)
+    assert found.name == node["metadata"]["name"]
+    assert found.labels == node["metadata"]["labels"]
+    assert found.allocatable == found.status.allocatable
+    assert found.allocatable["example.com/none"] == Quantity.parse("0")
+
+
+@pytest.mark.parametrize("pod", PODS, ids=lambda pod: pod["metadata"]["name"])
+def test_a_peer_agrees_with_its_pod(codec: ObjectCodec, pod: dict[str, Any]) -> None:
+    whole, slim = codec.pod(encoded(pod)), codec.peer(encoded(pod))
+    for name in (
+        "name",
+        "namespace",
+        "uid",
+        "labels",
+        "priority",
+        "requests",
+        "limits",
+        "workload",
+    ):
+        assert getattr(slim, name) == getattr(whole, name), name
+    assert slim.nodeName == (whole.spec.nodeName or "")
+    assert slim.phase == whole.status.phase
+    assert slim.created == whole.metadata.creationTimestamp
+    assert [(c.name, c.image) for c in slim.containers] == [
+        (c.name, c.image) for c in whole.spec.containers
+    ]
+    assert (slim.unscheduled is not None) == (not slim.nodeName)
+
+
+def test_an_empty_pod_has_nothing(codec: ObjectCodec) -> None:
+    for pod in (codec.pod(b"{}"), codec.peer(b"{}")):
+        assert (pod.name, pod.namespace, pod.uid, pod.labels) == ("", "", "", {})
+        assert (pod.priority, pod.requests, pod.limits, pod.workload) == (0, {}, {}, None)
+
+
+def test_an_empty_node_has_nothing(codec: ObjectCodec) -> None:
+    node = codec.node(b"{}")
+    assert (node.name, node.labels, node.allocatable) == ("", {}, {})
+    assert (node.metadata, node.spec, node.status) == (None, None, None)
+
+
+def nulls(schema: Schema, type_: Type) -> dict[str, None]:
+    fields = schema.records[type_.name].fields.values()
+    return {field.name: None for field in fields if field.derived is None and not field.native}
+
+
+@pytest.mark.parametrize("kind", ["Pod", "Node"])
+def test_null_is_absent_everywhere(schema: Schema, codec: ObjectCodec, kind: str) -> None:
+    """Go writes null for a nil slice, and for the zero time."""
+    decode: Callable[[bytes], object] = codec.pod if kind == "Pod" else codec.node
+    sent: dict[str, Any] = {"a field of a later version": {"x": [1]}} | nulls(schema, Type(kind))
+    decode(encoded(sent))
+    for part in ("metadata", "spec", "status"):
+        field = schema.field(kind, part)
+        assert field is not None
+        sent[part] = nulls(schema, field.type)
+    decode(encoded(sent))
+    if kind == "Pod":
+        codec.peer(encoded(sent))
+
+
+@pytest.mark.parametrize(
+    ("json_text", "quantity"),
+    [("2", "2"), ("0.5", "500m"), ('"1Gi"', "1Gi"), ('"1e3"', "1k"), ("null", "0")],
+)
+def test_quantities_are_texts_or_numbers(codec: ObjectCodec, json_text: str, quantity: str) -> None:
+    pod = codec.pod(b'{"spec": {"overhead": {"cpu": %s}}}' % json_text.encode())
+    assert pod.spec.overhead == {"cpu": Quantity.parse(quantity)}
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b"", "bad Pod: input data was truncated"),
+        (b"{]", "bad Pod: malformed JSON: object keys must be strings (byte 1)"),
+        (b"null", "bad Pod: expected `object`, got `null`"),
+        (b"[]", "bad Pod: expected `object`, got `array`"),
+        (b'{"spec": 1}', "bad Pod at `spec`: expected `object`, got `int`"),
+        (
+            b'{"spec": {"nodeName": 1}}',
+            "bad Pod at `spec.nodeName`: expected `string`, got `int`",
+        ),
+        (
+            b'{"spec": {"containers": [{}, null]}}',
+            "bad Pod at `spec.containers[1]`: expected `object`, got `null`",
+        ),
+        (
+            b'{"metadata": {"labels": {"a": 1}}}',
+            "bad Pod at `metadata.labels[...]`: expected `string`, got `int`",
+        ),
+        (
+            b'{"metadata": {"creationTimestamp": 5}}',
+            "bad Pod at `metadata.creationTimestamp`: expected `timestamp`, got `int`",
+        ),
+        (
+            b'{"spec": {"overhead": {"cpu": true}}}',
+            "bad Pod at `spec.overhead[...]`: expected `quantity`, got `bool`",
+        ),
+        (b'{"metadata": {"name": "\xff"}}', "bad Pod: the text is not UTF-8"),
+        (b'{"x": ' + b"[" * 100_000, "bad Pod: nested too deeply"),
+    ],
+)
+def test_what_is_no_pod_says_where(codec: ObjectCodec, data: bytes, text: str) -> None:
+    for decode in (codec.pod, codec.peer):
+        with pytest.raises(BadObjectError) as raised:
+            decode(data)
+        assert str(raised.value) == text
+
+
+@pytest.mark.parametrize(
+    ("data", "path"),
+    [
+        (
+            b'{"spec": {"containers": [{"resources": {"requests": {"cpu": "lots"}}}]}}',
+            "spec.containers[0].resources.requests[...]",
+        ),
+        (b'{"metadata": {"creationTimestamp": "today"}}', "metadata.creationTimestamp"),
+    ],
+)
+def test_bad_values_are_quoted(codec: ObjectCodec, data: bytes, path: str) -> None:
+    with pytest.raises(BadObjectError) as raised:
+        codec.pod(data)
+    assert str(raised.value).startswith(f"bad Pod at `{path}`: ")
+    assert "lots" in str(raised.value) or "today" in str(raised.value)
+
+
+@pytest.mark.parametrize("number", [2**63, -(2**63) - 1, 10**30])
+def test_ints_have_64_bits(codec: ObjectCodec, number: int) -> None:
+    with pytest.raises(BadObjectError, match=r"bad Node at `metadata\.generation`"):
+        codec.node(encoded({"metadata": {}}).replace(b"{}", b'{"generation": %d}' % number))
+
+
+def test_a_node_is_named_in_its_errors(codec: ObjectCodec) -> None:
+    with pytest.raises(BadObjectError, match=r"^bad Node at `spec\.taints`"):
+        codec.node(b'{"spec": {"taints": {}}}')
+
+
+def test_the_controller_is_the_workload(codec: ObjectCodec) -> None:
+    owners = [
+        {"kind": "Database", "name": "orders", "uid": "1"},
+        {"kind": "ReplicaSet", "name": "web-7d9c", "uid": "2", "controller": True},
+    ]
+    data = encoded({"metadata": {"ownerReferences": owners}})
+    expected = Workload("ReplicaSet", "web-7d9c", "2", replicas=None)
+    assert codec.pod(data).workload == expected
+    assert codec.peer(data).workload == expected
+    owners.pop()
+    assert codec.pod(encoded({"metadata": {"ownerReferences": owners}})).workload is None
+
+
+def test_peers_keep_the_annotations_that_rules_name(codec: ObjectCodec) -> None:
+    annotations = {"example.com/kept": "a", "example.com/long": "b" * 1000}
+    peer = codec.peer(encoded({"metadata": {"annotations": annotations}}))
+    assert peer.annotations == {"example.com/kept": "a"}
+
+
+def test_peers_share_what_they_have_in_common(codec: ObjectCodec) -> None:
+    def peer(name: str, app: str) -> Any:
+        metadata = {
+            "name": name,
+            "labels": {"app": app},
+            "ownerReferences": [{"kind": "ReplicaSet", "name": "web", "controller": True}],
+        }
+        resources = {"requests": {"cpu": "1"}, "limits": {"cpu": "1"}}
+        containers = [{"name": "main", "image": "web:1", "resources": resources}]
+        spec = {"nodeName": "node with a long name", "containers": containers}
+        return codec.peer(encoded({"metadata": metadata, "spec": spec}))
+
+    one, two, other = peer("one", "a"), peer("two", "a"), peer("three", "b")
+    for name in ("labels", "requests", "limits", "workload", "containers", "nodeName"):
+        assert getattr(one, name) is getattr(two, name), name
+    assert one.labels is not other.labels
+    assert one.requests is not one.limits
+
+
+def test_a_pod_that_waits_says_why(codec: ObjectCodec) -> None:
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    pending = codec.peer(encoded({"status": {"conditions": [{"type": "Ready"}, condition]}}))
+    assert pending.unscheduled is not None
+    assert pending.unscheduled.reason == "Unschedulable"
+    bound = codec.peer(encoded({"status": {"conditions": [condition | {"status": "True"}]}}))
+    assert bound.unscheduled is None

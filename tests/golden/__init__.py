@@ -1,0 +1,1 @@
+"""Whole reports, kept as files and compared letter by letter."""

@@ -1,0 +1,1 @@
+"""Tests of `grammar`: texts in, trees, values and diagnostics out."""

@@ -1,0 +1,1 @@
+"""Tests of `policies`: files in, checked policies and diagnostics out."""

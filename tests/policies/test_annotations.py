@@ -1,0 +1,28 @@
+"""The annotations that a cache must keep: all that the policies could ask for."""
+
+import pytest
+
+from grammar.parser import parse_file
+from grammar.source import Source
+from policies.annotations import named_annotations
+
+
+@pytest.mark.parametrize(
+    ("rule", "key"),
+    [
+        ('node.pods.exists(p, p.annotations["x.io/y"] == "1")', "x.io/y"),
+        ('node.pods.exists(p, "x.io/y" in p.annotations)', "x.io/y"),
+        ('node.pods.exists(p, p.annotations[?"x.io/y"].hasValue())', "x.io/y"),
+        ("node.pods.exists(p, p.annotations.owner == '1')", "owner"),
+        ("node.pods.exists(p, has(p.annotations[key]))", "far.away/key"),
+    ],
+)
+def test_every_way_to_name_one_is_seen(rule: str, key: str) -> None:
+    text = f'policy a {{ let key = "far.away/key" filter "x" {{ require {rule} }} }}'
+    file, _ = parse_file(Source("a.policy", text))
+    assert key in named_annotations(file.policies)
+
+
+def test_policies_that_read_none_name_none() -> None:
+    file, _ = parse_file(Source("a.policy", 'policy a { filter "x" { require pod.name == "y" } }'))
+    assert named_annotations(file.policies) == frozenset()

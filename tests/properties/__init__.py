@@ -1,0 +1,1 @@
+"""What must hold of any policy, pod and node; Hypothesis looks for the one where it does not."""

@@ -1,0 +1,179 @@
+"""Random policies, pods and nodes: well-typed texts over objects in which anything may be absent."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hypothesis import strategies as st
+
+KEYS = ("tier", "zone", "pool", "kubernetes.io/arch")
+WORDS = ("a", "b", "spot", "web", "1.33.0", "")
+RESOURCES = ("cpu", "memory", "nvidia.com/gpu")
+AMOUNTS = ("0", "1", "500m", "2", "1Gi", "1.5Gi", "64Gi", "3e2")
+TIMES = ("2026-01-01T00:00:00Z", "2026-06-01T12:30:00.5Z", "2026-11-21T00:00:00Z")
+
+keys = st.sampled_from(KEYS)
+words = st.sampled_from(WORDS)
+resources = st.sampled_from(RESOURCES)
+amounts = st.sampled_from(AMOUNTS)
+
+
+def quoted(text: str) -> str:
+    return json.dumps(text)
+
+
+def _wrap(*parts: st.SearchStrategy[str] | str) -> st.SearchStrategy[str]:
+    """Strategies and texts one behind the other."""
+    return st.tuples(*(st.just(p) if isinstance(p, str) else p for p in parts)).map("".join)
+
+
+_labels = st.sampled_from(("pod.labels", "node.labels", "node.annotations"))
+strings = st.one_of(
+    words.map(quoted),
+    _wrap(_labels, "[", keys.map(quoted), "]"),
+    _wrap(_labels, "[?", keys.map(quoted), '].orValue("")'),
+    st.sampled_from(("node.name", "node.zone", "pod.name", "pod.namespace", "node.spec.providerID", "pod.spec.nodeName")),
+    st.just('node.status.conditions.map(c, c.type).join(",")'),
+)
+quantities = st.one_of(
+    _wrap("node.", st.sampled_from(("free", "allocatable", "requested")), "[", resources.map(quoted), "]"),
+    _wrap("pod.requests[", resources.map(quoted), "]"),
+    _wrap("(node.free[", resources.map(quoted), "] - pod.requests[", resources.map(quoted), "])"),
+    _wrap("quantity(", amounts.map(quoted), ")"),
+)
+ints = st.one_of(
+    st.integers(-5, 1000).map(str),
+    st.just("pod.priority"),
+    st.just("size(node.pods)"),
+    st.just("size(node.spec.taints)"),
+    st.just("pod.spec.terminationGracePeriodSeconds"),
+    st.just("9223372036854775807"),
+    st.just("node.age.getHours()"),
+)
+_order = st.sampled_from((" < ", " <= ", " > ", " >= ", " == ", " != "))
+_atoms = st.one_of(
+    _wrap(strings, st.sampled_from((" == ", " != ", " < ")), strings),
+    _wrap(strings, " in [", words.map(quoted), ", ", words.map(quoted), "]"),
+    _wrap(strings, ".", st.sampled_from(("startsWith", "contains", "matches")), "(", words.map(quoted), ")"),
+    _wrap(quantities, _order, amounts.map(quoted)),
+    _wrap(quantities, _order, quantities),
+    _wrap(ints, _order, ints),
+    _wrap("(", ints, " + ", ints, ")", _order, ints),
+    _wrap("(", ints, " / ", ints, ")", _order, ints),
+    _wrap(keys.map(quoted), " in ", _labels),
+    _wrap("has(", _labels, "[", keys.map(quoted), "])"),
+    _wrap("has(node.spec.", st.sampled_from(("unschedulable", "taints", "podCIDR")), ")"),
+    _wrap("has(pod.spec.", st.sampled_from(("affinity", "priority", "overhead")), ")"),
+    st.sampled_from(("node.ready", "node.spec.unschedulable", "true", "false")),
+    _wrap("node.age > ", st.sampled_from(('"10m"', '"1d"', '"365d"'))),
+    _wrap("node.usage[", resources.map(quoted), "] < 0.5"),
+    _wrap("node.pods.exists(p, p.labels[", keys.map(quoted), "] == ", words.map(quoted), ")"),
+    _wrap("node.status.conditions.all(c, c.type == ", words.map(quoted), ' || c.status == "True")'),
+    _wrap("node.pods.filter(p, p.priority < ", ints, ").map(p, p.requests[", resources.map(quoted), ']).sum() <= "4"'),
+    _wrap("node.labels.exists(k, v, k == ", keys.map(quoted), " && v == ", words.map(quoted), ")"),
+    _wrap("cel.bind(x, ", strings, ", x == x || ", strings, " == x)"),
+    _wrap("semver(", words.map(quoted), ') >= "1.30.0"'),
+)
+
+
+def _larger(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    return st.one_of(
+        _wrap("(", inner, " && ", inner, ")"),
+        _wrap("(", inner, " || ", inner, " || ", inner, ")"),
+        _wrap("!(", inner, ")"),
+        _wrap("(", inner, " ? ", inner, " : ", inner, ")"),
+        _wrap("[", inner, ", ", inner, "].exists(q, q)"),
+        _wrap("dyn(", inner, ") == ", inner),
+    )
+
+
+conditions = st.recursive(_atoms, _larger, max_leaves=6)
+values = st.one_of(conditions, ints, _wrap("node.usage[", resources.map(quoted), "]"), _wrap("double(", ints, ")"))
+
+labels = st.dictionaries(keys, words, max_size=3)
+_requests = st.dictionaries(resources, amounts, max_size=3)
+
+
+def _trimmed(value: dict[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in value.items() if v is not None}
+
+
+@st.composite
+def pods(draw: st.DrawFn, name: str = "p-1", node: str | None = None) -> dict[str, Any]:
+    """A Pod as JSON; with `node` it is bound there."""
+    metadata = {"name": name, "namespace": "shop", "uid": f"uid-{name}", "labels": draw(st.none() | labels)}
+    metadata["creationTimestamp"] = draw(st.sampled_from((None, *TIMES)))
+    container = {"name": "c", "image": "i", "resources": {"requests": draw(_requests)}}
+    spec = {
+        "containers": draw(st.sampled_from((None, [], [container]))),
+        "priority": draw(st.none() | st.integers(-10, 1000)),
+        "terminationGracePeriodSeconds": draw(st.none() | st.just(30)),
+        "nodeName": node,
+    }
+    return {"metadata": _trimmed(metadata), "spec": _trimmed(spec), "status": {"phase": "Running" if node else "Pending"}}
+
+
+@st.composite
+def nodes(draw: st.DrawFn, name: str) -> dict[str, Any]:
+    """A Node as JSON."""
+    condition = st.fixed_dictionaries({"type": st.sampled_from(("Ready", "DiskPressure")), "status": st.sampled_from(("True", "False"))})
+    metadata = {
+        "name": name,
+        "uid": f"uid-{name}",
+        "labels": draw(st.none() | labels),
+        "annotations": draw(st.none() | labels),
+        "creationTimestamp": draw(st.sampled_from((None, *TIMES))),
+    }
+    spec = {
+        "unschedulable": draw(st.sampled_from((None, True, False))),
+        "taints": draw(st.sampled_from((None, [{"key": "k", "effect": "NoSchedule"}]))),
+        "providerID": draw(st.none() | words),
+    }
+    status = {"allocatable": draw(st.none() | _requests), "conditions": draw(st.none() | st.lists(condition, max_size=2))}
+    return {"metadata": _trimmed(metadata), "spec": draw(st.sampled_from((None, _trimmed(spec)))) or {}, "status": _trimmed(status)}
+
+
+@st.composite
+def clusters(draw: st.DrawFn, most: int = 4) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Nodes, and the pods bound to them."""
+    made = [draw(nodes(f"n-{i}")) for i in range(draw(st.integers(1, most)))]
+    bound = [
+        draw(pods(f"q-{i}", node=draw(st.sampled_from([n["metadata"]["name"] for n in made]))))
+        for i in range(draw(st.integers(0, 4)))
+    ]
+    return made, bound
+
+
+@st.composite
+def filters(draw: st.DrawFn, name: str) -> str:
+    when = f" when {draw(conditions)}" if draw(st.booleans()) else ""
+    requires = " ".join(f"require {draw(conditions)}" for _ in range(draw(st.integers(1, 2))))
+    missing = draw(st.sampled_from(("", " missing pass", " missing fail")))
+    return f'filter "{name}"{when} {{ {requires}{missing} }}'
+
+
+@st.composite
+def scores(draw: st.DrawFn, name: str) -> str:
+    weight = draw(st.sampled_from((-20, 1, 2.5, 40)))
+    shape = draw(st.sampled_from(("", " range 0 .. 10", " range 1 .. 0", " range minmax", " range rank")))
+    value = draw(values)
+    missing = draw(st.sampled_from(("", " missing 30")))
+    return f'score "{name}" weight {weight} {{ value {value}{shape}{missing} }}'
+
+
+@st.composite
+def policies(draw: st.DrawFn, name: str = "p") -> str:
+    """A policy's text with filters and scores; some do not type-check (a range of a bool), which is told by checking."""
+    head = draw(st.sampled_from((f"cluster policy {name}", f'policy {name} in namespace "shop"')))
+    lines = [
+        *(f"weight {draw(st.integers(101, 104))}" for _ in range(draw(st.integers(0, 1)))),
+        *(f"failure {draw(st.sampled_from(('fail', 'ignore')))}" for _ in range(draw(st.integers(0, 1)))),
+        *(f"for pods where {draw(st.sampled_from(SELECTORS))}" for _ in range(draw(st.integers(0, 1)))),
+        *(draw(filters(f"f{i}")) for i in range(draw(st.integers(0, 3)))),
+        *(draw(scores(f"s{i}")) for i in range(draw(st.integers(0, 3)))),
+    ]
+    return f"{head} {{ {' '.join(lines)} }}"
+
+
+SELECTORS = ('pod.labels["tier"] == "web"', 'pod.labels[?"tier"].orValue("") != "web"', "pod.priority >= 0", "true", "1 / pod.priority > 0")

@@ -1,0 +1,81 @@
+"""The shape of the source: layers, sizes, charters, and what may import what."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("cli", "engine", "grammar", "policies", "server")
+MOST_LINES = 400
+MOST_NAMES = 8  # that a package re-exports
+
+
+def modules(*folders: str) -> list[str]:
+    """Return the Python files below these folders, relative to the root."""
+    found = (path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+    return sorted(path.relative_to(ROOT).as_posix() for path in found)
+
+
+def docstring(module: str) -> str:
+    return ast.get_docstring(ast.parse((ROOT / module).read_bytes())) or ""
+
+
+def imports(module: str) -> Iterator[str]:
+    """Yield the full name of every module, or name of one, that a file imports, wherever in it."""
+    for node in ast.walk(ast.parse((ROOT / module).read_bytes())):
+        match node:
+            case ast.Import(names=names):
+                yield from (name.name for name in names)
+            case ast.ImportFrom(module=str(origin), names=names):
+                yield from (f"{origin}.{name.name}" for name in names)
+            case _:
+                pass
+
+
+def test_layers_are_kept() -> None:
+    """The contracts are in pyproject.toml; this is `lint-imports` as `make check` runs it."""
+    done = subprocess.run(
+        [Path(sys.executable).with_name("lint-imports"), "--no-logo"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("module", modules(*PACKAGES, "tests"))
+def test_module_is_one_thing(module: str) -> None:
+    """A sentence at its head says what a file is, and it is short enough to be that."""
+    first = docstring(module).partition("\n")[0]
+    assert first.endswith((".", "?")), f"no sentence on the first line: {first!r}"
+    assert len((ROOT / module).read_bytes().splitlines()) <= MOST_LINES
+
+
+@pytest.mark.parametrize("module", [m for m in modules(*PACKAGES) if m.endswith("__init__.py")])
+def test_package_has_a_charter(module: str) -> None:
+    """It says what belongs in the package and what must not be there, and gives little away."""
+    assert "must not" in docstring(module).lower()
+    assert len(list(imports(module))) <= MOST_NAMES
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_package_is_typed_and_has_no_loose_folders(package: str) -> None:
+    assert (ROOT / package / "py.typed").is_file()
+    folders = {path.parent for path in (ROOT / package).rglob("*.py")}
+    assert [folder for folder in folders if not (folder / "__init__.py").is_file()] == []
+
+
+@pytest.mark.parametrize("module", modules("tests"))
+def test_tests_mock_nothing(module: str) -> None:
+    """A mock of our own code tests the mock; what is not ours is served over a real socket."""
+    assert [name for name in imports(module) if "mock" in name.split(".")] == []
+
+
+@pytest.mark.parametrize("module", modules("tests/e2e"))
+def test_end_to_end_tests_see_what_users_see(module: str) -> None:
+    assert [name for name in imports(module) if name.split(".")[0] in PACKAGES] == []
