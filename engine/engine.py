@@ -76,8 +76,12 @@ class Engine:
         self._report(selection, verdicts)
         for program in selection.audited:
             self._audit(program, frame, views, check)
-        if not any(v is filtering.FEASIBLE for v in verdicts) and self._damper.rejected(decoded.uid):
-            raise EngineError("; ".join(dict.fromkeys(v.reason for v in verdicts if not isinstance(v, Feasible))))
+        if not any(v is filtering.FEASIBLE for v in verdicts) and self._damper.rejected(
+            decoded.uid
+        ):
+            raise EngineError(
+                "; ".join(dict.fromkeys(v.reason for v in verdicts if not isinstance(v, Feasible)))
+            )
         return verdicts
 
     def prioritize(
@@ -92,7 +96,9 @@ class Engine:
         if not names or not any(p.scores for p in selection.enforced):
             return None
         views = self._candidates(names, nodes, selection)
-        terms = scoring.contributions(selection, frame, views, self._deadline(deadline), self._score_failed)
+        terms = scoring.contributions(
+            selection, frame, views, self._deadline(deadline), self._score_failed
+        )
         return scoring.scores(terms, len(names))
 
     def _select(self, pod: bytes) -> tuple[Pod, Frame, Selection]:
@@ -119,7 +125,10 @@ class Engine:
             known = self._view.snapshot().nodes
         except NotSyncedError:
             known = {}
-        return [view_of(self._codec.node(body), known.get(name)) for name, body in zip(names, nodes, strict=True)]
+        return [
+            view_of(self._codec.node(body), known.get(name))
+            for name, body in zip(names, nodes, strict=True)
+        ]
 
     def _deadline(self, deadline: float) -> Callable[[], None]:
         def check() -> None:
@@ -140,7 +149,13 @@ class Engine:
         for (policy, clause), nodes in counts.items():
             self._observer.rejected(policy, clause, nodes)
 
-    def _audit(self, program: Program, frame: Frame, views: Sequence[NodeView | None], check: Callable[[], None]) -> None:
+    def _audit(
+        self,
+        program: Program,
+        frame: Frame,
+        views: Sequence[NodeView | None],
+        check: Callable[[], None],
+    ) -> None:
         """What a policy in audit mode would have rejected; reported, never answered."""
         verdicts = filtering.feasible(Selection(guardrails=(program,)), frame, views, check)
         counts: dict[str, int] = {}

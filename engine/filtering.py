@@ -19,7 +19,9 @@ Node = object
 CheckDeadline = Callable[[], None]
 
 
-def feasible(selection: Selection, frame: Frame, nodes: Sequence[Node | None], check: CheckDeadline) -> list[Verdict]:
+def feasible(
+    selection: Selection, frame: Frame, nodes: Sequence[Node | None], check: CheckDeadline
+) -> list[Verdict]:
     """A verdict per node, in order; None is a node that the cache does not know.
 
     The first clause that does not hold gives the reason: guardrails first, then as written. `check` raises
@@ -109,5 +111,3 @@ def _holds(clause: FilterProgram, frame: Frame) -> bool:
         return False
     except EvaluationError:
         return True
-
-

@@ -72,11 +72,11 @@ class Registry:
             except EvaluationError as error:
                 if not program.ignores_errors and not program.audit:
                     broken.append(Unselectable(program, str(error)))
-        governing, *losers = sorted((p for p in matching if not p.cluster and not p.audit), key=_precedence) or [None]
+        contenders = sorted((p for p in matching if not p.cluster and not p.audit), key=_precedence)
         return Selection(
             guardrails=tuple(p for p in matching if p.cluster and not p.audit),
-            governing=governing,
-            losers=tuple(p for p in losers if p is not None),
+            governing=contenders[0] if contenders else None,
+            losers=tuple(contenders[1:]),
             audited=tuple(p for p in matching if p.audit),
             unselectable=tuple(broken),
         )

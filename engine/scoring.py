@@ -41,7 +41,9 @@ def contributions(
         for clause in program.scores:
             check()
             if _applies(clause, frame, report):
-                found.append(Contribution(clause, tuple(_points(clause, frame, nodes, check, report))))
+                found.append(
+                    Contribution(clause, tuple(_points(clause, frame, nodes, check, report)))
+                )
     return found
 
 

@@ -57,7 +57,10 @@ RESERVED = frozenset(
 )
 # Macro names with the numbers of variables and of arguments they are told by (CEL langdef, Macros; comprehensions V2).
 _MACROS: dict[tuple[str, int], int] = {
-    **{(name, 2): 1 for name in ("all", "exists", "exists_one", "existsOne", "map", "filter", "sortBy")},
+    **{
+        (name, 2): 1
+        for name in ("all", "exists", "exists_one", "existsOne", "map", "filter", "sortBy")
+    },
     **{(name, 2): 1 for name in ("optMap", "optFlatMap")},
     **{(name, 3): 2 for name in ("all", "exists", "exists_one", "existsOne")},
     **{(name, 3): 2 for name in ("transformList", "transformMap", "transformMapEntry")},
@@ -185,7 +188,10 @@ class ExpressionBuilder:
         dot, token = c
         assert is_token(token)
         name, where, optional = _field_name(token), token_span(token), str(dot) == ".?"
-        return _Postfix(lambda operand, span: Select(operand, name, optional, span, name_span=where), token.end_pos)
+        return _Postfix(
+            lambda operand, span: Select(operand, name, optional, span, name_span=where),
+            token.end_pos,
+        )
 
     def index(self, c: list[Child]) -> _Postfix:
         (index,) = nodes(c)
@@ -199,7 +205,10 @@ class ExpressionBuilder:
         assert is_token(name)
         assert is_token(end)
         args = self._args(c)
-        return _Postfix(lambda target, span: _method(str(name), target, args, span, token_span(name)), end.end_pos)
+        return _Postfix(
+            lambda target, span: _method(str(name), target, args, span, token_span(name)),
+            end.end_pos,
+        )
 
     def args(self, c: list[Child]) -> tuple[Expr, ...]:
         return tuple(nodes(c))
@@ -239,7 +248,9 @@ class ExpressionBuilder:
     def list_literal(self, c: list[Child]) -> Expr:
         elements = [e for e in c if isinstance(e, _Optional)]
         values = tuple(e.value for e in elements if isinstance(e.value, Expr))
-        return ListLiteral(values, tuple(i for i, e in enumerate(elements) if e.optional), span_of(c))
+        return ListLiteral(
+            values, tuple(i for i, e in enumerate(elements) if e.optional), span_of(c)
+        )
 
     def entry(self, c: list[Child]) -> MapEntry:
         key, value = nodes(c)

@@ -33,7 +33,7 @@ from grammar.ast import (
     Unary,
 )
 from grammar.constants import coerce, coerce_beside, coerce_chain
-from grammar.diagnostics import Diagnostic
+from grammar.diagnostics import Diagnostic, nearest
 from grammar.environment import Environment
 from grammar.inference import agrees, comparable, join, resolve
 from grammar.source import Span
@@ -90,7 +90,9 @@ class Checker:
             case Chain():
                 return self._chain(expr)
             case Conditional(condition, then, otherwise):
-                return self._conditional(expr, self.check(condition, BOOL), self._check(then), self._check(otherwise))
+                return self._conditional(
+                    expr, self.check(condition, BOOL), self._check(then), self._check(otherwise)
+                )
             case ListLiteral(elements, marked):
                 items = tuple(self._element(e, i in marked) for i, e in enumerate(elements))
                 kinds = [_inside(e.type) if i in marked else e.type for i, e in enumerate(items)]
@@ -120,7 +122,9 @@ class Checker:
         if not expr.absolute and name in self.environment.lets:
             return LetReference(name, expr.span, self.environment.lets[name].type)
         if (found := self.environment.variable(name, absolute=expr.absolute)) is not None:
-            return Ident(found[0], expr.absolute or bool(self.environment.container), expr.span, found[1])
+            return Ident(
+                found[0], expr.absolute or bool(self.environment.container), expr.span, found[1]
+            )
         names = {*self._locals, *self.environment.lets, *self.environment.variables}
         self.found.append(mistakes.unknown_name(name, names, expr.span))
         return replace(expr, type=POISON)
@@ -138,7 +142,9 @@ class Checker:
         found = self.environment.variable(dotted, absolute=node.absolute)
         if found is None:
             return None
-        return Ident(found[0], node.absolute or bool(self.environment.container), expr.span, found[1])
+        return Ident(
+            found[0], node.absolute or bool(self.environment.container), expr.span, found[1]
+        )
 
     def _select(self, expr: Select) -> Expr:
         if (whole := self._qualified(expr)) is not None:
@@ -164,7 +170,9 @@ class Checker:
         assert schema is not None, "record types come from a schema"
         if (known := schema.field(record.name, expr.name)) is None:
             self.found.append(
-                schema_mistake(record, expr.name, schema.records[record.name].fields, expr.name_span),
+                schema_mistake(
+                    record, expr.name, schema.records[record.name].fields, expr.name_span
+                ),
             )
             return replace(expr, type=POISON)
         if known.parameter is not None:
@@ -175,7 +183,10 @@ class Checker:
         return replace(expr, type=optional_of(known.type) if wrapped else known.type)
 
     def _index(self, expr: Index) -> Expr:
-        if isinstance(expr.operand, Select) and (written := self._computed_index(expr, expr.operand)) is not None:
+        if (
+            isinstance(expr.operand, Select)
+            and (written := self._computed_index(expr, expr.operand)) is not None
+        ):
             return written
         operand, index = self._check(expr.operand), self._check(expr.index)
         inner, wrapped = operand.type, expr.optional
@@ -187,11 +198,17 @@ class Checker:
             case Type("list" | "map"):
                 key, found = (INT, inner.args[0]) if inner.name == "list" else inner.args
                 if not (agrees(key, index.type) or (key == INT and index.type == Type("double"))):
-                    self.found.append(mistakes.wrong_type(index.type, f"{key}, the key of this {inner.name}", index.span))
+                    self.found.append(
+                        mistakes.wrong_type(
+                            index.type, f"{key}, the key of this {inner.name}", index.span
+                        )
+                    )
             case _:
                 self.found.append(mistakes.no_keys(inner, operand.span))
                 found = POISON
-        return replace(expr, operand=operand, index=index, type=optional_of(found) if wrapped else found)
+        return replace(
+            expr, operand=operand, index=index, type=optional_of(found) if wrapped else found
+        )
 
     def _computed_index(self, expr: Index, select: Select) -> Expr | None:
         """`node.usage[r]`: a short form that takes its index as a parameter."""
@@ -219,8 +236,12 @@ class Checker:
             return self._def_call(expr)
         if (namespaced := self.environment.function_name(expr)) is not None:
             args = tuple(self._check(a) for a in expr.args)
-            found = self._overload(namespaced, namespaced, args, expr.span, name_span=expr.name_span)
-            return replace(expr, function=namespaced, target=None, absolute=False, args=args, type=found)
+            found = self._overload(
+                namespaced, namespaced, args, expr.span, name_span=expr.name_span
+            )
+            return replace(
+                expr, function=namespaced, target=None, absolute=False, args=args, type=found
+            )
         if expr.target is None:
             for argument in expr.args:
                 self._check(argument)
@@ -229,7 +250,14 @@ class Checker:
             return replace(expr, type=POISON)
         target = self._check(expr.target)
         args = tuple(self._argument(target, expr.function, self._check(a)) for a in expr.args)
-        found = self._overload(expr.function, expr.function, (target, *args), expr.span, member=True, name_span=expr.name_span)
+        found = self._overload(
+            expr.function,
+            expr.function,
+            (target, *args),
+            expr.span,
+            member=True,
+            name_span=expr.name_span,
+        )
         return replace(expr, target=target, args=args, type=found)
 
     def _argument(self, target: Expr, function: str, argument: Expr) -> Expr:
@@ -244,7 +272,9 @@ class Checker:
         if len(expr.args) != len(known.params):
             wanted, given = len(known.params), len(expr.args)
             self.found.append(mistakes.wrong_count(expr.function, wanted, given, expr.span))
-        args = tuple(self.check(a, kind) for a, (_, kind) in zip(expr.args, known.params, strict=False))
+        args = tuple(
+            self.check(a, kind) for a, (_, kind) in zip(expr.args, known.params, strict=False)
+        )
         return DefCall(expr.function, args, expr.span, known.result)
 
     def _overload(
@@ -267,24 +297,36 @@ class Checker:
         found = resolve(overloads, kinds)
         if found is None:
             if POISON not in kinds:
-                self.found.append(mistakes.no_overload(shown, kinds, span, mistakes.overload_hint(shown, kinds)))
+                self.found.append(
+                    mistakes.no_overload(shown, kinds, span, mistakes.overload_hint(shown, kinds))
+                )
             return POISON
         return found
 
     def _binary(self, expr: Binary) -> Expr:
-        left, right = coerce_beside(expr.op, self._check(expr.left), self._check(expr.right), self.found)
+        left, right = coerce_beside(
+            expr.op, self._check(expr.left), self._check(expr.right), self.found
+        )
         checked = replace(expr, left=left, right=right)
         if expr.op in ("==", "!="):
             if not comparable(left.type, right.type):
                 kinds = [left.type, right.type]
-                self.found.append(mistakes.no_overload(expr.op, kinds, expr.span, mistakes.overload_hint(expr.op, kinds)))
+                self.found.append(
+                    mistakes.no_overload(
+                        expr.op, kinds, expr.span, mistakes.overload_hint(expr.op, kinds)
+                    )
+                )
             return replace(checked, type=BOOL)
         return replace(checked, type=self._overload(expr.op, expr.op, (left, right), expr.span))
 
     def _chain(self, expr: Chain) -> Expr:
         if expr.op != "+":
-            return replace(expr, operands=tuple(self.check(o, BOOL) for o in expr.operands), type=BOOL)
-        chain = coerce_chain(replace(expr, operands=tuple(self._check(o) for o in expr.operands)), self.found)
+            return replace(
+                expr, operands=tuple(self.check(o, BOOL) for o in expr.operands), type=BOOL
+            )
+        chain = coerce_chain(
+            replace(expr, operands=tuple(self._check(o) for o in expr.operands)), self.found
+        )
         total = chain.operands[0]
         for operand in chain.operands[1:]:
             span = Span(total.span.start, operand.span.end)
@@ -303,16 +345,23 @@ class Checker:
     def _element(self, expr: Expr, marked: bool) -> Expr:
         checked = self._check(expr)
         if marked and checked.type.name not in ("optional", "dyn", "error"):
-            self.found.append(mistakes.wrong_type(checked.type, "an optional", checked.span, "leave out the `?`"))
+            self.found.append(
+                mistakes.wrong_type(checked.type, "an optional", checked.span, "leave out the `?`")
+            )
         return checked
 
     def _map(self, expr: MapLiteral) -> Expr:
         entries = tuple(
-            MapEntry(self._check(e.key), self._element(e.value, e.optional), e.optional) for e in expr.entries
+            MapEntry(self._check(e.key), self._element(e.value, e.optional), e.optional)
+            for e in expr.entries
         )
         for entry in entries:
             if entry.key.type.name not in ("int", "string", "bool", "dyn", "error"):
-                self.found.append(mistakes.wrong_type(entry.key.type, "an int, string or bool key", entry.key.span))
+                self.found.append(
+                    mistakes.wrong_type(
+                        entry.key.type, "an int, string or bool key", entry.key.span
+                    )
+                )
         keys = join(e.key.type for e in entries)
         values = join(_inside(e.value.type) if e.optional else e.value.type for e in entries)
         return replace(expr, entries=entries, type=map_of(keys, values))
@@ -344,13 +393,19 @@ class Checker:
             case "optMap":
                 found = optional_of(made)
             case "optFlatMap":
-                found = made if made.name in ("optional", "dyn", "error") else self._flat(made, checked[-1].span)
+                found = (
+                    made
+                    if made.name in ("optional", "dyn", "error")
+                    else self._flat(made, checked[-1].span)
+                )
             case _:  # cel.bind
                 found = made
         return replace(expr, target=target, body=tuple(checked), type=found)
 
     def _flat(self, made: Type, span: Span) -> Type:
-        self.found.append(mistakes.wrong_type(made, "an optional", span, "use `optMap` for a plain value"))
+        self.found.append(
+            mistakes.wrong_type(made, "an optional", span, "use `optMap` for a plain value")
+        )
         return POISON
 
     def _variables(self, expr: Comprehension, target: Expr) -> tuple[Type, ...]:
@@ -374,12 +429,10 @@ class Checker:
 
 def schema_mistake(record: Type, name: str, known: Mapping[str, object], span: Span) -> Diagnostic:
     """An unknown field; for what the cache keeps little of, the message says that it is not kept."""
-    if record.name == "Peer" and mistakes.nearest(name, known) is None:
+    if record.name == "Peer" and nearest(name, known) is None:
         return mistakes.not_kept(record, name, span, known)
     return mistakes.unknown_field(record, name, known, span)
 
 
 def _inside(found: Type) -> Type:
     return found.args[0] if found.name == "optional" else found
-
-

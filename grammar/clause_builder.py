@@ -5,10 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+from typing import Literal as OneOf
 
 from grammar import mistakes
 from grammar.ast import Expr, Literal, MapLiteral
-from grammar.builder import Child, ExpressionBuilder, Token, is_token, nodes, span_of, text_of, token_span
+from grammar.builder import (
+    Child,
+    ExpressionBuilder,
+    Token,
+    is_token,
+    nodes,
+    span_of,
+    text_of,
+    token_span,
+)
 from grammar.clauses import (
     At,
     Bound,
@@ -41,10 +51,25 @@ from grammar.clauses import (
 from grammar.mistakes import MistakeError
 from grammar.source import Span
 from grammar.template import template
-from grammar.types import BOOL, DOUBLE, DURATION, DYN, INT, QUANTITY, SEMVER, STRING, TIMESTAMP, Type, list_of, map_of
+from grammar.types import (
+    BOOL,
+    DOUBLE,
+    DURATION,
+    DYN,
+    INT,
+    QUANTITY,
+    SEMVER,
+    STRING,
+    TIMESTAMP,
+    Type,
+    list_of,
+    map_of,
+)
 
 # What a `def` may declare; records are the schema's and are checked with the rest.
-_TYPES = {str(t): t for t in (BOOL, INT, DOUBLE, STRING, QUANTITY, DURATION, TIMESTAMP, SEMVER, DYN)}
+_TYPES = {
+    str(t): t for t in (BOOL, INT, DOUBLE, STRING, QUANTITY, DURATION, TIMESTAMP, SEMVER, DYN)
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +99,7 @@ def _expr(c: list[Child]) -> Expr:
 
 
 def _number(token: Token) -> float:
-    text = str(token)
-    return float(text) if "." in text else int(text)
+    return _number_of(str(token))
 
 
 def _count(token: Token) -> int:
@@ -263,23 +287,31 @@ class Builder(ExpressionBuilder):
         return _Part("skew", _positive(_tokens(c, "INT")[0], "is not a skew"), span_of(c))
 
     def min_domains(self, c: list[Child]) -> _Part:
-        return _Part("min domains", _positive(_tokens(c, "INT")[0], "is not a number of domains"), span_of(c))
+        return _Part(
+            "min domains", _positive(_tokens(c, "INT")[0], "is not a number of domains"), span_of(c)
+        )
 
     def bound(self, c: list[Child]) -> _Part:
-        kind = "at most" if _has(c, "MOST") else "at least" if _has(c, "LEAST") else "exactly"
+        kind: OneOf["at most", "at least", "exactly"] = (
+            "at most" if _has(c, "MOST") else "at least" if _has(c, "LEAST") else "exactly"
+        )
         (token,) = _tokens(c, "INT", "PERCENT")
         if token.type == "INT":
             return _Part("bound", Bound(kind, _count(token), False, span_of(c)), span_of(c))
         percent = _number_of(str(token)[:-1])
         if percent > 100:
-            raise MistakeError(mistakes.bad_number(str(token), "is more than all of them", token_span(token)))
+            raise MistakeError(
+                mistakes.bad_number(str(token), "is more than all of them", token_span(token))
+            )
         return _Part("bound", Bound(kind, percent, True, span_of(c)), span_of(c))
 
     def strength(self, c: list[Child]) -> _Part:
         numbers = _tokens(c, "SIGNED")
         weight = _weight(numbers[0]) if numbers else None
         if weight is not None and weight < 0:
-            raise MistakeError(mistakes.bad_number(str(numbers[0]), "is below 0", token_span(numbers[0])))
+            raise MistakeError(
+                mistakes.bad_number(str(numbers[0]), "is below 0", token_span(numbers[0]))
+            )
         return _Part("strength", Strength(weight, span_of(c)), span_of(c))
 
     def protect(self, c: list[Child]) -> _Part:
@@ -296,7 +328,9 @@ class Builder(ExpressionBuilder):
 
     def test(self, c: list[Child]) -> Test:
         name = _string(c)
-        items = tuple(i for i in c if isinstance(i, TestNode | TestPod | Expectation | ClusterFile | At))
+        items = tuple(
+            i for i in c if isinstance(i, TestNode | TestPod | Expectation | ClusterFile | At)
+        )
         return Test(text_of(name), items, span_of(c), token_span(name))
 
     def cluster(self, c: list[Child]) -> ClusterFile:
@@ -321,7 +355,9 @@ class Builder(ExpressionBuilder):
         if by:
             return Expectation("reject", text_of(node), clause=text_of(by[0]), span=span_of(c))
         (op,), (number,) = _tokens(c, "RELOP"), _tokens(c, "SIGNED")
-        return Expectation("score", text_of(node), op=str(op), number=_number(number), span=span_of(c))
+        return Expectation(
+            "score", text_of(node), op=str(op), number=_number(number), span=span_of(c)
+        )
 
 
 def _name(token: Token) -> str:
@@ -342,18 +378,21 @@ def _choice(c: list[Child], part: str, allowed: tuple[str, ...]) -> str:
 def _weight(token: Token) -> float:
     number = _number(token)
     if number == 0:
-        raise MistakeError(mistakes.bad_number(str(token), "gives the score no weight", token_span(token)))
+        raise MistakeError(
+            mistakes.bad_number(str(token), "gives the score no weight", token_span(token))
+        )
     return number
 
 
 def _positive(token: Token, why: str) -> int:
     if (count := _count(token)) < 1:
-        raise MistakeError(mistakes.bad_number(str(token), f"{why}: it starts at 1", token_span(token)))
+        raise MistakeError(
+            mistakes.bad_number(str(token), f"{why}: it starts at 1", token_span(token))
+        )
     return count
 
 
 def _edge(token: Token) -> Expr:
     if token.type == "STRING":
         return Literal(text_of(token), STRING, token_span(token))
-    number = _number(token)
-    return Literal(number, DOUBLE if isinstance(number, float) else INT, token_span(token))
+    return Literal(_number(token), DOUBLE if "." in str(token) else INT, token_span(token))

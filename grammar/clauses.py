@@ -257,7 +257,9 @@ class Policy:
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
     def setting(self, name: str, default: str | int) -> str | int:
-        return next((i.value for i in self.items if isinstance(i, Setting) and i.name == name), default)
+        return next(
+            (i.value for i in self.items if isinstance(i, Setting) and i.name == name), default
+        )
 
 
 @dataclass(frozen=True, slots=True)

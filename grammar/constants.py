@@ -43,7 +43,11 @@ def coerce(expr: Expr, wanted: Type, found: list[Diagnostic]) -> Expr:
         case Conditional(_, then, otherwise) if wanted in _PARSERS and expr.type in (STRING, INT):
             branches = (coerce(then, wanted, found), coerce(otherwise, wanted, found))
             same = all(b.type == wanted for b in branches)
-            return replace(expr, then=branches[0], otherwise=branches[1], type=wanted) if same else expr
+            return (
+                replace(expr, then=branches[0], otherwise=branches[1], type=wanted)
+                if same
+                else expr
+            )
         case _:
             return expr
 
@@ -71,7 +75,9 @@ def coerce_chain(chain: Chain, found: list[Diagnostic]) -> Chain:
     given = next((o.type for o in chain.operands if o.type in _PARSERS), None)
     if given is None:
         return chain
-    return replace(chain, operands=tuple(coerce(o, _beside("+", given, o), found) for o in chain.operands))
+    return replace(
+        chain, operands=tuple(coerce(o, _beside("+", given, o), found) for o in chain.operands)
+    )
 
 
 def _beside(op: str, other: Type, constant: Expr) -> Type:

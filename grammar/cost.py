@@ -9,7 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from grammar.ast import Comprehension, DefCall, Expr, LetReference, ListLiteral, Literal, MapLiteral, Select
+from grammar.ast import (
+    Comprehension,
+    DefCall,
+    Expr,
+    LetReference,
+    ListLiteral,
+    Literal,
+    MapLiteral,
+    Select,
+)
 from grammar.environment import Environment
 from grammar.reads import children
 from grammar.source import Span
@@ -67,11 +76,15 @@ class Costs:
             case LetReference(name):
                 return self._of(name, self._environment.lets[name])
             case DefCall(name, args):
-                return _capped(sum(map(self.steps, args)) + self._of(name, self._environment.defs[name].body))
+                return _capped(
+                    sum(map(self.steps, args)) + self._of(name, self._environment.defs[name].body)
+                )
             case Comprehension("cel.bind" | "optMap" | "optFlatMap"):
                 return _capped(1 + sum(map(self.steps, children(expr))))
             case Comprehension(_, target, _, body):
-                return _capped(self.steps(target) + self.length(target) * (1 + sum(map(self.steps, body))))
+                return _capped(
+                    self.steps(target) + self.length(target) * (1 + sum(map(self.steps, body)))
+                )
             case _:
                 return _capped(1 + sum(map(self.steps, children(expr))))
 
@@ -82,7 +95,9 @@ class Costs:
                 return len(elements)
             case MapLiteral(entries):
                 return len(entries)
-            case Comprehension("map" | "filter" | "transformList" | "transformMap" | "sortBy", target):
+            case Comprehension(
+                "map" | "filter" | "transformList" | "transformMap" | "sortBy", target
+            ):
                 return self.length(target)
             case Select(_, name):
                 return _LENGTHS.get(name, _DEFAULT_LENGTH)

@@ -82,9 +82,15 @@ class Environment:
 
     def function_names(self, *, member: bool) -> set[str]:
         """Names that can be called; operators cannot."""
-        return {n for n, its in self.functions.items() if n[0].isalpha() and any(o.member is member for o in its)}
+        return {
+            n
+            for n, its in self.functions.items()
+            if n[0].isalpha() and any(o.member is member for o in its)
+        }
 
-    def implementation(self, name: str, kinds: Sequence[Type], *, member: bool) -> Callable[..., Any]:
+    def implementation(
+        self, name: str, kinds: Sequence[Type], *, member: bool
+    ) -> Callable[..., Any]:
         """What to call: the overload itself where the types tell it, else one that looks at the values."""
         overloads = self.overloads(name, member=member)
         if not any(k in (DYN, POISON) for k in kinds):
@@ -100,7 +106,9 @@ class Environment:
 
     def zero(self, known: Field) -> object:
         """What the field reads as where it is absent; for an optional one nothing does."""
-        return self.schema.zero(known.type) if self.schema is not None and not known.optional else None
+        return (
+            self.schema.zero(known.type) if self.schema is not None and not known.optional else None
+        )
 
 
 def _dotted(call: Call) -> str | None:

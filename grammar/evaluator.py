@@ -77,7 +77,9 @@ class _Evaluator:
                     total = add(total, self.value(operand, local))
                 return total
             case Chain(op, operands):
-                return _absorb((partial(self.value, o, local) for o in operands), decisive=op == "||")
+                return _absorb(
+                    (partial(self.value, o, local) for o in operands), decisive=op == "||"
+                )
             case Conditional(condition, then, otherwise):
                 return self.value(then if _bool(self.value(condition, local)) else otherwise, local)
             case ListLiteral(elements, marked):
@@ -86,10 +88,12 @@ class _Evaluator:
                     made.extend(_marked(self.value(element, local), place in marked))
                 return tuple(made)
             case MapLiteral(entries):
-                pairs = []
+                pairs: list[tuple[object, object]] = []
                 for entry in entries:
                     key = self.value(entry.key, local)
-                    pairs.extend((key, v) for v in _marked(self.value(entry.value, local), entry.optional))
+                    pairs.extend(
+                        (key, v) for v in _marked(self.value(entry.value, local), entry.optional)
+                    )
                 return maps.build(pairs)
             case Comprehension():
                 return self._comprehension(expr, local)
@@ -100,7 +104,9 @@ class _Evaluator:
             case DefCall(name, args):
                 known = self._environment.defs[name]
                 values = [self.value(a, local) for a in args]
-                return self.value(known.body, dict(zip((n for n, _ in known.params), values, strict=True)))
+                return self.value(
+                    known.body, dict(zip((n for n, _ in known.params), values, strict=True))
+                )
             case _:
                 assert_never(expr)
 
@@ -110,7 +116,11 @@ class _Evaluator:
         for full in self._environment.candidates(name, absolute=absolute):
             if full in self._variables:
                 value = self._variables[full]
-                if value is None and full in self._environment.variables and self._environment.variables[full].is_record:
+                if (
+                    value is None
+                    and full in self._environment.variables
+                    and self._environment.variables[full].is_record
+                ):
                     raise MissingError(f"there is no `{name}` here")
                 return value
         if (constant := self._environment.constant(name)) is not None:
@@ -130,7 +140,9 @@ class _Evaluator:
                 lambda value: read_field(value, expr.name, zero, optional=known.optional),
                 optional=expr.optional,
             )
-        return _through(held, lambda value: self._field_of(value, expr.name, expr), optional=expr.optional)
+        return _through(
+            held, lambda value: self._field_of(value, expr.name, expr), optional=expr.optional
+        )
 
     def _field_of(self, value: object, name: str, expr: Select) -> object:
         """A key of a map; of an optional record, its field."""
@@ -186,10 +198,14 @@ class _Evaluator:
             raise EvaluationError(f"there is no function `{expr.function}`")
         return self._apply(expr.function, (expr.target, *expr.args), local, member=True)
 
-    def _apply(self, name: str, args: tuple[Expr, ...], local: Locals, *, member: bool = False) -> object:
+    def _apply(
+        self, name: str, args: tuple[Expr, ...], local: Locals, *, member: bool = False
+    ) -> object:
         """By the values' types; where a tree is checked by its own, which tell what the sum of no quantities is."""
         kinds = [a.type for a in args]
-        return self._environment.implementation(name, kinds, member=member)(*[self.value(a, local) for a in args])
+        return self._environment.implementation(name, kinds, member=member)(
+            *[self.value(a, local) for a in args]
+        )
 
     # ---- macros
 
@@ -200,9 +216,14 @@ class _Evaluator:
             return self.value(last, {**local, expr.variables[0]: target})
         if expr.macro in ("optMap", "optFlatMap"):
             return self._optional(expr, target, last, local)
-        scopes = [{**local, **dict(zip(expr.variables, items, strict=True))} for items in _items(target, len(expr.variables))]
+        scopes = [
+            {**local, **dict(zip(expr.variables, items, strict=True))}
+            for items in _items(target, len(expr.variables))
+        ]
         if expr.macro in ("all", "exists"):
-            return _absorb((partial(self.value, last, s) for s in scopes), decisive=expr.macro == "exists")
+            return _absorb(
+                (partial(self.value, last, s) for s in scopes), decisive=expr.macro == "exists"
+            )
         if expr.macro in ("exists_one", "existsOne"):
             return sum(_bool(self.value(last, s)) for s in scopes) == 1
         first = expr.variables[0]

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from grammar.ast import Binary, Call, Chain, Conditional, Expr, Index, ListLiteral, Literal, MapLiteral, Unary
+from grammar.ast import (
+    Binary,
+    Call,
+    Chain,
+    Conditional,
+    Expr,
+    Index,
+    ListLiteral,
+    Literal,
+    MapLiteral,
+    Unary,
+)
 from grammar.environment import Environment
 from grammar.errors import EvaluationError
 from grammar.evaluator import evaluate
@@ -25,7 +36,9 @@ def fold(expr: Expr, environment: Environment) -> Expr:
         case Chain("&&" | "||", operands):
             return _logical(replace(expr, operands=tuple(fold(o, environment) for o in operands)))
         case Chain(_, operands):
-            return _closed(replace(expr, operands=tuple(fold(o, environment) for o in operands)), environment)
+            return _closed(
+                replace(expr, operands=tuple(fold(o, environment) for o in operands)), environment
+            )
         case Conditional(condition, then, otherwise):
             test = fold(condition, environment)
             if isinstance(test, Literal):
@@ -34,7 +47,10 @@ def fold(expr: Expr, environment: Environment) -> Expr:
             return replace(expr, condition=test, then=branches[0], otherwise=branches[1])
         case Call(_, target, args):
             called = fold(target, environment) if target is not None else None
-            return _closed(replace(expr, target=called, args=tuple(fold(a, environment) for a in args)), environment)
+            return _closed(
+                replace(expr, target=called, args=tuple(fold(a, environment) for a in args)),
+                environment,
+            )
         case Index(operand, index):
             return replace(expr, operand=fold(operand, environment), index=fold(index, environment))
         case _:
@@ -46,7 +62,9 @@ def _logical(chain: Chain) -> Expr:
     decisive = chain.op == "||"
     if any(isinstance(o, Literal) and o.value is decisive for o in chain.operands):
         return Literal(decisive, BOOL, chain.span)
-    left = tuple(o for o in chain.operands if not (isinstance(o, Literal) and o.value is (not decisive)))
+    left = tuple(
+        o for o in chain.operands if not (isinstance(o, Literal) and o.value is (not decisive))
+    )
     if not left:
         return Literal(not decisive, BOOL, chain.span)
     # A single operand keeps its chain where its type does not promise a bool.
@@ -74,7 +92,8 @@ def _operands(expr: Expr) -> tuple[Expr, ...]:
             return operands
         case Call(_, target, args):
             return (target, *args) if target is not None else args
-    return (expr,)
+        case _:
+            return (expr,)
 
 
 def _constant(expr: Expr) -> bool:

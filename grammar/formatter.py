@@ -88,7 +88,12 @@ def _comments(text: str) -> Iterator[_Comment]:
         line = before[before.rfind("\n") + 1 :]
         apart = re.search(r"\n[ \t\r]*\n[ \t\r]*\Z", before) is not None
         body = match["comment"].rstrip()
-        yield _Comment(match.start(), "#" + (body[1:] if body[0] == "#" else body[2:]), bool(line.strip()), apart)
+        yield _Comment(
+            match.start(),
+            "#" + (body[1:] if body[0] == "#" else body[2:]),
+            bool(line.strip()),
+            apart,
+        )
 
 
 def _block(block: Policy | Test, comments: list[_Comment], source: Source) -> Iterator[_Row]:
@@ -112,7 +117,11 @@ def _block(block: Policy | Test, comments: list[_Comment], source: Source) -> It
         if gap >= 0:
             yield _Row(0, "", Span(gap, gap))
         wide = not any(item.span.start < c.offset < item.span.end for c in comments)
-        yield from _item(item, 1, source, wide=wide) if isinstance(item, Item) else (_Row(1, _test_item(item), item.span),)
+        yield from (
+            _item(item, 1, source, wide=wide)
+            if isinstance(item, Item)
+            else (_Row(1, _test_item(item), item.span),)
+        )
         previous = item
     yield _Row(0, "}", Span(block.span.end - 1, block.span.end))
 
@@ -120,7 +129,11 @@ def _block(block: Policy | Test, comments: list[_Comment], source: Source) -> It
 def _item(item: Item, depth: int, source: Source, *, wide: bool) -> Iterator[_Row]:
     match item:
         case Setting(name, value):
-            yield _Row(depth, f"{name} {print_string(str(value)) if name == 'description' else value}", item.span)
+            yield _Row(
+                depth,
+                f"{name} {print_string(str(value)) if name == 'description' else value}",
+                item.span,
+            )
         case Use(name):
             yield _Row(depth, f"use {print_string(name)}", item.span)
         case ForPods(where):
@@ -129,7 +142,9 @@ def _item(item: Item, depth: int, source: Source, *, wide: bool) -> Iterator[_Ro
             yield from _wrapped(depth, f"let {name} = ", value, item.span)
         case Def():
             parameters = ", ".join(f"{p.name}: {p.type}" for p in item.parameters)
-            yield from _wrapped(depth, f"def {item.name}({parameters}): {item.result} = ", item.body, item.span)
+            yield from _wrapped(
+                depth, f"def {item.name}({parameters}): {item.result} = ", item.body, item.span
+            )
         case _:
             yield from _clause(item, depth, source, wide=wide)
 
@@ -144,26 +159,42 @@ def _wrapped(depth: int, head: str, expr: Expr, span: Span) -> Iterator[_Row]:
     op, printed = chain
     yield _Row(depth, head + printed[0], Span(span.start, span.start))
     for number, operand in enumerate(printed[1:], 2):
-        yield _Row(depth + 2, f"{op} {operand}", span if number == len(printed) else Span(span.end - 1, span.end - 1))
+        yield _Row(
+            depth + 2,
+            f"{op} {operand}",
+            span if number == len(printed) else Span(span.end - 1, span.end - 1),
+        )
 
 
 def _clause(clause: Clause, depth: int, source: Source, *, wide: bool) -> Iterator[_Row]:
-    word = "bind" if isinstance(clause, Filter) and clause.at_bind else type(clause).__name__.lower()
+    word = (
+        "bind" if isinstance(clause, Filter) and clause.at_bind else type(clause).__name__.lower()
+    )
     head = f"{word} {print_string(clause.name)}"
     if isinstance(clause, Score):
         head += f" weight {_number(clause.weight)}"
     if clause.when is not None:
         head += f" when {print_expression(clause.when)}"
     parts = list(_parts(clause, source))
-    line = f"{head} {{ {' '.join(f'{h}{print_expression(e) if e else str()}' for h, e, _ in parts)} }}"
+    line = (
+        f"{head} {{ {' '.join(f'{h}{print_expression(e) if e else str()}' for h, e, _ in parts)} }}"
+    )
     single = not isinstance(clause, Filter | Preempt) or len(parts) <= 2
     if wide and single and len(_INDENT) * depth + len(line) <= WIDTH:
         yield _Row(depth, line, clause.span)
         return
     yield _Row(depth, f"{head} {{", Span(clause.span.start, clause.span.start))
     for part, expr, span in parts:
-        at = replace(clause.span, start=span.start, end=span.end) if span else Span(clause.span.end, clause.span.end)
-        yield from _wrapped(depth + 1, part, expr, at) if expr is not None else (_Row(depth + 1, part, at),)
+        at = (
+            replace(clause.span, start=span.start, end=span.end)
+            if span
+            else Span(clause.span.end, clause.span.end)
+        )
+        yield from (
+            _wrapped(depth + 1, part, expr, at)
+            if expr is not None
+            else (_Row(depth + 1, part, at),)
+        )
     yield _Row(depth, "}", Span(clause.span.end - 1, clause.span.end))
 
 
@@ -192,7 +223,11 @@ def _parts(clause: Clause, source: Source) -> Iterator[_Part]:
         case Limit():
             yield from _pod_set(clause.pods, "") if clause.pods else ()
             domain = clause.per.domain
-            yield f"per {clause.per.scope}{' ' if domain else ''}", domain, domain.span if domain else None
+            yield (
+                f"per {clause.per.scope}{' ' if domain else ''}",
+                domain,
+                domain.span if domain else None,
+            )
             yield _bound(clause.bound), None, clause.bound.span
         case Preempt():
             yield from (("protect victim where ", e, e.span) for e in clause.protect)
@@ -205,7 +240,11 @@ def _parts(clause: Clause, source: Source) -> Iterator[_Part]:
     if isinstance(clause, Share | Spread | Limit):
         yield _strength(clause.strength), None, clause.strength.span
     if not isinstance(clause, Score | Preempt):
-        yield from (_template(w, t, source) for w, t in (("message", clause.message), ("detail", clause.detail)) if t)
+        yield from (
+            _template(w, t, source)
+            for w, t in (("message", clause.message), ("detail", clause.detail))
+            if t
+        )
     if clause.missing is not None:
         yield f"missing {_missing(clause.missing)}", None, None
 
@@ -285,5 +324,7 @@ def _join(rows: list[_Row], comments: list[_Comment]) -> str:
         if comment.trailing and lines:
             lines[-1] = f"{lines[-1]}  {comment.text}"
         else:
-            lines.extend(["", comment.text] if comment.apart and lines and lines[-1] else [comment.text])
+            lines.extend(
+                ["", comment.text] if comment.apart and lines and lines[-1] else [comment.text]
+            )
     return "\n".join(lines) + "\n" if lines else ""

@@ -50,7 +50,11 @@ def dispatch(overloads: Sequence[Overload], args: Sequence[object], *, member: b
     names = [kind(a) for a in args]
     for overload in overloads:
         params = overload.params
-        if overload.member is member and len(params) == len(args) and all(map(_admits, params, names)):
+        if (
+            overload.member is member
+            and len(params) == len(args)
+            and all(map(_admits, params, names))
+        ):
             return overload.call(*args)
     raise EvaluationError(f"no such overload for {', '.join(names) or 'no arguments'}")
 

@@ -55,7 +55,7 @@ def join(types: Iterable[Type]) -> Type:
     """The type of a list's elements or of a conditional's branches: theirs if they agree, else dyn."""
     result: Type | None = None
     for found in types:
-        if result is None or _loose(result) and result == POISON:
+        if result is None or (_loose(result) and result == POISON):
             result = found
         elif result != found:
             result = _merge(result, found)
@@ -67,7 +67,10 @@ def _merge(left: Type, right: Type) -> Type:
         return left if right == POISON else right
     if left.name != right.name or len(left.args) != len(right.args):
         return DYN
-    return Type(left.name, tuple(a if a == b else _merge(a, b) for a, b in zip(left.args, right.args, strict=True)))
+    return Type(
+        left.name,
+        tuple(a if a == b else _merge(a, b) for a, b in zip(left.args, right.args, strict=True)),
+    )
 
 
 def resolve(overloads: Sequence[Signature], found: Sequence[Type]) -> Type | None:
@@ -79,7 +82,9 @@ def resolve(overloads: Sequence[Signature], found: Sequence[Type]) -> Type | Non
     for overload in overloads:
         bindings: Bindings = {}
         params = overload.params
-        if len(params) == len(found) and all(unify(p, f, bindings) for p, f in zip(params, found, strict=True)):
+        if len(params) == len(found) and all(
+            unify(p, f, bindings) for p, f in zip(params, found, strict=True)
+        ):
             results.append(_substitute(overload.result, bindings))
     if not results:
         return None

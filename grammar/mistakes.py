@@ -46,11 +46,15 @@ def _similar(name: str, candidates: Iterable[str], span: Span) -> dict[str, obje
 # ---- P00xx syntax
 
 
-def unexpected(found: str, expected: Sequence[str], span: Span, hint: str | None = None) -> Diagnostic:
+def unexpected(
+    found: str, expected: Sequence[str], span: Span, hint: str | None = None
+) -> Diagnostic:
     if hint is None and expected:
         hint = f"expected {listed(expected)}"
     if not found:
-        return _error("P0001", "the text ends too early", span, label="more is needed here", hint=hint)
+        return _error(
+            "P0001", "the text ends too early", span, label="more is needed here", hint=hint
+        )
     return _error("P0001", f"`{found}` cannot stand here", span, label="unexpected", hint=hint)
 
 
@@ -59,7 +63,13 @@ def bad_character(found: str, span: Span, hint: str | None = None) -> Diagnostic
 
 
 def unclosed_string(span: Span) -> Diagnostic:
-    return _error("P0003", "the string is not closed", span, label="starts here", hint="close it on the same line")
+    return _error(
+        "P0003",
+        "the string is not closed",
+        span,
+        label="starts here",
+        hint="close it on the same line",
+    )
 
 
 def bad_literal(reason: str, span: Span) -> Diagnostic:
@@ -69,7 +79,9 @@ def bad_literal(reason: str, span: Span) -> Diagnostic:
 def no_such_literal(kind: str, text: str, span: Span) -> Diagnostic:
     if kind == "UINT":
         hint = f"write `{text[:-1]}`: every whole number is a 64-bit int"
-        return _error("P0005", "there are no unsigned numbers", span, hint=hint, fix=Fix(span, text[:-1]))
+        return _error(
+            "P0005", "there are no unsigned numbers", span, hint=hint, fix=Fix(span, text[:-1])
+        )
     return _error("P0005", "there are no byte strings", span, hint="leave out the `b` for a string")
 
 
@@ -78,27 +90,48 @@ def int_out_of_range(text: str, span: Span) -> Diagnostic:
 
 
 def reserved_word(word: str, span: Span) -> Diagnostic:
-    return _error("P0007", f"`{word}` is a reserved word", span, hint="reserved words are legal after a dot only")
+    return _error(
+        "P0007",
+        f"`{word}` is a reserved word",
+        span,
+        hint="reserved words are legal after a dot only",
+    )
 
 
 def has_needs_selection(span: Span) -> Diagnostic:
-    return _error("P0008", "`has` takes a field or a key", span, hint="write `has(pod.labels[\"app\"])`")
+    return _error(
+        "P0008", "`has` takes a field or a key", span, hint='write `has(pod.labels["app"])`'
+    )
 
 
 def macro_variable(macro: str, span: Span) -> Diagnostic:
-    return _error("P0009", f"`{macro}` takes a name here", span, hint=f"write `{macro}(x, …)` with a plain name")
+    return _error(
+        "P0009",
+        f"`{macro}` takes a name here",
+        span,
+        hint=f"write `{macro}(x, …)` with a plain name",
+    )
 
 
 def same_variable_twice(name: str, span: Span) -> Diagnostic:
-    return _error("P0009", f"`{name}` names two variables", span, hint="give the second another name")
+    return _error(
+        "P0009", f"`{name}` names two variables", span, hint="give the second another name"
+    )
 
 
 def too_large(what: str, size: int, limit: int) -> Diagnostic:
-    return _error("P0010", f"the text has {size:,} {what}, more than {limit:,}", Span(0, 0), hint="split the policy")
+    return _error(
+        "P0010",
+        f"the text has {size:,} {what}, more than {limit:,}",
+        Span(0, 0),
+        hint="split the policy",
+    )
 
 
 def too_deep(limit: int, span: Span) -> Diagnostic:
-    return _error("P0011", f"nested more than {limit} deep", span, hint="name a part of it with `let`")
+    return _error(
+        "P0011", f"nested more than {limit} deep", span, hint="name a part of it with `let`"
+    )
 
 
 def bad_hole(reason: str, span: Span) -> Diagnostic:
@@ -106,7 +139,13 @@ def bad_hole(reason: str, span: Span) -> Diagnostic:
 
 
 def twice(part: str, where: str, span: Span) -> Diagnostic:
-    return _error("P0201", f"`{part}` is given twice in {where}", span, label="second one", hint="keep one of them")
+    return _error(
+        "P0201",
+        f"`{part}` is given twice in {where}",
+        span,
+        label="second one",
+        hint="keep one of them",
+    )
 
 
 def lacking(parts: Sequence[str], where: str, span: Span) -> Diagnostic:
@@ -116,7 +155,13 @@ def lacking(parts: Sequence[str], where: str, span: Span) -> Diagnostic:
 def bad_word(word: str, part: str, allowed: Sequence[str], span: Span) -> Diagnostic:
     hint = f"write {listed(f'`{a}`' for a in allowed)}"
     close = nearest(word, allowed)
-    return _error("P0203", f"`{word}` is not a {part}", span, hint=hint, fix=Fix(span, close) if close else None)
+    return _error(
+        "P0203",
+        f"`{word}` is not a {part}",
+        span,
+        hint=hint,
+        fix=Fix(span, close) if close else None,
+    )
 
 
 def bad_number(number: str, why: str, span: Span) -> Diagnostic:
@@ -137,7 +182,9 @@ def range_type(edge: Type, value: Type, span: Span) -> Diagnostic:
 
 
 def range_of_bool(span: Span) -> Diagnostic:
-    return _error("P0208", "a bool has no range", span, hint="true counts 100, false 0: leave out the range")
+    return _error(
+        "P0208", "a bool has no range", span, hint="true counts 100, false 0: leave out the range"
+    )
 
 
 def empty_range(span: Span) -> Diagnostic:
@@ -145,19 +192,36 @@ def empty_range(span: Span) -> Diagnostic:
 
 
 def needs_range(found: Type, span: Span) -> Diagnostic:
-    return _error("P0209", f"{_an(found)} needs a range to become a score", span, hint='write `range "…" .. "…"`')
+    return _error(
+        "P0209",
+        f"{_an(found)} needs a range to become a score",
+        span,
+        hint='write `range "…" .. "…"`',
+    )
 
 
 def message_varies(what: str, span: Span) -> Diagnostic:
     hint = "say it in `detail`; a message may read the pod's name, namespace, labels and spec"
-    return _error("P0210", f"a message cannot read `{what}`", span, label="can change between calls", hint=hint)
+    return _error(
+        "P0210",
+        f"a message cannot read `{what}`",
+        span,
+        label="can change between calls",
+        hint=hint,
+    )
 
 
 # ---- P01xx names and types
 
 
 def unknown_name(name: str, candidates: Iterable[str], span: Span) -> Diagnostic:
-    return _error("P0101", f"nothing is called `{name}`", span, label="unknown name", **_similar(name, candidates, span))
+    return _error(
+        "P0101",
+        f"nothing is called `{name}`",
+        span,
+        label="unknown name",
+        **_similar(name, candidates, span),
+    )
 
 
 def unknown_field(record: Type, name: str, candidates: Iterable[str], span: Span) -> Diagnostic:
@@ -170,13 +234,17 @@ def unknown_function(name: str, candidates: Iterable[str], span: Span) -> Diagno
     return _error("P0103", f"there is no function `{name}`", span, label="unknown function", **more)
 
 
-def no_overload(what: str, found: Sequence[Type], span: Span, hint: str | None = None) -> Diagnostic:
+def no_overload(
+    what: str, found: Sequence[Type], span: Span, hint: str | None = None
+) -> Diagnostic:
     kinds = listed((str(t) for t in found), "and") if found else "nothing"
     return _error("P0104", f"`{what}` does not take {kinds}", span, hint=hint)
 
 
 def wrong_type(found: Type, expected: str, span: Span, hint: str | None = None) -> Diagnostic:
-    return _error("P0105", f"this is {_an(found)}, not {expected}", span, label=str(found), hint=hint)
+    return _error(
+        "P0105", f"this is {_an(found)}, not {expected}", span, label=str(found), hint=hint
+    )
 
 
 def bad_constant(text: str, kind: Type, reason: str, span: Span) -> Diagnostic:
@@ -185,11 +253,15 @@ def bad_constant(text: str, kind: Type, reason: str, span: Span) -> Diagnostic:
 
 def no_fields(found: Type, name: str, span: Span) -> Diagnostic:
     hint = f'write `["{name}"]` for a key of a map' if found.name == "map" else None
-    return _error("P0107", f"{_an(found)} has no fields", span, label=f"`.{name}` of {_an(found)}", hint=hint)
+    return _error(
+        "P0107", f"{_an(found)} has no fields", span, label=f"`.{name}` of {_an(found)}", hint=hint
+    )
 
 
 def no_keys(found: Type, span: Span) -> Diagnostic:
-    return _error("P0108", f"{_an(found)} cannot be indexed", span, hint="lists take numbers, maps take keys")
+    return _error(
+        "P0108", f"{_an(found)} cannot be indexed", span, hint="lists take numbers, maps take keys"
+    )
 
 
 def not_iterable(found: Type, macro: str, span: Span) -> Diagnostic:
@@ -215,7 +287,11 @@ def unknown_type(name: str, candidates: Iterable[str], span: Span) -> Diagnostic
 
 
 def wrong_count(name: str, wanted: int, given: int, span: Span) -> Diagnostic:
-    return _error("P0114", f"`{name}` takes {wanted} {'value' if wanted == 1 else 'values'}, not {given}", span)
+    return _error(
+        "P0114",
+        f"`{name}` takes {wanted} {'value' if wanted == 1 else 'values'}, not {given}",
+        span,
+    )
 
 
 def must_index(name: str, span: Span) -> Diagnostic:
@@ -224,7 +300,9 @@ def must_index(name: str, span: Span) -> Diagnostic:
 
 def branches_differ(then: Type, otherwise: Type, span: Span) -> Diagnostic:
     hint = "both sides of `:` have one type; `dyn(…)` lets them differ"
-    return _error("P0116", f"one branch is {_an(then)}, the other {_an(otherwise)}", span, hint=hint)
+    return _error(
+        "P0116", f"one branch is {_an(then)}, the other {_an(otherwise)}", span, hint=hint
+    )
 
 
 def wanted_hint(wanted: Type, found: Type) -> str | None:
@@ -255,7 +333,13 @@ def overload_hint(what: str, found: Sequence[Type]) -> str | None:
 
 
 def duplicate_name(kind: str, name: str, span: Span) -> Diagnostic:
-    return _error("P0205", f"{kind} `{name}` is defined twice", span, label="second one", hint="rename one of them")
+    return _error(
+        "P0205",
+        f"{kind} `{name}` is defined twice",
+        span,
+        label="second one",
+        hint="rename one of them",
+    )
 
 
 def _an(found: Type) -> str:

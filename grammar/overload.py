@@ -23,7 +23,9 @@ class Overload:
     member: bool = False
 
 
-def function(name: str, params: tuple[Type, ...], result: Type, call: Callable[..., Any]) -> Overload:
+def function(
+    name: str, params: tuple[Type, ...], result: Type, call: Callable[..., Any]
+) -> Overload:
     """An overload called as `name(…)`; operators are functions too."""
     return Overload(name, params, result, call)
 

@@ -27,20 +27,36 @@ from grammar.source import Source, Span
 MAX_MISTAKES = 20
 
 _SYNONYMS = {"and": "&&", "or": "||", "not": "!", "=": "==", "&": "&&", "|": "||", "<>": "!="}
-_NAMED = {"NAME": "a name", "IDENT": "a name", "STRING": "a string", "SIGNED": "a number", "INT": "a whole number"}
-_NAMED |= {"PERCENT": "a percentage", "RELOP": "a comparison", "LBRACE": "`{`", "RBRACE": "`}`", "EQUAL": "`=`"}
+_NAMED = {
+    "NAME": "a name",
+    "IDENT": "a name",
+    "STRING": "a string",
+    "SIGNED": "a number",
+    "INT": "a whole number",
+}
+_NAMED |= {
+    "PERCENT": "a percentage",
+    "RELOP": "a comparison",
+    "LBRACE": "`{`",
+    "RBRACE": "`}`",
+    "EQUAL": "`=`",
+}
 _NAMED |= {"LPAR": "`(`", "RPAR": "`)`", "RSQB": "`]`", "COLON": "`:`", "__ANON_1": "`..`"}
 # Where these may come, any item of a policy may.
-_ITEMS = frozenset("BIND DEF DESCRIPTION FAILURE FILTER FOR LET LIMIT MODE PREEMPT SCORE SHARE SPREAD USE WEIGHT".split())
+_ITEMS = frozenset(
+    "BIND DEF DESCRIPTION FAILURE FILTER FOR LET LIMIT MODE PREEMPT SCORE SHARE SPREAD USE WEIGHT".split()
+)
 # Terminals that stand for "any expression goes" and "the expression goes on": listed one by one they say nothing.
 _STARTERS = frozenset({"FLOAT", "UINT", "BYTES", "TRUE", "FALSE", "NULL", "NOT"})
-_OPERATORS = frozenset({"PLUS", "MINUS", "MULOP", "RELOP", "IN", "LSQB", "DOT", "QMARK", "QUESTION"})
+_OPERATORS = frozenset(
+    {"PLUS", "MINUS", "MULOP", "RELOP", "IN", "LSQB", "DOT", "QMARK", "QUESTION"}
+)
 
 
 def parse_file(source: Source) -> tuple[File, list[Diagnostic]]:
     """The policies and tests of a text, those that could be read, and what is wrong with the rest."""
     tree, found = _parse(source, "file")
-    return cast(File, tree) if tree is not None else File(()), found
+    return cast("File", tree) if tree is not None else File(()), found
 
 
 def parse_rules(source: Source) -> tuple[tuple[Item, ...], list[Diagnostic]]:
@@ -52,7 +68,7 @@ def parse_rules(source: Source) -> tuple[tuple[Item, ...], list[Diagnostic]]:
 def parse_expression(source: Source) -> tuple[Expr | None, list[Diagnostic]]:
     """One expression, or why there is none."""
     tree, found = _parse(source, "expression")
-    return (cast(Expr, tree) if not found else None), found
+    return (cast("Expr", tree) if not found else None), found
 
 
 def accepts(text: str, start: str = "file") -> set[str]:
@@ -62,7 +78,7 @@ def accepts(text: str, start: str = "file") -> set[str]:
         interactive.exhaust_lexer()
     except (UnexpectedToken, UnexpectedCharacters):
         return set()
-    return set(interactive.accepts())
+    return set(interactive.accepts())  # type: ignore[no-untyped-call]
 
 
 def _parse(source: Source, start: str) -> tuple[object | None, list[Diagnostic]]:
@@ -97,7 +113,7 @@ def _lark() -> Lark:
 
     def parse_hole(text: str, offset: int) -> Expr:
         # Leading spaces put every token at its offset in the whole text.
-        return cast(Expr, lark.parse(" " * offset + text, start="expression"))
+        return cast("Expr", lark.parse(" " * offset + text, start="expression"))
 
     grammar = files("grammar").joinpath("policy.lark").read_text(encoding="utf-8")
     lark = Lark(
@@ -143,12 +159,18 @@ def _expected(accepted: set[str]) -> list[str]:
     words = []
     if accepted & _STARTERS:
         words.append("an expression")
-        accepted = accepted - _STARTERS - {"IDENT", "STRING", "INT", "LPAR", "LSQB", "LBRACE", "MINUS", "DOT"}
+        accepted = (
+            accepted
+            - _STARTERS
+            - {"IDENT", "STRING", "INT", "LPAR", "LSQB", "LBRACE", "MINUS", "DOT"}
+        )
     elif accepted & _OPERATORS:
-        accepted = accepted - _OPERATORS - {"__ANON_0", "__ANON_2", "__ANON_3", "__ANON_4", "__ANON_5"}
+        accepted = (
+            accepted - _OPERATORS - {"__ANON_0", "__ANON_2", "__ANON_3", "__ANON_4", "__ANON_5"}
+        )
     names = {t for t in accepted if t.isalpha() and t not in _NAMED}
     words.extend(sorted(_NAMED[t] for t in accepted if t in _NAMED))
-    if _ITEMS <= names:
+    if names >= _ITEMS:
         words.append("a clause")
         names -= _ITEMS
     words.extend(f"`{t.lower()}`" for t in sorted(names) if t not in _OPERATORS)
@@ -156,12 +178,18 @@ def _expected(accepted: set[str]) -> list[str]:
 
 
 def _bad_character(error: UnexpectedCharacters, source: Source) -> Diagnostic:
-    at = error.pos_in_stream
+    at = error.pos_in_stream or 0
     found = source.text[at]
     span = Span(at, at + 1)
     if found in "\"'":
         return mistakes.unclosed_string(span)
     if found in _SYNONYMS:
         return mistakes.unexpected(found, (), span, hint=f"write `{_SYNONYMS[found]}`")
-    hints = {";": "lines need no `;`", "“": 'write `"`', "”": 'write `"`', "‘": "write `'`", "’": "write `'`"}
+    hints = {
+        ";": "lines need no `;`",
+        "“": 'write `"`',
+        "”": 'write `"`',
+        "‘": "write `'`",
+        "’": "write `'`",
+    }
     return mistakes.bad_character(found, span, hints.get(found))

@@ -52,7 +52,12 @@ _PEER = _POD | {"peer"}
 _VICTIM = _PLACE | {"victim"}
 _VICTIMS = _PLACE | {"victims"}
 # A message is one constant text for a pod: what can change between two calls about it is not for it (C47).
-_CONSTANT = (("pod", "metadata", "name"), ("pod", "metadata", "namespace"), ("pod", "metadata", "labels"), ("pod", "spec"))
+_CONSTANT = (
+    ("pod", "metadata", "name"),
+    ("pod", "metadata", "namespace"),
+    ("pod", "metadata", "labels"),
+    ("pod", "spec"),
+)
 C = TypeVar("C", Filter, Share, Spread, Limit)
 _NUMBERS = ("int", "double", "dyn", "error")
 
@@ -88,7 +93,8 @@ class _PolicyChecker:
 
     def run(self) -> Checked:
         self._structure()
-        for item in (*self._lets.values(), *self._defs.values()):
+        definitions: list[Let | Def] = [*self._lets.values(), *self._defs.values()]
+        for item in definitions:
             self._define(item)
         bodies = {n: d.value for n, d in self._checked.items() if isinstance(d, Let)}
         defs = {n: d.body for n, d in self._checked.items() if isinstance(d, Def)}
@@ -114,8 +120,16 @@ class _PolicyChecker:
                 case Let(name) | Def(name) if ("name", name) in seen or name in VARIABLES:
                     self._found.append(mistakes.duplicate_name("the name", name, item.name_span))
                 case _ if isinstance(item, Clause) and ("clause", item.name) in seen:
-                    self._found.append(mistakes.duplicate_name("the clause", item.name, item.name_span))
-            kind = "name" if isinstance(item, Let | Def) else "clause" if isinstance(item, Clause) else "setting"
+                    self._found.append(
+                        mistakes.duplicate_name("the clause", item.name, item.name_span)
+                    )
+            kind = (
+                "name"
+                if isinstance(item, Let | Def)
+                else "clause"
+                if isinstance(item, Clause)
+                else "setting"
+            )
             name = "for" if isinstance(item, ForPods) else item.name
             if not isinstance(item, Use):
                 seen.add((kind, name))
@@ -146,7 +160,9 @@ class _PolicyChecker:
                 body = checker.check(item.body, item.result)
             self._checked[item.name] = replace(item, body=body)
             params = tuple((p.name, p.type) for p in item.parameters)
-            self._environment = self._environment.with_def(item.name, Definition(params, item.result, body))
+            self._environment = self._environment.with_def(
+                item.name, Definition(params, item.result, body)
+            )
         self._found.extend(checker.found)
 
     # ---- items
@@ -156,7 +172,9 @@ class _PolicyChecker:
             case Setting() | Use():
                 return item
             case ForPods(where):
-                return replace(item, where=self._bool(where, _POD, "`for`, which is about the pod alone"))
+                return replace(
+                    item, where=self._bool(where, _POD, "`for`, which is about the pod alone")
+                )
             case Let() | Def():
                 return self._checked.get(item.name, item)
             case Filter():
@@ -176,11 +194,27 @@ class _PolicyChecker:
             case Spread():
                 self._rule_for_missing(item, ("fail", "pass"))
                 over = self._domain(item.over)
-                return self._texts(replace(item, when=self._when(item), pods=self._pods(item.pods) if item.pods else None, over=over))
+                return self._texts(
+                    replace(
+                        item,
+                        when=self._when(item),
+                        pods=self._pods(item.pods) if item.pods else None,
+                        over=over,
+                    )
+                )
             case Limit():
                 self._rule_for_missing(item, ("fail", "pass"))
-                per = replace(item.per, domain=self._domain(item.per.domain) if item.per.domain else None)
-                return self._texts(replace(item, when=self._when(item), pods=self._pods(item.pods) if item.pods else None, per=per))
+                per = replace(
+                    item.per, domain=self._domain(item.per.domain) if item.per.domain else None
+                )
+                return self._texts(
+                    replace(
+                        item,
+                        when=self._when(item),
+                        pods=self._pods(item.pods) if item.pods else None,
+                        per=per,
+                    )
+                )
             case Preempt():
                 return self._preempt(item)
             case _:
@@ -196,14 +230,27 @@ class _PolicyChecker:
         value = self._check(item.value, None, _PLACE, "`value`")
         bounds = item.range
         if isinstance(item.missing, str):
-            self._found.append(mistakes.missing_rule(item.missing, "a score", "a number from 0 to 100", item.name_span))
+            self._found.append(
+                mistakes.missing_rule(
+                    item.missing, "a score", "a number from 0 to 100", item.name_span
+                )
+            )
         elif item.missing is not None and not 0 <= item.missing <= 100:
-            self._found.append(mistakes.missing_rule(str(item.missing), "a score", "a number from 0 to 100", item.name_span))
+            self._found.append(
+                mistakes.missing_rule(
+                    str(item.missing), "a score", "a number from 0 to 100", item.name_span
+                )
+            )
         if isinstance(bounds, Bounds):
             wanted = value.type if value.type.name in ("quantity", "duration") else None
-            low, high = (coerce(b, wanted, self._found) if wanted else b for b in (bounds.low, bounds.high))
+            low, high = (
+                coerce(b, wanted, self._found) if wanted else b for b in (bounds.low, bounds.high)
+            )
             for edge in (low, high):
-                if not (agrees(value.type, edge.type) or {value.type.name, edge.type.name} <= {*_NUMBERS}):
+                if not (
+                    agrees(value.type, edge.type)
+                    or {value.type.name, edge.type.name} <= {*_NUMBERS}
+                ):
                     self._found.append(mistakes.range_type(edge.type, value.type, edge.span))
             if value.type == BOOL:
                 self._found.append(mistakes.range_of_bool(value.span))
@@ -233,7 +280,8 @@ class _PolicyChecker:
 
     def _when(self, item: Clause) -> Expr | None:
         """Everywhere but in filter and bind a condition is about the pod alone: a denominator and a count
-        must not depend on the node."""
+        must not depend on the node.
+        """
         if item.when is None:
             return None
         kind = type(item).__name__.lower()
@@ -245,9 +293,13 @@ class _PolicyChecker:
         return replace(pods, where=self._bool(pods.where, _PEER, "`pods where`"))
 
     def _domain(self, expr: Expr) -> Expr:
-        domain = self._check(expr, None, frozenset({"node"}), "a domain, which is a property of the node")
+        domain = self._check(
+            expr, None, frozenset({"node"}), "a domain, which is a property of the node"
+        )
         if domain.type.name not in ("string", "int", "bool", "dyn", "error"):
-            self._found.append(mistakes.wrong_type(domain.type, "a value that names a domain", domain.span))
+            self._found.append(
+                mistakes.wrong_type(domain.type, "a value that names a domain", domain.span)
+            )
         return domain
 
     def _texts(self, item: C) -> C:
@@ -263,7 +315,10 @@ class _PolicyChecker:
         return replace(item, message=message, detail=detail)
 
     def _template(self, template: Template, allowed: frozenset[str], where: str) -> Template:
-        parts = (p if isinstance(p, str) else self._check(p, None, allowed, where) for p in template.parts)
+        parts = (
+            p if isinstance(p, str) else self._check(p, None, allowed, where)
+            for p in template.parts
+        )
         return replace(template, parts=tuple(parts))
 
     def _constant(self, hole: Expr) -> None:
@@ -279,7 +334,11 @@ class _PolicyChecker:
             return
         if rule is not None and rule not in allowed:
             kind = type(item).__name__.lower()
-            self._found.append(mistakes.missing_rule(str(rule), f"a {kind}", mistakes.listed(allowed), item.name_span))
+            self._found.append(
+                mistakes.missing_rule(
+                    str(rule), f"a {kind}", mistakes.listed(allowed), item.name_span
+                )
+            )
 
     def _bool(self, expr: Expr, allowed: frozenset[str], where: str) -> Expr:
         return self._check(expr, BOOL, allowed, where)

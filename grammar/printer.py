@@ -30,7 +30,15 @@ _CONDITIONAL, _OR, _AND, _RELATION, _SUM, _PRODUCT, _UNARY, _MEMBER = range(8)
 _CHAIN = {"||": _OR, "&&": _AND, "+": _SUM}
 _BINARY = {"-": _SUM, "*": _PRODUCT, "/": _PRODUCT, "%": _PRODUCT}
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r", "\a": "\\a", "\b": "\\b"}
+_ESCAPES = {
+    "\\": "\\\\",
+    '"': '\\"',
+    "\n": "\\n",
+    "\t": "\\t",
+    "\r": "\\r",
+    "\a": "\\a",
+    "\b": "\\b",
+}
 _ESCAPES |= {"\f": "\\f", "\v": "\\v"}
 
 
@@ -50,7 +58,9 @@ def print_string(text: str) -> str:
     """A string literal: raw where that saves escaping backslashes."""
     if "\\" in text and '"' not in text and text.isprintable():
         return f'r"{text}"'
-    return '"' + "".join(_ESCAPES.get(c) or (c if c.isprintable() else _code(c)) for c in text) + '"'
+    return (
+        '"' + "".join(_ESCAPES.get(c) or (c if c.isprintable() else _code(c)) for c in text) + '"'
+    )
 
 
 def _code(char: str) -> str:
@@ -73,14 +83,20 @@ def _render(expr: Expr) -> tuple[int, str]:
         case Select(operand, name, optional):
             return _MEMBER, f"{_print(operand, _MEMBER)}.{'?' if optional else ''}{_field(name)}"
         case Index(operand, index, optional):
-            return _MEMBER, f"{_print(operand, _MEMBER)}[{'?' if optional else ''}{print_expression(index)}]"
+            return (
+                _MEMBER,
+                f"{_print(operand, _MEMBER)}[{'?' if optional else ''}{print_expression(index)}]",
+            )
         case Call(function, target, args, absolute):
             head = f"{_print(target, _MEMBER)}." if target is not None else "." if absolute else ""
             return _MEMBER, f"{head}{function}({_comma(args)})"
         case Unary(op, operand):
             # A minus before a number would become part of it.
             bare = isinstance(operand, Literal) or (isinstance(operand, Unary) and operand.op != op)
-            return _UNARY, f"{op}({print_expression(operand)})" if bare else f"{op}{_print(operand, _UNARY)}"
+            return (
+                _UNARY,
+                f"{op}({print_expression(operand)})" if bare else f"{op}{_print(operand, _UNARY)}",
+            )
         case Binary(op, left, right):
             strength = _BINARY.get(op, _RELATION)
             return strength, f"{_print(left, strength)} {op} {_print(right, strength + 1)}"
@@ -92,17 +108,23 @@ def _render(expr: Expr) -> tuple[int, str]:
             parts = _print(condition, _OR), _print(then, _OR), print_expression(otherwise)
             return _CONDITIONAL, "{} ? {} : {}".format(*parts)
         case ListLiteral(elements, marked):
-            items = (f"{'?' if i in marked else ''}{print_expression(e)}" for i, e in enumerate(elements))
+            items = (
+                f"{'?' if i in marked else ''}{print_expression(e)}" for i, e in enumerate(elements)
+            )
             return _MEMBER, f"[{', '.join(items)}]"
         case MapLiteral(entries):
             pairs = (
-                f"{'?' if e.optional else ''}{print_expression(e.key)}: {print_expression(e.value)}" for e in entries
+                f"{'?' if e.optional else ''}{print_expression(e.key)}: {print_expression(e.value)}"
+                for e in entries
             )
             return _MEMBER, f"{{{', '.join(pairs)}}}"
         case Comprehension("cel.bind", target, variables, body):
             return _MEMBER, f"cel.bind({variables[0]}, {print_expression(target)}, {_comma(body)})"
         case Comprehension(macro, target, variables, body):
-            return _MEMBER, f"{_print(target, _MEMBER)}.{macro}({', '.join(variables)}, {_comma(body)})"
+            return (
+                _MEMBER,
+                f"{_print(target, _MEMBER)}.{macro}({', '.join(variables)}, {_comma(body)})",
+            )
         case Has(operand):
             return _MEMBER, f"has({print_expression(operand)})"
         case LetReference(name):

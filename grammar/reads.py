@@ -20,7 +20,12 @@ class Read:
 class Definitions:
     """The bodies that LetReference and DefCall stand for, with what each reads worked out once."""
 
-    def __init__(self, lets: Mapping[str, Expr], defs: Mapping[str, Expr], parameters: Mapping[str, frozenset[str]]) -> None:
+    def __init__(
+        self,
+        lets: Mapping[str, Expr],
+        defs: Mapping[str, Expr],
+        parameters: Mapping[str, frozenset[str]],
+    ) -> None:
         self._bodies = {**lets, **defs}
         self._parameters = parameters
         self._paths: dict[str, frozenset[tuple[str, ...]]] = {}
@@ -34,7 +39,9 @@ class Definitions:
         return self._paths[name]
 
 
-def reads(expr: Expr, definitions: Definitions, hidden: frozenset[str] = frozenset()) -> Iterator[Read]:
+def reads(
+    expr: Expr, definitions: Definitions, hidden: frozenset[str] = frozenset()
+) -> Iterator[Read]:
     """Every read of a declared name in a checked tree; comprehension variables and parameters are not reads."""
     match expr:
         case LetReference(name):

@@ -40,7 +40,9 @@ def stretch(text: str, offset: int, *, in_block: bool) -> Span:
     if not before:
         return Span(0, marks[0].offset if marks else len(text))
     start = before[-1]
-    after = (m.offset for m in marks if m.offset >= offset and m is not start and m.depth <= start.depth)
+    after = (
+        m.offset for m in marks if m.offset >= offset and m is not start and m.depth <= start.depth
+    )
     return Span(start.offset, next(after, len(text)))
 
 

@@ -16,7 +16,7 @@ def written_out(derived: str, operand: Expr, index: tuple[str, Expr] | None, spa
     if index is not None:
         names[index[0]] = index[1]
     written = _replaced(_parsed(derived), names, span)
-    assert isinstance(written, tuple(Expr.__args__))
+    assert isinstance(written, Expr)
     return written
 
 
@@ -37,5 +37,9 @@ def _replaced(node: object, names: dict[str, Expr], span: Span) -> object:
         return span
     if not is_dataclass(node) or isinstance(node, type):
         return node
-    changed = {f.name: _replaced(getattr(node, f.name), names, span) for f in fields(node) if f.name != "type"}
+    changed = {
+        f.name: _replaced(getattr(node, f.name), names, span)
+        for f in fields(node)
+        if f.name != "type"
+    }
     return replace(node, **changed)

@@ -63,7 +63,9 @@ def _closing(raw: str, opening: int, end: int, token: Token) -> int:
     for at in range(opening + 1, end):
         char = raw[at]
         if char == "\\":
-            raise MistakeError(mistakes.bad_hole("a hole cannot hold a backslash", _at(token, at, at + 1)))
+            raise MistakeError(
+                mistakes.bad_hole("a hole cannot hold a backslash", _at(token, at, at + 1))
+            )
         if quote:
             quote = "" if char == quote else quote
         elif char in "\"'`":

@@ -49,9 +49,11 @@ def test_wheel_has_no_tests_and_no_leftovers(names: list[str]) -> None:
 
 @pytest.mark.parametrize("package", ["cli", "engine", "grammar", "policies", "server"])
 def test_wheel_has_every_file_of_a_package(package: str, names: list[str]) -> None:
-    """Modules, py.typed, the grammar, the schema, the library, the demo: whatever is in the tree."""
+    """Modules, py.typed, grammar, schema, library, demo: whatever is in the tree."""
     files = (path.relative_to(ROOT) for path in (ROOT / package).rglob("*") if path.is_file())
-    wanted = {f"placet/bundle/{path.as_posix()}" for path in files if "__pycache__" not in path.parts}
+    wanted = {
+        f"placet/bundle/{path.as_posix()}" for path in files if "__pycache__" not in path.parts
+    }
     wanted.discard("placet/bundle/cli/launcher.py")  # which is placet/__main__.py
     assert wanted - set(names) == set()
     assert f"placet/bundle/{package}/py.typed" in wanted
@@ -100,7 +102,7 @@ def test_scripts_start_the_launcher() -> None:
 
 
 def test_lock_names_no_address() -> None:
-    """pip looks where it is configured to; an address in the lock would overrule that."""
+    """Pip looks where it is configured to; an address in the lock would overrule that."""
     assert re.findall(r"^.*(?://|--index|--find-links|@ ).*$", LOCK, re.MULTILINE) == []
 
 

@@ -10,8 +10,10 @@ from operator import attrgetter
 from typing import assert_never
 
 from engine.program import operations
+from engine.program.columns import Column, once_per_pod
 from engine.program.comprehensions import comprehension
 from engine.program.frame import Evaluate, Frame
+from engine.program.stages import Stage, Stages
 from grammar.ast import (
     Binary,
     Call,
@@ -36,6 +38,8 @@ from grammar.types import Type
 from grammar.values.record import read_field
 
 Wrap = Callable[[Expr, Evaluate], Evaluate]
+# Below so many steps looking a value up costs as much as working it out.
+_WORTH_KEEPING = 6
 
 
 class Compiler:
@@ -58,12 +62,32 @@ class Compiler:
         self._locals: dict[str, int] = {}
         self._lets: dict[str, Evaluate] = {}
         self._defs: dict[str, tuple[tuple[int, ...], Evaluate]] = {}
+        self._stages = Stages(environment)
+        self._keeping = False
         self.places = 0
 
     def compile(self, expr: Expr) -> Evaluate:
         """A closure with the value of the expression, or an EvaluationError, as the plain evaluator has it."""
-        compiled = self._compile(expr)
-        return self._wrap(expr, compiled) if self._wrap is not None else compiled
+        if self._wrap is not None:
+            return self._wrap(expr, self._compile(expr))
+        return self._kept(expr) or self._compile(expr)
+
+    def _kept(self, expr: Expr) -> Evaluate | None:
+        """The closure of a part that is worth keeping per request or per node; None for any other.
+
+        The largest such part is kept, and nothing inside it again.
+        """
+        if self._keeping or self._stages.steps(expr) < _WORTH_KEEPING:
+            return None
+        stage = self._stages.stage(expr, self._locals)
+        if stage not in (Stage.POD, Stage.NODE):
+            return None
+        self._keeping = True
+        try:
+            compiled = self._compile(expr)
+        finally:
+            self._keeping = False
+        return Column(compiled) if stage is Stage.NODE else once_per_pod(compiled)
 
     def place(self) -> int:
         """A new local."""
@@ -96,17 +120,25 @@ class Compiler:
             case Binary():
                 return self._binary(expr)
             case Chain("+", operands):
-                return operations.total(tuple(self.compile(o) for o in operands), self._overload_of_sum(operands))
+                return operations.total(
+                    tuple(self.compile(o) for o in operands), self._overload_of_sum(operands)
+                )
             case Chain(op, operands):
                 parts = tuple(operations.must_be_bool(self.compile(o), o.type) for o in operands)
-                return operations.conjunction(parts) if op == "&&" else operations.disjunction(parts)
+                return (
+                    operations.conjunction(parts) if op == "&&" else operations.disjunction(parts)
+                )
             case Conditional(condition, then, otherwise):
                 test = operations.must_be_bool(self.compile(condition), condition.type)
                 return operations.conditional(test, self.compile(then), self.compile(otherwise))
             case ListLiteral(elements, marked):
-                return operations.list_literal(tuple(self.compile(e) for e in elements), frozenset(marked))
+                return operations.list_literal(
+                    tuple(self.compile(e) for e in elements), frozenset(marked)
+                )
             case MapLiteral(entries):
-                pairs = tuple((self.compile(e.key), self.compile(e.value), e.optional) for e in entries)
+                pairs = tuple(
+                    (self.compile(e.key), self.compile(e.value), e.optional) for e in entries
+                )
                 return operations.map_literal(pairs)
             case Comprehension():
                 return comprehension(self, expr)
@@ -149,16 +181,24 @@ class Compiler:
         kind = expr.operand.type
         if kind.is_record and not expr.optional:
             path = self._path(expr) if self._wrap is None else None
-            return operations.path(attrgetter(path), self._step(expr)) if path is not None else self._step(expr)
+            return (
+                operations.path(attrgetter(path), self._step(expr))
+                if path is not None
+                else self._step(expr)
+            )
         inner = kind.args[0] if kind.name == "optional" else kind
-        return operations.select(self.compile(expr.operand), self._choice(inner, expr.name), optional=expr.optional)
+        return operations.select(
+            self.compile(expr.operand), self._choice(inner, expr.name), optional=expr.optional
+        )
 
     def _step(self, expr: Select) -> Evaluate:
         """One field of a record: also what a path falls back to when a part of it is absent."""
         known = self._environment.field(expr.operand.type, expr.name)
         assert known is not None, "the checker knows every field"
         zero = self._environment.zero(known)
-        return operations.field(self.compile(expr.operand), known.name, zero, optional=known.optional)
+        return operations.field(
+            self.compile(expr.operand), known.name, zero, optional=known.optional
+        )
 
     def _choice(self, kind: Type, name: str) -> Callable[[object], object]:
         """How to take a field of a value that may be a record or a map."""
@@ -170,7 +210,12 @@ class Compiler:
 
     def _index(self, expr: Index) -> Evaluate:
         operand, index = expr.operand, expr.index
-        if operand.type.name == "map" and isinstance(index, Literal) and isinstance(index.value, str) and not expr.optional:
+        if (
+            operand.type.name == "map"
+            and isinstance(index, Literal)
+            and isinstance(index.value, str)
+            and not expr.optional
+        ):
             return operations.key(self.compile(operand), index.value)
         return operations.index(self.compile(operand), self.compile(index), optional=expr.optional)
 
@@ -193,15 +238,23 @@ class Compiler:
         if kind.is_record:
             return operations.has_field(held, operand.name)
         if kind.name == "optional" and kind.args[0].is_record:
-            return operations.has(operations.select(held, operations.set_field(operand.name), optional=False))
-        return operations.has(operations.select(held, self._choice(kind, operand.name), optional=False))
+            return operations.has(
+                operations.select(held, operations.set_field(operand.name), optional=False)
+            )
+        return operations.has(
+            operations.select(held, self._choice(kind, operand.name), optional=False)
+        )
 
     def _binary(self, expr: Binary) -> Evaluate:
         left, right = self.compile(expr.left), self.compile(expr.right)
         kinds = expr.left.type, expr.right.type
         if expr.op in ("==", "!="):
-            return operations.equality(left, right, kinds, negated=expr.op == "!=", constant=self._known(expr.right))
-        if (fast := operations.comparison(expr.op, left, right, kinds, self._known(expr.right))) is not None:
+            return operations.equality(
+                left, right, kinds, negated=expr.op == "!=", constant=self._known(expr.right)
+            )
+        if (
+            fast := operations.comparison(expr.op, left, right, kinds, self._known(expr.right))
+        ) is not None:
             return fast
         return self._apply(expr.op, (expr.left, expr.right), member=False)
 
@@ -211,7 +264,9 @@ class Compiler:
         return self._apply(expr.function, expr.args, member=False)
 
     def _apply(self, function: str, args: tuple[Expr, ...], *, member: bool) -> Evaluate:
-        implementation = self._environment.implementation(function, tuple(a.type for a in args), member=member)
+        implementation = self._environment.implementation(
+            function, tuple(a.type for a in args), member=member
+        )
         return operations.apply(implementation, tuple(self.compile(a) for a in args))
 
     def _overload_of_sum(self, operands: tuple[Expr, ...]) -> Callable[..., object]:

@@ -26,7 +26,9 @@ def comprehension(compiler: Compiler, expr: Comprehension) -> Evaluate:
     names = dict(zip(expr.variables, places, strict=True))
     body = [compiler.with_locals(names, part) for part in expr.body]
     *conditions, last = body
-    tests = [operations.must_be_bool(c, p.type) for c, p in zip(conditions, expr.body, strict=False)]
+    tests = [
+        operations.must_be_bool(c, p.type) for c, p in zip(conditions, expr.body, strict=False)
+    ]
     match expr.macro:
         case "all" | "exists" | "exists_one" | "existsOne" | "filter":
             test = operations.must_be_bool(last, expr.body[-1].type)
@@ -34,7 +36,9 @@ def comprehension(compiler: Compiler, expr: Comprehension) -> Evaluate:
         case "map" | "transformList":
             return _map(target, _steps(places), tests[0] if tests else None, last)
         case "transformMap":
-            return _transform_map(target, _steps(places), tests[0] if tests else None, last, places[0])
+            return _transform_map(
+                target, _steps(places), tests[0] if tests else None, last, places[0]
+            )
         case "transformMapEntry":
             return _transform_entry(target, _steps(places), tests[0] if tests else None, last)
         case "sortBy":
@@ -117,10 +121,18 @@ def _exists_one(target: Evaluate, steps: Steps, test: Evaluate) -> Evaluate:
 
 
 def _filter(target: Evaluate, steps: Steps, test: Evaluate) -> Evaluate:
-    return lambda frame: tuple([item for item in steps(frame, target(frame)) if test(frame) is True])
+    return lambda frame: tuple(
+        [item for item in steps(frame, target(frame)) if test(frame) is True]
+    )
 
 
-_TESTS = {"all": _all, "exists": _exists, "exists_one": _exists_one, "existsOne": _exists_one, "filter": _filter}
+_TESTS = {
+    "all": _all,
+    "exists": _exists,
+    "exists_one": _exists_one,
+    "existsOne": _exists_one,
+    "filter": _filter,
+}
 
 
 def _kept(steps: Iterator[object], frame: Frame, test: Evaluate | None) -> Iterator[object]:
@@ -128,18 +140,31 @@ def _kept(steps: Iterator[object], frame: Frame, test: Evaluate | None) -> Itera
 
 
 def _map(target: Evaluate, steps: Steps, test: Evaluate | None, make: Evaluate) -> Evaluate:
-    return lambda frame: tuple([make(frame) for _ in _kept(steps(frame, target(frame)), frame, test)])
+    return lambda frame: tuple(
+        [make(frame) for _ in _kept(steps(frame, target(frame)), frame, test)]
+    )
 
 
-def _transform_map(target: Evaluate, steps: Steps, test: Evaluate | None, make: Evaluate, key: int) -> Evaluate:
+def _transform_map(
+    target: Evaluate, steps: Steps, test: Evaluate | None, make: Evaluate, key: int
+) -> Evaluate:
     def run(frame: Frame) -> object:
-        return build([(frame.locals[key], make(frame)) for _ in _kept(steps(frame, target(frame)), frame, test)])
+        return build(
+            [
+                (frame.locals[key], make(frame))
+                for _ in _kept(steps(frame, target(frame)), frame, test)
+            ]
+        )
 
     return run
 
 
-def _transform_entry(target: Evaluate, steps: Steps, test: Evaluate | None, make: Evaluate) -> Evaluate:
-    return lambda frame: merge([make(frame) for _ in _kept(steps(frame, target(frame)), frame, test)])
+def _transform_entry(
+    target: Evaluate, steps: Steps, test: Evaluate | None, make: Evaluate
+) -> Evaluate:
+    return lambda frame: merge(
+        [make(frame) for _ in _kept(steps(frame, target(frame)), frame, test)]
+    )
 
 
 def _sort_by(target: Evaluate, steps: Steps, key: Evaluate) -> Evaluate:

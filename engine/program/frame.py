@@ -16,9 +16,22 @@ class Frame:
     that is worked out once per pod. `fuel` falls by one per step of a comprehension.
     """
 
-    __slots__ = ("fuel", "locals", "memo", "namespaceObject", "node", "now", "peer", "pod", "victim", "victims")
+    __slots__ = (
+        "fuel",
+        "locals",
+        "memo",
+        "namespaceObject",
+        "node",
+        "now",
+        "peer",
+        "pod",
+        "victim",
+        "victims",
+    )
 
-    def __init__(self, pod: object, now: Timestamp, *, places: int, namespace: object = None) -> None:
+    def __init__(
+        self, pod: object, now: Timestamp, *, places: int, namespace: object = None
+    ) -> None:
         self.pod = pod
         self.node: object = None
         self.now = now
@@ -27,5 +40,5 @@ class Frame:
         self.victim: object = None
         self.victims: object = None
         self.locals: list[object] = [None] * places
-        self.memo: dict[int, object] = {}
+        self.memo: dict[object, object] = {}
         self.fuel = 10_000_000

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter, ge, gt, le, lt
+from typing import Any
 
 from engine.program.frame import Evaluate, Frame
 from grammar.ast import Literal
@@ -18,7 +19,7 @@ from grammar.values.lists import element
 from grammar.values.maps import build, lookup
 from grammar.values.optional import NONE, Optional
 
-_COMPARE: dict[str, Callable[[object, object], bool]] = {"<": lt, "<=": le, ">": gt, ">=": ge}
+_COMPARE: dict[str, Callable[[Any, Any], Any]] = {"<": lt, "<=": le, ">": gt, ">=": ge}
 # Types whose values Python compares as CEL does when both sides have the same one.
 _PLAIN = frozenset({INT, STRING, DOUBLE})
 _NANOS = frozenset({QUANTITY, DURATION, TIMESTAMP})
@@ -186,7 +187,14 @@ def conditional(condition: Evaluate, then: Evaluate, otherwise: Evaluate) -> Eva
     return lambda frame: then(frame) if condition(frame) else otherwise(frame)
 
 
-def equality(left: Evaluate, right: Evaluate, kinds: tuple[Type, Type], *, negated: bool, constant: Literal | None) -> Evaluate:
+def equality(
+    left: Evaluate,
+    right: Evaluate,
+    kinds: tuple[Type, Type],
+    *,
+    negated: bool,
+    constant: Literal | None,
+) -> Evaluate:
     """`==` and `!=`; Python's own where both sides have one simple type."""
     same = kinds[0] == kinds[1] and kinds[0] in _EQUAL_AS_PYTHON
     if same and constant is not None:
@@ -203,7 +211,9 @@ def equality(left: Evaluate, right: Evaluate, kinds: tuple[Type, Type], *, negat
     return lambda frame: equals(left(frame), right(frame))
 
 
-def comparison(op: str, left: Evaluate, right: Evaluate, kinds: tuple[Type, Type], constant: Literal | None) -> Evaluate | None:
+def comparison(
+    op: str, left: Evaluate, right: Evaluate, kinds: tuple[Type, Type], constant: Literal | None
+) -> Evaluate | None:
     """`<` and its like between two values of one simple type; None where the general way is needed."""
     compare = _COMPARE.get(op)
     if compare is None or kinds[0] != kinds[1]:

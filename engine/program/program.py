@@ -10,7 +10,7 @@ from engine.program.compiler import Compiler
 from engine.program.frame import Evaluate, Frame
 from engine.verdict import Failed, Rejected
 from grammar.ast import Expr
-from grammar.clauses import Bounds, Def, Filter, Let, Policy, Score, Share, Spread, Limit, Template
+from grammar.clauses import Bounds, Def, Filter, Let, Limit, Policy, Score, Share, Spread, Template
 from grammar.environment import Environment
 from grammar.errors import EvaluationError
 from grammar.policy_checker import Checked
@@ -134,7 +134,11 @@ class _PolicyCompiler:
 
     def _score(self, clause: Score) -> ScoreProgram:
         bounds = clause.range
-        edges = (magnitude(_literal(bounds.low)), magnitude(_literal(bounds.high))) if isinstance(bounds, Bounds) else bounds
+        edges = (
+            (magnitude(_literal(bounds.low)), magnitude(_literal(bounds.high)))
+            if isinstance(bounds, Bounds)
+            else bounds
+        )
         return ScoreProgram(
             policy=self._policy.address,
             name=clause.name,
@@ -148,7 +152,9 @@ class _PolicyCompiler:
     def _condition(self, when: Expr | None) -> Condition | None:
         if when is None:
             return None
-        return Condition(self._compiler.compile(when), any(p[0] == "node" for p in self._paths(when)))
+        return Condition(
+            self._compiler.compile(when), any(p[0] == "node" for p in self._paths(when))
+        )
 
     def _paths(self, expr: Expr) -> set[tuple[str, ...]]:
         return {r.path for r in reads(expr, self._definitions)}
@@ -157,7 +163,9 @@ class _PolicyCompiler:
         if template is None:
             constant = f"policy {self._policy.name}: {clause}"
             return lambda _: constant
-        parts = tuple(p if isinstance(p, str) else self._compiler.compile(p) for p in template.parts)
+        parts = tuple(
+            p if isinstance(p, str) else self._compiler.compile(p) for p in template.parts
+        )
         return lambda frame: "".join(p if isinstance(p, str) else _shown(p, frame) for p in parts)
 
 
@@ -173,12 +181,12 @@ def _shown(hole: Evaluate, frame: Frame) -> str:
 
 
 def _literal(expr: Expr) -> object:
-    return getattr(expr, "value")
+    return expr.value
 
 
 def magnitude(value: object) -> float:
     """A number for a score: of bools 0 and 100 are made elsewhere; quantities and durations count their units."""
     if isinstance(value, int | float):
         return float(value)
-    nanos: int = getattr(value, "nanos")
+    nanos: int = value.nanos
     return nanos / 1e9

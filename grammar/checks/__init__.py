@@ -7,7 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from grammar.checks import absent, constant, contradiction, cost, percentage, sampling, shares, unused, weights
+from grammar.checks import (
+    absent,
+    constant,
+    contradiction,
+    cost,
+    percentage,
+    sampling,
+    shares,
+    unused,
+    weights,
+)
 from grammar.diagnostics import Diagnostic
 from grammar.policy_checker import Checked
 

@@ -17,7 +17,13 @@ _MAPS = frozenset({"labels", "annotations", "nodeSelector"})
 def check(checked: Checked) -> Iterator[Diagnostic]:
     """A warning for each negation of an unguarded key, unless the clause states what missing means."""
     for condition in conditions(checked.policy):
-        if condition.missing is None and condition.word in ("require", "for", "when", "pods where", "protect"):
+        if condition.missing is None and condition.word in (
+            "require",
+            "for",
+            "when",
+            "pods where",
+            "protect",
+        ):
             yield from _search(condition.expr, frozenset())
 
 
@@ -45,7 +51,8 @@ def _negated(expr: Expr) -> Expr | None:
             return right if isinstance(left, Literal) else left
         case Unary("!", Call("matches" | "startsWith" | "endsWith" | "contains", target)):
             return target
-    return None
+        case _:
+            return None
 
 
 def _key(expr: Expr) -> Index | Select | None:
@@ -66,12 +73,18 @@ def _guards(expr: Expr) -> frozenset[str]:
             return frozenset({print_expression(operand)})
         case Binary("in", key, holder):
             return frozenset({print_expression(Index(holder, key))})
-    return frozenset().union(*(_guards(c) for c in children(expr))) if isinstance(expr, Chain) else frozenset()
+        case _:
+            pass
+    return (
+        frozenset().union(*(_guards(c) for c in children(expr)))
+        if isinstance(expr, Chain)
+        else frozenset()
+    )
 
 
 def _warning(key: Index | Select, expr: Expr) -> Diagnostic:
     name = key.index if isinstance(key, Index) else Literal(key.name, key.type)
-    safe = f"{print_expression(key.operand)}[?{print_expression(name)}].orValue(\"\")"
+    safe = f'{print_expression(key.operand)}[?{print_expression(name)}].orValue("")'
     return Diagnostic(
         "P0301",
         "warning",

@@ -6,7 +6,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from grammar.ast import Chain, Expr
-from grammar.clauses import Clause, Filter, ForPods, Limit, MissingRule, Policy, Preempt, Share, Spread
+from grammar.clauses import (
+    Clause,
+    Filter,
+    ForPods,
+    Limit,
+    MissingRule,
+    Policy,
+    Preempt,
+    Score,
+    Share,
+    Spread,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +56,8 @@ def _of_clause(clause: Clause) -> Iterator[Condition]:
             yield from (Condition(e, "protect", clause, clause.missing) for e in clause.protect)
             if clause.allow is not None:
                 yield Condition(clause.allow, "allow", clause)
+        case Score():
+            pass
 
 
 def conjuncts(expr: Expr) -> tuple[Expr, ...]:

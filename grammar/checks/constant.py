@@ -40,4 +40,6 @@ def _operands(chain: Chain, checked: Checked) -> Iterator[Diagnostic]:
 
 
 def _warning(expr: Expr, value: bool, meaning: str | None) -> Diagnostic:
-    return Diagnostic("P0302", "warning", f"this is always {str(value).lower()}", expr.span, hint=meaning)
+    return Diagnostic(
+        "P0302", "warning", f"this is always {str(value).lower()}", expr.span, hint=meaning
+    )

@@ -45,7 +45,11 @@ class _Allowed:
             values,
             max(self.low, other.low),
             min(self.high, other.high),
-            self.open_low if self.low > other.low else other.open_low if other.low > self.low else self.open_low or other.open_low,
+            self.open_low
+            if self.low > other.low
+            else other.open_low
+            if other.low > self.low
+            else self.open_low or other.open_low,
             self.open_high
             if self.high < other.high
             else other.open_high
@@ -74,7 +78,12 @@ class _Fact:
 
 def check(checked: Checked) -> Iterator[Diagnostic]:
     """Compares the requirements of all filters that apply to the same pods and nodes."""
-    facts = [f for c in checked.policy.clauses if isinstance(c, Filter) and not c.at_bind for f in _facts(c)]
+    facts = [
+        f
+        for c in checked.policy.clauses
+        if isinstance(c, Filter) and not c.at_bind
+        for f in _facts(c)
+    ]
     for number, later in enumerate(facts):
         for earlier in facts[:number]:
             if later.path != earlier.path or not _together(earlier.clause, later.clause):
@@ -103,7 +112,9 @@ def _facts(clause: Filter) -> Iterator[_Fact]:
 def _comparison(expr: Expr) -> tuple[str, _Allowed] | None:
     """A path and what a comparison with constants leaves of it."""
     match expr:
-        case Binary("in", left, ListLiteral(elements)) if all(isinstance(e, Literal) for e in elements):
+        case Binary("in", left, ListLiteral(elements)) if all(
+            isinstance(e, Literal) for e in elements
+        ):
             return print_expression(left), _Allowed(frozenset(_value(e) for e in elements))
         case Binary(op, Literal() as constant, right) if op in _MIRRORED:
             return _range(_MIRRORED[op], right, constant)
@@ -146,7 +157,9 @@ def _contradiction(earlier: _Fact, later: _Fact) -> Diagnostic:
         later.expr.span,
         label=f"and {print_expression(later.expr)} here",
         hint="every pod of this policy would stay pending",
-        notes=(f"filter `{earlier.clause.name}` already requires `{print_expression(earlier.expr)}`",),
+        notes=(
+            f"filter `{earlier.clause.name}` already requires `{print_expression(earlier.expr)}`",
+        ),
     )
 
 

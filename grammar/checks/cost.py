@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from grammar.ast import Expr
-from grammar.clauses import Def, ForPods, Let, Limit, Preempt, Score, Share, Spread
 from grammar.checks.conditions import conditions
+from grammar.clauses import Limit, Preempt, Score, Spread
 from grammar.cost import LIMIT, Costs
 from grammar.diagnostics import Diagnostic
 from grammar.policy_checker import Checked
@@ -44,7 +44,7 @@ def expressions(checked: Checked) -> Iterator[Expr]:
                 yield item.per.domain
             case Preempt() if item.keep is not None:
                 yield item.keep.by
-            case Let() | Def() | ForPods() | Share():
+            case _:  # whatever else has expressions has them as conditions, or has its cost where it is used
                 pass
 
 

@@ -14,9 +14,11 @@ def check(checked: Checked) -> Iterator[Diagnostic]:
     strict = [c for c in checked.policy.clauses if isinstance(c, Share) and c.strength.strict]
     for number, later in enumerate(strict):
         for earlier in strict[:number]:
-            if (earlier.of, earlier.on, earlier.when) == (later.of, later.on, later.when) and _clash(
-                earlier.bound, later.bound
-            ):
+            if (earlier.of, earlier.on, earlier.when) == (
+                later.of,
+                later.on,
+                later.when,
+            ) and _clash(earlier.bound, later.bound):
                 yield Diagnostic(
                     "P0312",
                     "warning",

@@ -17,7 +17,13 @@ def check(checked: Checked) -> Iterator[Diagnostic]:
     for item in checked.policy.items:
         if isinstance(item, Let | Def) and item.name not in used:
             word = "let" if isinstance(item, Let) else "def"
-            yield Diagnostic("P0303", "warning", f"{word} `{item.name}` is never used", item.name_span, hint="delete it")
+            yield Diagnostic(
+                "P0303",
+                "warning",
+                f"{word} `{item.name}` is never used",
+                item.name_span,
+                hint="delete it",
+            )
 
 
 def _names(node: object) -> set[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from grammar.clauses import Limit, Score, Share, Spread
+from grammar.clauses import Clause, Limit, Score, Share, Spread
 from grammar.diagnostics import Diagnostic
 from grammar.policy_checker import Checked
 
@@ -14,7 +14,7 @@ STEP = 10.0
 
 def check(checked: Checked) -> Iterator[Diagnostic]:
     """Warn where a clause can move the mean by less than one step even from 0 to 100."""
-    weights = {}
+    weights: dict[Clause, float] = {}
     for clause in checked.policy.clauses:
         if isinstance(clause, Score):
             weights[clause] = abs(clause.weight)

@@ -55,7 +55,10 @@ def _parse(text: str) -> Duration:
     if _WHOLE.match(text) is None:
         raise EvaluationError('write a number and a unit: `"90s"`, `"15m"`, `"1h30m"`, `"2d"`')
     total = sum(
-        (Fraction(n + "0" if n.endswith(".") else n) * _UNITS[unit] for n, unit in _PART.findall(text)),
+        (
+            Fraction(n + "0" if n.endswith(".") else n) * _UNITS[unit]
+            for n, unit in _PART.findall(text)
+        ),
         Fraction(0),
     )
     return Duration.of(-int(total) if text[0] == "-" else int(total))

@@ -27,9 +27,13 @@ def equals(left: object, right: object) -> bool:
     return False
 
 
-def _same_items(left: list[object] | tuple[object, ...], right: list[object] | tuple[object, ...]) -> bool:
+def _same_items(
+    left: list[object] | tuple[object, ...], right: list[object] | tuple[object, ...]
+) -> bool:
     return len(left) == len(right) and all(map(equals, left, right))
 
 
 def _same_entries(left: Mapping[object, object], right: Mapping[object, object]) -> bool:
-    return len(left) == len(right) and all(k in right and equals(v, right[k]) for k, v in left.items())
+    return len(left) == len(right) and all(
+        k in right and equals(v, right[k]) for k, v in left.items()
+    )

@@ -13,7 +13,7 @@ from grammar.values.kinds import kind, type_of
 from grammar.values.maps import key_values
 from grammar.values.numeric import show_double
 
-_CLAUSE = re.compile(r"%(?:%|(?:\.(\d+))?([A-Za-z])|(.?))", re.S)
+_CLAUSE = re.compile(r"%(?:%|(?:\.(\d+))?([A-Za-z])|(.?))", re.DOTALL)
 _PRECISION = 6
 
 
@@ -63,14 +63,18 @@ def _decimal(value: object) -> str:
     if isinstance(value, float) and not math.isfinite(value):
         return _special(value)
     if isinstance(value, bool) or not isinstance(value, int):
-        raise EvaluationError(f"decimal clause can only be used on integers, was given {type_of(value)}")
+        raise EvaluationError(
+            f"decimal clause can only be used on integers, was given {type_of(value)}"
+        )
     return str(value)
 
 
 def _float(verb: str, precision: int, value: object) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float):
         name = "scientific" if verb == "e" else "fixed-point"
-        raise EvaluationError(f"{name} clause can only be used on doubles, was given {type_of(value)}")
+        raise EvaluationError(
+            f"{name} clause can only be used on doubles, was given {type_of(value)}"
+        )
     number = float(value)
     return f"{number:.{precision}{verb}}" if math.isfinite(number) else _special(number)
 

@@ -91,7 +91,10 @@ def _contains_cidr(cidr: Cidr, other: Cidr | str) -> bool:
     inner = parse_cidr(other) if isinstance(other, str) else other
     if inner.network.version != cidr.network.version:
         return False
-    return cidr.network.prefixlen <= inner.network.prefixlen and inner.network.network_address in cidr.network
+    return (
+        cidr.network.prefixlen <= inner.network.prefixlen
+        and inner.network.network_address in cidr.network
+    )
 
 
 def _masked(cidr: Cidr) -> Cidr:

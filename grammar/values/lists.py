@@ -8,7 +8,21 @@ from typing import Any
 
 from grammar.errors import EvaluationError, MissingError
 from grammar.overload import Overload, function, member
-from grammar.types import BOOL, DOUBLE, DURATION, DYN, INT, QUANTITY, SEMVER, STRING, TIMESTAMP, A, Type, list_of, optional_of
+from grammar.types import (
+    BOOL,
+    DOUBLE,
+    DURATION,
+    DYN,
+    INT,
+    QUANTITY,
+    SEMVER,
+    STRING,
+    TIMESTAMP,
+    A,
+    Type,
+    list_of,
+    optional_of,
+)
 from grammar.values.duration import Duration
 from grammar.values.equality import equals
 from grammar.values.kinds import kind
@@ -43,7 +57,7 @@ def _order(left: Any, right: Any) -> int:
     one, other = kind(left), kind(right)
     if one not in _ORDERED or (one != other and {one, other} != {"int", "double"}):
         raise EvaluationError(f"no such overload: no order between {one} and {other}")
-    return (left > right) - (left < right)
+    return int(left > right) - int(left < right)
 
 
 def _extreme(items: Items, *, least: bool) -> object:
@@ -126,9 +140,13 @@ def sort(items: Items) -> tuple[object, ...]:
     return tuple(sorted(items, key=cmp_to_key(_order)))
 
 
+def _by_key(one: tuple[object, object], other: tuple[object, object]) -> int:
+    return _order(one[0], other[0])
+
+
 def sort_by(pairs: Sequence[tuple[object, object]]) -> tuple[object, ...]:
     """The items of (key, item) pairs, ordered by key; equal keys stay in order."""
-    ordered = sorted(pairs, key=cmp_to_key(lambda a, b: _order(a[0], b[0])))
+    ordered = sorted(pairs, key=cmp_to_key(_by_key))
     return tuple(item for _, item in ordered)
 
 
@@ -137,7 +155,12 @@ def _end(at: int) -> Callable[[Items], Optional]:
 
 
 _LIST = list_of(A)
-_SUMMED: tuple[tuple[Type, object], ...] = ((INT, 0), (DOUBLE, 0.0), (QUANTITY, Quantity(0)), (DURATION, Duration(0)))
+_SUMMED: tuple[tuple[Type, object], ...] = (
+    (INT, 0),
+    (DOUBLE, 0.0),
+    (QUANTITY, Quantity(0)),
+    (DURATION, Duration(0)),
+)
 _COMPARED = (INT, DOUBLE, STRING, BOOL, QUANTITY, DURATION, TIMESTAMP, SEMVER)
 
 OVERLOADS: tuple[Overload, ...] = (
@@ -147,8 +170,14 @@ OVERLOADS: tuple[Overload, ...] = (
     function("in", (A, _LIST), BOOL, contains),
     function("[]", (_LIST, DYN), A, element),
     *(member("sum", (list_of(t),), t, _sum_of(zero)) for t, zero in _SUMMED),
-    *(member("min", (list_of(t),), t, lambda items: _extreme(items, least=True)) for t in _COMPARED),
-    *(member("max", (list_of(t),), t, lambda items: _extreme(items, least=False)) for t in _COMPARED),
+    *(
+        member("min", (list_of(t),), t, lambda items: _extreme(items, least=True))
+        for t in _COMPARED
+    ),
+    *(
+        member("max", (list_of(t),), t, lambda items: _extreme(items, least=False))
+        for t in _COMPARED
+    ),
     *(member("isSorted", (list_of(t),), BOOL, is_sorted) for t in _COMPARED),
     *(member("sort", (list_of(t),), list_of(t), sort) for t in _COMPARED),
     member("indexOf", (_LIST, A), INT, _position),

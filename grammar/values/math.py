@@ -81,7 +81,11 @@ def _square_root(value: float) -> float:
 def _extremes(name: str, call: Callable[..., object]) -> tuple[Overload, ...]:
     """One argument or a list keeps its type; mixed numbers are dyn."""
     lists = tuple(function(name, (list_of(t),), t, call) for t in (INT, DOUBLE))
-    same = tuple(function(name, (t,) * n, t, call) for t in (INT, DOUBLE) for n in range(1, _MOST_ARGUMENTS + 1))
+    same = tuple(
+        function(name, (t,) * n, t, call)
+        for t in (INT, DOUBLE)
+        for n in range(1, _MOST_ARGUMENTS + 1)
+    )
     mixed: list[Overload] = []
     for count in range(2, _MOST_ARGUMENTS + 1):
         params: tuple[Type, ...] = (Type("number"),) * count

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable
 from operator import ge, gt, le, lt
+from typing import Any
 
 from grammar.errors import EvaluationError
 from grammar.overload import Overload, function
@@ -15,7 +16,9 @@ from grammar.values.timestamp import Timestamp
 
 _LEAST, _GREATEST = -(2**63), 2**63 - 1
 _INTEGER = re.compile(r"[+-]?\d+\Z", re.ASCII)
-_DOUBLE = re.compile(r"[+-]?(\d+\.?\d*([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|inf|infinity|nan)\Z", re.ASCII | re.I)
+_DOUBLE = re.compile(
+    r"[+-]?(\d+\.?\d*([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|inf|infinity|nan)\Z", re.ASCII | re.IGNORECASE
+)
 _BOOLS = {"1": True, "t": True, "true": True, "TRUE": True, "True": True, "T": True}
 _BOOLS |= {"0": False, "f": False, "false": False, "FALSE": False, "False": False, "F": False}
 
@@ -122,9 +125,9 @@ def show_double(value: float) -> str:
     return mantissa.removesuffix(".0")
 
 
-def _order(op: str, compare: Callable[[object, object], bool]) -> tuple[Overload, ...]:
+def _order(op: str, compare: Callable[[Any, Any], Any]) -> tuple[Overload, ...]:
     def as_doubles(left: float, right: float) -> bool:
-        return compare(float(left), float(right))
+        return bool(compare(float(left), float(right)))
 
     same = (BOOL, INT, DOUBLE, STRING, TIMESTAMP, DURATION)
     return (
@@ -134,11 +137,15 @@ def _order(op: str, compare: Callable[[object, object], bool]) -> tuple[Overload
     )
 
 
-def _arithmetic(op: str, ints: Callable[[int, int], int], doubles: Callable[[float, float], float]) -> tuple[Overload, ...]:
+def _arithmetic(
+    op: str, ints: Callable[[int, int], int], doubles: Callable[[float, float], float]
+) -> tuple[Overload, ...]:
     return function(op, (INT, INT), INT, ints), function(op, (DOUBLE, DOUBLE), DOUBLE, doubles)
 
 
-def _conversions(name: str, result: Type, call: Callable[..., object], *sources: Type) -> tuple[Overload, ...]:
+def _conversions(
+    name: str, result: Type, call: Callable[..., object], *sources: Type
+) -> tuple[Overload, ...]:
     return tuple(function(name, (source,), result, call) for source in sources)
 
 
@@ -158,5 +165,7 @@ OVERLOADS: tuple[Overload, ...] = (
     *_conversions("int", INT, to_int, INT, DOUBLE, STRING, TIMESTAMP, DURATION),
     *_conversions("double", DOUBLE, to_double, INT, DOUBLE, STRING),
     *_conversions("bool", BOOL, to_bool, BOOL, STRING),
-    *_conversions("string", STRING, to_string, STRING, BOOL, INT, DOUBLE, TIMESTAMP, DURATION, NULL),
+    *_conversions(
+        "string", STRING, to_string, STRING, BOOL, INT, DOUBLE, TIMESTAMP, DURATION, NULL
+    ),
 )

@@ -13,7 +13,9 @@ from grammar.errors import EvaluationError
 NANO = 10**9
 _BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50, "Ei": 2**60}
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
-_QUANTITY = re.compile(r"([+-]?)(\d+\.?\d*|\.\d+)(?:(Ki|Mi|Gi|Ti|Pi|Ei|[numkMGTPE])|[eE]([+-]?\d{1,4}))?\Z")
+_QUANTITY = re.compile(
+    r"([+-]?)(\d+\.?\d*|\.\d+)(?:(Ki|Mi|Gi|Ti|Pi|Ei|[numkMGTPE])|[eE]([+-]?\d{1,4}))?\Z"
+)
 _LARGEST = (2**63 - 1) * NANO
 
 
@@ -57,7 +59,11 @@ def _parse(text: str) -> Quantity:
     if match is None:
         raise EvaluationError(_advice(text))
     sign, digits, suffix, exponent = match.groups()
-    scale = Fraction(_BINARY[suffix]) if suffix in _BINARY else Fraction(10) ** (int(exponent or 0) + _DECIMAL.get(suffix or "", 0))
+    scale = (
+        Fraction(_BINARY[suffix])
+        if suffix in _BINARY
+        else Fraction(10) ** (int(exponent or 0) + _DECIMAL.get(suffix or "", 0))
+    )
     amount = Fraction(digits + "0" if digits.endswith(".") else digits) * scale * NANO
     nanos = min(-(-amount.numerator // amount.denominator), _LARGEST)
     kind = "binary" if suffix in _BINARY else "exponent" if exponent is not None else "decimal"
@@ -70,9 +76,22 @@ def _advice(text: str) -> str:
         return 'write a number with a suffix: `"500m"`, `"2"`, `"1.5Gi"`'
     number, suffix = found.groups()
     known = {s.lower(): s for s in (*_BINARY, *_DECIMAL) if s}
-    guess = {"K": "k", "kb": "k", "kib": "Ki", "ki": "Ki", "mb": "M", "mib": "Mi", "gb": "G", "gib": "Gi"}
+    guess = {
+        "K": "k",
+        "kb": "k",
+        "kib": "Ki",
+        "ki": "Ki",
+        "mb": "M",
+        "mib": "Mi",
+        "gb": "G",
+        "gib": "Gi",
+    }
     close = guess.get(suffix) or guess.get(suffix.lower()) or known.get(suffix.lower())
-    return f"did you mean `{number}{close}`" if close else f"`{suffix}` is no suffix: they are n u m k M G T P E, Ki Mi Gi Ti Pi Ei"
+    return (
+        f"did you mean `{number}{close}`"
+        if close
+        else f"`{suffix}` is no suffix: they are n u m k M G T P E, Ki Mi Gi Ti Pi Ei"
+    )
 
 
 def _scaled(amount: int, steps: list[tuple[int, str]]) -> str:

@@ -12,7 +12,9 @@ from grammar.overload import Overload, function, member
 from grammar.types import BOOL, INT, SEMVER, STRING
 
 _NUMBER = r"(0|[1-9]\d*)"
-_VERSION = re.compile(rf"v?{_NUMBER}\.{_NUMBER}\.{_NUMBER}(?:-([0-9A-Za-z.-]+))?(?:\+([0-9A-Za-z.-]+))?\Z", re.ASCII)
+_VERSION = re.compile(
+    rf"v?{_NUMBER}\.{_NUMBER}\.{_NUMBER}(?:-([0-9A-Za-z.-]+))?(?:\+([0-9A-Za-z.-]+))?\Z", re.ASCII
+)
 _LOOSE = re.compile(r"v?(\d+)(?:\.(\d+))?(?:\.(\d+))?([-+].*)?\Z", re.ASCII)
 
 
@@ -49,7 +51,9 @@ class Semver:
 
     def __str__(self) -> str:
         pre = f"-{'.'.join(self.pre)}" if self.pre else ""
-        return f"{self.major}.{self.minor}.{self.patch}{pre}{f'+{self.build}' if self.build else ''}"
+        return (
+            f"{self.major}.{self.minor}.{self.patch}{pre}{f'+{self.build}' if self.build else ''}"
+        )
 
 
 @functools.lru_cache(maxsize=4096)
@@ -84,7 +88,10 @@ OVERLOADS: tuple[Overload, ...] = (
     function("isSemver", (STRING,), BOOL, is_semver),
     function("isSemver", (STRING, BOOL), BOOL, is_semver),
     function("string", (SEMVER,), STRING, str),
-    *(function(op, (SEMVER, SEMVER), BOOL, c) for op, c in (("<", lt), ("<=", le), (">", gt), (">=", ge))),
+    *(
+        function(op, (SEMVER, SEMVER), BOOL, c)
+        for op, c in (("<", lt), ("<=", le), (">", gt), (">=", ge))
+    ),
     member("isLessThan", (SEMVER, SEMVER), BOOL, lt),
     member("isGreaterThan", (SEMVER, SEMVER), BOOL, gt),
     member("compareTo", (SEMVER, SEMVER), INT, lambda a, b: (a > b) - (a < b)),

@@ -10,7 +10,17 @@ from grammar.types import BOOL, INT, STRING, list_of
 
 # What strings.trim and Unicode's White_Space property agree on.
 _SPACES = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
-_QUOTED = {"\\": "\\\\", '"': '\\"', "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v"}
+_QUOTED = {
+    "\\": "\\\\",
+    '"': '\\"',
+    "\a": "\\a",
+    "\b": "\\b",
+    "\f": "\\f",
+    "\n": "\\n",
+    "\r": "\\r",
+    "\t": "\\t",
+    "\v": "\\v",
+}
 _UPPER = {i: i - 32 for i in range(ord("a"), ord("z") + 1)}
 _LOWER = {v: k for k, v in _UPPER.items()}
 
@@ -53,7 +63,9 @@ def split(text: str, by: str, most: int = -1) -> tuple[str, ...]:
     if most == 0:
         return ()
     if not by:
-        return tuple(text) if most < 0 or most >= len(text) else (*text[: most - 1], text[most - 1 :])
+        return (
+            tuple(text) if most < 0 or most >= len(text) else (*text[: most - 1], text[most - 1 :])
+        )
     return tuple(text.split(by, most - 1 if most > 0 else -1))
 
 

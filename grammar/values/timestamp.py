@@ -51,7 +51,9 @@ class Timestamp:
         """RFC 3339 in UTC, with as many decimals as it takes."""
         seconds, rest = divmod(self.nanos, SECOND)
         decimals = f".{rest:09d}".rstrip("0") if rest else ""
-        return f"{(_EPOCH + timedelta(seconds=seconds)).replace(tzinfo=None).isoformat()}{decimals}Z"
+        return (
+            f"{(_EPOCH + timedelta(seconds=seconds)).replace(tzinfo=None).isoformat()}{decimals}Z"
+        )
 
     def local(self, zone: str | None = None) -> datetime:
         """The calendar time in a zone (an IANA name or `+01:30`), to the second. Raises EvaluationError for no zone."""

@@ -104,3 +104,14 @@ def test_path_that_gives_nothing_is_an_error(placet: Placet, folder: Path) -> No
 
 def test_files_and_pipes_get_no_colour(placet: Placet) -> None:
     assert "\x1b" not in placet("check", ".").out
+
+
+def test_warnings_alone_are_success_unless_strict(placet: Placet, folder: Path) -> None:
+    (folder / "bad.policy").unlink()
+    text = 'cluster policy odd { filter "x" { require node.labels["disk"] != "hdd" } }'
+    (folder / "odd.policy").write_text(text, encoding="utf-8")
+    done = placet("check", ".")
+    assert done.code == 0
+    assert done.out.startswith("warning[P0301]")
+    assert done.out.endswith("1 warning in 2 files\n")
+    assert placet("check", "--strict", ".").code == 1

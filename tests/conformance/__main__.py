@@ -25,7 +25,9 @@ def main(argv: list[str]) -> int:
         agreed += not wrong
         for way, found in wrong.items():
             shown = f"error: {found}" if isinstance(found, Exception) else repr(found)
-            sys.stdout.write(f"tier {case.tier} {case.name}: {case.fields['expr']}\n    {way}: {shown}\n")
+            sys.stdout.write(
+                f"tier {case.tier} {case.name}: {case.fields['expr']}\n    {way}: {shown}\n"
+            )
             sys.stdout.write(f"    expected: {case.fields['expect']}\n")
     sys.stdout.write(f"agree {agreed} of {len(cases)}\n")
     return 0 if agreed == len(cases) else 1

@@ -27,7 +27,19 @@ from grammar.values.optional import NONE, Optional
 from grammar.values.timestamp import Timestamp
 
 SUITE = Path(__file__).parents[3] / "shared" / "cel" / "cases.json"
-_TYPES = ("bool", "int", "double", "string", "null", "duration", "timestamp", "dyn", "type", "ip", "cidr")
+_TYPES = (
+    "bool",
+    "int",
+    "double",
+    "string",
+    "null",
+    "duration",
+    "timestamp",
+    "dyn",
+    "type",
+    "ip",
+    "cidr",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +65,9 @@ class Case:
     def environment(self) -> Environment:
         declared = {d["name"]: _type(d.get("type", "dyn")) for d in self.fields.get("decls", ())}
         bound = dict.fromkeys(self.bindings, DYN)
-        return Environment(variables={**bound, **declared}, container=self.fields.get("container", ""))
+        return Environment(
+            variables={**bound, **declared}, container=self.fields.get("container", "")
+        )
 
     @property
     def bindings(self) -> dict[str, object]:
@@ -90,9 +104,10 @@ def compiled(case: Case) -> object:
     if isinstance(checked, EvaluationError):
         return checked
     expr, environment = checked
-    compiler = Compiler(environment, read=lambda name: lambda frame: frame.pod[name])
+    bindings = case.bindings
+    compiler = Compiler(environment, read=lambda name: lambda _: bindings[name])
     run = compiler.compile(expr)
-    frame = Frame(case.bindings, Timestamp.ZERO, places=compiler.places)
+    frame = Frame(None, Timestamp.ZERO, places=compiler.places)
     try:
         return run(frame)
     except EvaluationError as error:
@@ -164,7 +179,11 @@ def _same(expected: object, found: object) -> bool:
     if isinstance(expected, dict):
         assert isinstance(found, dict)
         other = dict(key_values(found))
-        return len(expected) == len(other) and all(k in other and _same(v, other[k]) for k, v in key_values(expected))
+        return len(expected) == len(other) and all(
+            k in other and _same(v, other[k]) for k, v in key_values(expected)
+        )
     if isinstance(expected, Optional) and isinstance(found, Optional):
-        return expected.present == found.present and (not expected.present or _same(expected.value, found.value))
+        return expected.present == found.present and (
+            not expected.present or _same(expected.value, found.value)
+        )
     return expected == found

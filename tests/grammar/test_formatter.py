@@ -6,7 +6,7 @@ from grammar.formatter import format_file
 from grammar.parser import parse_file
 from grammar.source import Source
 
-MESSY = '''# the shop's rules
+MESSY = """# the shop's rules
 policy   shop in namespace 'shop' {   # main policy
     weight 200
   for pods where pod.labels["tier"] in ["web","api"] // which
@@ -25,9 +25,9 @@ policy   shop in namespace 'shop' {   # main policy
 }
 test "t" { node "n" { 'labels' : {"a":"b"}} expect score "n" >= 7 expect reject "n" by "long" }
 # last
-'''
+"""
 
-CLEAN = '''# the shop's rules
+CLEAN = """# the shop's rules
 policy shop in namespace "shop" {  # main policy
   weight 200
   for pods where pod.labels["tier"] in ["web", "api"]  # which
@@ -53,7 +53,7 @@ test "t" {
   expect reject "n" by "long"
 }
 # last
-'''
+"""
 
 
 def formatted(text: str) -> str:

@@ -43,7 +43,9 @@ def test_the_least_int_can_be_written_and_its_negation_cannot_be_folded() -> Non
     assert expression("-(-9223372036854775808)") == Unary("-", Literal(-(2**63), INT))
 
 
-@pytest.mark.parametrize("text", ["9223372036854775808", "12u", 'b"x"', "as", "a.exists(1, true)", "has(1)"])
+@pytest.mark.parametrize(
+    "text", ["9223372036854775808", "12u", 'b"x"', "as", "a.exists(1, true)", "has(1)"]
+)
 def test_what_is_no_expression_gets_one_diagnostic(text: str) -> None:
     """Each of these is refused with a code of its own, never with a traceback."""
     expr, found = parse_expression(Source("test", text))
@@ -61,7 +63,10 @@ def test_macros_are_told_by_name_and_number_of_arguments() -> None:
 def test_clause_words_are_names_inside_expressions() -> None:
     """Soft keywords."""
     file, found = parse_file(
-        Source("t", 'cluster policy p { filter "a" { require weight > 3 && missing == message require node.range } }'),
+        Source(
+            "t",
+            'cluster policy p { filter "a" { require weight > 3 && missing == message require node.range } }',
+        ),
     )
     assert not found
     assert len(file.policies[0].clauses) == 1
@@ -128,7 +133,9 @@ polcy b { }
 
 def test_the_good_policies_of_a_file_with_a_mistake_are_still_there() -> None:
     """Only the item that is wrong is left out."""
-    file, found = parse_file(Source("t", "cluster policy a { let x = }\ncluster policy b { let y = 1 }"))
+    file, found = parse_file(
+        Source("t", "cluster policy a { let x = }\ncluster policy b { let y = 1 }")
+    )
     assert len(found) == 1
     assert [p.name for p in file.policies] == ["a", "b"]
 
@@ -154,7 +161,9 @@ def test_hostile_texts_are_refused_by_a_scan(text: str) -> None:
     assert time.perf_counter() - before < 1
 
 
-@pytest.mark.parametrize("text", ["!" * 5_000 + "a", "-" * 5_000 + "a", "a" + ".b" * 5_000, "a?b:" * 3_000 + "c"])
+@pytest.mark.parametrize(
+    "text", ["!" * 5_000 + "a", "-" * 5_000 + "a", "a" + ".b" * 5_000, "a?b:" * 3_000 + "c"]
+)
 def test_depth_without_brackets_is_bounded_too(text: str) -> None:
     """Chains that nest without brackets cannot overflow a stack."""
     expr, found = parse_expression(Source("t", text))
@@ -188,7 +197,9 @@ def test_spans_point_into_the_text() -> None:
 
 def test_scores_of_no_weight_and_shares_over_everything_are_mistakes() -> None:
     """Numbers that mean nothing are refused where they stand."""
-    found = mistakes('cluster policy p { score "s" weight 0 { value 1 }\n share "x" { of replicas on nodes where true at most 140% strict } }')
+    found = mistakes(
+        'cluster policy p { score "s" weight 0 { value 1 }\n share "x" { of replicas on nodes where true at most 140% strict } }'
+    )
     assert [code for code, _, _ in found] == ["P0204", "P0204"]
 
 
@@ -200,7 +211,9 @@ def test_limit_and_spread_need_their_parts() -> None:
 
 def test_types_of_clauses() -> None:
     """The classes the parser makes are the ones the checker matches on."""
-    items, _ = parse_rules(Source("t", 'score "s" weight 2.5 { value 1 } limit "l" { per node at most 1 strict }'))
+    items, _ = parse_rules(
+        Source("t", 'score "s" weight 2.5 { value 1 } limit "l" { per node at most 1 strict }')
+    )
     score, limit = items
     assert isinstance(score, Score)
     assert score.weight == 2.5

@@ -94,3 +94,12 @@ def test_unchanged_files_are_not_checked_again(schema: Schema) -> None:
     assert after.files[0].policies[0] is before.files[0].policies[0]
     assert [checked.broken for checked in after.policies] == [False, True]
     assert not validator.validate([other]).policies[0].broken
+
+
+def test_policies_without_errors_are_looked_at_further(schema: Schema) -> None:
+    """For what is allowed and hardly meant; not where a part of the text is missing."""
+    odd = 'cluster policy a { let b = 1 filter "x" { require node.ready } }\n'
+    validation = validate(schema, odd)
+    assert len(codes(validation)) == 1
+    assert not validation.policies[0].broken
+    assert [code for _, code in codes(validate(schema, odd + "policy {"))] == ["P0001"]

@@ -33,11 +33,26 @@ strings = st.one_of(
     words.map(quoted),
     _wrap(_labels, "[", keys.map(quoted), "]"),
     _wrap(_labels, "[?", keys.map(quoted), '].orValue("")'),
-    st.sampled_from(("node.name", "node.zone", "pod.name", "pod.namespace", "node.spec.providerID", "pod.spec.nodeName")),
+    st.sampled_from(
+        (
+            "node.name",
+            "node.zone",
+            "pod.name",
+            "pod.namespace",
+            "node.spec.providerID",
+            "pod.spec.nodeName",
+        )
+    ),
     st.just('node.status.conditions.map(c, c.type).join(",")'),
 )
 quantities = st.one_of(
-    _wrap("node.", st.sampled_from(("free", "allocatable", "requested")), "[", resources.map(quoted), "]"),
+    _wrap(
+        "node.",
+        st.sampled_from(("free", "allocatable", "requested")),
+        "[",
+        resources.map(quoted),
+        "]",
+    ),
     _wrap("pod.requests[", resources.map(quoted), "]"),
     _wrap("(node.free[", resources.map(quoted), "] - pod.requests[", resources.map(quoted), "])"),
     _wrap("quantity(", amounts.map(quoted), ")"),
@@ -55,7 +70,14 @@ _order = st.sampled_from((" < ", " <= ", " > ", " >= ", " == ", " != "))
 _atoms = st.one_of(
     _wrap(strings, st.sampled_from((" == ", " != ", " < ")), strings),
     _wrap(strings, " in [", words.map(quoted), ", ", words.map(quoted), "]"),
-    _wrap(strings, ".", st.sampled_from(("startsWith", "contains", "matches")), "(", words.map(quoted), ")"),
+    _wrap(
+        strings,
+        ".",
+        st.sampled_from(("startsWith", "contains", "matches")),
+        "(",
+        words.map(quoted),
+        ")",
+    ),
     _wrap(quantities, _order, amounts.map(quoted)),
     _wrap(quantities, _order, quantities),
     _wrap(ints, _order, ints),
@@ -70,7 +92,13 @@ _atoms = st.one_of(
     _wrap("node.usage[", resources.map(quoted), "] < 0.5"),
     _wrap("node.pods.exists(p, p.labels[", keys.map(quoted), "] == ", words.map(quoted), ")"),
     _wrap("node.status.conditions.all(c, c.type == ", words.map(quoted), ' || c.status == "True")'),
-    _wrap("node.pods.filter(p, p.priority < ", ints, ").map(p, p.requests[", resources.map(quoted), ']).sum() <= "4"'),
+    _wrap(
+        "node.pods.filter(p, p.priority < ",
+        ints,
+        ").map(p, p.requests[",
+        resources.map(quoted),
+        ']).sum() <= "4"',
+    ),
     _wrap("node.labels.exists(k, v, k == ", keys.map(quoted), " && v == ", words.map(quoted), ")"),
     _wrap("cel.bind(x, ", strings, ", x == x || ", strings, " == x)"),
     _wrap("semver(", words.map(quoted), ') >= "1.30.0"'),
@@ -89,7 +117,9 @@ def _larger(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 
 
 conditions = st.recursive(_atoms, _larger, max_leaves=6)
-values = st.one_of(conditions, ints, _wrap("node.usage[", resources.map(quoted), "]"), _wrap("double(", ints, ")"))
+values = st.one_of(
+    conditions, ints, _wrap("node.usage[", resources.map(quoted), "]"), _wrap("double(", ints, ")")
+)
 
 labels = st.dictionaries(keys, words, max_size=3)
 _requests = st.dictionaries(resources, amounts, max_size=3)
@@ -102,7 +132,12 @@ def _trimmed(value: dict[str, Any]) -> dict[str, Any]:
 @st.composite
 def pods(draw: st.DrawFn, name: str = "p-1", node: str | None = None) -> dict[str, Any]:
     """A Pod as JSON; with `node` it is bound there."""
-    metadata = {"name": name, "namespace": "shop", "uid": f"uid-{name}", "labels": draw(st.none() | labels)}
+    metadata = {
+        "name": name,
+        "namespace": "shop",
+        "uid": f"uid-{name}",
+        "labels": draw(st.none() | labels),
+    }
     metadata["creationTimestamp"] = draw(st.sampled_from((None, *TIMES)))
     container = {"name": "c", "image": "i", "resources": {"requests": draw(_requests)}}
     spec = {
@@ -111,13 +146,22 @@ def pods(draw: st.DrawFn, name: str = "p-1", node: str | None = None) -> dict[st
         "terminationGracePeriodSeconds": draw(st.none() | st.just(30)),
         "nodeName": node,
     }
-    return {"metadata": _trimmed(metadata), "spec": _trimmed(spec), "status": {"phase": "Running" if node else "Pending"}}
+    return {
+        "metadata": _trimmed(metadata),
+        "spec": _trimmed(spec),
+        "status": {"phase": "Running" if node else "Pending"},
+    }
 
 
 @st.composite
 def nodes(draw: st.DrawFn, name: str) -> dict[str, Any]:
     """A Node as JSON."""
-    condition = st.fixed_dictionaries({"type": st.sampled_from(("Ready", "DiskPressure")), "status": st.sampled_from(("True", "False"))})
+    condition = st.fixed_dictionaries(
+        {
+            "type": st.sampled_from(("Ready", "DiskPressure")),
+            "status": st.sampled_from(("True", "False")),
+        }
+    )
     metadata = {
         "name": name,
         "uid": f"uid-{name}",
@@ -130,8 +174,15 @@ def nodes(draw: st.DrawFn, name: str) -> dict[str, Any]:
         "taints": draw(st.sampled_from((None, [{"key": "k", "effect": "NoSchedule"}]))),
         "providerID": draw(st.none() | words),
     }
-    status = {"allocatable": draw(st.none() | _requests), "conditions": draw(st.none() | st.lists(condition, max_size=2))}
-    return {"metadata": _trimmed(metadata), "spec": draw(st.sampled_from((None, _trimmed(spec)))) or {}, "status": _trimmed(status)}
+    status = {
+        "allocatable": draw(st.none() | _requests),
+        "conditions": draw(st.none() | st.lists(condition, max_size=2)),
+    }
+    return {
+        "metadata": _trimmed(metadata),
+        "spec": draw(st.sampled_from((None, _trimmed(spec)))) or {},
+        "status": _trimmed(status),
+    }
 
 
 @st.composite
@@ -156,7 +207,9 @@ def filters(draw: st.DrawFn, name: str) -> str:
 @st.composite
 def scores(draw: st.DrawFn, name: str) -> str:
     weight = draw(st.sampled_from((-20, 1, 2.5, 40)))
-    shape = draw(st.sampled_from(("", " range 0 .. 10", " range 1 .. 0", " range minmax", " range rank")))
+    shape = draw(
+        st.sampled_from(("", " range 0 .. 10", " range 1 .. 0", " range minmax", " range rank"))
+    )
     value = draw(values)
     missing = draw(st.sampled_from(("", " missing 30")))
     return f'score "{name}" weight {weight} {{ value {value}{shape}{missing} }}'
@@ -168,12 +221,24 @@ def policies(draw: st.DrawFn, name: str = "p") -> str:
     head = draw(st.sampled_from((f"cluster policy {name}", f'policy {name} in namespace "shop"')))
     lines = [
         *(f"weight {draw(st.integers(101, 104))}" for _ in range(draw(st.integers(0, 1)))),
-        *(f"failure {draw(st.sampled_from(('fail', 'ignore')))}" for _ in range(draw(st.integers(0, 1)))),
-        *(f"for pods where {draw(st.sampled_from(SELECTORS))}" for _ in range(draw(st.integers(0, 1)))),
+        *(
+            f"failure {draw(st.sampled_from(('fail', 'ignore')))}"
+            for _ in range(draw(st.integers(0, 1)))
+        ),
+        *(
+            f"for pods where {draw(st.sampled_from(SELECTORS))}"
+            for _ in range(draw(st.integers(0, 1)))
+        ),
         *(draw(filters(f"f{i}")) for i in range(draw(st.integers(0, 3)))),
         *(draw(scores(f"s{i}")) for i in range(draw(st.integers(0, 3)))),
     ]
     return f"{head} {{ {' '.join(lines)} }}"
 
 
-SELECTORS = ('pod.labels["tier"] == "web"', 'pod.labels[?"tier"].orValue("") != "web"', "pod.priority >= 0", "true", "1 / pod.priority > 0")
+SELECTORS = (
+    'pod.labels["tier"] == "web"',
+    'pod.labels[?"tier"].orValue("") != "web"',
+    "pod.priority >= 0",
+    "true",
+    "1 / pod.priority > 0",
+)

@@ -58,7 +58,9 @@ def test_compiled_equals_plain(text: str, pod: dict[str, Any], cluster: Cluster)
     nodes = [CODEC.node(json.dumps(n).encode()) for n in cluster[0]]
     snapshot = build(nodes, [CODEC.peer(json.dumps(p).encode()) for p in cluster[1]])
     for view in snapshot.nodes.values():
-        plain = outcome(lambda: evaluate(checked, {"pod": decoded, "node": view, "now": NOW}, ENVIRONMENT))
+        plain = outcome(
+            lambda: evaluate(checked, {"pod": decoded, "node": view, "now": NOW}, ENVIRONMENT)
+        )
         for run, compiler in programs:
             frame = Frame(decoded, NOW, places=compiler.places)
             frame.node = view

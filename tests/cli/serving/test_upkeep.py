@@ -7,16 +7,19 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from cli.serving.cluster import Demo, Files
-from cli.serving.decider import Decider
 from cli.serving.observer import LogObserver
+from cli.serving.upkeep import Upkeep
 from engine.cache.documents import ClusterFileError
 from engine.errors import NotSyncedError
 from engine.verdict import Feasible
+from server.metrics import Metrics
 from tests.support.builders import Object, kubectl_list, node, pod, raw
 
 LOG = logging.getLogger("placet.test")
+OBSERVER = LogObserver(LOG, Metrics(CollectorRegistry(), "0"))
 NODES = (node("n1", labels={"disk": "ssd"}), node("n2", labels={"disk": "hdd"}))
 
 
@@ -48,18 +51,18 @@ def write(path: Path, content: str | Object) -> Path:
     return path
 
 
-def decider(policies: Path, cluster: Path | None) -> Decider:
+def upkeep(policies: Path, cluster: Path | None) -> Upkeep:
     origin = None if cluster is None else Files([cluster])
-    return Decider([policies], origin, LogObserver(LOG), LOG)
+    return Upkeep([policies], origin, OBSERVER, LOG)
 
 
-def settle(it: Decider) -> None:
+def settle(it: Upkeep) -> None:
     """A change counts at the second look."""
     it.refresh()
     it.refresh()
 
 
-def passing(it: Decider, nodes: Sequence[Object] | None = None, uid: str = "a") -> list[str]:
+def passing(it: Upkeep, nodes: Sequence[Object] | None = None, uid: str = "a") -> list[str]:
     """The nodes for a pod, in names mode or with these nodes."""
     names = ["n1", "n2"]
     asked = raw(pod(uid))
@@ -69,7 +72,7 @@ def passing(it: Decider, nodes: Sequence[Object] | None = None, uid: str = "a") 
 
 
 def test_edit_of_a_policy_is_in_force(policies: Path, cluster: Path) -> None:
-    it = decider(policies, cluster)
+    it = upkeep(policies, cluster)
     assert passing(it) == ["n1"]
     write(policies, disk("hdd"))
     settle(it)
@@ -81,7 +84,7 @@ def test_broken_edit_keeps_the_last_good_version(
     policies: Path, cluster: Path, caplog: pytest.LogCaptureFixture, broken: str
 ) -> None:
     """And says in the log what is wrong, where."""
-    it = decider(policies, cluster)
+    it = upkeep(policies, cluster)
     write(policies, broken)
     settle(it)
     assert passing(it) == ["n1"]
@@ -93,19 +96,19 @@ def test_policy_that_never_held_governs_nothing(
     policies: Path, cluster: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     write(policies, disk("ssd", "lables"))
-    assert passing(decider(policies, cluster)) == ["n1", "n2"]
+    assert passing(upkeep(policies, cluster)) == ["n1", "n2"]
     assert "policy a governs nothing: no version of it has held" in caplog.text
 
 
 def test_removed_file_removes_its_policies(policies: Path, cluster: Path) -> None:
-    it = decider(policies, cluster)
+    it = upkeep(policies, cluster)
     policies.unlink()
     settle(it)
     assert passing(it) == ["n1", "n2"]
 
 
 def test_snapshot_is_read_again_when_it_changes(policies: Path, cluster: Path) -> None:
-    it = decider(policies, cluster)
+    it = upkeep(policies, cluster)
     write(cluster, kubectl_list([NODES[0], node("n2", labels={"disk": "ssd"})]))
     settle(it)
     assert passing(it) == ["n1", "n2"]
@@ -115,7 +118,7 @@ def test_snapshot_is_read_again_when_it_changes(policies: Path, cluster: Path) -
 def test_snapshot_that_cannot_be_read_leaves_the_last_one(
     policies: Path, cluster: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    it = decider(policies, cluster)
+    it = upkeep(policies, cluster)
     write(cluster, cluster.read_text(encoding="utf-8")[:-5])
     settle(it)
     assert passing(it) == ["n1"]
@@ -130,14 +133,14 @@ def test_server_does_not_start_without_the_cluster_it_was_given(
     policies: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(ClusterFileError, match="no such file"):
-        decider(policies, tmp_path / "cluster.json")
+        upkeep(policies, tmp_path / "cluster.json")
 
 
 def test_annotations_that_a_new_policy_reads_are_read(policies: Path, cluster: Path) -> None:
     """A snapshot keeps no others of pods, so it is read again."""
     marked = pod("b", on="n1", annotations={"example.com/noisy": "true"})
     write(cluster, kubectl_list([*NODES, marked]))
-    it = decider(policies, cluster)
+    it = upkeep(policies, cluster)
     write(
         policies,
         'cluster policy quiet { filter "quiet" { require '
@@ -149,12 +152,12 @@ def test_annotations_that_a_new_policy_reads_are_read(policies: Path, cluster: P
 
 def test_without_a_cluster_nodes_must_come_along(policies: Path) -> None:
     """Names alone get an error, never a rejection."""
-    it = decider(policies, None)
+    it = upkeep(policies, None)
     assert passing(it, NODES) == ["n1"]
     with pytest.raises(NotSyncedError, match="no cluster view"):
         passing(it)
 
 
 def test_demo_needs_no_files(policies: Path) -> None:
-    it = Decider([policies], Demo(), LogObserver(LOG), LOG)
+    it = Upkeep([policies], Demo(), OBSERVER, LOG)
     assert len(it.view.snapshot().nodes) == 12

@@ -1,0 +1,55 @@
+# Every target sets up what it needs. Needs python3.11 with venv, make and git; `make e2e` needs Go too.
+PYTHON ?= python3.11
+CASES ?= ../shared/cel/cases.json
+PIP = .venv/bin/python -m pip --quiet --disable-pip-version-check
+
+.PHONY: demo test check fmt e2e bench kube conformance lock clean
+.DELETE_ON_ERROR:
+
+demo: .venv/stamp  ## serve an embedded cluster and ready-made policies until Ctrl-C
+	.venv/bin/placet serve --demo
+
+test: .venv/stamp  ## every test but e2e and bench
+	.venv/bin/python -m pytest
+
+check: .venv/stamp  ## format, lint, types, layers, and the policies that ship
+	.venv/bin/ruff format --check .
+	.venv/bin/ruff check .
+	.venv/bin/mypy
+	.venv/bin/lint-imports
+	.venv/bin/placet check policies/library cli/demo
+
+fmt: .venv/stamp  ## what `check` asks of the format
+	.venv/bin/ruff format .
+	.venv/bin/ruff check --fix-only .
+
+e2e: .venv/stamp  ## under a real kube-scheduler; builds what `kube` builds, or says why it skips
+	.venv/bin/python -m pytest -m e2e -o faulthandler_timeout=3600 tests/e2e
+
+bench: .venv/stamp  ## measure
+	.venv/bin/python -m pytest -m bench -o faulthandler_timeout=3600 tests/benchmarks
+
+kube:  ## etcd, kube-apiserver, kube-scheduler, kubectl, into a cache outside the tree
+	tests/e2e/kube/build
+
+conformance: .venv/stamp  ## make conformance CASES=file.json: cases of the CEL conformance suite
+	.venv/bin/python -m tests.conformance $(CASES)
+
+.venv/stamp: requirements.lock pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(PIP) install --require-hashes --requirement requirements.lock
+	$(PIP) install --no-deps --no-build-isolation --editable .
+	touch $@
+
+# Versions stay where the lock has them and pyproject.toml allows them; delete a package's lines to
+# move it, the file to move all. No index address gets in: pip looks where it is configured to.
+lock:  ## requirements.lock from pyproject.toml
+	uv=$$(mktemp -d) && trap 'rm -rf "$$uv"' EXIT && $(PYTHON) -m venv "$$uv" \
+	&& "$$uv/bin/pip" install --quiet --disable-pip-version-check uv \
+	&& "$$uv/bin/uv" pip compile pyproject.toml --group dev --universal --python-version 3.11 \
+	  --generate-hashes --no-emit-index-url --quiet --custom-compile-command "make lock" \
+	  --output-file requirements.lock
+
+clean:  ## everything that make and its tools made here
+	rm -rf .venv build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,40 @@
+"""Values that several arguments are written in: addresses, lengths of time, amounts of memory."""
+
+from __future__ import annotations
+
+from argparse import ArgumentTypeError
+
+from grammar.errors import EvaluationError
+from grammar.values.duration import SECOND, Duration
+from grammar.values.quantity import NANO, Quantity
+from server.settings import SettingsError, parse_address
+
+
+def address(text: str) -> tuple[str, int]:
+    """A host, where an empty one is all of them, and a port, where 0 is any."""
+    try:
+        return parse_address(text)
+    except SettingsError as error:
+        raise ArgumentTypeError(f"{error}, as in 127.0.0.1:12345") from None
+
+
+def seconds(text: str) -> float:
+    """A length of time that is more than none, as in `5s`."""
+    try:
+        found = Duration.parse(text).nanos / SECOND
+    except EvaluationError as error:
+        raise ArgumentTypeError(f"`{text}` is no duration: {error}") from None
+    if found <= 0:
+        raise ArgumentTypeError(f"`{text}` is no time at all")
+    return found
+
+
+def size(text: str) -> int:
+    """A number of bytes that is more than none, as in `64Mi`."""
+    try:
+        found = Quantity.parse(text).nanos // NANO
+    except EvaluationError as error:
+        raise ArgumentTypeError(f"`{text}` is no size: {error}") from None
+    if found <= 0:
+        raise ArgumentTypeError(f"`{text}` has no room for anything")
+    return found

@@ -1,0 +1,94 @@
+"""`placet fmt`: lays policy files out in the one canonical way."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from cli.exits import CommandError, Exit
+from cli.render import print_error, render, wants_colour
+from grammar.formatter import format_file
+from grammar.parser import parse_file
+from grammar.source import Source
+from policies.loader import load
+
+_STANDARD_INPUT = Path("-")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "paths",
+        metavar="PATH",
+        nargs="+",
+        type=Path,
+        help="a policy file, a folder of them, or - for standard input, written to standard output",
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; say which files would change"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    if _STANDARD_INPUT in args.paths:
+        if args.paths != [_STANDARD_INPUT]:
+            raise CommandError("`-` goes with no other path", "format standard input by itself")
+        return _format_input(check=args.check)
+    loaded = load(args.paths)
+    for problem in loaded.problems:
+        print_error(problem.message, problem.hint)
+    unreadable = changed = 0
+    for source in loaded.sources:
+        text = _formatted(source)
+        if text is None:
+            unreadable += 1
+        elif text != source.text:
+            changed += 1
+            if not args.check:
+                _replace(Path(source.name), text)
+            print(f"{'would change' if args.check else 'changed'} {source.name}")
+    if loaded.problems:
+        return Exit.ERROR
+    return Exit.FINDINGS if unreadable or (changed and args.check) else Exit.OK
+
+
+def _format_input(*, check: bool) -> int:
+    try:
+        source = Source("-", sys.stdin.read())
+    except UnicodeDecodeError:
+        raise CommandError("standard input is not UTF-8 text", "save it as UTF-8") from None
+    text = _formatted(source)
+    if text is None:
+        return Exit.FINDINGS
+    if check:
+        return Exit.OK if text == source.text else Exit.FINDINGS
+    print(text, end="")
+    return Exit.OK
+
+
+def _formatted(source: Source) -> str | None:
+    """The canonical text; None, with a complaint, for one that is not of the language."""
+    file, found = parse_file(source)
+    errors = [(d, source) for d in found if d.severity == "error"]
+    if not errors:
+        return format_file(file, source)
+    for line in render(errors, "human", colour=wants_colour(sys.stderr)):
+        print(line, file=sys.stderr)
+    return None
+
+
+def _replace(file: Path, text: str) -> None:
+    """Writes a file in one step: who reads it meanwhile sees the old text or the new one."""
+    target = file.resolve()  # a link stays one
+    try:
+        mode = target.stat().st_mode
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        with os.fdopen(handle, "w", encoding="utf-8", newline="") as out:
+            out.write(text)
+        Path(name).chmod(mode)
+        Path(name).replace(target)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise CommandError(f"cannot write `{file}`: {reason}", "check who may write it") from None

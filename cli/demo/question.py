@@ -1,0 +1,60 @@
+"""The question that the demo tells people to ask, and what they will be answered."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import msgspec
+
+from cli.demo.cluster import NODE_NAMES
+from cli.demo.objects import Object
+from engine.engine import Engine
+from engine.verdict import Feasible
+
+POD: Object = {
+    "metadata": {
+        "name": "web-7d9c6b-6new",
+        "namespace": "shop",
+        "uid": "3f0c8a52-6a0e-4b55-9d0e-0c6f0d1e7a11",
+        "labels": {"app": "web", "tier": "web"},
+    },
+    "spec": {
+        "containers": [
+            {"name": "web", "resources": {"requests": {"cpu": "500m", "memory": "1Gi"}}},
+        ],
+    },
+}
+_SECONDS = 10.0
+
+
+def body() -> str:
+    """The request, as kube-scheduler with nodeCacheCapable would send it; no line breaks."""
+    return msgspec.json.encode({"Pod": POD, "NodeNames": NODE_NAMES}).decode()
+
+
+def command(url: str, verb: str) -> str:
+    """A line for a shell, which asks the server at this address."""
+    return f"curl -s {url}/api/scheduler/{verb} -d '{body()}'"
+
+
+def answer(engine: Engine) -> Iterator[str]:
+    """What the engine says of it at this moment, in lines: which nodes pass, which not and why."""
+    pod = msgspec.json.encode(POD)
+    deadline = time.monotonic() + _SECONDS
+    verdicts = engine.filter(pod, NODE_NAMES, None, deadline)
+    passing: list[str] = []
+    failed: dict[str, list[str]] = {}
+    for name, verdict in zip(NODE_NAMES, verdicts, strict=True):
+        if isinstance(verdict, Feasible):
+            passing.append(name)
+        else:
+            failed.setdefault(verdict.reason, []).append(name)
+    yield f"NodeNames, where the pod may go: {', '.join(passing) or 'none'}"
+    for reason, names in failed.items():
+        yield f"FailedAndUnresolvableNodes: {', '.join(names)}: {reason}"
+    scores = engine.prioritize(pod, passing, None, deadline) or ()
+    ranked = sorted(zip(passing, scores, strict=False), key=lambda found: -found[1])
+    if ranked:
+        best = ", ".join(f"{name} {score}" for name, score in ranked)
+        yield f"asked to prioritize instead of filter, it scores them: {best}"

@@ -1,0 +1,18 @@
+"""Starts Placet from its wheel, where this file is `placet/__main__.py` and the packages lie beside it."""
+
+import sys
+from pathlib import Path
+
+
+def main() -> int:
+    """Run the command line; in an editable install there is no bundle, and the checkout is on the path."""
+    bundle = Path(__file__).with_name("bundle")
+    if bundle.is_dir():
+        sys.path.insert(0, str(bundle))
+    from cli.main import main as run  # noqa: PLC0415 - only now can it be found
+
+    return run()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

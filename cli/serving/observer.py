@@ -1,0 +1,49 @@
+"""What an operator reads in the log about decisions: each thing once in a while, not once a pod."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from logging import Logger
+
+from cachetools import TTLCache
+
+from engine.engine import Observer
+
+_QUIET_SECONDS = 300.0
+_MOST_KEYS = 10_000
+
+
+class LogObserver:
+    """Writes to the log what an engine reports, and passes it on to another observer."""
+
+    def __init__(self, log: Logger, also: Observer) -> None:
+        self._log = log
+        self._also = also
+        self._told: TTLCache[Hashable, None] = TTLCache(_MOST_KEYS, _QUIET_SECONDS)
+
+    def rejected(self, policy: str, clause: str, nodes: int) -> None:
+        self._also.rejected(policy, clause, nodes)
+        self._log.debug("policy %s: %s rejected %d nodes", policy, clause, nodes)
+
+    def failed(self, policy: str, clause: str, error: str) -> None:
+        self._also.failed(policy, clause, error)
+        if self._is_news("failed", policy, clause, error):
+            self._log.warning("policy %s: %s could not be evaluated: %s", policy, clause, error)
+
+    def would_reject(self, policy: str, clause: str, nodes: int) -> None:
+        self._also.would_reject(policy, clause, nodes)
+        if self._is_news("audit", policy, clause):
+            text = "policy %s in audit mode: %s would have rejected %d nodes"
+            self._log.info(text, policy, clause, nodes)
+
+    def conflict(self, winner: str, loser: str) -> None:
+        self._also.conflict(winner, loser)
+        if self._is_news("conflict", winner, loser):
+            text = "policies %s and %s select the same pods: the first one governs them"
+            self._log.warning(text, winner, loser)
+
+    def _is_news(self, *key: str) -> bool:
+        if key in self._told:
+            return False
+        self._told[key] = None
+        return True

@@ -1,0 +1,122 @@
+"""Policy files: from the paths that somebody named to texts, with what could not be read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from grammar.source import Source
+
+SUFFIX = ".policy"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A path without a text: one sentence, and what to do about it.
+
+    `unread` says that something is there; otherwise the path is empty or leads nowhere.
+    """
+
+    path: str
+    message: str
+    hint: str
+    unread: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The texts in the order of their paths, and the paths that gave none."""
+
+    sources: tuple[Source, ...]
+    problems: tuple[Problem, ...]
+
+
+def load(paths: Iterable[Path]) -> Loaded:
+    """Reads the policy files behind the paths, each once, however often it is named.
+
+    A path is a file, or a folder that stands for the `*.policy` files in it and below. The name of
+    a source is its path as it was given.
+    """
+    search = Search(paths)
+    sources: list[Source] = []
+    problems = list(search.problems)
+    for file in search.files:
+        read = read_source(file)
+        if isinstance(read, Problem):
+            problems.append(read)
+        else:
+            sources.append(read)
+    return Loaded(tuple(sources), tuple(problems))
+
+
+def read_source(file: Path) -> Source | Problem:
+    """The text of a file, which must be UTF-8."""
+    try:
+        return Source(str(file), file.read_bytes().decode("utf-8-sig"))
+    except FileNotFoundError:
+        return Problem(str(file), f"`{file}` is not there", "check the path", unread=False)
+    except OSError as error:
+        return _unreadable(file, error)
+    except UnicodeDecodeError as error:
+        message = f"`{file}` is not UTF-8 text at byte {error.start}"
+        return Problem(str(file), message, "save it as UTF-8")
+
+
+class Search:
+    """The files behind some paths, in order, and the folders that show none.
+
+    A folder stands for what is in it and below, by name, without what is hidden. Two paths to one
+    file give it once, under the first: the files of a mounted ConfigMap are links into a hidden
+    folder beside them.
+    """
+
+    def __init__(self, paths: Iterable[Path]) -> None:
+        self.files: list[Path] = []
+        self.problems: list[Problem] = []
+        self._seen: set[str] = set()
+        for path in paths:
+            if not _is_folder(path):
+                self._add(path)
+            elif not self._walk(path, frozenset()):
+                message = f"the folder `{path}` has no policy files"
+                hint = f"policy files end in `{SUFFIX}`"
+                self.problems.append(Problem(str(path), message, hint, unread=False))
+
+    def _walk(self, folder: Path, above: frozenset[str]) -> bool:
+        """Whether there was anything to report; a loop of links ends itself."""
+        here = os.path.realpath(folder)
+        if here in above:
+            return False
+        try:
+            entries = sorted(folder.iterdir())
+        except OSError as error:
+            self.problems.append(_unreadable(folder, error))
+            return True
+        fruitful = False
+        for entry in entries:
+            if entry.name.startswith("."):
+                continue
+            if _is_folder(entry):
+                fruitful |= self._walk(entry, above | {here})
+            elif entry.suffix == SUFFIX:
+                self._add(entry)
+                fruitful = True
+        return fruitful
+
+    def _add(self, file: Path) -> None:
+        real = os.path.realpath(file)
+        if real not in self._seen:
+            self._seen.add(real)
+            self.files.append(file)
+
+
+def _is_folder(path: Path) -> bool:
+    """Unlike Path.is_dir, this says no of what may not be looked at."""
+    return os.path.isdir(path)  # noqa: PTH112
+
+
+def _unreadable(path: Path, error: OSError) -> Problem:
+    reason = (error.strerror or str(error)).lower()
+    return Problem(str(path), f"cannot read `{path}`: {reason}", "check who may read it")

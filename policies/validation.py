@@ -1,0 +1,134 @@
+"""From texts to checked policies, with everything that is wrong with them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from grammar import checks, mistakes
+from grammar.clauses import Def, Let, Policy, Test
+from grammar.diagnostics import Diagnostic
+from grammar.parser import parse_file
+from grammar.policy_checker import Checked, check_policy
+from grammar.schema import Schema
+from grammar.source import Source
+
+# Whether it is a cluster policy, its namespace, its name: no two policies have the same.
+Identity = tuple[bool, str | None, str]
+
+_DEFINITION = re.compile(r"^[ \t]*(?:let|def)\s+(\w+)", re.MULTILINE)
+_FOR = re.compile(r"^[ \t]*for\s", re.MULTILINE)
+_UNKNOWN_NAME, _SELECTS_EVERYTHING = "P0101", "P0206"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedFile:
+    """What a file holds. `whole` says that all of it could be read, so that nothing is missing."""
+
+    source: Source
+    whole: bool
+    policies: tuple[Checked, ...]
+    tests: tuple[Test, ...]
+    # Mistakes of the text; those of its policies are with them.
+    unread: tuple[Diagnostic, ...]
+
+    @property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """All of the file's, in the order of the text."""
+        found = [*self.unread, *(d for p in self.policies for d in p.diagnostics)]
+        return tuple(sorted(found, key=lambda d: d.span.start))
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """All files, in the order in which they were given."""
+
+    files: tuple[CheckedFile, ...]
+
+    @property
+    def policies(self) -> tuple[Checked, ...]:
+        return tuple(policy for file in self.files for policy in file.policies)
+
+    def findings(self) -> Iterator[tuple[Diagnostic, Source]]:
+        """Every diagnostic with the text that it is about."""
+        for file in self.files:
+            for diagnostic in file.diagnostics:
+                yield diagnostic, file.source
+
+
+class Validator:
+    """Checks files, and remembers those of the last time: an unchanged one costs nothing."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+        self._known: dict[Source, CheckedFile] = {}
+
+    def validate(self, sources: Sequence[Source]) -> Validation:
+        """Every file by itself, then what they must not say together."""
+        self._known = {s: self._known.get(s) or check_source(s, self._schema) for s in sources}
+        return Validation(tuple(_unique(self._known[s] for s in sources)))
+
+
+def identity(policy: Policy) -> Identity:
+    """What tells a policy from every other one."""
+    return policy.cluster, policy.namespace, policy.name
+
+
+def check_source(source: Source, schema: Schema) -> CheckedFile:
+    """One file: every policy that could be read is checked, whatever is wrong with the others."""
+    file, found = parse_file(source)
+    whole = not any(d.severity == "error" for d in found)
+    policies = (check_policy(policy, schema) for policy in file.policies)
+    # What could not be read is missing from its policy: looking further would find that.
+    looked = (_further(p) if whole else _without_echoes(p, source) for p in policies)
+    return CheckedFile(source, whole, tuple(looked), file.tests, tuple(found))
+
+
+def _further(checked: Checked) -> Checked:
+    """With what the checks find that only make sense of a policy without errors."""
+    if checked.broken:
+        return checked
+    return replace(checked, diagnostics=(*checked.diagnostics, *checks.run(checked)))
+
+
+def _without_echoes(checked: Checked, source: Source) -> Checked:
+    """Without complaints about the lack of what is there, but could not be read."""
+    text = source.slice(checked.policy.span)
+    read = {i.name for i in checked.policy.items if isinstance(i, Let | Def)}
+    lost = set(_DEFINITION.findall(text)) - read
+
+    def is_echo(diagnostic: Diagnostic) -> bool:
+        match diagnostic.code:
+            case code if code == _UNKNOWN_NAME:
+                return source.slice(diagnostic.span) in lost
+            case code if code == _SELECTS_EVERYTHING:
+                return _FOR.search(text) is not None
+        return False
+
+    kept = tuple(d for d in checked.diagnostics if not is_echo(d))
+    return replace(checked, diagnostics=kept)
+
+
+def _unique(files: Iterator[CheckedFile]) -> Iterator[CheckedFile]:
+    """The files, with an error on every policy that an earlier one has taken the name of."""
+    first: dict[Identity, str] = {}
+    for file in files:
+        policies: list[Checked] = []
+        for checked in file.policies:
+            policy = checked.policy
+            line, column = file.source.position(policy.name_span.start)
+            here = f"{file.source.name}:{line}:{column}"
+            there = first.setdefault(identity(policy), here)
+            policies.append(checked if there == here else _second(checked, there))
+        yield replace(file, policies=tuple(policies))
+
+
+def _second(checked: Checked, there: str) -> Checked:
+    policy = checked.policy
+    kind = "cluster policy" if policy.cluster else "policy"
+    error = replace(
+        mistakes.duplicate_name(kind, policy.address, policy.name_span),
+        notes=(f"the first one is at {there}",),
+    )
+    return replace(checked, diagnostics=(*checked.diagnostics, error))

@@ -1,0 +1,56 @@
+"""One call of a verb while it is answered: what logs and metrics say of it afterwards."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from server.errors import Outcome
+from server.wire import pod_key
+
+
+@dataclass(slots=True)
+class Call:
+    """Filled in step by step, so that a call that fails half-way still tells what was known."""
+
+    verb: str
+    # Seconds of the monotonic clock, when the headers had been read.
+    arrived: float
+    agent: str = ""
+    received: int = 0
+    pod: bytes = b""
+    full_nodes: bool = False
+    offered: int = 0
+    returned: int = 0
+    outcome: Outcome = Outcome.ANSWERED
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The one argument of a log record: `answered verb="filter"` as text; formatters see fields."""
+
+    message: str
+    fields: Mapping[str, str | int | float]
+
+    def __str__(self) -> str:
+        # Quoted as in JSON: names come from requests, and must not start a line of their own.
+        pairs = (f"{key}={json.dumps(value)}" for key, value in self.fields.items())
+        return " ".join((self.message, *pairs))
+
+
+def entry_of(call: Call, code: int, seconds: float) -> Entry:
+    """The line a call leaves in the log; its keys are those of kube-scheduler where it has them."""
+    fields: dict[str, str | int | float] = {"verb": call.verb}
+    if call.pod:
+        fields["pod"] = pod_key(call.pod)
+        fields["mode"] = "nodes" if call.full_nodes else "names"
+        fields["offered"] = call.offered
+        fields["returned"] = call.returned
+    fields["code"] = code
+    fields["outcome"] = call.outcome.value
+    fields["seconds"] = round(seconds, 6)
+    if call.error:
+        fields["err"] = call.error
+    return Entry("answered", fields)

@@ -1,0 +1,153 @@
+"""One coroutine per verb: the body is read, decoded, decided about, and encoded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from logging import Logger
+from typing import Protocol
+
+from aiohttp import web
+
+from engine.verdict import Verdict
+from server import victims, wire
+from server.body import is_encoded, read_body
+from server.call import Call
+from server.errors import Outcome, Problem, UnsupportedError, problem_of
+from server.notices import Notices
+from server.partition import partition
+from server.settings import Settings
+
+
+class Decider(Protocol):
+    """Who decides. Both methods raise EngineError where there is no decision.
+
+    `pod` and `nodes` are JSON as it came, `deadline` is in seconds of `time.monotonic`.
+    """
+
+    def filter(
+        self,
+        pod: bytes,
+        names: Sequence[str],
+        nodes: Sequence[bytes] | None,
+        deadline: float,
+    ) -> Sequence[Verdict]:
+        """A verdict per name, in their order."""
+
+    def prioritize(
+        self,
+        pod: bytes,
+        names: Sequence[str],
+        nodes: Sequence[bytes] | None,
+        deadline: float,
+    ) -> Sequence[int] | None:
+        """A score 0..10 per name, in their order; None where no score applies."""
+
+
+class Handlers:
+    """The verbs as HTTP calls. Each takes a call and fills in what is to be said about it."""
+
+    def __init__(self, decider: Decider, settings: Settings, notices: Notices, log: Logger) -> None:
+        self._decider = decider
+        self._settings = settings
+        self._notices = notices
+        self._log = log
+
+    async def filter(self, request: web.Request, call: Call) -> web.Response:
+        return await self._answer(request, call, self._filter, _refuse_filter)
+
+    async def prioritize(self, request: web.Request, call: Call) -> web.Response:
+        return await self._answer(request, call, self._prioritize, _refuse_prioritize)
+
+    async def preempt(self, request: web.Request, call: Call) -> web.Response:
+        return await self._answer(request, call, _preempt, _refuse_preempt)
+
+    async def bind(self, request: web.Request, call: Call) -> web.Response:
+        return await self._answer(request, call, _bind, _refuse_bind)
+
+    async def _answer(
+        self,
+        request: web.Request,
+        call: Call,
+        decide: Callable[[bytes, Call], bytes],
+        refuse: Callable[[Problem], web.Response],
+    ) -> web.Response:
+        try:
+            if is_encoded(request):
+                call.outcome = Outcome.ENCODED_BODY
+                return web.Response(status=415, text="the body must not be compressed\n")
+            settings = self._settings
+            body = await read_body(request, settings.body_limit, settings.body_seconds)
+            call.received = len(body)
+            return _json(decide(body, call))
+        except Exception as error:  # noqa: BLE001  # whatever it is, kube-scheduler gets its answer
+            problem = problem_of(error)
+            call.outcome, call.error = problem.outcome, problem.text
+            if problem.outcome is Outcome.INTERNAL:
+                self._log.error("unexpected error in %s", call.verb, exc_info=error)
+            return refuse(problem)
+
+    def _filter(self, body: bytes, call: Call) -> bytes:
+        args = self._read(body, call)
+        verdicts = self._decider.filter(args.pod, args.names, args.nodes, self._deadline(call))
+        resolvable = self._settings.resolvable_rejections
+        answer = partition(args.names, verdicts, resolvable_rejections=resolvable)
+        call.returned = len(answer.accepted)
+        return wire.encode_filter(args, answer)
+
+    def _prioritize(self, body: bytes, call: Call) -> bytes:
+        args = self._read(body, call)
+        scores = self._decider.prioritize(args.pod, args.names, args.nodes, self._deadline(call))
+        if scores is None:
+            return wire.NO_SCORES
+        answer = wire.encode_priorities(args.names, scores)
+        call.returned = len(scores)
+        return answer
+
+    def _read(self, body: bytes, call: Call) -> wire.ExtenderArgs:
+        args = wire.decode_args(body)
+        call.pod = args.pod
+        call.offered = len(args.names)
+        call.full_nodes = args.nodes is not None
+        self._notices.look(call)
+        return args
+
+    def _deadline(self, call: Call) -> float:
+        return call.arrived + self._settings.decision_seconds
+
+
+def _preempt(body: bytes, call: Call) -> bytes:
+    """Every candidate with its victims, as kube-scheduler chose them."""
+    args = victims.decode_preemption(body)
+    call.pod = args.pod
+    call.offered = call.returned = len(args.victims)
+    return victims.encode_preemption(args.victims)
+
+
+def _bind(body: bytes, _call: Call) -> bytes:
+    wire.check_binding(body)
+    raise UnsupportedError(
+        "this server binds no pods: remove bindVerb from the extender's configuration"
+    )
+
+
+def _refuse_filter(problem: Problem) -> web.Response:
+    return _json(wire.encode_filter_error(problem.text))
+
+
+def _refuse_prioritize(_problem: Problem) -> web.Response:
+    # Nobody looks at an error here (C28): without an opinion the others' scores stand.
+    return _json(wire.NO_SCORES)
+
+
+def _refuse_preempt(problem: Problem) -> web.Response:
+    # There is no field for an error, so the status has to say it (C37).
+    status = 500 if problem.outcome is Outcome.INTERNAL else 400
+    return web.Response(status=status, text=f"{problem.text}\n")
+
+
+def _refuse_bind(problem: Problem) -> web.Response:
+    return _json(wire.encode_binding(problem.text))
+
+
+def _json(body: bytes) -> web.Response:
+    return web.Response(body=body, content_type="application/json")

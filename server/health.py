@@ -1,0 +1,60 @@
+"""Whether the server lives, is ready, and which it is, as Kubernetes' own components tell it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import msgspec
+from aiohttp import web
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Something that must be so before the server should be asked; empty `problem` means it is."""
+
+    name: str
+    problem: str = ""
+
+
+Readiness = Callable[[], Sequence[Check]]
+
+
+class Health:
+    """`/livez` and `/readyz`, which take `verbose` and `exclude=NAME`, and `/version`."""
+
+    def __init__(self, readiness: Readiness, version: str) -> None:
+        self._readiness = readiness
+        self._version = msgspec.json.encode({"version": version})
+
+    async def live(self, request: web.Request) -> web.Response:
+        """That the event loop got here is the check."""
+        return _report("livez", [Check("ping")], request)
+
+    async def ready(self, request: web.Request) -> web.Response:
+        return _report("readyz", [Check("ping"), *self._readiness()], request)
+
+    async def version(self, _request: web.Request) -> web.Response:
+        return web.Response(body=self._version, content_type="application/json")
+
+
+def _report(name: str, checks: Sequence[Check], request: web.Request) -> web.Response:
+    """`ok`, or a line per check where one fails or the request says `verbose`."""
+    excluded = set(request.query.getall("exclude", ()))
+    lines = [_line(check, is_excluded=check.name in excluded) for check in checks]
+    unknown = excluded - {check.name for check in checks}
+    lines += [f"warn: there is no check named {other!r} to exclude" for other in sorted(unknown)]
+    if any(check.problem and check.name not in excluded for check in checks):
+        text = "\n".join([*lines, f"{name} check failed\n"])
+        return web.Response(status=503, text=text)
+    if "verbose" in request.query:
+        return web.Response(text="\n".join([*lines, f"{name} check passed\n"]))
+    return web.Response(text="ok")
+
+
+def _line(check: Check, *, is_excluded: bool) -> str:
+    if is_excluded:
+        return f"[+]{check.name} excluded: ok"
+    if check.problem:
+        return f"[-]{check.name} failed: {check.problem}"
+    return f"[+]{check.name} ok"

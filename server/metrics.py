@@ -1,0 +1,158 @@
+"""What is counted of calls and decisions, in a registry that is passed in."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from aiohttp import web
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.exposition import choose_encoder
+
+from server.errors import Outcome
+
+# The buckets of kube-scheduler's own latencies, so that both fit into one panel.
+BUCKETS = tuple(0.001 * 2**power for power in range(15))
+# Policies come and go while a server runs; their metrics only come.
+MOST_LABELS = 1000
+_OTHER = "other"
+
+
+class Metrics:
+    """The metrics of one server.
+
+    The methods named after what happens to a clause are what the engine reports to (its Observer).
+    No label is a pod's or a node's name, and pairs of names from policies are bounded.
+    """
+
+    def __init__(
+        self,
+        registry: CollectorRegistry,
+        version: str,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._registry = registry
+        self._clock = clock
+        self._requests = Counter(
+            "placet_requests_total",
+            "Calls, by status code and how they ended.",
+            ["verb", "code", "outcome"],
+            registry=registry,
+        )
+        self._seconds = Histogram(
+            "placet_request_duration_seconds",
+            "From the headers of a request to its answer.",
+            ["verb"],
+            buckets=BUCKETS,
+            registry=registry,
+        )
+        self.in_flight = Gauge(
+            "placet_requests_in_flight",
+            "Calls that are being answered.",
+            ["verb"],
+            registry=registry,
+        )
+        self._last = Gauge(
+            "placet_last_request_timestamp_seconds",
+            "When a call was answered last; prioritize is not called where one node is left.",
+            ["verb"],
+            registry=registry,
+        )
+        self._offered = Counter(
+            "placet_nodes_offered_total", "Nodes in requests.", ["verb"], registry=registry
+        )
+        self._returned = Counter(
+            "placet_nodes_returned_total",
+            "Nodes that filter accepted, prioritize scored or preempt kept.",
+            ["verb"],
+            registry=registry,
+        )
+        self._received_bytes = Counter(
+            "placet_request_body_bytes_total", "Bytes of requests.", ["verb"], registry=registry
+        )
+        self._sent_bytes = Counter(
+            "placet_response_body_bytes_total", "Bytes of answers.", ["verb"], registry=registry
+        )
+        self._full_nodes = Counter(
+            "placet_full_node_requests_total",
+            "Requests with whole nodes from kube-scheduler, which then miscalculates its scores.",
+            ["verb"],
+            registry=registry,
+        )
+        self._sampled = Counter(
+            "placet_sampled_requests_total",
+            "Requests that offered as many nodes as kube-scheduler samples.",
+            registry=registry,
+        )
+        clause = ["policy", "clause"]
+        self._rejected = Counter(
+            "placet_rejections_total", "Nodes rejected.", clause, registry=registry
+        )
+        self._would_reject = Counter(
+            "placet_audit_rejections_total",
+            "Nodes that a policy in audit mode would have rejected.",
+            clause,
+            registry=registry,
+        )
+        self._failed = Counter(
+            "placet_evaluation_errors_total",
+            "Calls in which a clause could not be evaluated.",
+            clause,
+            registry=registry,
+        )
+        self._conflicts = Counter(
+            "placet_policy_conflicts_total",
+            "Calls in which a policy gave way to another that concerns the same pod.",
+            ["winner", "loser"],
+            registry=registry,
+        )
+        build = Gauge("placet_build_info", "Always 1.", ["version"], registry=registry)
+        build.labels(version).set(1)
+        self._pairs: set[tuple[str, str]] = set()
+
+    async def expose(self, request: web.Request) -> web.Response:
+        """`/metrics`, in the format that the scraper prefers."""
+        encode, content_type = choose_encoder(request.headers.get("Accept", ""))
+        return web.Response(body=encode(self._registry), headers={"Content-Type": content_type})
+
+    def answered(
+        self, verb: str, code: int, outcome: Outcome, seconds: float, received: int, sent: int
+    ) -> None:
+        """A call is over: its duration, and the bytes of both bodies."""
+        self._requests.labels(verb, str(code), outcome.value).inc()
+        self._seconds.labels(verb).observe(seconds)
+        if outcome is Outcome.ANSWERED:
+            self._last.labels(verb).set(self._clock())
+        self._received_bytes.labels(verb).inc(received)
+        self._sent_bytes.labels(verb).inc(sent)
+
+    def decided(self, verb: str, offered: int, returned: int) -> None:
+        self._offered.labels(verb).inc(offered)
+        self._returned.labels(verb).inc(returned)
+
+    def full_nodes(self, verb: str) -> None:
+        self._full_nodes.labels(verb).inc()
+
+    def sampled(self) -> None:
+        self._sampled.inc()
+
+    def rejected(self, policy: str, clause: str, nodes: int) -> None:
+        self._rejected.labels(*self._pair(policy, clause)).inc(nodes)
+
+    def failed(self, policy: str, clause: str, error: str) -> None:  # noqa: ARG002
+        """The error itself is no label: it can hold anything."""
+        self._failed.labels(*self._pair(policy, clause)).inc()
+
+    def would_reject(self, policy: str, clause: str, nodes: int) -> None:
+        self._would_reject.labels(*self._pair(policy, clause)).inc(nodes)
+
+    def conflict(self, winner: str, loser: str) -> None:
+        self._conflicts.labels(*self._pair(winner, loser)).inc()
+
+    def _pair(self, first: str, second: str) -> tuple[str, str]:
+        pair = (first, second)
+        if pair not in self._pairs:
+            if len(self._pairs) >= MOST_LABELS:
+                return _OTHER, _OTHER
+            self._pairs.add(pair)
+        return pair

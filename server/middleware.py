@@ -1,0 +1,85 @@
+"""What is done around every call of a verb: measured, logged, and answered in plain words."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from logging import Logger
+
+from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
+
+from server.call import Call, entry_of
+from server.errors import Outcome
+from server.metrics import Metrics
+
+VerbHandler = Callable[[web.Request, Call], Awaitable[web.Response]]
+
+# No verb: the path is none of ours.
+_NO_VERB = "none"
+
+
+class Observation:
+    """Makes aiohttp handlers of verb handlers, and keeps the books."""
+
+    def __init__(
+        self,
+        metrics: Metrics,
+        log: Logger,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._metrics = metrics
+        self._log = log
+        self._clock = clock
+
+    def of(self, verb: str, handle: VerbHandler) -> Handler:
+        """The handler of a verb's calls."""
+        in_flight = self._metrics.in_flight.labels(verb)
+
+        async def observed(request: web.Request) -> web.Response:
+            call = Call(verb, self._clock(), request.headers.get("User-Agent", ""))
+            in_flight.inc()
+            try:
+                response = await handle(request, call)
+            finally:
+                in_flight.dec()
+            if not request.content.is_eof():
+                # What is left of the body is no request: aiohttp reads on for a while, so that the
+                # client gets to read the answer, and then closes.
+                response.force_close()
+            self._metrics.decided(verb, call.offered, call.returned)
+            self._record(call, response.status, response.content_length or 0)
+            return response
+
+        return observed
+
+    def _record(self, call: Call, code: int, sent: int) -> None:
+        seconds = self._clock() - call.arrived
+        self._metrics.answered(call.verb, code, call.outcome, seconds, call.received, sent)
+        level = logging.INFO if call.outcome is Outcome.ANSWERED else logging.WARNING
+        if self._log.isEnabledFor(level):
+            self._log.log(level, "%s", entry_of(call, code, seconds))
+
+    def refusals(self, verbs: Mapping[str, str]) -> Middleware:
+        """A middleware that says plainly which path or method is wrong; `verbs` are by path."""
+
+        @web.middleware
+        async def refuse(request: web.Request, handler: Handler) -> web.StreamResponse:
+            arrived = self._clock()
+            try:
+                return await handler(request)
+            except web.HTTPMethodNotAllowed as error:
+                outcome = Outcome.WRONG_METHOD
+                allowed = ", ".join(sorted(error.allowed_methods))
+                text = f"{request.path} takes {allowed}, not {request.method}\n"
+                response = web.Response(status=405, text=text, headers={"Allow": allowed})
+            except web.HTTPNotFound:
+                outcome = Outcome.UNKNOWN_PATH
+                text = f"there is nothing at {request.path}\n"
+                response = web.Response(status=404, text=text)
+            call = Call(verbs.get(request.path, _NO_VERB), arrived, outcome=outcome)
+            self._record(call, response.status, response.content_length or 0)
+            return response
+
+        return refuse

@@ -1,0 +1,54 @@
+"""The answer to a filter call before it is bytes: every node once, accepted or rejected."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from engine.verdict import Feasible, Rejected, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """Accepted names in the order of the request, and rejected ones with their reason.
+
+    A name is in one of the three. Left out of all, it would be a node that failed without a word
+    (C22); in two of them, it would be both feasible and failed (C24).
+    """
+
+    accepted: Sequence[str]
+    resolvable: Mapping[str, str]
+    unresolvable: Mapping[str, str]
+
+    @property
+    def rejected(self) -> Mapping[str, str]:
+        """Both kinds; not a copy unless there are both."""
+        if not self.resolvable:
+            return self.unresolvable
+        return {**self.resolvable, **self.unresolvable}
+
+
+def partition(
+    names: Sequence[str], verdicts: Sequence[Verdict], *, resolvable_rejections: bool
+) -> Partition:
+    """Sorts unique names by their verdicts.
+
+    Every rejection is unresolvable unless `resolvable_rejections`: kube-scheduler up to 1.36 would
+    look for victims to evict on nodes that fit but for us, find none, and ask again at once (C48).
+
+    Raises ValueError if there are not as many names as verdicts.
+    """
+    # Most pods are subject to no policy, and most nodes pass: this way they cost no loop.
+    if len(names) == len(verdicts) and [*map(type, verdicts)].count(Feasible) == len(names):
+        return Partition(names, {}, {})
+    accepted: list[str] = []
+    resolvable: dict[str, str] = {}
+    unresolvable: dict[str, str] = {}
+    for name, verdict in zip(names, verdicts, strict=True):
+        if isinstance(verdict, Feasible):
+            accepted.append(name)
+        elif resolvable_rejections and isinstance(verdict, Rejected) and verdict.resolvable:
+            resolvable[name] = verdict.reason
+        else:
+            unresolvable[name] = verdict.reason
+    return Partition(accepted, resolvable, unresolvable)

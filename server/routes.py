@@ -1,0 +1,52 @@
+"""Which path is what, at one glance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from aiohttp import web
+
+from server.handlers import Handlers
+from server.health import Health
+from server.metrics import Metrics
+from server.middleware import Observation, VerbHandler
+
+# With `urlPrefix: http://…/api/scheduler` as extenders are used to, or without any path in it.
+PREFIXES = ("/api/scheduler", "")
+
+
+def verbs_by_path(handlers: Handlers) -> Mapping[str, tuple[str, VerbHandler]]:
+    """Every path of every verb.
+
+    With and without a slash at the end: a redirect from one to the other would arrive as GET (C1).
+    """
+    verbs: Mapping[str, VerbHandler] = {
+        "/filter": handlers.filter,
+        "/prioritize": handlers.prioritize,
+        "/preempt": handlers.preempt,
+        "/bind": handlers.bind,
+    }
+    return {
+        f"{prefix}{path}{slash}": (path.removeprefix("/"), handle)
+        for prefix in PREFIXES
+        for path, handle in verbs.items()
+        for slash in ("", "/")
+    }
+
+
+def verb_routes(
+    verbs: Mapping[str, tuple[str, VerbHandler]], observation: Observation
+) -> list[web.RouteDef]:
+    """What kube-scheduler calls."""
+    return [web.post(path, observation.of(*verb)) for path, verb in verbs.items()]
+
+
+def operations_routes(health: Health, metrics: Metrics) -> list[web.RouteDef]:
+    """What operators and their probes call."""
+    return [
+        web.get("/livez", health.live),
+        web.get("/healthz", health.live),
+        web.get("/readyz", health.ready),
+        web.get("/metrics", metrics.expose),
+        web.get("/version", health.version),
+    ]

@@ -1,0 +1,90 @@
+"""Runs an application on a socket until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import TypedDict
+
+from aiohttp import web
+
+from server.settings import KEEP_ALIVE_SECONDS, MEBIBYTE, Settings
+
+
+class RunnerOptions(TypedDict):
+    """How aiohttp's runner is to be made: see `runner_options`."""
+
+    access_log: None
+    auto_decompress: bool
+    handle_signals: bool
+    keepalive_timeout: float
+    lingering_time: float
+    read_bufsize: int
+    shutdown_timeout: float
+
+
+def runner_options(settings: Settings) -> RunnerOptions:
+    """What a runner of the application must be told; aiohttp's defaults are for browsers."""
+    return {
+        "access_log": None,
+        # Compressed bodies are refused; unpacking what is thrown away would serve nobody.
+        "auto_decompress": False,
+        "handle_signals": False,
+        "keepalive_timeout": KEEP_ALIVE_SECONDS,
+        # How long the rest of a refused body is read, so that the answer can be.
+        "lingering_time": settings.http_timeout,
+        # Thousands of names are a few hundred kilobytes: none of them should stop the reading.
+        "read_bufsize": MEBIBYTE,
+        "shutdown_timeout": settings.http_timeout,
+    }
+
+
+@asynccontextmanager
+async def listening(app: web.Application, settings: Settings) -> AsyncIterator[str]:
+    """Serves while the block runs, which gets the URL; then answers what has been asked, and ends.
+
+    Port 0 takes a free one. Raises OSError where the address cannot be listened on.
+    """
+    runner = web.AppRunner(app, **runner_options(settings))
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, settings.host, settings.port).start()
+        host, port = runner.addresses[0][:2]
+        yield f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    finally:
+        await runner.cleanup()
+
+
+async def serve(app: web.Application, settings: Settings, started: Callable[[str], None]) -> None:
+    """Serves until SIGTERM or SIGINT; `started` is called with the URL. Raises OSError.
+
+    What has been asked is still answered. A second signal does not wait for that.
+    """
+    stop = asyncio.Event()
+    with _set_by_signals(stop):
+        async with listening(app, settings) as url:
+            started(url)
+            await stop.wait()
+
+
+@contextmanager
+def _set_by_signals(stop: asyncio.Event) -> Iterator[None]:
+    loop = asyncio.get_running_loop()
+    numbers = (signal.SIGTERM, signal.SIGINT)
+
+    def restore() -> None:
+        for number in numbers:
+            loop.remove_signal_handler(number)
+
+    def request_stop() -> None:
+        stop.set()
+        restore()
+
+    for number in numbers:
+        loop.add_signal_handler(number, request_stop)
+    try:
+        yield
+    finally:
+        restore()

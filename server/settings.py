@@ -1,0 +1,67 @@
+"""What can be set about the server: where it listens, how long and how large a request may be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MEBIBYTE = 1024 * 1024
+# kube-scheduler keeps an idle connection for 90 seconds. A server that gives up earlier can close
+# it just as the next POST is sent, and Go does not repeat a POST (C2).
+KEEP_ALIVE_SECONDS = 120.0
+# What is left of `httpTimeout` pays for the way back.
+_DECISION_SHARE = 0.8
+# A body that takes longer leaves too little of the deadline for the decision.
+_BODY_SHARE = 0.4
+
+
+class SettingsError(ValueError):
+    """A setting has no meaning; the text is one sentence for the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Seconds and bytes. Raises SettingsError for values with which no request could be served."""
+
+    host: str = "127.0.0.1"
+    port: int = 12345
+    # The extender's `httpTimeout` in kube-scheduler's configuration, which is 5 seconds unset.
+    http_timeout: float = 5.0
+    body_limit: int = 64 * MEBIBYTE
+    # Whether rejections that an eviction may cure go to `FailedNodes`. kube-scheduler up to 1.36
+    # cannot use them, and asks about the pod over and over (C48).
+    resolvable_rejections: bool = False
+    # Between two warnings about the same misuse.
+    warning_interval: float = 600.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.port <= 65535:
+            raise SettingsError(f"`{self.port}` is not a port")
+        if not self.http_timeout > 0:
+            raise SettingsError(f"`{self.http_timeout}` is no time to answer in")
+        if self.body_limit <= 0:
+            raise SettingsError(f"`{self.body_limit}` bytes hold no request")
+
+    @property
+    def decision_seconds(self) -> float:
+        """From the arrival of a request to the deadline of its decision."""
+        return self.http_timeout * _DECISION_SHARE
+
+    @property
+    def body_seconds(self) -> float:
+        """From the arrival of a request to the last byte of its body."""
+        return self.http_timeout * _BODY_SHARE
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """Host and port of `127.0.0.1:12345`, `[::1]:12345` or `:12345`, which is every interface.
+
+    Raises SettingsError.
+    """
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdecimal() or not port.isascii():
+        raise SettingsError(f"`{text}` is not an address and a port")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        raise SettingsError(f"`{text}` has an IPv6 address without brackets")
+    return host, int(port)

@@ -1,0 +1,218 @@
+"""`placet serve` as a process: what it prints, answers, takes up, and how it ends."""
+
+import http.client
+import json
+import os
+import re
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.cli.conftest import Placet
+from tests.support.builders import Object, kubectl_list, node, pod
+
+ROOT = Path(__file__).parents[2]
+SECONDS = 20.0
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running server, and the files that it writes to."""
+
+    process: subprocess.Popen[bytes]
+    out: Path
+    err: Path
+
+    @property
+    def url(self) -> str:
+        found = re.search(r"listening on (http://\S+?)\"?}?\n", self.err.read_text("utf-8"))
+        return found[1] if found else ""
+
+    def ask(self, body: Object, verb: str = "filter") -> Any:
+        return post(f"{self.url}/{verb}", json.dumps(body))
+
+
+def post(url: str, body: str) -> Any:
+    parts = urlsplit(url)
+    connection = http.client.HTTPConnection(parts.netloc, timeout=SECONDS)
+    try:
+        connection.request("POST", parts.path, body.encode())
+        response = connection.getresponse()
+        assert response.status == 200
+        return json.loads(response.read())
+    finally:
+        connection.close()
+
+
+def until(holds: Callable[[], bool], seconds: float = SECONDS) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@contextmanager
+def serving(folder: Path, *arguments: str | Path) -> Iterator[Server]:
+    """Start `placet serve` on a free port; afterwards it has ended well after SIGTERM."""
+    out, err = folder / "out", folder / "err"
+    command = [sys.executable, "-m", "cli", "serve", "--listen", "127.0.0.1:0", *arguments]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    with out.open("wb") as to, err.open("wb") as log:
+        process = subprocess.Popen(command, cwd=folder, env=environment, stdout=to, stderr=log)
+    server = Server(process, out, err)
+    try:
+        until(lambda: bool(server.url) or process.poll() is not None)
+        assert server.url, err.read_text("utf-8")
+        yield server
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(SECONDS) == 0
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+
+
+def disk(kind: str) -> str:
+    return f'cluster policy a {{ filter "disk" {{ require node.labels["disk"] == "{kind}" }} }}'
+
+
+@pytest.fixture
+def policies(folder: Path) -> Path:
+    path = folder / "a.policy"
+    path.write_text(disk("ssd"), encoding="utf-8")
+    return path
+
+
+NODES = [node("n1", labels={"disk": "ssd"}), node("n2", labels={"disk": "hdd"})]
+BY_NAME = {"Pod": pod("a"), "Nodes": None, "NodeNames": ["n1", "n2"]}
+
+
+def test_demo_prints_a_line_that_works_when_pasted(folder: Path) -> None:
+    """And says truly what the answer will be."""
+    with serving(folder, "--demo") as server:
+        until(lambda: "scores them" in server.out.read_text("utf-8"))
+        printed = server.out.read_text("utf-8")
+        (line,) = re.findall(r"^curl .*", printed, re.MULTILINE)
+        program, silent, url, data, body = shlex.split(line)
+        assert (program, silent, data) == ("curl", "-s", "-d")
+        assert url == f"{server.url}/api/scheduler/filter"
+        answer = post(url, body)
+        assert f"where the pod may go: {', '.join(answer['NodeNames'])}\n" in printed
+        failed = answer["FailedAndUnresolvableNodes"]
+        assert all(re.search(rf"{name}\b.*: {why}\n", printed) for name, why in failed.items())
+        asked = set(json.loads(body)["NodeNames"])
+        assert asked == {*answer["NodeNames"], *failed}
+        assert answer["Error"] == ""
+        scores = {s["Host"]: s["Score"] for s in post(url.replace("filter", "prioritize"), body)}
+        best = max(answer["NodeNames"], key=lambda name: scores[name])
+        assert f"it scores them: {best} {scores[best]}" in printed
+
+
+def test_edits_of_policies_and_snapshot_are_taken_up(folder: Path, policies: Path) -> None:
+    """Within a second; a broken edit changes nothing and is in the log."""
+    snapshot = folder / "cluster.json"
+    snapshot.write_text(json.dumps(kubectl_list(NODES)), encoding="utf-8")
+    with serving(folder, "--policies", policies, "--cluster", snapshot) as server:
+        assert server.ask(BY_NAME)["NodeNames"] == ["n1"]
+
+        policies.write_text(disk("hdd"), encoding="utf-8")
+        until(lambda: server.ask(BY_NAME)["NodeNames"] == ["n2"], seconds=1.5)
+
+        policies.write_text(disk("ssd")[:-1], encoding="utf-8")
+        until(lambda: "the last good version stays in force" in server.err.read_text("utf-8"))
+        assert server.ask(BY_NAME)["NodeNames"] == ["n2"]
+
+        both = [node(name, labels={"disk": "hdd"}) for name in ("n1", "n2")]
+        snapshot.write_text(json.dumps(kubectl_list(both)), encoding="utf-8")
+        until(lambda: server.ask(BY_NAME)["NodeNames"] == ["n1", "n2"], seconds=1.5)
+
+
+def test_without_a_cluster_names_get_an_error(folder: Path, policies: Path) -> None:
+    """Never a rejection; whole nodes are decided about."""
+    with serving(folder, "--policies", policies) as server:
+        answer = server.ask(BY_NAME)
+        assert answer["Error"].startswith("no cluster view")
+        assert not answer["FailedNodes"]
+        assert not answer["FailedAndUnresolvableNodes"]
+        assert server.ask(BY_NAME, "prioritize") == []
+        answer = server.ask({"Pod": pod("a"), "Nodes": {"items": NODES}, "NodeNames": None})
+        assert answer["Error"] == ""
+        assert [n["metadata"]["name"] for n in answer["Nodes"]["items"]] == ["n1"]
+
+
+def test_log_is_json_on_demand(folder: Path, policies: Path) -> None:
+    """With the fields of a call beside its message."""
+    with serving(folder, "--policies", policies, "--log-format", "json") as server:
+        server.ask(BY_NAME)
+    entries = [json.loads(line) for line in server.err.read_text("utf-8").splitlines()]
+    assert [e["message"] for e in entries if e["level"] == "info"][-1] == "stopped"
+    (call,) = [entry for entry in entries if "verb" in entry]
+    assert (call["verb"], call["outcome"], call["offered"]) == ("filter", "not_synced", 2)
+
+
+def test_port_that_is_taken_is_one_clear_error(folder: Path, policies: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        where = f"127.0.0.1:{taken.getsockname()[1]}"
+        done = subprocess.run(
+            [sys.executable, "-m", "cli", "serve", "--policies", policies, "--listen", where],
+            cwd=folder,
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines()[-2:] == [
+        f"error: cannot listen on `{where}`: the port is taken",
+        "  = help: name another with --listen HOST:PORT, or end the program that has it",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("", "there are no policies to decide by"),
+        ("--policies missing.policy", "`missing.policy` is not there"),
+        ("--policies latin.policy", "`latin.policy` is not UTF-8 text at byte 0"),
+        ("--demo --cluster c.json", "--demo has a cluster of its own"),
+        ("--demo --listen nowhere", "argument --listen: `nowhere` is not an address and a port"),
+        ("--demo --listen :99999", "`99999` is not a port"),
+        ("--demo --http-timeout 5", "argument --http-timeout: `5` is no duration"),
+        ("--demo --http-timeout 0s", "argument --http-timeout: `0s` is no time at all"),
+        ("--demo --body-limit big", "argument --body-limit: `big` is no size"),
+        ("--demo --body-limit 0", "argument --body-limit: `0` has no room for anything"),
+    ],
+)
+def test_wrong_arguments_are_clear_errors(
+    placet: Placet, folder: Path, arguments: str, message: str
+) -> None:
+    (folder / "latin.policy").write_bytes(b"\xe9")
+    done = placet("serve", *arguments.split())
+    assert (done.code, done.out) == (2, "")
+    assert f"error: {message}" in done.err
+    assert "Traceback" not in done.err
+
+
+def test_cluster_that_is_none_is_a_clear_error(folder: Path, policies: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "cli", "serve", "--policies", policies, "--cluster", "c.yaml"],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "error: cannot read `c.yaml`: no such file or directory\n" in done.stderr
+    assert "kubectl get nodes,pods -A -o yaml > c.yaml" in done.stderr

@@ -1,0 +1,121 @@
+"""Whatever the names and verdicts: answers are complete, disjoint, a subset, and JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.verdict import Failed, Feasible, Rejected, Verdict
+from server.partition import partition
+from server.victims import Victims, decode_preemption, encode_preemption
+from server.wire import decode_args, encode_filter, encode_priorities
+from tests.support.scheduler_side import read_filter, read_scores
+
+# JSON cannot carry a lone surrogate as UTF-8, and so no request can name a node so.
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+names = st.lists(texts | st.sampled_from(["a", "b", "c"]), max_size=12)
+verdicts = st.one_of(
+    st.just(Feasible()),
+    st.builds(Rejected, texts, texts, texts, st.booleans()),
+    st.builds(Failed, texts, texts, texts, texts),
+)
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=6,
+)
+objects = st.dictionaries(texts, json_values, max_size=3)
+
+
+def judged(draw: st.DataObject, unique: Sequence[str]) -> list[Verdict]:
+    return draw.draw(st.lists(verdicts, min_size=len(unique), max_size=len(unique)))
+
+
+@given(names, st.booleans(), st.data())
+def test_names_mode(offered: list[str], resolvable: bool, data: st.DataObject) -> None:
+    """C19, C21, C22, C24."""
+    args = decode_args(msgspec.json.encode({"Pod": {}, "Nodes": None, "NodeNames": offered}))
+    found = partition(args.names, judged(data, args.names), resolvable_rejections=resolvable)
+    answer = read_filter(encode_filter(args, found), offered)
+    parts = [*answer.feasible, *answer.failed, *answer.unresolvable]
+    assert len(parts) == len(set(parts))
+    assert set(parts) == set(offered)
+    assert resolvable or not answer.failed
+
+
+@given(names, st.data())
+def test_verdicts_decide(offered: list[str], data: st.DataObject) -> None:
+    """A node is accepted if and only if it is feasible, and otherwise has the verdict's reason."""
+    args = decode_args(msgspec.json.encode({"Pod": {}, "NodeNames": offered}))
+    judgement = judged(data, args.names)
+    found = partition(args.names, judgement, resolvable_rejections=data.draw(st.booleans()))
+    answer = read_filter(encode_filter(args, found), offered)
+    failed = {**answer.failed, **answer.unresolvable}
+    for name, verdict in zip(args.names, judgement, strict=True):
+        if isinstance(verdict, Feasible):
+            assert name in answer.feasible
+        else:
+            assert failed[name] == verdict.reason
+            kept = isinstance(verdict, Rejected) and verdict.resolvable
+            assert kept or name not in answer.failed
+
+
+@given(st.dictionaries(texts.filter(bool), objects, max_size=8), st.data())
+def test_full_node_mode(offered: dict[str, dict[str, object]], data: st.DataObject) -> None:
+    """C20: a subset of the bytes that came, in their order."""
+    nodes = [{**more, "metadata": {"name": name, "labels": {}}} for name, more in offered.items()]
+    request = {"Pod": {}, "Nodes": {"metadata": {}, "items": nodes}, "NodeNames": None}
+    args = decode_args(msgspec.json.encode(request))
+    judgement = judged(data, args.names)
+    found = partition(args.names, judgement, resolvable_rejections=False)
+    answer = encode_filter(args, found)
+    accepted = [
+        node
+        for node, verdict in zip(nodes, judgement, strict=True)
+        if isinstance(verdict, Feasible)
+    ]
+    read = read_filter(answer, None)
+    assert read.feasible == accepted
+    assert all(msgspec.json.encode(node) in answer for node in accepted)
+    kept = {node["metadata"]["name"] for node in read.feasible}
+    assert kept | read.unresolvable.keys() == set(offered)
+    assert kept.isdisjoint(read.unresolvable)
+
+
+@given(st.dictionaries(texts, st.integers(0, 10), max_size=12))
+def test_scores(scores: dict[str, int]) -> None:
+    """C25-C27: every host once, with its own score."""
+    answer = encode_priorities(list(scores), list(scores.values()))
+    assert read_scores(answer) == scores
+    assert [host["Host"] for host in json.loads(answer)] == list(scores)
+
+
+candidates = st.dictionaries(
+    texts,
+    st.builds(Victims, st.lists(texts.filter(bool), max_size=4), st.integers(0, 5)),
+    max_size=5,
+)
+
+
+@given(candidates, st.booleans())
+def test_victims(expected: dict[str, Victims], whole: bool) -> None:
+    """C36, C39, C41: either kind of request, the same answer, in order, without a null."""
+    wire = {
+        node: {
+            "Pods": [{"metadata": {"uid": u}} if whole else {"UID": u} for u in found.uids],
+            "NumPDBViolations": found.pdb_violations,
+        }
+        for node, found in expected.items()
+    }
+    key = "NodeNameToVictims" if whole else "NodeNameToMetaVictims"
+    decoded = decode_preemption(msgspec.json.encode({"Pod": {}, key: wire})).victims
+    assert list(decoded.items()) == list(expected.items())
+    answer = json.loads(encode_preemption(decoded))["NodeNameToMetaVictims"]
+    assert list(answer) == list(expected)
+    for node, found in expected.items():
+        assert [pod["UID"] for pod in answer[node]["Pods"]] == list(found.uids)
+        assert answer[node]["NumPDBViolations"] == found.pdb_violations

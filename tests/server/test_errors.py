@@ -1,0 +1,33 @@
+"""What becomes of exceptions: texts for kube-scheduler, outcomes for metrics."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.errors import BadObjectError, DeadlineExceededError, EngineError, NotSyncedError
+from server.errors import Outcome, Problem, RequestError, UnsupportedError, problem_of
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        (RequestError("sentence"), Outcome.BAD_REQUEST),
+        (RequestError("sentence", Outcome.SLOW_BODY), Outcome.SLOW_BODY),
+        (UnsupportedError("sentence"), Outcome.UNSUPPORTED),
+        (NotSyncedError("sentence"), Outcome.NOT_SYNCED),
+        (DeadlineExceededError("sentence"), Outcome.DEADLINE),
+        (BadObjectError("sentence"), Outcome.BAD_OBJECT),
+        (EngineError("sentence"), Outcome.UNDECIDED),
+    ],
+    ids=repr,
+)
+def test_foreseen_errors_speak_for_themselves(error: Exception, outcome: Outcome) -> None:
+    assert problem_of(error) == Problem("sentence", outcome)
+
+
+@pytest.mark.parametrize("error", [KeyError("secret"), RecursionError("secret"), MemoryError()])
+def test_unforeseen_errors_get_a_constant_text(error: Exception) -> None:
+    problem = problem_of(error)
+    assert problem.outcome is Outcome.INTERNAL
+    assert problem.text.startswith("internal error")
+    assert "secret" not in problem.text

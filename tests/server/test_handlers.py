@@ -1,0 +1,255 @@
+"""The verbs over HTTP: what is asked of the decider, and what becomes of its answers and errors."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import msgspec
+import pytest
+
+from engine.errors import BadObjectError, DeadlineExceededError, EngineError, NotSyncedError
+from engine.verdict import Verdict
+from server.settings import Settings
+from tests.server.conftest import Serve
+from tests.support.scheduler_side import ExtenderFailedError, read_filter, read_scores
+from tests.support.served import POD, names_request, nodes_request
+from tests.support.table_decider import TableDecider, rejected
+
+KEYS = ["Nodes", "NodeNames", "FailedNodes", "FailedAndUnresolvableNodes", "Error"]
+REJECTING = {"b": rejected("full", resolvable=True), "c": rejected("no ssd")}
+ENGINE_ERRORS = {
+    "not_synced": NotSyncedError("the view of the cluster is not complete yet"),
+    "deadline": DeadlineExceededError("the decision took longer than the request may"),
+    "bad_object": BadObjectError("the pod is none"),
+    "undecided": EngineError("rejected too often in a row"),
+}
+
+
+class Short(TableDecider):
+    """Forgets the last node."""
+
+    def filter(self, *args: object) -> list[Verdict]:
+        return list(super().filter(*args))[:-1]  # type: ignore[arg-type]
+
+    def prioritize(self, *args: object) -> list[int]:
+        return list(super().prioritize(*args) or ())[:-1]  # type: ignore[arg-type]
+
+
+async def test_the_decider_gets_what_came(serve: Serve) -> None:
+    decider = TableDecider()
+    served = await serve(decider=decider)
+    await served.post("/filter", names_request("a", "b"))
+    await served.post("/prioritize", nodes_request("a"))
+    names, nodes = decider.asked
+    assert (names.verb, names.names, names.nodes) == ("filter", ["a", "b"], None)
+    assert json.loads(names.pod) == POD
+    assert (nodes.verb, nodes.names) == ("prioritize", ["a"])
+    assert nodes.nodes == [b'{"metadata":{"name":"a"},"status":{}}']
+
+
+async def test_the_deadline_leaves_time_for_the_way_back(serve: Serve) -> None:
+    """C2."""
+    decider = TableDecider()
+    served = await serve(decider=decider, settings=Settings(http_timeout=10.0))
+    before = time.monotonic()
+    await served.post("/filter", names_request("a"))
+    after = time.monotonic()
+    assert before + 8.0 <= decider.asked[0].deadline <= after + 8.0
+
+
+async def test_filter_answers_in_the_mode_of_the_request(serve: Serve) -> None:
+    """C21, C24."""
+    served = await serve(decider=TableDecider(verdicts=REJECTING))
+    unresolvable = {"b": "full", "c": "no ssd"}
+    names = (await served.post("/filter", names_request("a", "b", "c", "d"))).json
+    assert list(names) == KEYS
+    assert list(names.values()) == [None, ["a", "d"], {}, unresolvable, ""]
+    nodes = (await served.post("/filter", nodes_request("a", "b", "c", "d"))).json
+    assert [node["metadata"]["name"] for node in nodes["Nodes"]["items"]] == ["a", "d"]
+    assert list(nodes.values())[1:] == [None, {}, unresolvable, ""]
+
+
+async def test_one_node_alone(serve: Serve) -> None:
+    """C13, C29: a nominated node is asked about alone; prioritize may never follow."""
+    decider = TableDecider(verdicts=REJECTING)
+    served = await serve(decider=decider)
+    assert (await served.post("/filter", names_request("b"))).json["NodeNames"] == []
+    assert (await served.post("/filter", names_request("a"))).json["NodeNames"] == ["a"]
+
+
+async def test_answers_do_not_vary(serve: Serve) -> None:
+    """C23, C47: a text that changes has kube-scheduler ask again at once."""
+    served = await serve(decider=TableDecider(verdicts=REJECTING))
+    answers = {(await served.post("/filter", names_request("b", "c"))).body for _ in range(3)}
+    assert len(answers) == 1
+
+
+async def test_resolvable_rejections_only_on_request(serve: Serve) -> None:
+    """C48."""
+    settings = Settings(resolvable_rejections=True)
+    served = await serve(decider=TableDecider(verdicts=REJECTING), settings=settings)
+    answer = (await served.post("/filter", names_request("a", "b", "c"))).json
+    assert answer["FailedNodes"] == {"b": "full"}
+    assert answer["FailedAndUnresolvableNodes"] == {"c": "no ssd"}
+
+
+async def test_every_host_is_scored_once(serve: Serve) -> None:
+    """C25-C27."""
+    served = await serve(decider=TableDecider(scores={"a": 10, "b": 0}))
+    answer = await served.post("/prioritize", names_request("b", "a", "b"))
+    assert answer.body == b'[{"Host":"b","Score":0},{"Host":"a","Score":10}]'
+    assert read_scores(answer.body) == {"a": 10, "b": 0}
+    nodes = await served.post("/prioritize", nodes_request("a", "b"))
+    assert read_scores(nodes.body) == {"a": 10, "b": 0}
+
+
+async def test_no_opinion(serve: Serve) -> None:
+    """C25."""
+    served = await serve(decider=TableDecider(scores=None))
+    assert (await served.post("/prioritize", names_request("a"))).body == b"[]"
+
+
+@pytest.mark.parametrize("outcome", ENGINE_ERRORS)
+async def test_no_decision_is_an_error_and_no_rejection(outcome: str, serve: Serve) -> None:
+    """C18, C30: the pod is tried again with backoff, and nothing is evicted for it."""
+    error = ENGINE_ERRORS[outcome]
+    served = await serve(decider=TableDecider(error=error))
+    for request in (names_request("a"), nodes_request("a")):
+        answer = await served.post("/filter", request)
+        assert answer.status == 200
+        assert list(answer.json.values()) == [None, None, {}, {}, str(error)]
+        with pytest.raises(ExtenderFailedError, match=str(error)):
+            read_filter(answer.body, ["a"])
+    labels = {"verb": "filter", "code": "200", "outcome": outcome}
+    assert served.metric("placet_requests_total", **labels) == 2
+
+
+@pytest.mark.parametrize("outcome", ENGINE_ERRORS)
+async def test_no_scores_because_of_an_error(
+    outcome: str, serve: Serve, caplog: pytest.LogCaptureFixture
+) -> None:
+    """C28: nobody else would notice, so it is counted and logged."""
+    served = await serve(decider=TableDecider(error=ENGINE_ERRORS[outcome]))
+    answer = await served.post("/prioritize", names_request("a"))
+    assert (answer.status, answer.body) == (200, b"[]")
+    labels = {"verb": "prioritize", "code": "200", "outcome": outcome}
+    assert served.metric("placet_requests_total", **labels) == 1
+    (line,) = caplog.messages
+    assert f'outcome="{outcome}"' in line
+    assert str(ENGINE_ERRORS[outcome]) in line
+
+
+@pytest.mark.parametrize(
+    "decider",
+    [
+        TableDecider(error=KeyError("a secret")),
+        TableDecider(error=RecursionError()),
+        Short(scores={"a": 1}),
+    ],
+    ids=["exception", "recursion", "wrong length"],
+)
+async def test_a_mistake_of_ours_is_an_answer_too(
+    decider: TableDecider, serve: Serve, caplog: pytest.LogCaptureFixture
+) -> None:
+    """C3: a status of 500 would hide that there is anything to read."""
+    served = await serve(decider=decider)
+    filtered = await served.post("/filter", names_request("a", "b"))
+    assert filtered.status == 200
+    assert filtered.json["Error"].startswith("internal error")
+    assert "secret" not in filtered.json["Error"]
+    scored = await served.post("/prioritize", names_request("a", "b"))
+    assert (scored.status, scored.body) == (200, b"[]")
+    assert len([record for record in caplog.records if record.exc_info]) == 2
+
+
+@pytest.mark.parametrize("mode", ["meta", "whole"])
+async def test_preempt_keeps_every_candidate(mode: str, serve: Serve) -> None:
+    """C36, C41."""
+    pods = [{"UID": "u2"}, {"UID": "u1"}]
+    whole = [{"metadata": {"uid": "u2"}}, {"metadata": {"uid": "u1"}}]
+    request = {
+        "Pod": POD,
+        "NodeNameToVictims": {"n2": {"Pods": whole, "NumPDBViolations": 1}},
+        "NodeNameToMetaVictims": None,
+    }
+    if mode == "meta":
+        request["NodeNameToVictims"] = None
+        request["NodeNameToMetaVictims"] = {"n2": {"Pods": pods, "NumPDBViolations": 1}}
+    answer = await (await serve()).post("/preempt", request)
+    expected = {"NodeNameToMetaVictims": {"n2": {"Pods": pods, "NumPDBViolations": 1}}}
+    assert (answer.status, answer.json) == (200, expected)
+
+
+async def test_bind_never_pretends(serve: Serve) -> None:
+    """C44: a success without a binding would leave the pod assumed for ever."""
+    served = await serve()
+    binding = {"PodName": "p", "PodNamespace": "d", "PodUID": "u", "Node": "n"}
+    answer = await served.post("/bind", binding)
+    assert answer.status == 200
+    assert "remove bindVerb" in answer.json["Error"]
+    labels = {"verb": "bind", "code": "200", "outcome": "unsupported"}
+    assert served.metric("placet_requests_total", **labels) == 1
+
+
+BAD_BODIES = {
+    "empty": b"",
+    "no json": b"hello",
+    "cut off": b'{"Pod":{"metadata":{}},"NodeN',
+    "null": b"null",
+    "no pod": msgspec.json.encode({"NodeNames": ["a"]}),
+    "no nodes": msgspec.json.encode({"Pod": {}, "Nodes": None, "NodeNames": None}),
+    "no items": msgspec.json.encode({"Pod": {}, "Nodes": {"metadata": {}}}),
+    "not a number": b'{"Pod":{"spec":{"priority":NaN}},"NodeNames":["a"],"PodName":NaN}',
+    "deep": b'{"Pod":' + b'{"a":' * 200_000,
+    "wide": b"[" * 1_000_000,
+}
+
+
+@pytest.mark.parametrize("body", BAD_BODIES.values(), ids=BAD_BODIES)
+async def test_bad_requests_are_answered_and_forgotten(body: bytes, serve: Serve) -> None:
+    """C3, C37: 200 with `Error` where there is such a field, 400 where there is none."""
+    served = await serve(decider=TableDecider(scores={"a": 1}))
+    for _ in range(2):
+        filtered = await served.post("/filter", body)
+        assert filtered.status == 200
+        assert list(filtered.json) == KEYS
+        assert filtered.json["Error"]
+        scored = await served.post("/prioritize", body)
+        assert (scored.status, scored.body) == (200, b"[]")
+        bound = await served.post("/bind", body)
+        assert bound.status == 200
+        assert bound.json["Error"]
+        preempted = await served.post("/preempt", body)
+        assert preempted.status == 400
+        assert preempted.body.decode().startswith("the request ")
+    good = await served.post("/filter", names_request("a"))
+    assert good.json["NodeNames"] == ["a"]
+    labels = {"verb": "filter", "code": "200", "outcome": "bad_request"}
+    assert served.metric("placet_requests_total", **labels) == 2
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "zstd", "gzip, identity"])
+@pytest.mark.parametrize("verb", ["filter", "prioritize", "preempt", "bind"])
+async def test_compressed_bodies_are_refused(verb: str, encoding: str, serve: Serve) -> None:
+    served = await serve()
+    answer = await served.post(f"/{verb}", b"\x1f\x8b garbage", {"Content-Encoding": encoding})
+    assert answer.status == 415
+    assert answer.body.decode() == "the body must not be compressed\n"
+    labels = {"verb": verb, "code": "415", "outcome": "encoded_body"}
+    assert served.metric("placet_requests_total", **labels) == 1
+
+
+async def test_identity_is_no_encoding(serve: Serve) -> None:
+    served = await serve()
+    headers = {"Content-Encoding": "Identity", "Content-Type": "text/plain"}
+    answer = await served.post("/filter", names_request("a"), headers)
+    assert answer.json["NodeNames"] == ["a"]
+
+
+async def test_kube_scheduler_asks_for_gzip_and_need_not_get_it(serve: Serve) -> None:
+    """Compressing would take longer than the loopback does."""
+    headers = {"Accept-Encoding": "gzip"}
+    answer = await (await serve()).post("/filter", names_request("a"), headers)
+    assert "Content-Encoding" not in answer.headers
+    assert answer.headers["Content-Type"] == "application/json"

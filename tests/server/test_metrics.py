@@ -1,0 +1,82 @@
+"""What is counted, and that names from outside cannot make it grow without end."""
+
+from __future__ import annotations
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+
+from server.errors import Outcome
+from server.metrics import BUCKETS, MOST_LABELS, Metrics
+
+
+@pytest.fixture
+def registry() -> CollectorRegistry:
+    return CollectorRegistry()
+
+
+@pytest.fixture
+def metrics(registry: CollectorRegistry) -> Metrics:
+    return Metrics(registry, "1.2.3", clock=lambda: 1700000000.0)
+
+
+def test_buckets_are_those_of_kube_scheduler() -> None:
+    assert BUCKETS[0] == 0.001
+    assert BUCKETS[-1] == pytest.approx(16.384)
+    assert len(BUCKETS) == 15
+
+
+def test_a_call(metrics: Metrics, registry: CollectorRegistry) -> None:
+    metrics.decided("filter", 5000, 12)
+    metrics.answered("filter", 200, Outcome.ANSWERED, 0.003, 1000, 200)
+    verb = {"verb": "filter"}
+    labels = {**verb, "code": "200", "outcome": "answered"}
+    value = registry.get_sample_value
+    assert value("placet_requests_total", labels) == 1
+    assert value("placet_request_duration_seconds_bucket", {**verb, "le": "0.002"}) == 0
+    assert value("placet_request_duration_seconds_bucket", {**verb, "le": "0.004"}) == 1
+    assert value("placet_nodes_offered_total", verb) == 5000
+    assert value("placet_nodes_returned_total", verb) == 12
+    assert value("placet_request_body_bytes_total", verb) == 1000
+    assert value("placet_response_body_bytes_total", verb) == 200
+    assert value("placet_last_request_timestamp_seconds", verb) == 1700000000.0
+
+
+def test_a_failed_call_is_not_the_last_answered_one(
+    metrics: Metrics, registry: CollectorRegistry
+) -> None:
+    metrics.answered("filter", 405, Outcome.WRONG_METHOD, 0.001, 0, 0)
+    assert (
+        registry.get_sample_value("placet_last_request_timestamp_seconds", {"verb": "filter"})
+        is None
+    )
+
+
+def test_what_the_engine_reports(metrics: Metrics, registry: CollectorRegistry) -> None:
+    metrics.rejected("shop/web", "ssd", 40)
+    metrics.would_reject("shop/web", "ssd", 7)
+    metrics.failed("shop/web", "ssd", "no such key: `disk`")
+    metrics.conflict("shop/web", "shop/other")
+    clause = {"policy": "shop/web", "clause": "ssd"}
+    value = registry.get_sample_value
+    assert value("placet_rejections_total", clause) == 40
+    assert value("placet_audit_rejections_total", clause) == 7
+    assert value("placet_evaluation_errors_total", clause) == 1
+    conflict = {"winner": "shop/web", "loser": "shop/other"}
+    assert value("placet_policy_conflicts_total", conflict) == 1
+    assert b"no such key" not in generate_latest(registry)
+
+
+def test_policies_that_come_and_go_do_not_add_up(
+    metrics: Metrics, registry: CollectorRegistry
+) -> None:
+    for number in range(MOST_LABELS + 5):
+        metrics.rejected(f"shop/web-{number}", "ssd", 1)
+    metrics.rejected("shop/web-0", "ssd", 1)
+    value = registry.get_sample_value
+    assert value("placet_rejections_total", {"policy": "shop/web-0", "clause": "ssd"}) == 2
+    assert value("placet_rejections_total", {"policy": "other", "clause": "other"}) == 5
+
+
+def test_the_version_is_there(metrics: Metrics, registry: CollectorRegistry) -> None:
+    assert registry.get_sample_value("placet_build_info", {"version": "1.2.3"}) == 1
+    assert metrics is not None

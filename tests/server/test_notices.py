@@ -1,0 +1,103 @@
+"""Warnings about how kube-scheduler is configured: each once an interval, counted every time."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from server.call import Call
+from server.metrics import Metrics
+from server.notices import Notices, sample_size
+
+GO = "Go-http-client/1.1"
+
+
+class Situation:
+    """Notices with a clock that the test moves and a cluster that it sizes."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.cluster: int | None = None
+        self.registry = CollectorRegistry()
+        log = logging.getLogger("placet")
+        metrics = Metrics(self.registry, "1")
+        self.notices = Notices(log, metrics, 600.0, lambda: self.cluster, lambda: self.now)
+
+    def look(self, verb: str, offered: int, *, full_nodes: bool = False, agent: str = GO) -> None:
+        self.notices.look(Call(verb, 0.0, agent, offered=offered, full_nodes=full_nodes))
+
+
+@pytest.fixture
+def situation() -> Situation:
+    return Situation()
+
+
+def test_full_nodes_are_warned_about_once_an_interval(
+    situation: Situation, caplog: pytest.LogCaptureFixture
+) -> None:
+    for now in (0.0, 1.0, 599.0, 600.0, 601.0):
+        situation.now = now
+        situation.look("filter", 3, full_nodes=True)
+    assert len(caplog.messages) == 2
+    assert all("nodeCacheCapable: true" in message for message in caplog.messages)
+    counted = situation.registry.get_sample_value(
+        "placet_full_node_requests_total", {"verb": "filter"}
+    )
+    assert counted == 5
+
+
+def test_full_nodes_from_others_are_their_business(
+    situation: Situation, caplog: pytest.LogCaptureFixture
+) -> None:
+    situation.look("filter", 3, full_nodes=True, agent="curl/8.0")
+    situation.look("filter", 3, full_nodes=True, agent="")
+    assert caplog.messages == []
+
+
+def test_a_sample_of_the_nodes_is_warned_about(
+    situation: Situation, caplog: pytest.LogCaptureFixture
+) -> None:
+    """C12: a pod that fits none of the sample is unschedulable, although others might do."""
+    situation.cluster = 600
+    situation.look("filter", sample_size(600))
+    situation.look("filter", sample_size(600))
+    (message,) = caplog.messages
+    assert "percentageOfNodesToScore: 100" in message
+    assert message.endswith("offered=276 nodes=600")
+    assert situation.registry.get_sample_value("placet_sampled_requests_total") == 2
+
+
+@pytest.mark.parametrize(
+    ("cluster", "verb", "offered"),
+    [
+        (None, "filter", 100),
+        (600, "filter", 600),
+        (600, "filter", 1),
+        (600, "filter", 275),
+        (600, "prioritize", 276),
+        (100, "filter", 100),
+        (8, "filter", 3),
+    ],
+)
+def test_fewer_nodes_for_other_reasons(
+    cluster: int | None,
+    verb: str,
+    offered: int,
+    situation: Situation,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """C11, C13: its own filters leave fewer, and a nominated node is asked about alone."""
+    situation.cluster = cluster
+    situation.look(verb, offered)
+    assert caplog.messages == []
+
+
+@pytest.mark.parametrize(
+    ("nodes", "sample"),
+    [(1, 1), (99, 99), (100, 100), (150, 100), (1000, 420), (5000, 500), (6000, 300), (15000, 750)],
+)
+def test_samples_are_as_large_as_those_of_kube_scheduler(nodes: int, sample: int) -> None:
+    """C12."""
+    assert sample_size(nodes) == sample

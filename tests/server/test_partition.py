@@ -1,0 +1,42 @@
+"""Verdicts become one partition: rejections in one failed map, by default the unresolvable one."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.verdict import Failed, Verdict
+from server.partition import Partition, partition
+from tests.support.table_decider import FEASIBLE, rejected
+
+FAILED = Failed("policy web: cannot be evaluated", "shop/web", "ssd", "no such key")
+VERDICTS: list[Verdict] = [rejected("full", resolvable=True), FEASIBLE, rejected("no ssd"), FAILED]
+
+
+def test_every_rejection_is_unresolvable_by_default() -> None:
+    """C48: anything else has kube-scheduler look for victims in vain, over and over."""
+    found = partition("abcd", VERDICTS, resolvable_rejections=False)
+    assert found == Partition(["b"], {}, {"a": "full", "c": "no ssd", "d": FAILED.reason})
+
+
+def test_resolvable_rejections_if_they_are_asked_for() -> None:
+    """C22: in one of the maps, never in both."""
+    found = partition("abcd", VERDICTS, resolvable_rejections=True)
+    assert found == Partition(["b"], {"a": "full"}, {"c": "no ssd", "d": FAILED.reason})
+    assert found.rejected.keys() == {"a", "c", "d"}
+
+
+@pytest.mark.parametrize("resolvable", [False, True])
+def test_all_feasible(resolvable: bool) -> None:
+    """C21: that all pass has to be said name by name."""
+    found = partition(["a", "b"], [FEASIBLE] * 2, resolvable_rejections=resolvable)
+    assert found == Partition(["a", "b"], {}, {})
+
+
+def test_no_nodes() -> None:
+    assert partition([], [], resolvable_rejections=False) == Partition([], {}, {})
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_a_verdict_more_or_less_is_a_mistake_of_ours(count: int) -> None:
+    with pytest.raises(ValueError, match="zip"):
+        partition(["a", "b"], [FEASIBLE] * count, resolvable_rejections=False)

@@ -1,0 +1,200 @@
+"""Filter, prioritize and bind on the wire: what is understood, what is not, what is answered."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+import pytest
+
+from server.errors import RequestError
+from server.partition import Partition
+from server.wire import (
+    ExtenderArgs,
+    check_binding,
+    decode_args,
+    encode_binding,
+    encode_filter,
+    encode_filter_error,
+    encode_priorities,
+    pod_key,
+)
+
+KEYS = ["Nodes", "NodeNames", "FailedNodes", "FailedAndUnresolvableNodes", "Error"]
+NODES = [b'{"metadata":{"name":"a"}}', b'{ "metadata" : {"name": "b"}, "n": 1.0 }']
+
+
+def full(*nodes: bytes) -> bytes:
+    return b'{"Pod":{},"Nodes":{"metadata":{},"items":[%b]},"NodeNames":null}' % b",".join(nodes)
+
+
+def test_names_mode() -> None:
+    """C6: the other side is null."""
+    args = decode_args(b'{"Pod":{"a": 1},"Nodes":null,"NodeNames":["n1","n2"]}')
+    assert args == ExtenderArgs(b'{"a": 1}', ["n1", "n2"], None)
+
+
+def test_full_node_mode() -> None:
+    """C6, C7: whole nodes, whose bytes are kept."""
+    assert decode_args(full(*NODES)) == ExtenderArgs(b"{}", ["a", "b"], NODES)
+
+
+def test_names_decide_where_both_are_set() -> None:
+    body = b'{"Pod":{},"Nodes":{"items":[{"metadata":{"name":"a"}}]},"NodeNames":["n1"]}'
+    assert decode_args(body) == ExtenderArgs(b"{}", ["n1"], None)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"pod":{},"nodes":{"items":[{"metadata":{"name":"a"}}]}}',
+        b'{"pod":{},"nodes":{"metadata":{},"Items":[{"metadata":{"name":"a"}}]},"nodeNames":null}',
+        b'{"Pod":{},"nodes":{"items":[{"metadata":{"name":"a"}}]},"NodeNames":null}',
+    ],
+)
+def test_full_nodes_of_older_clients(body: bytes) -> None:
+    """C5: releases from 1.2 on sent `pod` and `nodes`."""
+    assert decode_args(body) == ExtenderArgs(b"{}", ["a"], NODES[:1])
+
+
+@pytest.mark.parametrize("key", [b"nodenames", b"nodeNames", b"NODENAMES"])
+def test_names_of_older_clients(key: bytes) -> None:
+    """C5."""
+    body = b'{"pod":{},"nodes":null,"%b":["n1"]}' % key
+    assert decode_args(body) == ExtenderArgs(b"{}", ["n1"], None)
+
+
+def test_nodes_that_come_twice_are_asked_about_once() -> None:
+    assert decode_args(b'{"Pod":{},"NodeNames":["b","a","b"]}').names == ["b", "a"]
+    twice = decode_args(full(NODES[0], NODES[1], b'{"metadata":{"name":"a"},"second":1}'))
+    assert (twice.names, twice.nodes) == (["a", "b"], NODES)
+
+
+@pytest.mark.parametrize("body", [b'{"Pod":{},"NodeNames":[]}', full()], ids=["names", "nodes"])
+def test_no_nodes_are_a_request_too(body: bytes) -> None:
+    assert decode_args(body).names == []
+
+
+NESTED = b"[" * 100_000
+UNREADABLE = {
+    "": "no body",
+    "{": "not JSON",
+    "hello": "not JSON",
+    "[]": "not of this protocol",
+    "null": "not of this protocol",
+    "{}": "no `Pod`",
+    '{"Pod":null,"NodeNames":["a"]}': "no `Pod`",
+    '{"NodeNames":["a"]}': "no `Pod`",
+    '{"Pod":"web","NodeNames":["a"]}': "not an object",
+    '{"Pod":[],"NodeNames":["a"]}': "not an object",
+    '{"Pod":{}}': "neither `NodeNames` nor `Nodes`",
+    '{"Pod":{},"Nodes":null,"NodeNames":null}': "neither `NodeNames` nor `Nodes`",
+    '{"Pod":{},"Nodes":{}}': "no `items`",
+    '{"Pod":{},"Nodes":{"metadata":{},"items":null}}': "no `items`",
+    '{"Pod":{},"Nodes":[]}': "not of this protocol",
+    '{"Pod":{},"Nodes":{"items":[null]}}': "item without a name",
+    '{"Pod":{},"Nodes":{"items":[{}]}}': "item without a name",
+    '{"Pod":{},"Nodes":{"items":[{"metadata":{"name":""}}]}}': "item without a name",
+    '{"Pod":{},"Nodes":{"items":[{"metadata":{"name":7}}]}}': "item without a name",
+    '{"Pod":{},"NodeNames":[1]}': "not of this protocol",
+    '{"Pod":{},"NodeNames":[null]}': "not of this protocol",
+    '{"Pod":{},"NodeNames":"a"}': "not of this protocol",
+    '{"Pod":{"n":NaN},"NodeNames":["a"]}': "not JSON",
+    '{"Pod":{},"NodeNames":["a"]} x': "not JSON",
+    '{"Pod":{},"NodeNames":["\\ud800"]}': "not JSON",
+}
+
+
+@pytest.mark.parametrize(("body", "why"), UNREADABLE.items(), ids=UNREADABLE)
+def test_what_is_no_request(body: str, why: str) -> None:
+    with pytest.raises(RequestError, match=why) as caught:
+        decode_args(body.encode())
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"Pod":' + NESTED,
+        b'{"pod":{},"nodes":' + NESTED,
+        b'{"Pod":{},"Nodes":{"items":[{"metadata":{"name":"a"},"x":' + NESTED,
+        b'{"x":' * 100_000,
+    ],
+    ids=["pod", "respelled", "node", "elsewhere"],
+)
+def test_deep_nesting_is_refused(body: bytes) -> None:
+    with pytest.raises(RequestError, match="nested too deeply"):
+        decode_args(body)
+
+
+def test_bytes_that_are_no_text_are_refused() -> None:
+    with pytest.raises(RequestError, match="not JSON"):
+        decode_args(b'{"Pod":{},"NodeNames":["\xff"]}')
+
+
+def test_filter_answer_in_names_mode() -> None:
+    """C5, C21: every key, capitalised, and names for names."""
+    args = ExtenderArgs(b"{}", ["a", "b", "c"], None)
+    answer = encode_filter(args, Partition(["a"], {"b": "full"}, {"c": "no ssd"}))
+    assert answer == (
+        b'{"Nodes":null,"NodeNames":["a"],"FailedNodes":{"b":"full"},'
+        b'"FailedAndUnresolvableNodes":{"c":"no ssd"},"Error":""}'
+    )
+
+
+@pytest.mark.parametrize("kept", [(), (0,), (1,), (0, 1)], ids=str)
+def test_filter_answer_in_full_node_mode(kept: tuple[int, ...]) -> None:
+    """C20: the bytes that came."""
+    args = ExtenderArgs(b"{}", ["a", "b"], NODES)
+    accepted = [args.names[i] for i in kept]
+    rejected = {name: "no" for name in args.names if name not in accepted}
+    answer = encode_filter(args, Partition(accepted, {}, rejected))
+    items = b",".join(NODES[i] for i in kept)
+    assert answer.startswith(b'{"Nodes":{"metadata":{},"items":[%b]},"NodeNames":null,' % items)
+    assert list(json.loads(answer)) == KEYS
+
+
+def test_filter_answer_that_is_an_error() -> None:
+    """C18."""
+    answer = json.loads(encode_filter_error("not synced"))
+    assert list(answer) == KEYS
+    assert answer["Error"] == "not synced"
+
+
+def test_scores() -> None:
+    """C25, C26: an array, integers."""
+    expected = b'[{"Host":"a","Score":7},{"Host":"b","Score":0}]'
+    assert encode_priorities(["a", "b"], [7, 0]) == expected
+    assert encode_priorities([], []) == b"[]"
+
+
+def test_a_score_more_or_less_is_a_mistake_of_ours() -> None:
+    with pytest.raises(ValueError, match="2 scores for 1 nodes"):
+        encode_priorities(["a"], [1, 2])
+
+
+def test_bind_requests() -> None:
+    """C43: names, UID and node, not the pod."""
+    binding = {"PodName": "p", "PodNamespace": "d", "PodUID": "u", "Node": "n"}
+    check_binding(msgspec.json.encode(binding))
+    check_binding(msgspec.json.encode({key.lower(): value for key, value in binding.items()}))
+    for key in binding:
+        with pytest.raises(RequestError, match="does not say which pod"):
+            check_binding(msgspec.json.encode({**binding, key: ""}))
+
+
+def test_bind_answer() -> None:
+    assert encode_binding("no") == b'{"Error":"no"}'
+
+
+@pytest.mark.parametrize(
+    ("pod", "key"),
+    [
+        (b'{"metadata":{"name":"p","namespace":"d"}}', "d/p"),
+        (b"{}", "/"),
+        (b'{"metadata":7}', ""),
+        (b"nonsense", ""),
+    ],
+)
+def test_pods_are_called_by_namespace_and_name(pod: bytes, key: str) -> None:
+    assert pod_key(pod) == key
