@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from engine import filtering, scoring
@@ -14,6 +15,7 @@ from engine.objects import ObjectCodec, Pod
 from engine.program.frame import Frame
 from engine.program.program import Program, ScoreProgram
 from engine.registry import Registry, Selection
+from engine.workload import Workload
 from engine.verdict import Failed, Feasible, Rejected, Verdict
 from grammar.errors import EvaluationError
 from grammar.values.timestamp import Timestamp
@@ -70,10 +72,10 @@ class Engine:
         decoded, frame, selection = self._select(pod)
         if selection.empty or not names:
             return [filtering.FEASIBLE] * len(names)
-        views = self._candidates(names, nodes, selection)
+        views = self._candidates(names, nodes)
         check = self._deadline(deadline)
         verdicts = filtering.feasible(selection, frame, views, check)
-        self._report(selection, verdicts)
+        self._report(verdicts)
         for program in selection.audited:
             self._audit(program, frame, views, check)
         if not any(v is filtering.FEASIBLE for v in verdicts) and self._damper.rejected(
@@ -95,38 +97,46 @@ class Engine:
         _, frame, selection = self._select(pod)
         if not names or not any(p.scores for p in selection.enforced):
             return None
-        views = self._candidates(names, nodes, selection)
+        views = self._candidates(names, nodes)
         terms = scoring.contributions(
             selection, frame, views, self._deadline(deadline), self._score_failed
         )
         return scoring.scores(terms, len(names))
 
     def _select(self, pod: bytes) -> tuple[Pod, Frame, Selection]:
+        registry, snapshot = self.registry, self._snapshot()
         decoded = self._codec.pod(pod)
-        registry = self.registry
-        frame = Frame(decoded, self._now(), places=registry.places)
+        namespace = None
+        if snapshot is not None:
+            decoded = _rooted(decoded, snapshot.workloads)
+            namespace = snapshot.namespaces.get(decoded.namespace)
+        frame = Frame(decoded, self._now(), places=registry.places, namespace=namespace)
         selection = registry.select(decoded.namespace, frame)
         for loser in selection.losers:
             assert selection.governing is not None, "there is no loser without a winner"
             self._observer.conflict(selection.governing.address, loser.address)
         return decoded, frame, selection
 
+    def _snapshot(self) -> Snapshot | None:
+        try:
+            return self._view.snapshot()
+        except NotSyncedError:
+            return None
+
     def _candidates(
-        self,
-        names: Sequence[str],
-        nodes: Sequence[bytes] | None,
-        selection: Selection,
+        self, names: Sequence[str], nodes: Sequence[bytes] | None
     ) -> list[NodeView | None]:
-        """The nodes to decide about; from the request's objects where it has them, with what the cache counts."""
+        """The nodes to decide about.
+
+        From the request's objects where it has them, with what the cache counts on them.
+        """
         if nodes is None:
             known = self._view.snapshot().nodes
             return [known.get(name) for name in names]
-        try:
-            known = self._view.snapshot().nodes
-        except NotSyncedError:
-            known = {}
+        snapshot = self._snapshot()
+        cached = snapshot.nodes if snapshot is not None else {}
         return [
-            view_of(self._codec.node(body), known.get(name))
+            view_of(self._codec.node(body), cached.get(name))
             for name, body in zip(names, nodes, strict=True)
         ]
 
@@ -137,7 +147,7 @@ class Engine:
 
         return check
 
-    def _report(self, selection: Selection, verdicts: Sequence[Verdict]) -> None:
+    def _report(self, verdicts: Sequence[Verdict]) -> None:
         counts: dict[tuple[str, str], int] = {}
         for verdict in verdicts:
             if isinstance(verdict, Feasible):
@@ -167,3 +177,9 @@ class Engine:
 
     def _score_failed(self, clause: ScoreProgram, error: EvaluationError) -> None:
         self._observer.failed(clause.policy, clause.name, str(error))
+
+
+def _rooted(pod: Pod, workloads: Mapping[str, Workload]) -> Pod:
+    """The pod with its root controller in place of the one that it names."""
+    root = workloads.get(pod.workload.uid) if pod.workload is not None else None
+    return pod if root is None else replace(pod, workload=root)

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import assert_never
 
-from grammar import mistakes, shortforms
+from grammar import macro_types, mistakes, shortforms
 from grammar.ast import (
     Binary,
     Call,
@@ -36,8 +36,9 @@ from grammar.constants import coerce, coerce_beside, coerce_chain
 from grammar.diagnostics import Diagnostic, nearest
 from grammar.environment import Environment
 from grammar.inference import agrees, comparable, join, resolve
+from grammar.macro_types import inside
 from grammar.source import Span
-from grammar.types import BOOL, DYN, INT, POISON, STRING, Type, list_of, map_of, optional_of
+from grammar.types import BOOL, INT, POISON, STRING, Type, list_of, map_of, optional_of
 
 
 class Checker:
@@ -95,7 +96,7 @@ class Checker:
                 )
             case ListLiteral(elements, marked):
                 items = tuple(self._element(e, i in marked) for i, e in enumerate(elements))
-                kinds = [_inside(e.type) if i in marked else e.type for i, e in enumerate(items)]
+                kinds = [inside(e.type) if i in marked else e.type for i, e in enumerate(items)]
                 return replace(expr, elements=items, type=list_of(join(kinds)))
             case MapLiteral():
                 return self._map(expr)
@@ -262,7 +263,7 @@ class Checker:
 
     def _argument(self, target: Expr, function: str, argument: Expr) -> Expr:
         """`orValue` and the comparisons of a typed value give their constant that type."""
-        wanted = _inside(target.type) if target.type.name == "optional" else target.type
+        wanted = inside(target.type) if target.type.name == "optional" else target.type
         if function in ("orValue", "isLessThan", "isGreaterThan", "compareTo", "add", "sub"):
             return coerce(argument, wanted, self.found)
         return argument
@@ -363,68 +364,25 @@ class Checker:
                     )
                 )
         keys = join(e.key.type for e in entries)
-        values = join(_inside(e.value.type) if e.optional else e.value.type for e in entries)
+        values = join(inside(e.value.type) if e.optional else e.value.type for e in entries)
         return replace(expr, entries=entries, type=map_of(keys, values))
 
     def _comprehension(self, expr: Comprehension) -> Expr:
-        target = self._check(expr.target)
-        kinds = self._variables(expr, target)
+        target, count = self._check(expr.target), len(expr.variables)
+        kinds = macro_types.variables(expr.macro, target.type, count)
+        if kinds is None:
+            self.found.append(mistakes.not_iterable(target.type, expr.macro, target.span))
+            kinds = macro_types.unknown(count)
         with self.scope(dict(zip(expr.variables, kinds, strict=True))):
             *conditions, last = expr.body
             checked = [self.check(c, BOOL) for c in conditions]
-            if expr.macro in ("all", "exists", "exists_one", "existsOne", "filter"):
-                checked.append(self.check(last, BOOL))
-            else:
-                checked.append(self._check(last))
+            checked.append(self.check(last, BOOL if expr.macro in macro_types.TESTS else None))
         made = checked[-1].type
-        match expr.macro:
-            case "all" | "exists" | "exists_one" | "existsOne":
-                found = BOOL
-            case "map" | "transformList":
-                found = list_of(made)
-            case "filter":
-                found = list_of(kinds[0])
-            case "sortBy":
-                found = target.type
-            case "transformMap":
-                found = map_of(kinds[0], made)
-            case "transformMapEntry":
-                found = made if made.name == "map" else map_of(DYN, DYN)
-            case "optMap":
-                found = optional_of(made)
-            case "optFlatMap":
-                found = (
-                    made
-                    if made.name in ("optional", "dyn", "error")
-                    else self._flat(made, checked[-1].span)
-                )
-            case _:  # cel.bind
-                found = made
-        return replace(expr, target=target, body=tuple(checked), type=found)
-
-    def _flat(self, made: Type, span: Span) -> Type:
-        self.found.append(
-            mistakes.wrong_type(made, "an optional", span, "use `optMap` for a plain value")
-        )
-        return POISON
-
-    def _variables(self, expr: Comprehension, target: Expr) -> tuple[Type, ...]:
-        """The types of the macro's variables; dyn for each where the target is dyn."""
-        kind, two = target.type, len(expr.variables) == 2
-        if expr.macro == "cel.bind":
-            return (kind,)
-        loose = (DYN,) * len(expr.variables)
-        if expr.macro in ("optMap", "optFlatMap"):
-            if kind.name in ("optional", "dyn", "error"):
-                return (_inside(kind),)
-        elif kind.name == "list":
-            return (INT, kind.args[0]) if two else (kind.args[0],)
-        elif kind.name == "map":
-            return kind.args if two else kind.args[:1]
-        elif kind in (DYN, POISON):
-            return loose
-        self.found.append(mistakes.not_iterable(kind, expr.macro, target.span))
-        return (POISON,) * len(expr.variables)
+        found = macro_types.result(expr.macro, target.type, kinds, made)
+        if found is None:
+            hint = "use `optMap` for a plain value"
+            self.found.append(mistakes.wrong_type(made, "an optional", checked[-1].span, hint))
+        return replace(expr, target=target, body=tuple(checked), type=found or POISON)
 
 
 def schema_mistake(record: Type, name: str, known: Mapping[str, object], span: Span) -> Diagnostic:
@@ -432,7 +390,3 @@ def schema_mistake(record: Type, name: str, known: Mapping[str, object], span: S
     if record.name == "Peer" and nearest(name, known) is None:
         return mistakes.not_kept(record, name, span, known)
     return mistakes.unknown_field(record, name, known, span)
-
-
-def _inside(found: Type) -> Type:
-    return found.args[0] if found.name == "optional" else found

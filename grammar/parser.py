@@ -178,7 +178,7 @@ def _expected(accepted: set[str]) -> list[str]:
 
 
 def _bad_character(error: UnexpectedCharacters, source: Source) -> Diagnostic:
-    at = error.pos_in_stream or 0
+    at = cast(int, error.pos_in_stream)
     found = source.text[at]
     span = Span(at, at + 1)
     if found in "\"'":

@@ -256,7 +256,8 @@ class Compiler:
             fast := operations.comparison(expr.op, left, right, kinds, self._known(expr.right))
         ) is not None:
             return fast
-        return self._apply(expr.op, (expr.left, expr.right), member=False)
+        implementation = self._environment.implementation(expr.op, kinds, member=False)
+        return operations.apply(implementation, (left, right))
 
     def _call(self, expr: Call) -> Evaluate:
         if expr.target is not None:

@@ -9,13 +9,15 @@ from typing import Literal as OneOf
 from engine.program.compiler import Compiler
 from engine.program.frame import Evaluate, Frame
 from engine.verdict import Failed, Rejected
-from grammar.ast import Expr
+from grammar.ast import Expr, Literal
 from grammar.clauses import Bounds, Def, Filter, Let, Limit, Policy, Score, Share, Spread, Template
 from grammar.environment import Environment
 from grammar.errors import EvaluationError
 from grammar.policy_checker import Checked
 from grammar.reads import Definitions, reads
+from grammar.values.duration import Duration
 from grammar.values.format import show
+from grammar.values.quantity import Quantity
 
 DEFAULT_WEIGHT = 101
 
@@ -134,11 +136,7 @@ class _PolicyCompiler:
 
     def _score(self, clause: Score) -> ScoreProgram:
         bounds = clause.range
-        edges = (
-            (magnitude(_literal(bounds.low)), magnitude(_literal(bounds.high)))
-            if isinstance(bounds, Bounds)
-            else bounds
-        )
+        edges = (_edge(bounds.low), _edge(bounds.high)) if isinstance(bounds, Bounds) else bounds
         return ScoreProgram(
             policy=self._policy.address,
             name=clause.name,
@@ -180,13 +178,15 @@ def _shown(hole: Evaluate, frame: Frame) -> str:
         return "{?}"
 
 
-def _literal(expr: Expr) -> object:
-    return expr.value
+def _edge(expr: Expr) -> float:
+    """The number of a range's edge, which the parser made a constant."""
+    assert isinstance(expr, Literal)
+    return magnitude(expr.value)
 
 
 def magnitude(value: object) -> float:
-    """A number for a score: of bools 0 and 100 are made elsewhere; quantities and durations count their units."""
-    if isinstance(value, int | float):
-        return float(value)
-    nanos: int = value.nanos
-    return nanos / 1e9
+    """A number for a score; quantities and durations count their units."""
+    if isinstance(value, Quantity | Duration):
+        return value.nanos / 1e9
+    assert isinstance(value, int | float), "the checker lets nothing else be a score"
+    return float(value)

@@ -17,7 +17,8 @@ from grammar.values.timestamp import Timestamp
 _LEAST, _GREATEST = -(2**63), 2**63 - 1
 _INTEGER = re.compile(r"[+-]?\d+\Z", re.ASCII)
 _DOUBLE = re.compile(
-    r"[+-]?(\d+\.?\d*([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|inf|infinity|nan)\Z", re.ASCII | re.IGNORECASE
+    r"[+-]?(\d+\.?\d*([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|inf|infinity|nan)\Z",
+    re.ASCII | re.IGNORECASE,
 )
 _BOOLS = {"1": True, "t": True, "true": True, "TRUE": True, "True": True, "T": True}
 _BOOLS |= {"0": False, "f": False, "false": False, "FALSE": False, "False": False, "F": False}

@@ -1,0 +1,121 @@
+"""The engine over arbitrary policies, pods and nodes: equal to the oracle, and always a partition."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.cache.snapshot import Snapshot, build
+from engine.engine import Engine
+from engine.errors import EngineError
+from engine.objects import ObjectCodec
+from engine.program.program import compile_policy
+from engine.registry import Registry
+from engine.verdict import Failed, Feasible, Rejected
+from grammar.parser import parse_file
+from grammar.policy_checker import Checked, check_policy
+from grammar.schema import load_schema
+from grammar.source import Source
+from grammar.values.timestamp import Timestamp
+from tests.properties import strategies
+from tests.support.engines import Fixed, Silent
+from tests.support.oracle import Oracle
+
+SCHEMA = load_schema()
+CODEC = ObjectCodec(SCHEMA)
+NOW = Timestamp.parse("2026-11-21T12:00:00Z")
+Cluster = tuple[list[dict[str, Any]], list[dict[str, Any]]]
+
+texts = st.lists(st.integers(0, 9), min_size=1, max_size=3, unique=True).flatmap(
+    lambda numbers: st.tuples(*(strategies.policies(f"p{n}") for n in numbers))
+)
+
+
+def checked(policies: tuple[str, ...]) -> list[Checked]:
+    """The policies of the texts that type-check: a `range` of a bool does not."""
+    found = []
+    for text in policies:
+        file, mistakes = parse_file(Source("t", text))
+        assert not mistakes, (text, mistakes)
+        found.extend(check_policy(p, SCHEMA) for p in file.policies)
+    return [c for c in found if not c.broken]
+
+
+def snapshot_of(cluster: Cluster) -> Snapshot:
+    nodes = [CODEC.node(json.dumps(n).encode()) for n in cluster[0]]
+    return build(nodes, [CODEC.peer(json.dumps(p).encode()) for p in cluster[1]])
+
+
+def engine_for(policies: list[Checked], snapshot: Snapshot) -> Engine:
+    registry = Registry([compile_policy(c) for c in policies])
+    return Engine(registry, Fixed(snapshot), CODEC, Silent(), now=lambda: NOW)
+
+
+@settings(max_examples=200, deadline=None)
+@given(texts, strategies.pods(), strategies.clusters())
+def test_engine_equals_oracle(
+    policies: tuple[str, ...], pod: dict[str, Any], cluster: Cluster
+) -> None:
+    """Verdict by verdict and score by score; asked twice, so that what is kept is used too."""
+    known, snapshot = checked(policies), snapshot_of(cluster)
+    engine, oracle = engine_for(known, snapshot), Oracle(known)
+    body, names = json.dumps(pod).encode(), list(snapshot.nodes)
+    views = list(snapshot.nodes.values())
+    variables = {"pod": CODEC.pod(body), "now": NOW, "namespaceObject": None}
+    for _ in range(2):
+        verdicts = engine.filter(body, names, None, math.inf)
+        assert len(verdicts) == len(names)
+        for view, verdict in zip(views, verdicts, strict=True):
+            wanted = oracle.verdict({**variables, "node": view})
+            match verdict:
+                case Feasible():
+                    assert wanted is None
+                case Rejected():
+                    assert wanted == ("rejected", verdict.policy, verdict.clause)
+                case Failed():
+                    assert wanted == ("failed", verdict.policy, verdict.clause)
+        assert engine.prioritize(body, names, None, math.inf) == oracle.scores(variables, views)
+
+
+@settings(max_examples=100, deadline=None)
+@given(texts, strategies.pods(), strategies.clusters(), st.data())
+def test_full_nodes_and_names_agree(
+    policies: tuple[str, ...], pod: dict[str, Any], cluster: Cluster, data: st.DataObject
+) -> None:
+    """The same nodes by name and by body, in any order, get the same answers."""
+    snapshot = snapshot_of(cluster)
+    engine = engine_for(checked(policies), snapshot)
+    body = json.dumps(pod).encode()
+    order = data.draw(st.permutations(cluster[0]))
+    names = [n["metadata"]["name"] for n in order]
+    bodies = [json.dumps(n).encode() for n in order]
+    assert engine.filter(body, names, bodies, math.inf) == engine.filter(
+        body, names, None, math.inf
+    )
+    by_name = engine.prioritize(body, names, None, math.inf)
+    assert engine.prioritize(body, names, bodies, math.inf) == by_name
+    assert by_name is None or all(type(s) is int and 0 <= s <= 10 for s in by_name)
+
+
+@settings(max_examples=50, deadline=None)
+@given(texts, strategies.pods(), strategies.clusters())
+def test_reasons_do_not_change_between_calls(
+    policies: tuple[str, ...], pod: dict[str, Any], cluster: Cluster
+) -> None:
+    """C47: until the damper answers with an error, the same texts; and then the same error."""
+    snapshot = snapshot_of(cluster)
+    engine = engine_for(checked(policies), snapshot)
+    body, names = json.dumps(pod).encode(), list(snapshot.nodes)
+    answers = set()
+    for _ in range(6):
+        try:
+            verdicts = engine.filter(body, names, None, math.inf)
+            answers.add(tuple("" if isinstance(v, Feasible) else v.reason for v in verdicts))
+        except EngineError as error:
+            answers.add((str(error),))
+    assert len({a for a in answers if len(a) == len(names)}) <= 1 or len(names) == 1
+    assert len(answers) <= 2

@@ -1,0 +1,36 @@
+"""What an engine needs around it in tests: a view of one snapshot, and an observer that only remembers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from engine.cache.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """A cluster that stays as it is."""
+
+    view: Snapshot
+
+    def snapshot(self) -> Snapshot:
+        return self.view
+
+
+@dataclass(slots=True)
+class Silent:
+    """An observer that says nothing and keeps what it heard."""
+
+    heard: list[tuple[object, ...]] = field(default_factory=list)
+
+    def rejected(self, policy: str, clause: str, nodes: int) -> None:
+        self.heard.append(("rejected", policy, clause, nodes))
+
+    def failed(self, policy: str, clause: str, error: str) -> None:
+        self.heard.append(("failed", policy, clause, error))
+
+    def would_reject(self, policy: str, clause: str, nodes: int) -> None:
+        self.heard.append(("would reject", policy, clause, nodes))
+
+    def conflict(self, winner: str, loser: str) -> None:
+        self.heard.append(("conflict", winner, loser))

@@ -1,0 +1,147 @@
+"""What filter and prioritize must answer, said with the plain evaluator and nothing kept or staged."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from grammar.ast import Expr
+from grammar.clauses import Bounds, Filter, Policy, Score
+from grammar.environment import Environment
+from grammar.errors import EvaluationError, MissingError
+from grammar.evaluator import evaluate
+from grammar.policy_checker import Checked
+
+
+@dataclass(frozen=True, slots=True)
+class Oracle:
+    """Decides by the language reference, one pod and one node at a time."""
+
+    policies: Sequence[Checked]
+
+    def verdict(self, variables: Mapping[str, Any]) -> tuple[str, str, str] | None:
+        """How the node is refused (`rejected` or `failed`, policy, clause), or None."""
+        enforced = self.enforced(variables)
+        for checked in enforced:
+            if isinstance(checked, tuple):
+                return ("failed", checked[0].policy.address, "for")
+        for checked in enforced:
+            assert isinstance(checked, Checked)
+            for clause in checked.policy.clauses:
+                if isinstance(clause, Filter):
+                    said = _filter(clause, checked, variables)
+                    if said is not None:
+                        return (said, checked.policy.address, clause.name)
+        return None
+
+    def scores(self, variables: Mapping[str, Any], nodes: Sequence[Any]) -> list[int] | None:
+        """0..10 per node; None where no score applies."""
+        terms: list[tuple[float, list[float]]] = []
+        for checked in self.enforced(variables):
+            if isinstance(checked, tuple):
+                continue
+            for clause in checked.policy.clauses:
+                if isinstance(clause, Score):
+                    terms.append((abs(clause.weight), _score(clause, checked, variables, nodes)))
+        if not terms:
+            return None
+        total = sum(w for w, _ in terms)
+        means = [sum(w * points[i] for w, points in terms) / total for i in range(len(nodes))]
+        return [math.floor(m / 10 + 0.5) for m in means]
+
+    def enforced(self, variables: Mapping[str, Any]) -> list[Checked | tuple[Checked]]:
+        """The policies that concern the pod, guardrails first; one whose `for` fails comes in a tuple."""
+        matching: list[Checked] = []
+        broken: list[Checked | tuple[Checked]] = []
+        for checked in self.policies:
+            policy = checked.policy
+            if policy.namespace not in (None, variables["pod"].namespace):
+                continue
+            selected = _selects(policy, checked.environment, variables)
+            if selected:
+                matching.append(checked)
+            elif selected is None and policy.setting("failure", "fail") == "fail":
+                broken.append((checked,))
+        guardrails = [c for c in matching if c.policy.cluster]
+        governing = sorted((c for c in matching if not c.policy.cluster), key=_precedence)[:1]
+        return [*broken, *guardrails, *governing]
+
+
+def _precedence(checked: Checked) -> tuple[int, bool, bool, str]:
+    policy = checked.policy
+    strict = any(isinstance(c, Filter) for c in policy.clauses)
+    return (-int(policy.setting("weight", 101)), not strict, policy.namespace is None, policy.name)
+
+
+def _selects(policy: Policy, environment: Environment, variables: Mapping[str, Any]) -> bool | None:
+    """Whether the policy selects the pod; None for an error that is no missing value."""
+    if policy.selector is None:
+        return True
+    try:
+        return evaluate(policy.selector, variables, environment) is True
+    except MissingError:
+        return False
+    except EvaluationError:
+        return None
+
+
+def _filter(clause: Filter, checked: Checked, variables: Mapping[str, Any]) -> str | None:
+    def value(expr: Expr) -> object:
+        return evaluate(expr, variables, checked.environment)
+
+    ignores = checked.policy.setting("failure", "fail") == "ignore"
+    try:
+        if clause.when is not None and value(clause.when) is not True:
+            return None
+    except MissingError:
+        return None
+    except EvaluationError:
+        return None if ignores else "failed"
+    try:
+        return None if all(value(r) is True for r in clause.requires) else "rejected"
+    except MissingError:
+        return None if clause.missing == "pass" else "rejected"
+    except EvaluationError:
+        return None if ignores else "failed"
+
+
+def _score(
+    clause: Score, checked: Checked, variables: Mapping[str, Any], nodes: Sequence[Any]
+) -> list[float]:
+    numbers = [_number(clause, checked, {**variables, "node": node}) for node in nodes]
+    known = sorted({n for n in numbers if n is not None})
+    missing = float(clause.missing or 0)
+    points = []
+    for number in numbers:
+        if number is None:
+            points.append(missing)
+            continue
+        placed = _placed(clause, number, known)
+        points.append(100 - placed if clause.weight < 0 else placed)
+    return points
+
+
+def _placed(clause: Score, number: float, known: list[float]) -> float:
+    bounds = clause.range
+    if isinstance(bounds, Bounds):
+        low, high = (float(e.value) for e in (bounds.low, bounds.high))  # type: ignore[union-attr, arg-type]
+        number = 100 * (number - low) / (high - low)
+    elif bounds is not None:
+        if len(known) == 1:
+            return 50
+        if bounds == "minmax":
+            return 100 * (number - known[0]) / (known[-1] - known[0])
+        return 100 * known.index(number) / (len(known) - 1)
+    return min(100.0, max(0.0, number))
+
+
+def _number(clause: Score, checked: Checked, variables: Mapping[str, Any]) -> float | None:
+    try:
+        value: Any = evaluate(clause.value, variables, checked.environment)
+    except EvaluationError:
+        return None
+    if isinstance(value, bool):
+        return 100.0 if value else 0.0
+    return float(value) if math.isfinite(value) else None
