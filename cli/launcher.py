@@ -1,11 +1,11 @@
-"""Starts Placet from its wheel, where this file is `placet/__main__.py` and the packages lie beside it."""
+"""Starts Placet from its wheel, where this file is `placet/__main__.py` beside the packages."""
 
 import sys
 from pathlib import Path
 
 
 def main() -> int:
-    """Run the command line; in an editable install there is no bundle, and the checkout is on the path."""
+    """Run the command line; an editable install has no bundle, its checkout is on the path."""
     bundle = Path(__file__).with_name("bundle")
     if bundle.is_dir():
         sys.path.insert(0, str(bundle))

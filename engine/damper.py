@@ -1,4 +1,4 @@
-"""Breaks kube-scheduler's hot loop: a pod that is rejected again and again gets an error, which backs off."""
+"""Breaks kube-scheduler's hot loop: what is rejected again and again gets an error."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ _MOST_PODS = 50_000
 class Damper:
     """Remembers when each pod was last rejected.
 
-    kube-scheduler retries a pod without backoff whenever the text of its condition changes (C47), and the counts
-    beside our texts change with the nodes it happens to offer. Errors do back off (C49).
+    kube-scheduler retries a pod without backoff whenever the text of its condition changes (C47),
+    and the counts beside our texts change with the nodes it happens to offer. Errors do back off
+    (C49).
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -25,7 +26,7 @@ class Damper:
         self._asked: TTLCache[str, deque[float]] = TTLCache(_MOST_PODS, WINDOW_SECONDS, timer=clock)
 
     def rejected(self, uid: str) -> bool:
-        """Notes a rejection of the pod; True when this is at least its fourth within ten seconds."""
+        """Notes a rejection of the pod; True if it is at least the fourth within ten seconds."""
         asked = self._asked.get(uid)
         if asked is None:
             asked = deque(maxlen=REJECTIONS)

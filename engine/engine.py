@@ -1,4 +1,4 @@
-"""The verbs over a snapshot, the policies in force and a deadline; synchronous, one call at a time."""
+"""The verbs over a snapshot, the policies in force and a deadline; one call at a time."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from engine.objects import ObjectCodec, Pod
 from engine.program.frame import Frame
 from engine.program.program import Program, ScoreProgram
 from engine.registry import Registry, Selection
-from engine.workload import Workload
 from engine.verdict import Failed, Feasible, Rejected, Verdict
+from engine.workload import Workload
 from grammar.errors import EvaluationError
 from grammar.values.timestamp import Timestamp
 
@@ -66,8 +66,8 @@ class Engine:
     ) -> Sequence[Verdict]:
         """A verdict per node, in the order of `names`; `nodes` are their JSON in full-node mode.
 
-        Raises EngineError where there is no decision: the view is not synced, the deadline (seconds of the clock)
-        has passed, an object is not one, or the pod was rejected too often in a row.
+        Raises EngineError where there is no decision: the view is not synced, the deadline (seconds
+        of the clock) has passed, an object is not one, or the pod was rejected too often in a row.
         """
         decoded, frame, selection = self._select(pod)
         if selection.empty or not names:
@@ -93,7 +93,7 @@ class Engine:
         nodes: Sequence[bytes] | None,
         deadline: float,
     ) -> Sequence[int] | None:
-        """An integer 0..10 per node, in the order of `names`; None where no score applies to the pod."""
+        """An integer 0..10 per node, in the order of `names`; None where no score applies."""
         _, frame, selection = self._select(pod)
         if not names or not any(p.scores for p in selection.enforced):
             return None

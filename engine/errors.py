@@ -1,8 +1,8 @@
-"""Why the engine could not decide at all; the text of each is what kube-scheduler and the pod's event show."""
+"""Why the engine could not decide at all; kube-scheduler and the pod's event show the text."""
 
 
 class EngineError(Exception):
-    """No decision: the whole call is answered with `Error` (C18, C30: retried with backoff, no preemption)."""
+    """No decision: the call is answered with `Error` (C18, C30: retried with backoff)."""
 
 
 class NotSyncedError(EngineError):

@@ -24,8 +24,8 @@ def feasible(
 ) -> list[Verdict]:
     """A verdict per node, in order; None is a node that the cache does not know.
 
-    The first clause that does not hold gives the reason: guardrails first, then as written. `check` raises
-    DeadlineExceededError; it is called between clauses and every 512 nodes.
+    The first clause that does not hold gives the reason: guardrails first, then as written. `check`
+    raises DeadlineExceededError; it is called between clauses and every 512 nodes.
     """
     verdicts: list[Verdict] = [FEASIBLE] * len(nodes)
     for broken in selection.unselectable:
@@ -103,7 +103,7 @@ def judge(clause: FilterProgram, frame: Frame) -> Verdict:
 
 
 def _holds(clause: FilterProgram, frame: Frame) -> bool:
-    """Whether a condition about the pod alone lets the clause apply; an error is judged node by node."""
+    """Whether a condition about the pod lets the clause apply; an error is judged per node."""
     assert clause.when is not None
     try:
         return clause.when.evaluate(frame) is True

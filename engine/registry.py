@@ -22,8 +22,9 @@ class Unselectable:
 class Selection:
     """The policies that concern one pod.
 
-    `guardrails` all apply, then `governing` if there is one; `losers` select the pod too and do not apply; `audited`
-    are evaluated beside it and never reject; `unselectable` ones reject every node (`failure fail`).
+    `guardrails` all apply, then `governing` if there is one; `losers` select the pod too and do not
+    apply; `audited` are evaluated beside it and never reject; `unselectable` ones reject every node
+    (`failure fail`).
     """
 
     guardrails: tuple[Program, ...] = ()
@@ -58,8 +59,8 @@ class Registry:
     def select(self, namespace: str, frame: Frame) -> Selection:
         """Which policies concern the frame's pod (language reference, Which policies decide).
 
-        Of the policies that select it one governs: the highest weight; then one that can reject; then a namespaced
-        one; then the first by name.
+        Of the policies that select it one governs: the highest weight; then one that can reject;
+        then a namespaced one; then the first by name.
         """
         matching: list[Program] = []
         broken: list[Unselectable] = []

@@ -35,7 +35,10 @@ def contributions(
     check: CheckDeadline,
     report: Report,
 ) -> list[Contribution]:
-    """What each score clause that applies gives each node, in order. The terms do not depend on the node."""
+    """What each score clause that applies gives each node, in order.
+
+    The terms do not depend on the node.
+    """
     found = []
     for program in selection.enforced:
         for clause in program.scores:
@@ -48,7 +51,7 @@ def contributions(
 
 
 def scores(terms: Sequence[Contribution], count: int) -> list[int] | None:
-    """Integers 0..10 for `count` nodes: the weighted mean in tens, rounded half up; None where no score applies."""
+    """Integers 0..10: the weighted mean in tens, rounded half up; None where no score applies."""
     if not terms:
         return None
     total = sum(t.weight for t in terms)
@@ -91,14 +94,15 @@ def _value(clause: ScoreProgram, frame: Frame, report: Report) -> float | None:
     try:
         value = clause.value(frame)
         number = (100.0 if value else 0.0) if isinstance(value, bool) else magnitude(value)
-        if math.isfinite(number):
-            return number
-        raise EvaluationError(f"the value is {number}")
     except MissingError:
         return None
     except EvaluationError as error:
         report(clause, error)
         return None
+    if math.isfinite(number):
+        return number
+    report(clause, EvaluationError(f"the value is {number}"))
+    return None
 
 
 def _placed(clause: ScoreProgram, values: list[float | None]) -> list[float | None]:

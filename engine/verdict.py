@@ -14,8 +14,9 @@ class Feasible:
 class Rejected:
     """A clause says no.
 
-    `reason` is constant for the pod (C47: a text that changes between calls makes kube-scheduler retry without
-    backoff). `resolvable` is what was inferred about eviction; the wire sends it only if asked to (C48).
+    `reason` is constant for the pod (C47: a text that changes between calls makes kube-scheduler
+    retry without backoff). `resolvable` is what was inferred about eviction; the wire sends it only
+    if asked to (C48).
     """
 
     reason: str
@@ -28,7 +29,8 @@ class Rejected:
 class Failed:
     """A clause could not be evaluated, and its policy says that this rejects the node.
 
-    `reason` goes to kube-scheduler and is constant; `error` says what happened, to explain and metrics.
+    `reason` goes to kube-scheduler and is constant; `error` says what happened, to explain and
+    metrics.
     """
 
     reason: str

@@ -1,8 +1,8 @@
 """The one tree form: frozen nodes with spans, the same before and after checking.
 
-The parser leaves `type` at dyn; the checker returns the same nodes with types filled in, short forms
-written out, and `let` and `def` names turned into `LetReference` and `DefCall`. Equality ignores spans and
-types, so that a printed tree parses back to an equal one.
+The parser leaves `type` at dyn; the checker returns the same nodes with types filled in, short
+forms written out, and `let` and `def` names turned into `LetReference` and `DefCall`. Equality
+ignores spans and types, so that a printed tree parses back to an equal one.
 """
 
 from __future__ import annotations
@@ -60,7 +60,10 @@ class Index:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """`function(args)` or `target.function(args)`. Namespaced functions keep the dotted target until checked."""
+    """`function(args)` or `target.function(args)`.
+
+    Namespaced functions keep the dotted target until checked.
+    """
 
     function: str
     target: Expr | None
@@ -145,8 +148,9 @@ class MapLiteral:
 class Comprehension:
     """A macro with variables: `target.macro(variables…, body…)`.
 
-    all, exists, exists_one, existsOne, map, filter, transformList, transformMap, transformMapEntry, sortBy,
-    optMap, optFlatMap; and `cel.bind(variable, target, body)` under the macro name `cel.bind`.
+    all, exists, exists_one, existsOne, map, filter, transformList, transformMap, transformMapEntry,
+    sortBy, optMap, optFlatMap; and `cel.bind(variable, target, body)` under the macro name
+    `cel.bind`.
     """
 
     macro: str

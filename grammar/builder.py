@@ -1,7 +1,7 @@
 """The parser's callbacks for expressions: tokens and finished children to tree nodes.
 
-Stateless, so that one parse table serves every thread. A mistake ends the parse by `MistakeError`; the parser goes on
-with the rest of the text.
+Stateless, so that one parse table serves every thread. A mistake ends the parse by `MistakeError`;
+the parser goes on with the rest of the text.
 """
 
 from __future__ import annotations
@@ -53,9 +53,13 @@ def is_token(child: Child) -> TypeGuard[Token]:
 
 # CEL langdef, Syntax: reserved for other languages' syntax; legal as field names only.
 RESERVED = frozenset(
-    "as break const continue else for function if import let loop package namespace return var void while".split(),
+    (
+        "as break const continue else for function if import let loop package namespace"
+        " return var void while"
+    ).split(),
 )
-# Macro names with the numbers of variables and of arguments they are told by (CEL langdef, Macros; comprehensions V2).
+# Macro names with the numbers of variables and of arguments they are told by (CEL langdef, Macros;
+# comprehensions V2).
 _MACROS: dict[tuple[str, int], int] = {
     **{
         (name, 2): 1
@@ -159,7 +163,7 @@ class ExpressionBuilder:
         return Chain("+", tuple(run), Span(run[0].span.start, run[-1].span.end))
 
     def unary(self, c: list[Child]) -> Expr:
-        """A minus directly before a number is part of the number, so that the least int can be written."""
+        """A minus before a number is part of it, so that the least int can be written."""
         (operand,) = nodes(c[-1:])
         signs = [s for s in c[:-1] if is_token(s)]
         for sign in reversed(signs):

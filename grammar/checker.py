@@ -1,8 +1,8 @@
-"""Resolves names and infers types of an expression; returns the same tree, typed, and what is wrong with it.
+"""Resolves names and infers types: the same tree, typed, and what is wrong with it.
 
-Short forms (`node.zone`) are written out, constants take the type beside them, a `let` becomes a LetReference and a
-`def` a DefCall. A wrong part gets the poison type, which agrees with everything, so one mistake is one message.
-Checking a checked tree changes nothing.
+Short forms (`node.zone`) are written out, constants take the type beside them, a `let` becomes a
+LetReference and a `def` a DefCall. A wrong part gets the poison type, which agrees with everything,
+so one mistake is one message. Checking a checked tree changes nothing.
 """
 
 from __future__ import annotations
@@ -50,7 +50,10 @@ class Checker:
         self._locals: dict[str, Type] = {}
 
     def check(self, expr: Expr, wanted: Type | None = None) -> Expr:
-        """The typed tree. With `wanted`, constants take that type and any other type is a mistake."""
+        """The typed tree.
+
+        With `wanted`, constants take that type and any other type is a mistake.
+        """
         checked = self._check(expr)
         if wanted is None:
             return checked
@@ -95,7 +98,7 @@ class Checker:
                     expr, self.check(condition, BOOL), self._check(then), self._check(otherwise)
                 )
             case ListLiteral(elements, marked):
-                items = tuple(self._element(e, i in marked) for i, e in enumerate(elements))
+                items = tuple(self._element(e, marked=i in marked) for i, e in enumerate(elements))
                 kinds = [inside(e.type) if i in marked else e.type for i, e in enumerate(items)]
                 return replace(expr, elements=items, type=list_of(join(kinds)))
             case MapLiteral():
@@ -343,7 +346,7 @@ class Checker:
 
     # ---- literals and macros
 
-    def _element(self, expr: Expr, marked: bool) -> Expr:
+    def _element(self, expr: Expr, *, marked: bool) -> Expr:
         checked = self._check(expr)
         if marked and checked.type.name not in ("optional", "dyn", "error"):
             self.found.append(
@@ -353,7 +356,7 @@ class Checker:
 
     def _map(self, expr: MapLiteral) -> Expr:
         entries = tuple(
-            MapEntry(self._check(e.key), self._element(e.value, e.optional), e.optional)
+            MapEntry(self._check(e.key), self._element(e.value, marked=e.optional), e.optional)
             for e in expr.entries
         )
         for entry in entries:
@@ -386,7 +389,7 @@ class Checker:
 
 
 def schema_mistake(record: Type, name: str, known: Mapping[str, object], span: Span) -> Diagnostic:
-    """An unknown field; for what the cache keeps little of, the message says that it is not kept."""
+    """An unknown field; of a peer the message may say that the cache does not keep it."""
     if record.name == "Peer" and nearest(name, known) is None:
         return mistakes.not_kept(record, name, span, known)
     return mistakes.unknown_field(record, name, known, span)

@@ -107,7 +107,7 @@ def _count(token: Token) -> int:
 
 
 def _collect(c: list[Child], where: str, needs: tuple[str, ...], many: str = "") -> dict[str, Any]:
-    """The parts of a block by field name; each at most once but for `many`; `needs` must be there."""
+    """The parts of a block by field: each at most once but for `many`; `needs` must be there."""
     found: dict[str, Any] = {many: ()} if many else {}
     for part in c:
         if not isinstance(part, _Part):
@@ -129,7 +129,7 @@ _FIELDS = {"require": "requires", "min domains": "min_domains"}
 
 
 class Builder(ExpressionBuilder):
-    """One method a grammar rule; `parse_hole` parses a template's expression, given its text and offset."""
+    """One method a grammar rule; `parse_hole` parses an expression inside a message."""
 
     def __init__(self, parse_hole: Callable[[str, int], Expr]) -> None:
         self._parse_hole = parse_hole

@@ -1,4 +1,7 @@
-"""The nodes outside expressions: policies, their clauses, and tests. Same rules as `grammar.ast`."""
+"""The nodes outside expressions: policies, their clauses, and tests.
+
+Same rules as `grammar.ast`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A string or int constant takes the type of the operand beside it: quantity, duration, timestamp or semver."""
+"""String and int constants take the type of the operand beside them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ _PARSERS: dict[Type, Callable[[str], object]] = {
 def coerce(expr: Expr, wanted: Type, found: list[Diagnostic]) -> Expr:
     """The expression with its constants turned to `wanted` where that is a type they can take.
 
-    Goes through lists and the branches of a conditional, and no further: a `let` has the type it was written with.
+    Goes through lists and the branches of a conditional, and no further: a `let` has the type it
+    was written with.
     """
     match expr:
         case Literal(str() as text) if wanted in _PARSERS and expr.type == STRING:
@@ -71,7 +72,7 @@ def coerce_beside(op: str, left: Expr, right: Expr, found: list[Diagnostic]) -> 
 
 
 def coerce_chain(chain: Chain, found: list[Diagnostic]) -> Chain:
-    """The operands of `a + b + …`: constants take the type of the first operand that has one to give."""
+    """The operands of `a + b + …`: constants take the type of the first that has one to give."""
     given = next((o.type for o in chain.operands if o.type in _PARSERS), None)
     if given is None:
         return chain
@@ -81,7 +82,7 @@ def coerce_chain(chain: Chain, found: list[Diagnostic]) -> Chain:
 
 
 def _beside(op: str, other: Type, constant: Expr) -> Type:
-    """What a constant is beside `other`: to a timestamp one adds or subtracts durations, unless it reads as a time."""
+    """What a constant beside `other` is: a duration beside a time, unless it reads as a time."""
     if other != TIMESTAMP or op not in ("+", "-") or not isinstance(constant, Literal):
         return other
     try:

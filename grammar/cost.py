@@ -1,7 +1,7 @@
 """How many steps an expression can take at most, worked out before it runs.
 
-A step is a read, an operation or a call; a macro multiplies by how long its list can be. Lengths come from what the
-API and the kubelet allow, not from guesses about request sizes.
+A step is a read, an operation or a call; a macro multiplies by how long its list can be. Lengths
+come from what the API and the kubelet allow, not from guesses about request sizes.
 """
 
 from __future__ import annotations
@@ -23,12 +23,14 @@ from grammar.environment import Environment
 from grammar.reads import children
 from grammar.source import Span
 
-# The most steps one expression may take for one node. At some 10 million steps a second that is 0.1 s at the worst.
+# The most steps one expression may take for one node. At some 10 million steps a second that is 0.1
+# s at the worst.
 LIMIT = 1_000_000
 # Sums stop growing here, so that a tower of `let`s cannot make huge numbers.
 _CEILING = 10**15
 
-# Longest lists and maps that a cluster's objects carry, by field name: the kubelet's limits and the API's.
+# Longest lists and maps that a cluster's objects carry, by field name: the kubelet's limits and the
+# API's.
 _LENGTHS: Mapping[str, int] = {
     "pods": 250,
     "images": 100,
@@ -62,7 +64,7 @@ class Cost:
 
 
 class Costs:
-    """Bounds of the expressions of one environment; what a `let` or `def` costs is worked out once."""
+    """Bounds of the expressions of one environment; a `let` or `def` is looked at once."""
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
@@ -112,7 +114,7 @@ class Costs:
         yield from parts
 
     def dearest(self, expr: Expr) -> Expr:
-        """The innermost part that most of the cost comes from: where to look when there is too much."""
+        """The innermost part that most of the cost comes from."""
         total = self.steps(expr)
         for child in children(expr):
             if self.steps(child) * 2 > total:

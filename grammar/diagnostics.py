@@ -22,7 +22,10 @@ class Fix:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One mistake. `code` is stable and documented; `label` stands beside the caret; `notes` add places and facts."""
+    """One mistake.
+
+    `code` is stable and documented; `label` stands beside the caret; `notes` add places and facts.
+    """
 
     code: str
     severity: Severity
@@ -48,7 +51,8 @@ def plain(diagnostic: Diagnostic, source: Source) -> str:
     """`file:line:column: severity[code]: message (hint)`, one line."""
     line, column = source.position(diagnostic.span.start)
     hint = f" ({diagnostic.hint})" if diagnostic.hint else ""
-    return f"{source.name}:{line}:{column}: {diagnostic.severity}[{diagnostic.code}]: {diagnostic.message}{hint}"
+    where = f"{source.name}:{line}:{column}"
+    return f"{where}: {diagnostic.severity}[{diagnostic.code}]: {diagnostic.message}{hint}"
 
 
 def human(diagnostic: Diagnostic, source: Source) -> str:
@@ -65,7 +69,7 @@ def human(diagnostic: Diagnostic, source: Source) -> str:
         f"{gutter}--> {source.name}:{line}:{column}",
         f"{gutter} |",
         f"{line} | {text}",
-        f"{gutter} | {lead}{'^' * max(1, width)}{' ' + diagnostic.label if diagnostic.label else ''}",
+        f"{gutter} | {lead}{'^' * max(1, width)} {diagnostic.label}".rstrip(),
     ]
     if diagnostic.hint:
         rows.append(f"{gutter} = help: {diagnostic.hint}")

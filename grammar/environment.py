@@ -1,4 +1,4 @@
-"""What an expression may name: declared variables, functions, the schema, and a policy's `let`s and `def`s."""
+"""What an expression may name: variables, functions, fields, and a policy's own definitions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ class Definition:
 class Environment:
     """Names and their meanings, for checking, evaluating and compiling alike.
 
-    `container` is CEL's: names are looked up in it and its parents first (langdef, Name Resolution).
+    `container` is CEL's: names are looked up in it and its parents first (langdef, Name
+    Resolution).
     """
 
     variables: Mapping[str, Type]
@@ -65,7 +66,7 @@ class Environment:
         return TYPE_NAMES.get(name) if name not in self.variables else None
 
     def function_name(self, call: Call) -> str | None:
-        """The full name of a function called without a receiver: `size`, or `math.greatest` from its dotted target."""
+        """The full name of a function called without a receiver: `size`, `math.greatest`."""
         name = call.function if call.target is None else _dotted(call)
         if name is None:
             return None
@@ -91,7 +92,7 @@ class Environment:
     def implementation(
         self, name: str, kinds: Sequence[Type], *, member: bool
     ) -> Callable[..., Any]:
-        """What to call: the overload itself where the types tell it, else one that looks at the values."""
+        """What to call: the overload where the types tell it, else one that looks at the values."""
         overloads = self.overloads(name, member=member)
         if not any(k in (DYN, POISON) for k in kinds):
             for overload in overloads:
@@ -112,7 +113,7 @@ class Environment:
 
 
 def _dotted(call: Call) -> str | None:
-    """`a.b.f` of a call whose target is a chain of names; with a leading dot where it starts with one."""
+    """`a.b.f` of a call whose target is a chain of names, with its leading dot if any."""
     parts = [call.function]
     node = call.target
     while isinstance(node, Select) and not node.optional:

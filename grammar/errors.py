@@ -1,4 +1,4 @@
-"""What evaluating an expression can fail with; callers turn these into values at a clause's edge."""
+"""What evaluating an expression can fail with; a clause's edge turns these into values."""
 
 
 class EvaluationError(Exception):
@@ -6,4 +6,4 @@ class EvaluationError(Exception):
 
 
 class MissingError(EvaluationError):
-    """A key or an optional field that is not there: CEL's "no such key" (language reference, Missing)."""
+    """A key or an optional field that is not there: CEL's "no such key"."""

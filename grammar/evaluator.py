@@ -1,6 +1,7 @@
 """The plain evaluator: what every expression means, written to be read and not to be fast.
 
-Works on unchecked trees, by the types of values, and on checked ones. Compiled programs are held equal to it.
+Works on unchecked trees, by the types of values, and on checked ones. Compiled programs are held
+equal to it.
 """
 
 from __future__ import annotations
@@ -37,7 +38,10 @@ from grammar.values.record import read_field
 
 
 def evaluate(expr: Expr, variables: Mapping[str, object], environment: Environment) -> object:
-    """The value of an expression. Raises EvaluationError where it has none, MissingError where a part is missing."""
+    """The value of an expression.
+
+    Raises EvaluationError where it has none, MissingError where a part is missing.
+    """
     return _Evaluator(environment, variables).value(expr, {})
 
 
@@ -85,14 +89,15 @@ class _Evaluator:
             case ListLiteral(elements, marked):
                 made: list[object] = []
                 for place, element in enumerate(elements):
-                    made.extend(_marked(self.value(element, local), place in marked))
+                    made.extend(_marked(self.value(element, local), optional=place in marked))
                 return tuple(made)
             case MapLiteral(entries):
                 pairs: list[tuple[object, object]] = []
                 for entry in entries:
                     key = self.value(entry.key, local)
                     pairs.extend(
-                        (key, v) for v in _marked(self.value(entry.value, local), entry.optional)
+                        (key, v)
+                        for v in _marked(self.value(entry.value, local), optional=entry.optional)
                     )
                 return maps.build(pairs)
             case Comprehension():
@@ -201,7 +206,7 @@ class _Evaluator:
     def _apply(
         self, name: str, args: tuple[Expr, ...], local: Locals, *, member: bool = False
     ) -> object:
-        """By the values' types; where a tree is checked by its own, which tell what the sum of no quantities is."""
+        """By the tree's types where it is checked: they tell what the sum of no quantities is."""
         kinds = [a.type for a in args]
         return self._environment.implementation(name, kinds, member=member)(
             *[self.value(a, local) for a in args]
@@ -263,7 +268,7 @@ def _root(expr: Expr) -> str:
 
 
 def _items(target: object, count: int) -> list[tuple[object, ...]]:
-    """What a macro goes over: the items of a list, the keys of a map; with two variables their place or value too."""
+    """What a macro goes over: items or keys; with two variables their place or value too."""
     if isinstance(target, Mapping):
         pairs = list(maps.key_values(target))
         return pairs if count == 2 else [(k,) for k, _ in pairs]  # type: ignore[return-value]
@@ -279,7 +284,7 @@ def _bool(value: object) -> bool:
 
 
 def _absorb(values: Iterable[Callable[[], object]], *, decisive: bool) -> bool:
-    """`||` and `&&`: a deciding value wins over errors before and after it (langdef, Logical Operators)."""
+    """`||` and `&&`: a deciding value wins over errors around it (langdef, Logical Operators)."""
     failure: EvaluationError | None = None
     for compute in values:
         try:
@@ -315,7 +320,7 @@ def _element(value: object, at: object) -> object:
     raise EvaluationError("no such overload: only lists and maps are indexed")
 
 
-def _marked(value: object, optional: bool) -> tuple[object, ...]:
+def _marked(value: object, *, optional: bool) -> tuple[object, ...]:
     """An element as it is, or what is in an optional that was written with `?`."""
     if not optional:
         return (value,)

@@ -26,7 +26,10 @@ _FOLDED = frozenset("bool int double string quantity duration timestamp semver n
 
 
 def fold(expr: Expr, environment: Environment) -> Expr:
-    """The expression with its constant parts turned to literals. An error stays to happen at run time."""
+    """The expression with its constant parts turned to literals.
+
+    An error stays to happen at run time.
+    """
     match expr:
         case Unary(_, operand):
             return _closed(replace(expr, operand=fold(operand, environment)), environment)

@@ -1,4 +1,7 @@
-"""The canonical layout of a policy file: `placet fmt`. Comments stay beside what they stood beside."""
+"""The canonical layout of a policy file: `placet fmt`.
+
+Comments stay beside what they stood beside.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +64,7 @@ class _Row:
 
 @dataclass(frozen=True, slots=True)
 class _Comment:
-    """A comment; `trailing` when something stands before it on its line, `apart` after an empty line."""
+    """A comment; `trailing` if its line has more than it, `apart` after an empty line."""
 
     offset: int
     text: str
@@ -306,7 +309,7 @@ def _test_item(item: TestItem) -> str:
 
 
 def _join(rows: list[_Row], comments: list[_Comment]) -> str:
-    """The rows with every comment before the row it stood before, or behind the one it stood behind."""
+    """The rows, every comment before or behind the row that it stood before or behind."""
     lines: list[str] = []
     waiting = list(comments)
     for row in rows:

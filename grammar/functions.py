@@ -46,7 +46,7 @@ FUNCTIONS: Functions = table(o for topic in _TOPICS for o in topic.OVERLOADS)
 
 
 def dispatch(overloads: Sequence[Overload], args: Sequence[object], *, member: bool) -> Any:
-    """Calls the first overload that takes the values; raises EvaluationError where there is none."""
+    """Calls the first overload that takes the values. Raises EvaluationError if there is none."""
     names = [kind(a) for a in args]
     for overload in overloads:
         params = overload.params

@@ -22,9 +22,10 @@ class Signature(Protocol):
 
 
 def unify(parameter: Type, found: Type, bindings: Bindings) -> bool:
-    """Whether a value of `found` may stand where `parameter` is asked for; binds its type variables.
+    """Whether `found` may stand where `parameter` is asked for; binds its type variables.
 
-    dyn and the poison type agree with everything, as in CEL's gradual typing (langdef, Gradual Type Checking).
+    dyn and the poison type agree with everything, as in CEL's gradual typing (langdef, Gradual Type
+    Checking).
     """
     if parameter.is_parameter:
         bound = bindings.get(parameter.name)
@@ -52,7 +53,7 @@ def comparable(left: Type, right: Type) -> bool:
 
 
 def join(types: Iterable[Type]) -> Type:
-    """The type of a list's elements or of a conditional's branches: theirs if they agree, else dyn."""
+    """The type of elements or branches together: theirs if they agree, else dyn."""
     result: Type | None = None
     for found in types:
         if result is None or (_loose(result) and result == POISON):
@@ -74,7 +75,7 @@ def _merge(left: Type, right: Type) -> Type:
 
 
 def resolve(overloads: Sequence[Signature], found: Sequence[Type]) -> Type | None:
-    """The type of a call: of the first overload that fits; dyn where an argument is dyn and several fit and differ.
+    """The type of a call: of the first overload that fits, dyn where several fit and differ.
 
     None where no overload fits.
     """

@@ -1,7 +1,7 @@
 """How large a text may be: a scan before the lexer, and the depth of what was parsed.
 
-Hostile input must cost little: the scan is one regular expression without backtracking, and both it and the
-depth check are loops, so that nothing here can overflow the stack.
+Hostile input must cost little: the scan is one regular expression without backtracking, and both it
+and the depth check are loops, so that nothing here can overflow the stack.
 """
 
 from __future__ import annotations

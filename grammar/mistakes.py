@@ -1,8 +1,8 @@
 """Every mistake in syntax, names and types: one function each, so that all wording is on one page.
 
-Messages are one sentence in lower case without a full stop, the user's text in backticks, advice in the hint.
-Codes are stable and documented in docs/language.md: P00xx syntax, P01xx names and types, P02xx clauses,
-P03xx conditions, P04xx cost.
+Messages are one sentence in lower case without a full stop, the user's text in backticks, advice in
+the hint. Codes are stable and documented in docs/language.md: P00xx syntax, P01xx names and types,
+P02xx clauses, P03xx conditions, P04xx cost.
 """
 
 from __future__ import annotations

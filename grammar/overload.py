@@ -11,7 +11,9 @@ from grammar.types import Type
 
 @dataclass(frozen=True, slots=True)
 class Overload:
-    """`params` has the receiver first for a member. Namespaced functions have their dotted name; operators their sign.
+    """`params` has the receiver first for a member.
+
+    Namespaced functions have their dotted name; operators their sign.
 
     `call` takes values of those types and raises EvaluationError where it has no result.
     """

@@ -1,7 +1,8 @@
 """Text to tree: the only importer of lark.
 
-The tables are read once and kept in the user's cache folder; trees are built by callbacks while parsing. After a
-mistake the item around it is blanked and the rest is parsed again, so that one run reports every item.
+The tables are read once and kept in the user's cache folder; trees are built by callbacks while
+parsing. After a mistake the item around it is blanked and the rest is parsed again, so that one run
+reports every item.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from grammar.source import Source, Span
 MAX_MISTAKES = 20
 
 _SYNONYMS = {"and": "&&", "or": "||", "not": "!", "=": "==", "&": "&&", "|": "||", "<>": "!="}
+# The quotes that word processors make.
+_SMART_QUOTES = "\u201c\u201d\u2018\u2019"
 _NAMED = {
     "NAME": "a name",
     "IDENT": "a name",
@@ -44,9 +47,13 @@ _NAMED |= {
 _NAMED |= {"LPAR": "`(`", "RPAR": "`)`", "RSQB": "`]`", "COLON": "`:`", "__ANON_1": "`..`"}
 # Where these may come, any item of a policy may.
 _ITEMS = frozenset(
-    "BIND DEF DESCRIPTION FAILURE FILTER FOR LET LIMIT MODE PREEMPT SCORE SHARE SPREAD USE WEIGHT".split()
+    (
+        "BIND DEF DESCRIPTION FAILURE FILTER FOR LET LIMIT MODE PREEMPT SCORE SHARE SPREAD USE"
+        " WEIGHT"
+    ).split()
 )
-# Terminals that stand for "any expression goes" and "the expression goes on": listed one by one they say nothing.
+# Terminals that stand for "any expression goes" and "the expression goes on": listed one by one
+# they say nothing.
 _STARTERS = frozenset({"FLOAT", "UINT", "BYTES", "TRUE", "FALSE", "NULL", "NOT"})
 _OPERATORS = frozenset(
     {"PLUS", "MINUS", "MULOP", "RELOP", "IN", "LSQB", "DOT", "QMARK", "QUESTION"}
@@ -54,7 +61,7 @@ _OPERATORS = frozenset(
 
 
 def parse_file(source: Source) -> tuple[File, list[Diagnostic]]:
-    """The policies and tests of a text, those that could be read, and what is wrong with the rest."""
+    """The policies and tests of a text that could be read, and what is wrong with the rest."""
     tree, found = _parse(source, "file")
     return cast("File", tree) if tree is not None else File(()), found
 
@@ -72,7 +79,7 @@ def parse_expression(source: Source) -> tuple[Expr | None, list[Diagnostic]]:
 
 
 def accepts(text: str, start: str = "file") -> set[str]:
-    """The terminals that may come after a text: for completion, and to tell an unfinished text from a wrong one."""
+    """The terminals that may come next: for completion, and to tell unfinished from wrong."""
     interactive = _lark().parse_interactive(text, start=start)
     try:
         interactive.exhaust_lexer()
@@ -130,7 +137,7 @@ def _lark() -> Lark:
 
 
 def _cache_file() -> str | None:
-    """Where the parse tables are kept between runs; None where no folder of the user's own can be written."""
+    """Where the parse tables are kept between runs; None where no folder can be written."""
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "placet"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -178,18 +185,12 @@ def _expected(accepted: set[str]) -> list[str]:
 
 
 def _bad_character(error: UnexpectedCharacters, source: Source) -> Diagnostic:
-    at = cast(int, error.pos_in_stream)
+    at = cast("int", error.pos_in_stream)
     found = source.text[at]
     span = Span(at, at + 1)
     if found in "\"'":
         return mistakes.unclosed_string(span)
     if found in _SYNONYMS:
         return mistakes.unexpected(found, (), span, hint=f"write `{_SYNONYMS[found]}`")
-    hints = {
-        ";": "lines need no `;`",
-        "“": 'write `"`',
-        "”": 'write `"`',
-        "‘": "write `'`",
-        "’": "write `'`",
-    }
+    hints = {";": "lines need no `;`"} | dict.fromkeys(_SMART_QUOTES, "write straight quotes")
     return mistakes.bad_character(found, span, hints.get(found))

@@ -1,4 +1,4 @@
-"""Checks a whole policy: which names each part may read, which type it must have, and that its parts fit together."""
+"""Checks a whole policy: what each part may read, its type, and that the parts fit together."""
 
 from __future__ import annotations
 
@@ -51,7 +51,8 @@ _PLACE = _POD | {"node"}
 _PEER = _POD | {"peer"}
 _VICTIM = _PLACE | {"victim"}
 _VICTIMS = _PLACE | {"victims"}
-# A message is one constant text for a pod: what can change between two calls about it is not for it (C47).
+# A message is one constant text for a pod: what can change between two calls about it is not for it
+# (C47).
 _CONSTANT = (
     ("pod", "metadata", "name"),
     ("pod", "metadata", "namespace"),
@@ -64,7 +65,7 @@ _NUMBERS = ("int", "double", "dyn", "error")
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A typed policy, the environment its expressions are evaluated in, and what is wrong with it."""
+    """A typed policy, the environment of its expressions, and what is wrong with it."""
 
     policy: Policy
     environment: Environment
@@ -279,8 +280,9 @@ class _PolicyChecker:
     # ---- parts
 
     def _when(self, item: Clause) -> Expr | None:
-        """Everywhere but in filter and bind a condition is about the pod alone: a denominator and a count
-        must not depend on the node.
+        """The condition of a clause that is no filter: about the pod alone.
+
+        A denominator and a count must not depend on the node.
         """
         if item.when is None:
             return None

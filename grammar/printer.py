@@ -25,7 +25,8 @@ from grammar.ast import (
     Unary,
 )
 
-# Binding strength, weakest first; an operand is put in parentheses where it binds less than its place asks for.
+# Binding strength, weakest first; an operand is put in parentheses where it binds less than its
+# place asks for.
 _CONDITIONAL, _OR, _AND, _RELATION, _SUM, _PRODUCT, _UNARY, _MEMBER = range(8)
 _CHAIN = {"||": _OR, "&&": _AND, "+": _SUM}
 _BINARY = {"-": _SUM, "*": _PRODUCT, "/": _PRODUCT, "%": _PRODUCT}
@@ -48,7 +49,7 @@ def print_expression(expr: Expr) -> str:
 
 
 def operands(expr: Expr) -> tuple[str, list[str]] | None:
-    """The operator and printed operands of a chain of `&&` or `||`, for breaking a long line; else None."""
+    """The operator and printed operands of a chain of `&&` or `||`; None for anything else."""
     if not isinstance(expr, Chain) or expr.op == "+":
         return None
     return expr.op, [_print(o, _CHAIN[expr.op] + 1) for o in expr.operands]
@@ -158,7 +159,7 @@ def _literal(value: object) -> str:
 
 
 def _double(value: float) -> str:
-    """Doubles keep a point or an exponent; the two that have no literal are the ones the parser cannot make."""
+    """Doubles keep a point or an exponent, so that they are read back as doubles."""
     if math.isinf(value):
         return "1e999" if value > 0 else "-1e999"
     text = repr(value)

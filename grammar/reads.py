@@ -11,7 +11,7 @@ from grammar.source import Span
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """One read: `("pod", "metadata", "labels")` and where it stands; through a `let` that is the let's name."""
+    """One read: `("pod", "metadata", "labels")`, and where it or the `let` it is in stands."""
 
     path: tuple[str, ...]
     span: Span
@@ -42,7 +42,7 @@ class Definitions:
 def reads(
     expr: Expr, definitions: Definitions, hidden: frozenset[str] = frozenset()
 ) -> Iterator[Read]:
-    """Every read of a declared name in a checked tree; comprehension variables and parameters are not reads."""
+    """Every read of a declared name in a checked tree; macros' variables are not reads."""
     match expr:
         case LetReference(name):
             yield from (Read(path, expr.span) for path in definitions.paths(name))

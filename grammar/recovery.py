@@ -1,4 +1,4 @@
-"""Where to go on after a mistake: the item or block around an offset, so that one run reports every clause."""
+"""Where to go on after a mistake, so that one run reports every clause."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from grammar.source import Span
 _BLOCKS = frozenset({"policy", "cluster", "test"})
 _ITEMS = frozenset(
     (
-        "use description weight mode failure for let def filter score share spread limit preempt bind"
+        "use description weight mode failure for let def filter score share spread limit"
+        " preempt bind"
         " node pod at expect"
     ).split(),
 )
@@ -30,10 +31,10 @@ class _Mark:
 
 
 def stretch(text: str, offset: int, *, in_block: bool) -> Span:
-    """The stretch of text to leave out so that the rest can be read: the item around the offset, else the block.
+    """What to leave out so that the rest can be read: the item around the offset, else the block.
 
-    `in_block` is True for a text that is the inside of a policy. Only a word that is the first of its line, or the
-    first after a brace, starts an item; so names inside expressions do not.
+    `in_block` is True for a text that is the inside of a policy. Only a word that is the first of
+    its line, or the first after a brace, starts an item; so names inside expressions do not.
     """
     marks = _marks(text, 1 if in_block else 0)
     before = [m for m in marks if m.offset <= offset and not m.closes]
@@ -61,7 +62,8 @@ def _marks(text: str, base: int) -> list[_Mark]:
             continue
         if kind == "word" and fresh:
             words = _BLOCKS if depth == 0 else _ITEMS if depth == 1 else frozenset[str]()
-            # A line that starts a policy starts one at any depth: the brace before it was forgotten.
+            # A line that starts a policy starts one at any depth: the brace before it was
+            # forgotten.
             if match.group() == "policy" and text[match.start() - 1 : match.start()] in ("", "\n"):
                 depth, words = 0, _BLOCKS
             if match.group() in words:

@@ -1,4 +1,4 @@
-"""Short forms and derived members (`node.zone`, `node.usage["cpu"]`) written out as what they stand for."""
+"""Short forms (`node.zone`, `node.usage["cpu"]`) written out as what they stand for."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from grammar.source import Source, Span
 
 
 def written_out(derived: str, operand: Expr, index: tuple[str, Expr] | None, span: Span) -> Expr:
-    """The expression `derived` with `self` and the index put in; all of it stands at the short form's span."""
+    """The expression `derived` with `self` and the index put in, at the short form's span."""
     names = {"self": operand}
     if index is not None:
         names[index[0]] = index[1]

@@ -16,7 +16,10 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One text and where it came from. `name` is what messages show: a path or an object's address."""
+    """One text and where it came from.
+
+    `name` is what messages show: a path or an object's address.
+    """
 
     name: str
     text: str

@@ -16,7 +16,7 @@ _CLOSERS = {"{": "}", "[": "]", "(": ")"}
 
 
 def template(token: Token, parse_hole: Callable[[str, int], Expr]) -> Template:
-    """The parts of a STRING token; holes are parsed where they stand, so that their spans are the text's."""
+    """The parts of a STRING token; holes are parsed where they stand, for their spans."""
     text_of(token)  # the string as a whole must be one
     raw = str(token)
     start, end, plain = _body(raw)

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """A type: a name and its parameters. Record types carry the schema's name (`Node`, `PodSpec`)."""
+    """A type: a name and its parameters.
+
+    Record types carry the schema's name (`Node`, `PodSpec`).
+    """
 
     name: str
     args: tuple[Type, ...] = ()
@@ -41,7 +44,8 @@ CIDR = Type("cidr")
 SEMVER = Type("semver")
 TYPE = Type("type")
 DYN = Type("dyn")
-# The type of an expression that was already reported: it agrees with everything, so that one mistake is one message.
+# The type of an expression that was already reported: it agrees with everything, so that one
+# mistake is one message.
 POISON = Type("error")
 A = Type("<A>")
 B = Type("<B>")

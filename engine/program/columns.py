@@ -5,7 +5,8 @@ from __future__ import annotations
 from engine.program.frame import Evaluate, Frame
 from grammar.errors import EvaluationError
 
-# A column forgets everything when it has seen this many nodes more than it keeps: names come and go.
+# A column forgets everything when it has seen this many nodes more than it keeps: names come and
+# go.
 _MOST_NODES = 100_000
 
 
@@ -23,9 +24,10 @@ def once_per_pod(evaluate: Evaluate) -> Evaluate:
 
 
 class Column:
-    """The values of a part that reads the node alone, by node, each for the version it was worked out from.
+    """The values of a part that reads the node alone, by node, each with the version it is of.
 
-    It belongs to its program and goes with it. A node's view is immutable, so the view itself is the version.
+    It belongs to its program and goes with it. A node's view is immutable, so the view itself is
+    the version.
     """
 
     def __init__(self, evaluate: Evaluate) -> None:

@@ -1,6 +1,7 @@
-"""Checked expressions to closures: one function per node kind, names and overloads resolved here and not per node.
+"""Checked expressions to closures: names and overloads are resolved here, not per node.
 
-The plain evaluator (`grammar.evaluator`) says what each expression means; `tests/properties` holds the two equal.
+The plain evaluator (`grammar.evaluator`) says what each expression means; `tests/properties` holds
+the two equal.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ _WORTH_KEEPING = 6
 class Compiler:
     """Compiles the expressions of one policy; `places` is how many locals they need together.
 
-    `read` makes the closure of a declared name; `wrap` sees every expression with its closure and may return another: tracing is a compiler with a wrap, not a
-    flag inside closures.
+    `read` makes the closure of a declared name; `wrap` sees every expression with its closure and
+    may return another: tracing is a compiler with a wrap, not a flag inside closures.
     """
 
     def __init__(
@@ -67,7 +68,7 @@ class Compiler:
         self.places = 0
 
     def compile(self, expr: Expr) -> Evaluate:
-        """A closure with the value of the expression, or an EvaluationError, as the plain evaluator has it."""
+        """A closure with the value of the expression, or an EvaluationError."""
         if self._wrap is not None:
             return self._wrap(expr, self._compile(expr))
         return self._kept(expr) or self._compile(expr)

@@ -99,7 +99,7 @@ def _exists(target: Evaluate, steps: Steps, test: Evaluate) -> Evaluate:
 
 
 def _absorbing(target: Evaluate, steps: Steps, test: Evaluate, *, decisive: bool) -> Evaluate:
-    """`all` and `exists` are `&&` and `||` over the items: a deciding item wins over errors of others."""
+    """`&&` and `||` over the items: a deciding item wins over the errors of others."""
 
     def run(frame: Frame) -> object:
         failure: EvaluationError | None = None

@@ -10,10 +10,12 @@ Evaluate = Callable[["Frame"], object]
 
 
 class Frame:
-    """One request's state. Mutable on purpose: per node only `node` changes, and closures keep their locals in it.
+    """One request's state.
 
-    `locals` has a place for every comprehension variable and parameter of every program; `memo` one for every part
-    that is worked out once per pod. `fuel` falls by one per step of a comprehension.
+    Mutable on purpose: per node only `node` changes, and closures keep their locals in it.
+
+    `locals` has a place for every comprehension variable and parameter of every program; `memo` one
+    for every part that is worked out once per pod. `fuel` falls by one per step of a comprehension.
     """
 
     __slots__ = (

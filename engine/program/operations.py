@@ -1,7 +1,7 @@
 """The closures that compiled expressions are made of: one small function per operation.
 
-Everything that can be known from types and constants is settled when the closure is made. What an operation means is
-in `grammar.values`; here it is only reached without a detour.
+Everything that can be known from types and constants is settled when the closure is made. What an
+operation means is in `grammar.values`; here it is only reached without a detour.
 """
 
 from __future__ import annotations
@@ -214,7 +214,7 @@ def equality(
 def comparison(
     op: str, left: Evaluate, right: Evaluate, kinds: tuple[Type, Type], constant: Literal | None
 ) -> Evaluate | None:
-    """`<` and its like between two values of one simple type; None where the general way is needed."""
+    """`<` and its like between values of one simple type; None where the general way is needed."""
     compare = _COMPARE.get(op)
     if compare is None or kinds[0] != kinds[1]:
         return None

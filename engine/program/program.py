@@ -1,4 +1,4 @@
-"""A policy compiled: its selector, filters and scores as closures, with what their failures mean."""
+"""A policy compiled: selector, filters and scores as closures, and what their failures mean."""
 
 from __future__ import annotations
 
@@ -67,7 +67,10 @@ class ScoreProgram:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """One policy. `strict` says that it can reject, which decides between policies of one weight."""
+    """One policy.
+
+    `strict` says that it can reject, which decides between policies of one weight.
+    """
 
     address: str
     name: str

@@ -1,4 +1,4 @@
-"""When a part of a program can be worked out: told by what it reads (language reference, Stages)."""
+"""When a part of a program can be worked out: told by what it reads."""
 
 from __future__ import annotations
 

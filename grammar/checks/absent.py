@@ -1,4 +1,4 @@
-"""`!=`, `!(a == b)`, `!(x in …)` and `!x.matches(…)` on a key that may be absent: missing, so not true."""
+"""Negations (`!=`, `!(x in …)`, `!x.matches(…)`) of a key that may be absent: not true then."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MAPS = frozenset({"labels", "annotations", "nodeSelector"})
 
 
 def check(checked: Checked) -> Iterator[Diagnostic]:
-    """A warning for each negation of an unguarded key, unless the clause states what missing means."""
+    """Warn of each negation of an unguarded key, unless the clause says what missing means."""
     for condition in conditions(checked.policy):
         if condition.missing is None and condition.word in (
             "require",

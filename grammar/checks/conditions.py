@@ -22,7 +22,7 @@ from grammar.clauses import (
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One condition: which word introduces it, the clause it is in, and that clause's rule for missing values."""
+    """One condition: the word before it, its clause, and the clause's rule for missing values."""
 
     expr: Expr
     word: str

@@ -20,7 +20,7 @@ _MEANING = {
 
 
 def check(checked: Checked) -> Iterator[Diagnostic]:
-    """A warning for each condition, or operand of one, that is a constant; `for pods where true` is how one says all."""
+    """Warn of each constant condition or operand; `for pods where true` is how one says all."""
     for condition in conditions(checked.policy):
         folded = fold(condition.expr, checked.environment)
         if isinstance(folded, Literal) and isinstance(folded.value, bool):
@@ -39,7 +39,7 @@ def _operands(chain: Chain, checked: Checked) -> Iterator[Diagnostic]:
             yield _warning(operand, folded.value, f"leave it out of the `{chain.op}`")
 
 
-def _warning(expr: Expr, value: bool, meaning: str | None) -> Diagnostic:
+def _warning(expr: Expr, value: object, meaning: str | None) -> Diagnostic:
     return Diagnostic(
         "P0302", "warning", f"this is always {str(value).lower()}", expr.span, hint=meaning
     )

@@ -1,7 +1,8 @@
 """Filters that no node can pass together, and filters that another one implies.
 
-Per path that is compared with constants: the set of texts, or the interval of numbers, that is left. No solver: what is
-not such a comparison is left out, so a finding is always right and some contradictions are not found.
+Per path that is compared with constants: the set of texts, or the interval of numbers, that is
+left. No solver: what is not such a comparison is left out, so a finding is always right and some
+contradictions are not found.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _INFINITY = float("inf")
 
 @dataclass(frozen=True, slots=True)
 class _Allowed:
-    """What values of a path pass: a set of constants, or an interval (with its open ends) and exceptions."""
+    """What values of a path pass: a set of constants, or an interval with exceptions."""
 
     values: frozenset[object] | None = None
     low: float = -_INFINITY
@@ -139,7 +140,7 @@ def _range(op: str, path: Expr, constant: Literal) -> tuple[str, _Allowed] | Non
 
 
 def _value(expr: Expr) -> object:
-    """A constant that compares as the language does: numbers, quantities, durations and times on one scale each."""
+    """A constant that compares as the language does: amounts and times on one scale each."""
     value = getattr(expr, "value", None)
     if isinstance(value, bool | str) or value is None:
         return value

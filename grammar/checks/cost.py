@@ -14,7 +14,7 @@ from grammar.printer import print_expression
 
 
 def check(checked: Checked) -> Iterator[Diagnostic]:
-    """An error for each expression over the limit, pointing at the part that the cost comes from."""
+    """An error for each expression over the limit, at the part that the cost comes from."""
     costs = Costs(checked.environment)
     for expr in expressions(checked):
         steps = costs.steps(expr)
@@ -44,7 +44,7 @@ def expressions(checked: Checked) -> Iterator[Expr]:
                 yield item.per.domain
             case Preempt() if item.keep is not None:
                 yield item.keep.by
-            case _:  # whatever else has expressions has them as conditions, or has its cost where it is used
+            case _:  # the rest has its expressions as conditions
                 pass
 
 

@@ -27,5 +27,5 @@ def check(checked: Checked) -> Iterator[Diagnostic]:
             "warning",
             f"{bound.amount}% of {counts} is 0",
             bound.span,
-            hint="such a workload gets no pod on these nodes; write a number if one must always fit",
+            hint="such a workload gets none of these nodes; write a number if one must fit",
         )

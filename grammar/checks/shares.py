@@ -24,7 +24,7 @@ def check(checked: Checked) -> Iterator[Diagnostic]:
                     "warning",
                     f"this cannot hold together with share `{earlier.name}`",
                     later.bound.span,
-                    hint=f"`{earlier.name}` says {earlier.bound.kind} {earlier.bound.amount}; `at least` yields",
+                    hint=f"that one says {earlier.bound.kind} {earlier.bound.amount}",
                 )
 
 

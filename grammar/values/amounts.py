@@ -1,4 +1,4 @@
-"""What quantities can be asked, and their arithmetic (Kubernetes' CEL library, with operators besides)."""
+"""What quantities can be asked, and their arithmetic (Kubernetes' CEL library and operators)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Durations in nanoseconds (CEL langdef, Durations; Go's time.Duration syntax, with days and weeks besides)."""
+"""Durations in nanoseconds (CEL langdef, Durations), with days and weeks besides."""
 
 from __future__ import annotations
 

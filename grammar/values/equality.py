@@ -7,7 +7,7 @@ from typing import cast
 
 
 def equals(left: object, right: object) -> bool:
-    """Whether two values are equal: numbers across int and double, never a bool and a number; NaN equals nothing."""
+    """Whether two values are equal: ints and doubles by number, a bool and a number never."""
     one, other = type(left), type(right)
     if one is other:
         if one in (list, tuple):

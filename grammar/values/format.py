@@ -18,7 +18,10 @@ _PRECISION = 6
 
 
 def format_text(text: str, args: Sequence[object]) -> str:
-    """Replaces each clause by the next argument. Raises EvaluationError for a clause that does not take it."""
+    """Replaces each clause by the next argument.
+
+    Raises EvaluationError for a clause that does not take it.
+    """
     rest = iter(enumerate(args))
 
     def clause(match: re.Match[str]) -> str:
@@ -92,7 +95,7 @@ def _special(value: float) -> str:
 
 
 def show(value: object) -> str:
-    """A value as people read it: texts without quotes, lists and maps with their items, maps ordered by key."""
+    """A value as people read it: texts without quotes, maps ordered by key."""
     match kind(value):
         case "null":
             return "null"

@@ -14,7 +14,7 @@ Address = IPv4Address | IPv6Address
 
 
 class Cidr:
-    """An address with a prefix length; the address may have bits beyond the prefix, as in `10.1.2.3/8`."""
+    """An address with a prefix length; it may have bits beyond it, as in `10.1.2.3/8`."""
 
     __slots__ = ("address", "network")
 
@@ -34,7 +34,7 @@ class Cidr:
 
 @functools.lru_cache(maxsize=4096)
 def parse_ip(text: str) -> Address:
-    """Raises EvaluationError for zones, dotted mapped addresses and what is no address; mapped in hex is the IPv4 one."""
+    """Raises EvaluationError for zones, dotted mapped addresses and what is no address."""
     try:
         address = ip_address(text)
     except ValueError:
@@ -71,7 +71,7 @@ def _is(parse: object, text: str) -> bool:
 
 
 def _global_unicast(ip: Address) -> bool:
-    """Go's IsGlobalUnicast: private addresses are; broadcast, unspecified, loopback, multicast, link-local are not."""
+    """Go's IsGlobalUnicast: private addresses are; broadcast, loopback and their like are not."""
     special = ip.is_unspecified or ip.is_loopback or ip.is_multicast or ip.is_link_local
     return not special and str(ip) != "255.255.255.255"
 

@@ -64,7 +64,7 @@ TYPE_NAMES = {
 
 
 def kind(value: object) -> str:
-    """The name of the value's type as the checker has it; `map` for subclasses of dict, `record` for objects."""
+    """The name of the value's type as the checker has it; `record` for objects."""
     found = _KINDS.get(type(value))
     if found is not None:
         return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cmp_to_key, reduce
+from itertools import pairwise
 from typing import Any
 
 from grammar.errors import EvaluationError, MissingError
@@ -38,7 +39,10 @@ Items = Sequence[Any]
 
 
 def element(items: Items, at: object) -> object:
-    """The item at a position, from 0. Raises MissingError past the ends, and EvaluationError for what is no position."""
+    """The item at a position, from 0.
+
+    Raises MissingError past the ends, and EvaluationError for what is no position.
+    """
     if isinstance(at, float) and at.is_integer():
         at = int(at)
     if isinstance(at, bool) or not isinstance(at, int):
@@ -96,7 +100,7 @@ def _sum_of(zero: object) -> Callable[[Items], object]:
 
 
 def is_sorted(items: Items) -> bool:
-    return all(_order(a, b) <= 0 for a, b in zip(items, items[1:], strict=False))
+    return all(_order(a, b) <= 0 for a, b in pairwise(items))
 
 
 def _position(items: Items, value: object, *, last: bool = False) -> int:

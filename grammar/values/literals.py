@@ -13,7 +13,10 @@ _ESCAPE = re.compile(
 
 
 def unquote(token: str) -> str:
-    """The text of a string token, quotes and escapes taken off. Raises ValueError for an escape that is none."""
+    """The text of a string token, quotes and escapes taken off.
+
+    Raises ValueError for an escape that is none.
+    """
     raw = token[0] in "rR"
     body = token[1:] if raw else token
     quotes = 3 if body[:3] in ('"""', "'''") else 1

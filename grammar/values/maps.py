@@ -1,4 +1,4 @@
-"""Maps: Python dicts in which a bool key is wrapped, because True equals 1 in Python and not in CEL."""
+"""Maps: dicts in which a bool key is wrapped, because True equals 1 in Python, not in CEL."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ class BoolKey:
 
 
 def to_key(value: object) -> object:
-    """The dict key of a value. A whole double finds the int; raises EvaluationError for what is no key."""
+    """The dict key of a value.
+
+    A whole double finds the int; raises EvaluationError for what is no key.
+    """
     if isinstance(value, bool):
         return BoolKey(value)
     if isinstance(value, str | int):
@@ -49,7 +52,7 @@ def contains(key: object, value: Mapping[object, object]) -> bool:
 
 
 def build(pairs: Iterable[tuple[object, object]]) -> dict[object, object]:
-    """A map from a literal's entries; raises EvaluationError for a key that is there twice or is none."""
+    """A map of entries. Raises EvaluationError for a key that is there twice or is none."""
     made: dict[object, object] = {}
     for key, value in pairs:
         if isinstance(key, float):

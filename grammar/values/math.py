@@ -37,7 +37,8 @@ def _rounded(value: float) -> float:
     """Half away from zero; infinities and no-number stay."""
     if not math.isfinite(value):
         return value
-    # Adding a half to 0.49999999999999994 gives 1, so the halves are told by the distance to the truncated value.
+    # Adding a half to 0.49999999999999994 gives 1, so the halves are told by the distance to the
+    # truncated value.
     whole = float(math.trunc(value))
     rounded = whole + math.copysign(1, value) if abs(value - whole) >= 0.5 else whole
     return math.copysign(rounded, value)

@@ -1,4 +1,4 @@
-"""Arithmetic on ints of 64 bits and doubles, order, and conversions (CEL langdef, Numeric Values)."""
+"""Arithmetic on 64-bit ints and doubles, order, conversions (CEL langdef, Numeric Values)."""
 
 from __future__ import annotations
 
@@ -88,12 +88,12 @@ def to_double(value: object) -> float:
     return float(value)  # type: ignore[arg-type]
 
 
-def to_bool(value: bool | str) -> bool:
+def to_bool(value: object) -> bool:
     if isinstance(value, bool):
         return value
-    if value not in _BOOLS:
+    if (found := _BOOLS.get(str(value))) is None:
         raise EvaluationError(f"`{value}` is not a bool")
-    return _BOOLS[value]
+    return found
 
 
 def to_string(value: object) -> str:

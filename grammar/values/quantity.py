@@ -21,7 +21,7 @@ _LARGEST = (2**63 - 1) * NANO
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """An amount in units of 10⁻⁹, which is the finest a quantity can be, and the kind of suffix it is shown with.
+    """An amount in units of 10⁻⁹, the finest there are, and the kind of suffix it is shown with.
 
     Equality and order are by amount alone: `1000m` is `1`.
     """
@@ -32,7 +32,10 @@ class Quantity:
 
     @staticmethod
     def parse(text: str) -> Quantity:
-        """Raises EvaluationError, whose text is a hint, for what is no quantity. Finer than 10⁻⁹ rounds up, away from 0."""
+        """Raises EvaluationError, whose text is a hint, for what is no quantity.
+
+        Finer than 10⁻⁹ rounds up, away from 0.
+        """
         return _parse(text)
 
     def __lt__(self, other: Quantity) -> bool:

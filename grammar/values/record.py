@@ -22,7 +22,10 @@ EMPTY_RECORD = EmptyRecord()
 
 
 def read_field(value: object, name: str, zero: object, *, optional: bool) -> object:
-    """A field's value; absent it is `zero`, or missing where it is optional. Raises MissingError."""
+    """A field's value; absent it is `zero`, or missing where it is optional.
+
+    Raises MissingError.
+    """
     found = getattr(value, name, None)
     if found is not None:
         return found

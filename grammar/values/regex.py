@@ -16,7 +16,10 @@ _MEMORY = 1 << 20
 
 @functools.lru_cache(maxsize=1024)
 def pattern(text: str) -> re2._Regexp:
-    """A compiled pattern. Raises EvaluationError for what RE2 does not take (no lookaround, no backreference)."""
+    """A compiled pattern.
+
+    Raises EvaluationError for what RE2 does not take (no lookaround, no backreference).
+    """
     options = re2.Options()
     options.log_errors = False
     options.max_mem = _MEMORY
@@ -33,7 +36,7 @@ def _reason(error: Exception) -> str:
 
 @functools.lru_cache(maxsize=65_536)
 def matches(text: str, regex: str) -> bool:
-    """Whether the pattern is found anywhere in the text; remembered, because labels repeat over nodes."""
+    """Whether the pattern is in the text; remembered, because labels repeat over nodes."""
     return pattern(regex).search(text) is not None
 
 

@@ -36,7 +36,7 @@ class Semver:
 
     @property
     def precedence(self) -> tuple[object, ...]:
-        """What versions are compared by: a pre-release is before its release, numbers before texts."""
+        """What versions are compared by: a pre-release before its release, numbers before texts."""
         pre = tuple((0, int(p), "") if p.isdigit() else (1, 0, p) for p in self.pre)
         return (self.major, self.minor, self.patch, not self.pre, pre)
 

@@ -9,7 +9,10 @@ from grammar.overload import Overload, function, member
 from grammar.types import BOOL, INT, STRING, list_of
 
 # What strings.trim and Unicode's White_Space property agree on.
-_SPACES = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
+_SPACES = (
+    "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u2028\u2029\u202f\u205f\u3000"
+)
 _QUOTED = {
     "\\": "\\\\",
     '"': '\\"',
@@ -59,7 +62,10 @@ def replace(text: str, old: str, new: str, most: int = -1) -> str:
 
 
 def split(text: str, by: str, most: int = -1) -> tuple[str, ...]:
-    """The parts between `by`; at most that many, the last with the rest. Split by nothing: the characters."""
+    """The parts between `by`; at most that many, the last with the rest.
+
+    Split by nothing: the characters.
+    """
     if most == 0:
         return ()
     if not by:

@@ -39,7 +39,8 @@ def _milliseconds(value: Duration) -> int:
     return rest if value.nanos >= 0 else -rest
 
 
-# Months, days of the month and of the year from 0 but for getDate; Sunday is day 0 (CEL langdef, Timestamps).
+# Months, days of the month and of the year from 0 but for getDate; Sunday is day 0 (CEL langdef,
+# Timestamps).
 _PARTS: dict[str, Callable[[datetime], int]] = {
     "getFullYear": lambda t: t.year,
     "getMonth": lambda t: t.month - 1,

@@ -1,4 +1,4 @@
-"""Points in time in nanoseconds since 1970 (CEL langdef, Timestamps; RFC 3339), and what can be asked of them."""
+"""Points in time in nanoseconds since 1970 (CEL langdef, Timestamps; RFC 3339)."""
 
 from __future__ import annotations
 
@@ -56,7 +56,10 @@ class Timestamp:
         )
 
     def local(self, zone: str | None = None) -> datetime:
-        """The calendar time in a zone (an IANA name or `+01:30`), to the second. Raises EvaluationError for no zone."""
+        """The calendar time in a zone (an IANA name or `+01:30`), to the second.
+
+        Raises EvaluationError for no zone.
+        """
         moment = _EPOCH + timedelta(seconds=self.nanos // SECOND)
         try:
             return moment if zone is None else moment.astimezone(_zone(zone))

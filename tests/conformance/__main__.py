@@ -1,7 +1,7 @@
-"""`python -m tests.conformance FILE`: runs a file of conformance cases and ends with `agree N of M`.
+"""`python -m tests.conformance FILE` runs a file of cases and ends with `agree N of M`.
 
-Every case runs on the plain evaluator; those that may be checked run through checker and compiler too. A case
-agrees if each way it is run gives what it expects.
+Every case runs on the plain evaluator; those that may be checked run through checker and compiler
+too. A case agrees if each way it is run gives what it expects.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Cases of the CEL conformance suite as JSON: reading one, evaluating it, and whether the result is the expected one."""
+"""Cases of the CEL conformance suite as JSON: reading, running and judging one."""
 
 from __future__ import annotations
 

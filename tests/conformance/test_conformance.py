@@ -1,4 +1,4 @@
-"""The CEL conformance suite: tiers 1 and 2 must agree, on the plain evaluator and compiled (language reference, CEL)."""
+"""The CEL conformance suite, on the plain evaluator and compiled."""
 
 from __future__ import annotations
 

@@ -16,8 +16,8 @@ policy   shop in namespace 'shop' {   # main policy
   let spot=node.labels["karpenter.sh/capacity-type"]=='spot'
   filter "long" { require (a && b) || (c && d)
      # why
-     require node.free["memory"] - pod.requests["memory"] >= "1Gi" && node.labels["kubernetes.io/arch"] == "arm64" && true
-     message "stays {pod.name}  as  it is"
+     require node.free["memory"] - pod.requests["memory"] >= "1Gi" &&
+     node.labels["kubernetes.io/arch"] == "arm64" && true message "stays {pod.name}  as  it is"
   }
   score "s" weight 40 { missing 0 range 0 .. 1 value -a * (b + c) }
   limit "one" { per node strict at most 1 }
@@ -64,7 +64,7 @@ def formatted(text: str) -> str:
 
 
 def test_layout() -> None:
-    """Quotes, spaces, order of parts and line breaks are canonical; comments stay where they were."""
+    """Quotes, spaces, order and line breaks are canonical; comments stay where they were."""
     assert formatted(MESSY) == CLEAN
 
 

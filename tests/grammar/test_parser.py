@@ -65,7 +65,8 @@ def test_clause_words_are_names_inside_expressions() -> None:
     file, found = parse_file(
         Source(
             "t",
-            'cluster policy p { filter "a" { require weight > 3 && missing == message require node.range } }',
+            'cluster policy p { filter "a" {'
+            " require weight > 3 && missing == message require node.range } }",
         ),
     )
     assert not found
@@ -82,14 +83,14 @@ def test_every_clause_parses() -> None:
             for pods where true
             let a = 1
             def f(x: int, y: list(string)): map(string, int) = {}
-            filter "f" when true { require true require false message "m {pod.name} {{}}" detail "d" missing pass }
-            score "s" weight -10 when true { value 1 range "0Gi" .. "64Gi" missing 3 }
-            share "h" { of replicas on nodes where true exactly 3 strict }
-            share "i" { of placed pods where true on nodes where true at least 12.5% best effort weight 3 }
-            spread "p" { all pods where true over node.zone skew at most 2 min domains 3 strict }
-            limit "l" { pods where true per domain node.zone at most 1 strict missing fail }
-            preempt "e" { protect victim where true allow when true keep 1 by size(victims) }
-            bind "b" { require true }
+            filter "f" when true { require true require false message "m {pod.name} {{}}" detail "d"
+            missing pass } score "s" weight -10 when true { value 1 range "0Gi" .. "64Gi" missing 3
+            } share "h" { of replicas on nodes where true exactly 3 strict } share "i" { of placed
+            pods where true on nodes where true at least 12.5% best effort weight 3 } spread "p" {
+            all pods where true over node.zone skew at most 2 min domains 3 strict } limit "l" {
+            pods where true per domain node.zone at most 1 strict missing fail } preempt "e" {
+            protect victim where true allow when true keep 1 by size(victims) } bind "b" { require
+            true }
             """,
         ),
     )
@@ -198,7 +199,8 @@ def test_spans_point_into_the_text() -> None:
 def test_scores_of_no_weight_and_shares_over_everything_are_mistakes() -> None:
     """Numbers that mean nothing are refused where they stand."""
     found = mistakes(
-        'cluster policy p { score "s" weight 0 { value 1 }\n share "x" { of replicas on nodes where true at most 140% strict } }'
+        'cluster policy p { score "s" weight 0 { value 1 }\n'
+        ' share "x" { of replicas on nodes where true at most 140% strict } }'
     )
     assert [code for code, _, _ in found] == ["P0204", "P0204"]
 

@@ -1,4 +1,4 @@
-"""Random policies, pods and nodes: well-typed texts over objects in which anything may be absent."""
+"""Random policies, pods and nodes: texts over objects in which anything may be absent."""
 
 from __future__ import annotations
 
@@ -217,7 +217,7 @@ def scores(draw: st.DrawFn, name: str) -> str:
 
 @st.composite
 def policies(draw: st.DrawFn, name: str = "p") -> str:
-    """A policy's text with filters and scores; some do not type-check (a range of a bool), which is told by checking."""
+    """A policy's text with filters and scores; some do not type-check (a range of a bool)."""
     head = draw(st.sampled_from((f"cluster policy {name}", f'policy {name} in namespace "shop"')))
     lines = [
         *(f"weight {draw(st.integers(101, 104))}" for _ in range(draw(st.integers(0, 1)))),

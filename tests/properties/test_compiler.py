@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 from hypothesis import given, settings
@@ -58,13 +59,12 @@ def test_compiled_equals_plain(text: str, pod: dict[str, Any], cluster: Cluster)
     nodes = [CODEC.node(json.dumps(n).encode()) for n in cluster[0]]
     snapshot = build(nodes, [CODEC.peer(json.dumps(p).encode()) for p in cluster[1]])
     for view in snapshot.nodes.values():
-        plain = outcome(
-            lambda: evaluate(checked, {"pod": decoded, "node": view, "now": NOW}, ENVIRONMENT)
-        )
+        variables = {"pod": decoded, "node": view, "now": NOW}
+        plain = outcome(partial(evaluate, checked, variables, ENVIRONMENT))
         for run, compiler in programs:
             frame = Frame(decoded, NOW, places=compiler.places)
             frame.node = view
-            assert outcome(lambda: run(frame)) == plain
+            assert outcome(partial(run, frame)) == plain
 
 
 @settings(max_examples=300, deadline=None)

@@ -1,4 +1,4 @@
-"""The engine over arbitrary policies, pods and nodes: equal to the oracle, and always a partition."""
+"""The engine over arbitrary policies, pods and nodes: equal to the oracle."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ texts = st.lists(st.integers(0, 9), min_size=1, max_size=3, unique=True).flatmap
 
 def checked(policies: tuple[str, ...]) -> list[Checked]:
     """The policies of the texts that type-check: a `range` of a bool does not."""
-    found = []
+    found: list[Checked] = []
     for text in policies:
         file, mistakes = parse_file(Source("t", text))
         assert not mistakes, (text, mistakes)

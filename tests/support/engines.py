@@ -1,4 +1,4 @@
-"""What an engine needs around it in tests: a view of one snapshot, and an observer that only remembers."""
+"""What an engine needs around it in tests: a fixed view, and an observer that remembers."""
 
 from __future__ import annotations
 

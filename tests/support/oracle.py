@@ -1,4 +1,4 @@
-"""What filter and prioritize must answer, said with the plain evaluator and nothing kept or staged."""
+"""What filter and prioritize must answer, said with the plain evaluator alone."""
 
 from __future__ import annotations
 
@@ -27,8 +27,6 @@ class Oracle:
         for checked in enforced:
             if isinstance(checked, tuple):
                 return ("failed", checked[0].policy.address, "for")
-        for checked in enforced:
-            assert isinstance(checked, Checked)
             for clause in checked.policy.clauses:
                 if isinstance(clause, Filter):
                     said = _filter(clause, checked, variables)
@@ -42,9 +40,8 @@ class Oracle:
         for checked in self.enforced(variables):
             if isinstance(checked, tuple):
                 continue
-            for clause in checked.policy.clauses:
-                if isinstance(clause, Score):
-                    terms.append((abs(clause.weight), _score(clause, checked, variables, nodes)))
+            clauses = (c for c in checked.policy.clauses if isinstance(c, Score))
+            terms.extend((abs(c.weight), _score(c, checked, variables, nodes)) for c in clauses)
         if not terms:
             return None
         total = sum(w for w, _ in terms)
@@ -52,7 +49,7 @@ class Oracle:
         return [math.floor(m / 10 + 0.5) for m in means]
 
     def enforced(self, variables: Mapping[str, Any]) -> list[Checked | tuple[Checked]]:
-        """The policies that concern the pod, guardrails first; one whose `for` fails comes in a tuple."""
+        """The policies that concern the pod, guardrails first; one whose `for` fails in a tuple."""
         matching: list[Checked] = []
         broken: list[Checked | tuple[Checked]] = []
         for checked in self.policies:
