@@ -305,6 +305,16 @@ def branches_differ(then: Type, otherwise: Type, span: Span) -> Diagnostic:
     )
 
 
+def unknown_policy(name: str, candidates: Iterable[str], span: Span) -> Diagnostic:
+    close = nearest(name, candidates)
+    hint = f"a similar name exists: `{close}`" if close else "write its address: `namespace/name`"
+    return _error("P0117", f"there is no policy `{name}` to use", span, hint=hint)
+
+
+def broken_use(name: str, span: Span) -> Diagnostic:
+    return _error("P0118", f"policy `{name}` has errors", span, hint="mend it first")
+
+
 def wanted_hint(wanted: Type, found: Type) -> str | None:
     """What to write to get from one type to the other."""
     if wanted == BOOL:

@@ -70,6 +70,7 @@ class Checked:
     policy: Policy
     environment: Environment
     diagnostics: tuple[Diagnostic, ...]
+    uses: tuple[Checked, ...] = ()
 
     @property
     def broken(self) -> bool:

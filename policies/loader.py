@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 
 from grammar.source import Source
@@ -49,6 +50,13 @@ def load(paths: Iterable[Path]) -> Loaded:
         else:
             sources.append(read)
     return Loaded(tuple(sources), tuple(problems))
+
+
+def library_sources() -> tuple[Source, ...]:
+    """The policies that come with Placet."""
+    shipped = files("policies").joinpath("library")
+    texts = sorted((f for f in shipped.iterdir() if f.name.endswith(SUFFIX)), key=lambda f: f.name)
+    return tuple(Source(f"library/{f.name}", f.read_text("utf-8")) for f in texts)
 
 
 def read_source(file: Path) -> Source | Problem:

@@ -7,12 +7,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from grammar import checks, mistakes
-from grammar.clauses import Def, Let, Policy, Test
+from grammar.clauses import Def, Let, Policy, Test, Use
 from grammar.diagnostics import Diagnostic
 from grammar.parser import parse_file
 from grammar.policy_checker import Checked, check_policy
 from grammar.schema import Schema
 from grammar.source import Source
+from policies import uses
+from policies.loader import library_sources
 
 # Whether it is a cluster policy, its namespace, its name: no two policies have the same.
 Identity = tuple[bool, str | None, str]
@@ -67,7 +69,18 @@ class Validator:
     def validate(self, sources: Sequence[Source]) -> Validation:
         """Every file by itself, then what they must not say together."""
         self._known = {s: self._known.get(s) or check_source(s, self._schema) for s in sources}
-        return Validation(tuple(_unique(self._known[s] for s in sources)))
+        files = tuple(_unique(self._known[s] for s in sources))
+        return Validation(self._with_uses(files))
+
+    def _with_uses(self, files: tuple[CheckedFile, ...]) -> tuple[CheckedFile, ...]:
+        """The files, their policies with the ones they use."""
+        if not any(isinstance(i, Use) for f in files for p in f.policies for i in p.policy.items):
+            return files
+        library = [p for s in library_sources() for p in check_source(s, self._schema).policies]
+        names = uses.known_names((p for f in files for p in f.policies), library)
+        return tuple(
+            replace(f, policies=tuple(uses.resolve(p, names) for p in f.policies)) for f in files
+        )
 
 
 def identity(policy: Policy) -> Identity:

@@ -11,7 +11,6 @@ from engine.program.frame import Evaluate, Frame
 from engine.verdict import Failed, Rejected
 from grammar.ast import Expr, Literal
 from grammar.clauses import Bounds, Def, Filter, Let, Limit, Policy, Score, Share, Spread, Template
-from grammar.environment import Environment
 from grammar.errors import EvaluationError
 from grammar.policy_checker import Checked
 from grammar.reads import Definitions, reads
@@ -87,39 +86,61 @@ class Program:
 
 
 def compile_policy(checked: Checked) -> Program:
-    """The program of a policy without errors; compiling it again gives an equal one."""
-    return _PolicyCompiler(checked.policy, checked.environment).run()
+    """The program of a policy without errors, with the clauses of the policies it uses."""
+    parts = [_PolicyCompiler(c, checked.policy) for c in (checked, *checked.uses)]
+    filters = tuple(f for part in parts for f in part.filters())
+    scores = tuple(s for part in parts for s in part.scores())
+    counts = (
+        c
+        for part in (checked, *checked.uses)
+        for c in part.policy.clauses
+        if isinstance(c, Share | Spread | Limit)
+    )
+    policy = checked.policy
+    select = parts[0].selector()
+    return Program(
+        address=policy.address,
+        name=policy.name,
+        namespace=policy.namespace,
+        cluster=policy.cluster,
+        weight=int(policy.setting("weight", DEFAULT_WEIGHT)),
+        audit=policy.setting("mode", "enforce") == "audit",
+        ignores_errors=policy.setting("failure", "fail") == "ignore",
+        select=select,
+        filters=filters,
+        scores=scores,
+        strict=bool(filters) or any(c.strength.strict for c in counts),
+        places=max(part.places for part in parts),
+    )
 
 
 class _PolicyCompiler:
-    def __init__(self, policy: Policy, environment: Environment) -> None:
-        self._policy = policy
-        self._compiler = Compiler(environment)
+    """Compiles the clauses of one policy, in its own environment, for the policy they decide in."""
+
+    def __init__(self, checked: Checked, owner: Policy) -> None:
+        policy = checked.policy
+        self._clauses = policy.clauses
+        self._selector = policy.selector
+        self._policy = owner
+        self._compiler = Compiler(checked.environment)
         lets = {i.name: i.value for i in policy.items if isinstance(i, Let)}
         defs = {i.name: i for i in policy.items if isinstance(i, Def)}
         parameters = {n: frozenset(p.name for p in d.parameters) for n, d in defs.items()}
-        self._definitions = Definitions(lets, {n: d.body for n, d in defs.items()}, parameters)
+        bodies = {n: d.body for n, d in defs.items()}
+        self._definitions = Definitions(lets, bodies, parameters)
 
-    def run(self) -> Program:
-        policy, clauses = self._policy, self._policy.clauses
-        select = self._compiler.compile(policy.selector) if policy.selector is not None else None
-        filters = tuple(self._filter(c) for c in clauses if isinstance(c, Filter))
-        scores = tuple(self._score(c) for c in clauses if isinstance(c, Score))
-        counts = (c for c in clauses if isinstance(c, Share | Spread | Limit))
-        return Program(
-            address=policy.address,
-            name=policy.name,
-            namespace=policy.namespace,
-            cluster=policy.cluster,
-            weight=int(policy.setting("weight", DEFAULT_WEIGHT)),
-            audit=policy.setting("mode", "enforce") == "audit",
-            ignores_errors=policy.setting("failure", "fail") == "ignore",
-            select=select,
-            filters=filters,
-            scores=scores,
-            strict=bool(filters) or any(c.strength.strict for c in counts),
-            places=self._compiler.places,
-        )
+    @property
+    def places(self) -> int:
+        return self._compiler.places
+
+    def selector(self) -> Evaluate | None:
+        return self._compiler.compile(self._selector) if self._selector is not None else None
+
+    def filters(self) -> tuple[FilterProgram, ...]:
+        return tuple(self._filter(c) for c in self._clauses if isinstance(c, Filter))
+
+    def scores(self) -> tuple[ScoreProgram, ...]:
+        return tuple(self._score(c) for c in self._clauses if isinstance(c, Score))
 
     def _filter(self, clause: Filter) -> FilterProgram:
         paths = {p for e in clause.requires for p in self._paths(e)}

@@ -15,6 +15,7 @@ from grammar.checks import (
     percentage,
     sampling,
     shares,
+    uncounted,
     unused,
     weights,
 )
@@ -31,6 +32,7 @@ CHECKS: tuple[Check, ...] = (
     percentage.check,
     sampling.check,
     shares.check,
+    uncounted.check,
     unused.check,
     weights.check,
 )

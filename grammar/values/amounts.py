@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from operator import ge, gt, le, lt
+from operator import add, ge, gt, le, lt, sub
 
 from grammar.errors import EvaluationError
 from grammar.overload import Overload, function, member
@@ -25,21 +25,13 @@ def to_quantity(value: object) -> Quantity:
     return value if isinstance(value, Quantity) else Quantity.parse(str(value))
 
 
-def _plus(left: Quantity, right: Quantity) -> Quantity:
-    return Quantity(left.nanos + right.nanos, left.suffix)
-
-
-def _minus(left: Quantity, right: Quantity) -> Quantity:
-    return Quantity(left.nanos - right.nanos, left.suffix)
-
-
 def times(amount: Quantity, factor: float) -> Quantity:
     """Exact for ints; for doubles rounded to the nearest 10⁻⁹."""
     if isinstance(factor, int):
-        return Quantity(amount.nanos * factor, amount.suffix)
+        return Quantity.of(amount.nanos * factor, amount.suffix)
     if not math.isfinite(factor):
         raise EvaluationError("a quantity times no finite number")
-    return Quantity(round(amount.nanos * Fraction(factor)), amount.suffix)
+    return Quantity.of(round(amount.nanos * Fraction(factor)), amount.suffix)
 
 
 def divided(amount: Quantity, by: float) -> Quantity:
@@ -47,7 +39,7 @@ def divided(amount: Quantity, by: float) -> Quantity:
         raise EvaluationError("division by zero")
     if not math.isfinite(by):
         raise EvaluationError("a quantity divided by no finite number")
-    return Quantity(round(Fraction(amount.nanos) / Fraction(by)), amount.suffix)
+    return Quantity.of(round(Fraction(amount.nanos) / Fraction(by)), amount.suffix)
 
 
 def ratio(left: Quantity, right: Quantity) -> float:
@@ -86,8 +78,8 @@ OVERLOADS: tuple[Overload, ...] = (
         function(op, (QUANTITY, QUANTITY), BOOL, lambda a, b, c=c: c(a.nanos, b.nanos))
         for op, c in (("<", lt), ("<=", le), (">", gt), (">=", ge))
     ),
-    function("+", (QUANTITY, QUANTITY), QUANTITY, _plus),
-    function("-", (QUANTITY, QUANTITY), QUANTITY, _minus),
+    function("+", (QUANTITY, QUANTITY), QUANTITY, add),
+    function("-", (QUANTITY, QUANTITY), QUANTITY, sub),
     function("-_", (QUANTITY,), QUANTITY, lambda q: Quantity(-q.nanos, q.suffix)),
     function("/", (QUANTITY, QUANTITY), DOUBLE, ratio),
     *(function("*", (QUANTITY, t), QUANTITY, times) for t in (INT, DOUBLE)),
@@ -96,9 +88,9 @@ OVERLOADS: tuple[Overload, ...] = (
     member("isLessThan", (QUANTITY, QUANTITY), BOOL, lambda a, b: a.nanos < b.nanos),
     member("isGreaterThan", (QUANTITY, QUANTITY), BOOL, lambda a, b: a.nanos > b.nanos),
     member("compareTo", (QUANTITY, QUANTITY), INT, compare),
-    member("add", (QUANTITY, QUANTITY), QUANTITY, _plus),
+    member("add", (QUANTITY, QUANTITY), QUANTITY, add),
     member("add", (QUANTITY, INT), QUANTITY, _plus_int),
-    member("sub", (QUANTITY, QUANTITY), QUANTITY, _minus),
+    member("sub", (QUANTITY, QUANTITY), QUANTITY, sub),
     member("sub", (QUANTITY, INT), QUANTITY, lambda q, n: _plus_int(q, -n)),
     member("sign", (QUANTITY,), INT, lambda q: (q.nanos > 0) - (q.nanos < 0)),
     member("isInteger", (QUANTITY,), BOOL, _is_integer),

@@ -13,8 +13,9 @@ from grammar.errors import EvaluationError
 SECOND = 10**9
 _UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": SECOND}
 _UNITS |= {"m": 60 * SECOND, "h": 3600 * SECOND, "d": 86_400 * SECOND, "w": 604_800 * SECOND}
-_PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h|d|w)")
-_WHOLE = re.compile(r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h|d|w))+\Z")
+_PART = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h|d|w)")
+_WHOLE = re.compile(rf"[+-]?(?:{_PART.pattern})+\Z")
+_MOST_CHARACTERS = 200
 # CEL's durations are 64 bits of nanoseconds, as in cel-go: about 292 years either way.
 LIMIT = 2**63 - 1
 
@@ -34,7 +35,7 @@ class Duration:
     @staticmethod
     def of(nanos: int) -> Duration:
         """A duration that an operation made; raises EvaluationError out of range."""
-        if not -LIMIT <= nanos <= LIMIT:
+        if not -LIMIT - 1 <= nanos <= LIMIT:
             raise EvaluationError("duration out of range")
         return Duration(nanos)
 
@@ -52,7 +53,7 @@ Duration.ZERO = Duration(0)
 def _parse(text: str) -> Duration:
     if text in ("0", "+0", "-0"):
         return Duration.ZERO
-    if _WHOLE.match(text) is None:
+    if len(text) > _MOST_CHARACTERS or _WHOLE.match(text) is None:
         raise EvaluationError('write a number and a unit: `"90s"`, `"15m"`, `"1h30m"`, `"2d"`')
     total = sum(
         (

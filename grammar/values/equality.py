@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import cast
 
+from grammar.values.optional import Optional
+
 
 def equals(left: object, right: object) -> bool:
     """Whether two values are equal: ints and doubles by number, a bool and a number never."""
@@ -14,6 +16,8 @@ def equals(left: object, right: object) -> bool:
             return _same_items(cast("tuple[object, ...]", left), cast("tuple[object, ...]", right))
         if isinstance(left, Mapping):
             return _same_entries(left, cast("Mapping[object, object]", right))
+        if isinstance(left, Optional):
+            return _same_optional(left, cast("Optional", right))
         return left == right
     if one is bool or other is bool:
         return False
@@ -25,6 +29,10 @@ def equals(left: object, right: object) -> bool:
     if isinstance(left, Mapping) and isinstance(right, Mapping):
         return _same_entries(left, right)
     return False
+
+
+def _same_optional(left: Optional, right: Optional) -> bool:
+    return left.present == right.present and equals(left.value, right.value)
 
 
 def _same_items(

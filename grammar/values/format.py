@@ -11,7 +11,7 @@ from grammar.overload import Overload, member
 from grammar.types import DYN, STRING, list_of
 from grammar.values.kinds import kind, type_of
 from grammar.values.maps import key_values
-from grammar.values.numeric import show_double
+from grammar.values.numeric import plain_double
 
 _CLAUSE = re.compile(r"%(?:%|(?:\.(\d+))?([A-Za-z])|(.?))", re.DOTALL)
 _PRECISION = 6
@@ -63,11 +63,11 @@ def _clause(verb: str, precision: int | None, value: object) -> str:
 
 
 def _decimal(value: object) -> str:
-    if isinstance(value, float) and not math.isfinite(value):
-        return _special(value)
+    if isinstance(value, float):
+        return _plain(value)
     if isinstance(value, bool) or not isinstance(value, int):
         raise EvaluationError(
-            f"decimal clause can only be used on integers, was given {type_of(value)}"
+            f"decimal clause can only be used on numbers, was given {type_of(value)}"
         )
     return str(value)
 
@@ -88,6 +88,10 @@ def _based(value: object, base: str, refusal: str) -> str:
     return format(value, base)
 
 
+def _plain(value: float) -> str:
+    return plain_double(value) if math.isfinite(value) else _special(value)
+
+
 def _special(value: float) -> str:
     if math.isnan(value):
         return "NaN"
@@ -103,7 +107,7 @@ def show(value: object) -> str:
             return "true" if value else "false"
         case "double":
             assert isinstance(value, float)
-            return show_double(value) if math.isfinite(value) else _special(value)
+            return _plain(value)
         case "list":
             assert isinstance(value, Sequence)
             return f"[{', '.join(map(show, value))}]"

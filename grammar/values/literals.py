@@ -38,7 +38,10 @@ def _character(match: re.Match[str]) -> str:
 
 def parse_int(text: str) -> int:
     """Decimal or `0x…`; the 64-bit range is checked once the sign is known."""
-    return int(text, 16) if text[:2] in ("0x", "0X") else int(text)
+    if text[:2] in ("0x", "0X"):
+        return int(text, 16)
+    # More digits than these are out of range all the same, and Python refuses to read thousands.
+    return int(text.lstrip("0")[:25] or "0")
 
 
 def parse_double(text: str) -> float:

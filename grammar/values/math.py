@@ -10,8 +10,8 @@ from grammar.overload import Overload, function
 from grammar.types import BOOL, DOUBLE, DYN, INT, Type, list_of
 from grammar.values.numeric import checked
 
-# `math.greatest` takes any number of arguments; more than these want a list.
-_MOST_ARGUMENTS = 10
+# `math.greatest` takes any number of arguments; CEL asks for 32 of any call (langdef, Syntax).
+_MOST_ARGUMENTS = 32
 _MASK = 2**64 - 1
 
 

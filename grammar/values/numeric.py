@@ -5,17 +5,18 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from decimal import Decimal
 from operator import ge, gt, le, lt
 from typing import Any
 
 from grammar.errors import EvaluationError
 from grammar.overload import Overload, function
-from grammar.types import BOOL, DOUBLE, DURATION, INT, NULL, STRING, TIMESTAMP, Type
+from grammar.types import BOOL, DOUBLE, DURATION, INT, STRING, TIMESTAMP, Type
 from grammar.values.duration import SECOND, Duration
 from grammar.values.timestamp import Timestamp
 
 _LEAST, _GREATEST = -(2**63), 2**63 - 1
-_INTEGER = re.compile(r"[+-]?\d+\Z", re.ASCII)
+_INTEGER = re.compile(r"[+-]?\d{1,100}\Z", re.ASCII)
 _DOUBLE = re.compile(
     r"[+-]?(\d+\.?\d*([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|inf|infinity|nan)\Z",
     re.ASCII | re.IGNORECASE,
@@ -84,7 +85,10 @@ def to_double(value: object) -> float:
     if isinstance(value, str):
         if _DOUBLE.match(value) is None:
             raise EvaluationError(f"`{value}` is not a double")
-        return float(value)
+        found = float(value)
+        if math.isinf(found) and value[-1].isdigit():
+            raise EvaluationError(f"`{value}` is out of a double's range")
+        return found
     return float(value)  # type: ignore[arg-type]
 
 
@@ -103,27 +107,30 @@ def to_string(value: object) -> str:
             return "true" if value else "false"
         case float():
             return show_double(value)
-        case None:
-            return "null"
         case _:
             return str(value)
 
 
 def show_double(value: float) -> str:
-    """As Go prints it with `%v`'s shortest form: `1`, `0.1`, `1e+21`, `NaN`, `+Inf`."""
+    """As Go's `%g`: the fewest digits that are read back as the value, `1e+06` from there on."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
         return "+Inf" if value > 0 else "-Inf"
-    mantissa, _, exponent = repr(value).partition("e")
-    if exponent:
-        power = int(exponent)
-        if -5 < power < 21:
-            return f"{value:.0f}" if power > 0 else repr(value)
-        return f"{mantissa.removesuffix('.0')}e{'-' if power < 0 else '+'}{abs(power):02d}"
-    if abs(value) >= 1e21:
-        return f"{value:e}"
-    return mantissa.removesuffix(".0")
+    _, digits, last = Decimal(repr(value)).normalize().as_tuple()
+    assert isinstance(last, int)
+    power = last + len(digits) - 1
+    if not -4 <= power < 6 and value:
+        mantissa = "".join(map(str, digits))
+        point = "." if len(digits) > 1 else ""
+        sign = "-" if value < 0 else ""
+        return f"{sign}{mantissa[0]}{point}{mantissa[1:]}e{power:+03d}"
+    return plain_double(value)
+
+
+def plain_double(value: float) -> str:
+    """The fewest digits that are read back as the value, never with an exponent: `1000000`."""
+    return f"{Decimal(repr(value)):f}".removesuffix(".0")
 
 
 def _order(op: str, compare: Callable[[Any, Any], Any]) -> tuple[Overload, ...]:
@@ -166,7 +173,5 @@ OVERLOADS: tuple[Overload, ...] = (
     *_conversions("int", INT, to_int, INT, DOUBLE, STRING, TIMESTAMP, DURATION),
     *_conversions("double", DOUBLE, to_double, INT, DOUBLE, STRING),
     *_conversions("bool", BOOL, to_bool, BOOL, STRING),
-    *_conversions(
-        "string", STRING, to_string, STRING, BOOL, INT, DOUBLE, TIMESTAMP, DURATION, NULL
-    ),
+    *_conversions("string", STRING, to_string, STRING, BOOL, INT, DOUBLE, TIMESTAMP, DURATION),
 )

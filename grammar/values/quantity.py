@@ -14,9 +14,13 @@ NANO = 10**9
 _BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50, "Ei": 2**60}
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _QUANTITY = re.compile(
-    r"([+-]?)(\d+\.?\d*|\.\d+)(?:(Ki|Mi|Gi|Ti|Pi|Ei|[numkMGTPE])|[eE]([+-]?\d{1,4}))?\Z"
+    r"([+-]?)(\d+\.?\d*|\.\d+)(?:(Ki|Mi|Gi|Ti|Pi|Ei|[numkMGTPE])|[eE]([+-]?\d{1,3}))?\Z", re.ASCII
 )
-_LARGEST = (2**63 - 1) * NANO
+_MOST_CHARACTERS = 200
+# What Go caps a binary quantity at, silently; decimal ones it does not.
+_LARGEST_BINARY = (2**63 - 1) * NANO
+# Far beyond any resource, and still a double.
+_LARGEST = 10**100
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,20 @@ class Quantity:
         """
         return _parse(text)
 
+    @staticmethod
+    def of(nanos: int, suffix: str) -> Quantity:
+        """A quantity that an operation made; raises EvaluationError where it is past all reason."""
+        if not -_LARGEST <= nanos <= _LARGEST:
+            raise EvaluationError("quantity out of range")
+        return Quantity(nanos, suffix)
+
+    def __add__(self, other: Quantity) -> Quantity:
+        """Shown with this one's kind of suffix, or, where this is 0, with the other's, as in Go."""
+        return Quantity(self.nanos + other.nanos, self.suffix if self.nanos else other.suffix)
+
+    def __sub__(self, other: Quantity) -> Quantity:
+        return Quantity(self.nanos - other.nanos, self.suffix if self.nanos else other.suffix)
+
     def __lt__(self, other: Quantity) -> bool:
         return self.nanos < other.nanos
 
@@ -48,7 +66,8 @@ class Quantity:
         """The canonical form: the largest suffix that leaves a whole number."""
         if self.suffix == "binary" and self.nanos % NANO == 0 and abs(self.nanos) >= 1024 * NANO:
             return _scaled(self.nanos // NANO, [(f, s) for s, f in reversed(_BINARY.items())])
-        if self.suffix == "exponent":
+        # There is no suffix above E.
+        if self.suffix == "exponent" or (self.nanos and self.nanos % 10**30 == 0):
             return _exponent(self.nanos)
         return _scaled(self.nanos, [(10 ** (e + 9), s) for s, e in reversed(_DECIMAL.items())])
 
@@ -58,7 +77,7 @@ Quantity.ZERO = Quantity(0)
 
 @functools.lru_cache(maxsize=65_536)
 def _parse(text: str) -> Quantity:
-    match = _QUANTITY.match(text)
+    match = _QUANTITY.match(text) if len(text) <= _MOST_CHARACTERS else None
     if match is None:
         raise EvaluationError(_advice(text))
     sign, digits, suffix, exponent = match.groups()
@@ -68,9 +87,12 @@ def _parse(text: str) -> Quantity:
         else Fraction(10) ** (int(exponent or 0) + _DECIMAL.get(suffix or "", 0))
     )
     amount = Fraction(digits + "0" if digits.endswith(".") else digits) * scale * NANO
-    nanos = min(-(-amount.numerator // amount.denominator), _LARGEST)
-    kind = "binary" if suffix in _BINARY else "exponent" if exponent is not None else "decimal"
-    return Quantity(-nanos if sign == "-" else nanos, kind)
+    nanos = -(-amount.numerator // amount.denominator)
+    kind = "decimal" if exponent is None else "exponent"
+    if suffix in _BINARY:
+        nanos = min(nanos, _LARGEST_BINARY)
+        kind = "binary" if nanos >= NANO else "decimal"
+    return Quantity.of(-nanos if sign == "-" else nanos, kind)
 
 
 def _advice(text: str) -> str:

@@ -66,7 +66,7 @@ def _parse(text: str) -> Semver:
     return Semver(int(match[1]), int(match[2]), int(match[3]), pre, match[5] or "")
 
 
-def normalized(text: str, tolerant: bool) -> Semver:  # noqa: FBT001 - the language calls it by position
+def normalized(text: str, tolerant: bool) -> Semver:
     """With `tolerant`, a missing minor or patch is 0 and leading zeros are dropped."""
     if tolerant and (match := _LOOSE.match(text)):
         numbers = ".".join(str(int(n or 0)) for n in match.groups()[:3])
@@ -74,7 +74,7 @@ def normalized(text: str, tolerant: bool) -> Semver:  # noqa: FBT001 - the langu
     return Semver.parse(text)
 
 
-def is_semver(text: str, tolerant: bool = False) -> bool:  # noqa: FBT001, FBT002 - likewise
+def is_semver(text: str, tolerant: bool = False) -> bool:  # noqa: FBT002 - likewise
     try:
         normalized(text, tolerant)
     except EvaluationError:

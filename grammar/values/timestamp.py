@@ -18,10 +18,10 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LEAST = -62_135_596_800 * SECOND
 GREATEST = 253_402_300_800 * SECOND - 1
 _RFC3339 = re.compile(
-    r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9})\d*)?(?:[Zz]|([+-])(\d\d):(\d\d))\Z",
+    r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9})\d*)?(?:[Zz]|([+-])([01]\d|2[0-3]):([0-5]\d))\Z",
     re.ASCII,
 )
-_OFFSET = re.compile(r"([+-]?)(\d\d):(\d\d)\Z", re.ASCII)
+_OFFSET = re.compile(r"([+-]?)([01]?\d|2[0-3]):([0-5]\d)\Z", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, order=True)

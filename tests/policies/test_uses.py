@@ -1,0 +1,66 @@
+"""`use` takes another policy's clauses, in that policy's own environment."""
+
+from __future__ import annotations
+
+import json
+import math
+
+from engine.cache.snapshot import build
+from engine.engine import Engine
+from engine.objects import ObjectCodec
+from engine.program.program import compile_policy
+from engine.registry import Registry
+from engine.verdict import Feasible
+from grammar.schema import load_schema
+from grammar.source import Source
+from policies.validation import Validation, Validator
+from tests.support.builders import node, pod
+from tests.support.engines import Fixed, Silent
+
+SCHEMA = load_schema()
+
+
+def validated(*texts: str) -> Validation:
+    return Validator(SCHEMA).validate([Source(f"{i}.policy", t) for i, t in enumerate(texts)])
+
+
+def codes(validation: Validation) -> list[str]:
+    return [d.code for d, _ in validation.findings() if d.severity == "error"]
+
+
+def test_the_used_clauses_decide_under_the_user_s_name() -> None:
+    """Its own `let`s are its own, even where the names are the same; its `for` does not count."""
+    validation = validated(
+        'policy a in namespace "default" { let x = "a" use "b"'
+        ' filter "one" { require node.zone == x } }',
+        'policy b in namespace "default" { let x = "n1" for pods where false'
+        ' filter "two" { require node.name == x } }',
+    )
+    assert codes(validation) == []
+    codec = ObjectCodec(SCHEMA)
+    nodes = [node("n1", zone="a"), node("n2", zone="a"), node("n3", zone="b")]
+    snapshot = build([codec.node(json.dumps(n).encode()) for n in nodes], [])
+    registry = Registry(compile_policy(c) for c in validation.policies)
+    engine = Engine(registry, Fixed(snapshot), codec, Silent())
+    verdicts = engine.filter(json.dumps(pod("p")).encode(), list(snapshot.nodes), None, math.inf)
+    said = [None if isinstance(v, Feasible) else (v.policy, v.clause) for v in verdicts]
+    assert said == [None, ("default/a", "two"), ("default/a", "one")]
+
+
+def test_what_cannot_be_used_is_a_mistake_of_the_user() -> None:
+    """Unknown, broken, in a circle, or with a clause of the same name."""
+    assert codes(validated('cluster policy a { use "nobody" }')) == ["P0117"]
+    broken = validated('cluster policy a { use "b" }', "cluster policy b { let x = y }")
+    assert codes(broken) == ["P0118", "P0101"]
+    circle = validated('cluster policy a { use "b" }', 'cluster policy b { use "a" }')
+    assert codes(circle) == ["P0110", "P0110"]
+    same = validated(
+        'cluster policy a { use "b" filter "f" { require 1 < pod.priority } }',
+        'cluster policy b { filter "f" { require 1 < pod.priority } }',
+    )
+    assert codes(same) == ["P0205"]
+
+
+def test_the_library_can_be_used_by_its_name() -> None:
+    """`library/NAME`, wherever Placet is installed."""
+    assert codes(validated('cluster policy a { use "library/headroom" }')) == []
