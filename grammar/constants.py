@@ -9,7 +9,9 @@ from grammar import mistakes
 from grammar.ast import Chain, Conditional, Expr, ListLiteral, Literal
 from grammar.diagnostics import Diagnostic
 from grammar.errors import EvaluationError
+from grammar.source import Span
 from grammar.types import DURATION, INT, QUANTITY, SEMVER, STRING, TIMESTAMP, Type, list_of
+from grammar.values import quantity
 from grammar.values.duration import Duration
 from grammar.values.quantity import Quantity
 from grammar.values.semver import Semver
@@ -34,7 +36,7 @@ def coerce(expr: Expr, wanted: Type, found: list[Diagnostic]) -> Expr:
             try:
                 return replace(expr, value=_PARSERS[wanted](text), type=wanted)
             except EvaluationError as error:
-                found.append(mistakes.bad_constant(text, wanted, str(error), expr.span))
+                found.append(_bad_constant(text, wanted, str(error), expr.span))
                 return replace(expr, value=None, type=wanted)
         case Literal(int() as number) if wanted == QUANTITY and expr.type == INT:
             return replace(expr, value=Quantity.parse(str(number)), type=QUANTITY)
@@ -51,6 +53,11 @@ def coerce(expr: Expr, wanted: Type, found: list[Diagnostic]) -> Expr:
             )
         case _:
             return expr
+
+
+def _bad_constant(text: str, wanted: Type, reason: str, span: Span) -> Diagnostic:
+    meant = quantity.corrected(text) if wanted == QUANTITY else None
+    return mistakes.bad_constant(text, wanted, reason, span, meant)
 
 
 def coerce_beside(op: str, left: Expr, right: Expr, found: list[Diagnostic]) -> tuple[Expr, Expr]:

@@ -47,6 +47,15 @@ def nearest(name: str, candidates: Iterable[str]) -> str | None:
     return close[0] if close else None
 
 
+def only_nearest(name: str, candidates: Iterable[str]) -> str | None:
+    """The candidate that `name` certainly means: there is no second one like it."""
+    pool = sorted(candidates)
+    if name.lower() in (folded := [c.lower() for c in pool]):
+        return pool[folded.index(name.lower())] if folded.count(name.lower()) == 1 else None
+    close = get_close_matches(name, pool, n=2, cutoff=0.77)
+    return close[0] if len(close) == 1 else None
+
+
 def plain(diagnostic: Diagnostic, source: Source) -> str:
     """`file:line:column: severity[code]: message (hint)`, one line."""
     line, column = source.position(diagnostic.span.start)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from grammar.diagnostics import Diagnostic, Fix, nearest
+from grammar.diagnostics import Diagnostic, Fix, nearest, only_nearest
 from grammar.source import Span
 from grammar.types import BOOL, STRING, Type
 
@@ -37,17 +37,23 @@ def listed(words: Iterable[str], last: str = "or") -> str:
 
 
 def _similar(name: str, candidates: Iterable[str], span: Span) -> dict[str, object]:
-    """A hint and a fix when there is a name the reader will have meant."""
-    if (close := nearest(name, candidates)) is None:
+    """A hint when there is a name the reader will have meant, a fix when only that one."""
+    names = tuple(candidates)
+    if (close := nearest(name, names)) is None:
         return {}
-    return {"hint": f"a similar name exists: `{close}`", "fix": Fix(span, close)}
+    fix = Fix(span, close) if only_nearest(name, names) else None
+    return {"hint": f"a similar name exists: `{close}`", "fix": fix}
 
 
 # ---- P00xx syntax
 
 
 def unexpected(
-    found: str, expected: Sequence[str], span: Span, hint: str | None = None
+    found: str,
+    expected: Sequence[str],
+    span: Span,
+    hint: str | None = None,
+    fix: Fix | None = None,
 ) -> Diagnostic:
     if hint is None and expected:
         hint = f"expected {listed(expected)}"
@@ -55,7 +61,8 @@ def unexpected(
         return _error(
             "P0001", "the text ends too early", span, label="more is needed here", hint=hint
         )
-    return _error("P0001", f"`{found}` cannot stand here", span, label="unexpected", hint=hint)
+    message = f"`{found}` cannot stand here"
+    return _error("P0001", message, span, label="unexpected", hint=hint, fix=fix)
 
 
 def bad_character(found: str, span: Span, hint: str | None = None) -> Diagnostic:
@@ -154,7 +161,7 @@ def lacking(parts: Sequence[str], where: str, span: Span) -> Diagnostic:
 
 def bad_word(word: str, part: str, allowed: Sequence[str], span: Span) -> Diagnostic:
     hint = f"write {listed(f'`{a}`' for a in allowed)}"
-    close = nearest(word, allowed)
+    close = only_nearest(word, allowed)
     return _error(
         "P0203",
         f"`{word}` is not a {part}",
@@ -247,8 +254,19 @@ def wrong_type(found: Type, expected: str, span: Span, hint: str | None = None) 
     )
 
 
-def bad_constant(text: str, kind: Type, reason: str, span: Span) -> Diagnostic:
-    return _error("P0106", f"`{text}` is not {_an(kind)}", span, hint=reason or None)
+def bad_constant(
+    text: str, kind: Type, reason: str, span: Span, corrected: str | None = None
+) -> Diagnostic:
+    fix = None
+    if corrected is not None and span.end - span.start == len(text) + 2:
+        # Between the quotes, whichever they are: what stands there is the text itself.
+        fix = Fix(Span(span.start + 1, span.end - 1), corrected)
+    return _error("P0106", f"`{text}` is not {_an(kind)}", span, hint=reason or None, fix=fix)
+
+
+def bad_pattern(reason: str, span: Span) -> Diagnostic:
+    hint = "the syntax is RE2's: no lookaround, no backreferences, at most 1,000 repetitions"
+    return _error("P0119", reason, span, label="bad pattern", hint=hint)
 
 
 def no_fields(found: Type, name: str, span: Span) -> Diagnostic:

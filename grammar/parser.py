@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 from importlib.resources import files
 from pathlib import Path
 from typing import cast
@@ -20,7 +21,7 @@ from grammar import limits, mistakes, recovery
 from grammar.ast import Expr
 from grammar.clause_builder import Builder
 from grammar.clauses import File, Item
-from grammar.diagnostics import Diagnostic, nearest
+from grammar.diagnostics import Diagnostic, Fix, nearest, only_nearest
 from grammar.mistakes import MistakeError
 from grammar.source import Source, Span
 
@@ -28,6 +29,11 @@ from grammar.source import Source, Span
 MAX_MISTAKES = 20
 
 _SYNONYMS = {"and": "&&", "or": "||", "not": "!", "=": "==", "&": "&&", "|": "||", "<>": "!="}
+# The word `not` with nothing but spaces behind it, and an operand after which no operator comes.
+_NEGATION = re.compile(r"(?<![\w.])not[ \t]+\Z")
+_OPERAND = re.compile(
+    r"[A-Za-z_][\w.]*(?:\[[^\[\]\n]*\]|\([^()\n]*\)|\.\w+)*+[ \t]*(?![ \t=!<>+*/%\-?.\[(]|in\b)"
+)
 # The quotes that word processors make.
 _SMART_QUOTES = "\u201c\u201d\u2018\u2019"
 _NAMED = {
@@ -153,12 +159,25 @@ def _unexpected(error: UnexpectedToken, source: Source) -> Diagnostic:
         return mistakes.unexpected("", _expected(error.accepts or set()), Span(end, end))
     span = Span(token.start_pos or 0, token.end_pos or 0)
     accepted = error.accepts or set()
+    if (negation := _NEGATION.search(source.text, 0, span.start)) is not None:
+        return _not(source, Span(negation.start(), span.start))
     if (operator := _SYNONYMS.get(str(token))) is not None:
-        return mistakes.unexpected(str(token), (), span, hint=f"write `{operator}`")
+        # Where no operator can stand, more is wrong than the word for it.
+        fix = Fix(span, operator) if accepted & _OPERATORS else None
+        return mistakes.unexpected(str(token), (), span, hint=f"write `{operator}`", fix=fix)
     words = [t.lower() for t in accepted if t.isalpha() and t not in _NAMED and t not in _STARTERS]
     if (close := nearest(str(token), words)) is not None and close != str(token):
-        return mistakes.unexpected(str(token), (), span, hint=f"did you mean `{close}`")
+        fix = Fix(span, close) if only_nearest(str(token), words) else None
+        return mistakes.unexpected(str(token), (), span, hint=f"did you mean `{close}`", fix=fix)
     return mistakes.unexpected(str(token), _expected(accepted), span)
+
+
+def _not(source: Source, span: Span) -> Diagnostic:
+    """`not x` for `!x`; `not x == y` may mean either, so there is no fix."""
+    sure = _OPERAND.match(source.text, span.end) is not None
+    fix = Fix(span, "!") if sure else None
+    word = Span(span.start, span.start + len("not"))
+    return mistakes.unexpected("not", (), word, hint="write `!`", fix=fix)
 
 
 def _expected(accepted: set[str]) -> list[str]:
@@ -191,6 +210,7 @@ def _bad_character(error: UnexpectedCharacters, source: Source) -> Diagnostic:
     if found in "\"'":
         return mistakes.unclosed_string(span)
     if found in _SYNONYMS:
-        return mistakes.unexpected(found, (), span, hint=f"write `{_SYNONYMS[found]}`")
+        fix = Fix(span, _SYNONYMS[found])
+        return mistakes.unexpected(found, (), span, hint=f"write `{_SYNONYMS[found]}`", fix=fix)
     hints = {";": "lines need no `;`"} | dict.fromkeys(_SMART_QUOTES, "write straight quotes")
     return mistakes.bad_character(found, span, hints.get(found))

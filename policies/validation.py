@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from grammar import checks, mistakes
 from grammar.clauses import Def, Let, Policy, Test, Use
+from grammar.cost import LIMIT
 from grammar.diagnostics import Diagnostic
 from grammar.parser import parse_file
 from grammar.policy_checker import Checked, check_policy
@@ -62,21 +63,25 @@ class Validation:
 class Validator:
     """Checks files, and remembers those of the last time: an unchanged one costs nothing."""
 
-    def __init__(self, schema: Schema) -> None:
+    def __init__(self, schema: Schema, cost_limit: int = LIMIT) -> None:
         self._schema = schema
+        self._cost_limit = cost_limit
         self._known: dict[Source, CheckedFile] = {}
 
     def validate(self, sources: Sequence[Source]) -> Validation:
         """Every file by itself, then what they must not say together."""
-        self._known = {s: self._known.get(s) or check_source(s, self._schema) for s in sources}
+        self._known = {s: self._known.get(s) or self._checked(s) for s in sources}
         files = tuple(_unique(self._known[s] for s in sources))
         return Validation(self._with_uses(files))
+
+    def _checked(self, source: Source) -> CheckedFile:
+        return check_source(source, self._schema, self._cost_limit)
 
     def _with_uses(self, files: tuple[CheckedFile, ...]) -> tuple[CheckedFile, ...]:
         """The files, their policies with the ones they use."""
         if not any(isinstance(i, Use) for f in files for p in f.policies for i in p.policy.items):
             return files
-        library = [p for s in library_sources() for p in check_source(s, self._schema).policies]
+        library = [p for s in library_sources() for p in self._checked(s).policies]
         names = uses.known_names((p for f in files for p in f.policies), library)
         return tuple(
             replace(f, policies=tuple(uses.resolve(p, names) for p in f.policies)) for f in files
@@ -88,21 +93,24 @@ def identity(policy: Policy) -> Identity:
     return policy.cluster, policy.namespace, policy.name
 
 
-def check_source(source: Source, schema: Schema) -> CheckedFile:
-    """One file: every policy that could be read is checked, whatever is wrong with the others."""
+def check_source(source: Source, schema: Schema, cost_limit: int = LIMIT) -> CheckedFile:
+    """One file: every policy that could be read is checked, whatever is wrong with the others.
+
+    `cost_limit` is the most steps that an expression may take for one node.
+    """
     file, found = parse_file(source)
     whole = not any(d.severity == "error" for d in found)
     policies = (check_policy(policy, schema) for policy in file.policies)
     # What could not be read is missing from its policy: looking further would find that.
-    looked = (_further(p) if whole else _without_echoes(p, source) for p in policies)
+    looked = (_further(p, cost_limit) if whole else _without_echoes(p, source) for p in policies)
     return CheckedFile(source, whole, tuple(looked), file.tests, tuple(found))
 
 
-def _further(checked: Checked) -> Checked:
+def _further(checked: Checked, cost_limit: int) -> Checked:
     """With what the checks find that only make sense of a policy without errors."""
     if checked.broken:
         return checked
-    return replace(checked, diagnostics=(*checked.diagnostics, *checks.run(checked)))
+    return replace(checked, diagnostics=(*checked.diagnostics, *checks.run(checked, cost_limit)))
 
 
 def _without_echoes(checked: Checked, source: Source) -> Checked:

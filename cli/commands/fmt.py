@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
-import tempfile
 from pathlib import Path
 
 from cli.exits import CommandError, Exit
+from cli.files import replace_text
 from cli.render import print_error, render, wants_colour
 from grammar.formatter import format_file
 from grammar.parser import parse_file
@@ -47,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
         elif text != source.text:
             changed += 1
             if not args.check:
-                _replace(Path(source.name), text)
+                replace_text(Path(source.name), text)
             print(f"{'would change' if args.check else 'changed'} {source.name}")
     if loaded.problems:
         return Exit.ERROR
@@ -77,18 +76,3 @@ def _formatted(source: Source) -> str | None:
     for line in render(errors, "human", colour=wants_colour(sys.stderr)):
         print(line, file=sys.stderr)
     return None
-
-
-def _replace(file: Path, text: str) -> None:
-    """Writes a file in one step: who reads it meanwhile sees the old text or the new one."""
-    target = file.resolve()  # a link stays one
-    try:
-        mode = target.stat().st_mode
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as out:
-            out.write(text)
-        Path(name).chmod(mode)
-        Path(name).replace(target)
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise CommandError(f"cannot write `{file}`: {reason}", "check who may write it") from None

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from logging import Logger
 from pathlib import Path
 
-from engine.program.program import compile_policy
+from engine.program.policy_compiler import compile_policy
 from engine.registry import Registry
 from grammar.diagnostics import plain
 from policies.annotations import named_annotations

@@ -12,6 +12,7 @@ from grammar.checks import (
     constant,
     contradiction,
     cost,
+    patterns,
     percentage,
     sampling,
     shares,
@@ -19,6 +20,7 @@ from grammar.checks import (
     unused,
     weights,
 )
+from grammar.cost import LIMIT
 from grammar.diagnostics import Diagnostic
 from grammar.policy_checker import Checked
 
@@ -28,7 +30,7 @@ CHECKS: tuple[Check, ...] = (
     absent.check,
     constant.check,
     contradiction.check,
-    cost.check,
+    patterns.check,
     percentage.check,
     sampling.check,
     shares.check,
@@ -38,6 +40,8 @@ CHECKS: tuple[Check, ...] = (
 )
 
 
-def run(checked: Checked) -> list[Diagnostic]:
-    """Every finding of every check, in the order of the text."""
-    return sorted((d for check in CHECKS for d in check(checked)), key=lambda d: d.span.start)
+def run(checked: Checked, cost_limit: int = LIMIT) -> list[Diagnostic]:
+    """Every finding of every check, in the order of the text; `cost_limit` is in steps."""
+    found = [d for check in CHECKS for d in check(checked)]
+    found.extend(cost.check(checked, cost_limit))
+    return sorted(found, key=lambda d: d.span.start)

@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from grammar.ast import Expr
 from grammar.checks.conditions import conditions
 from grammar.clauses import Limit, Preempt, Score, Spread
-from grammar.cost import LIMIT, Costs
+from grammar.cost import Cost, Costs
 from grammar.diagnostics import Diagnostic
 from grammar.policy_checker import Checked
-from grammar.printer import print_expression
 
 
-def check(checked: Checked) -> Iterator[Diagnostic]:
+def check(checked: Checked, limit: int) -> Iterator[Diagnostic]:
     """An error for each expression over the limit, at the part that the cost comes from."""
     costs = Costs(checked.environment)
     for expr in expressions(checked):
         steps = costs.steps(expr)
-        if steps > LIMIT:
+        if steps > limit:
             dearest = costs.dearest(expr)
             yield Diagnostic(
                 "P0401",
                 "error",
-                f"this can take {steps:,} steps for one node, more than {LIMIT:,}",
+                f"this can take {steps:,} steps for one node, more than {limit:,}",
                 dearest.span,
                 label=f"{costs.steps(dearest):,} of them here",
                 hint="go over fewer lists inside each other",
@@ -48,8 +48,23 @@ def expressions(checked: Checked) -> Iterator[Expr]:
                 pass
 
 
-def describe(checked: Checked) -> Iterator[tuple[str, int]]:
-    """Each part of each expression with its bound, the dearest first."""
+@dataclass(frozen=True, slots=True)
+class Described:
+    """An expression, its bound in steps for one node, and the bounds of its parts."""
+
+    expr: Expr
+    steps: int
+    parts: tuple[Cost, ...]
+
+
+def describe(checked: Checked, most: int = 3) -> Iterator[Described]:
+    """Each expression, the dearest first, with those of its parts that cost the most."""
     costs = Costs(checked.environment)
-    for expr in expressions(checked):
-        yield print_expression(expr), costs.steps(expr)
+    whole = sorted(((costs.steps(e), e) for e in expressions(checked)), key=lambda c: -c[0])
+    for steps, expr in whole:
+        parts: list[Cost] = []
+        for part in costs.table(expr):
+            # A part without a place was put there by a short form.
+            if part.span != expr.span and part.span not in [p.span for p in parts]:
+                parts.append(part)
+        yield Described(expr, steps, tuple(parts[:most]))

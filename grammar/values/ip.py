@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 from grammar.errors import EvaluationError
@@ -13,20 +14,12 @@ from grammar.types import BOOL, CIDR, INT, IP, STRING
 Address = IPv4Address | IPv6Address
 
 
+@dataclass(frozen=True, slots=True)
 class Cidr:
     """An address with a prefix length; it may have bits beyond it, as in `10.1.2.3/8`."""
 
-    __slots__ = ("address", "network")
-
-    def __init__(self, address: Address, network: IPv4Network | IPv6Network) -> None:
-        self.address = address
-        self.network = network
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Cidr) and str(self) == str(other)
-
-    def __hash__(self) -> int:
-        return hash(str(self))
+    address: Address
+    network: IPv4Network | IPv6Network
 
     def __str__(self) -> str:
         return f"{self.address}/{self.network.prefixlen}"
@@ -57,7 +50,7 @@ def parse_cidr(text: str) -> Cidr:
         raise EvaluationError(f"`{text}` is not a CIDR")
     address = parse_ip(head)
     try:
-        return Cidr(address, ip_network(text, strict=False))
+        return Cidr(address, ip_network((address, int(length)), strict=False))
     except ValueError:
         raise EvaluationError(f"`{text}` is not a CIDR") from None
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cmp_to_key, reduce
+from functools import reduce
 from itertools import pairwise
+from operator import add, itemgetter
 from typing import Any
 
 from grammar.errors import EvaluationError, MissingError
@@ -31,7 +32,14 @@ from grammar.values.numeric import checked
 from grammar.values.optional import NONE, Optional
 from grammar.values.quantity import Quantity
 
-_ORDERED = frozenset("bool int double string quantity duration timestamp semver".split())
+_NUMBERS = {"int", "double"}
+_ORDERED = _NUMBERS | {"bool", "string", "quantity", "duration", "timestamp", "semver"}
+_PLUS: dict[str, Callable[[Any, Any], object]] = {
+    "int": lambda left, right: checked(left + right),
+    "double": add,
+    "quantity": add,
+    "duration": lambda left, right: Duration.of(left.nanos + right.nanos),
+}
 # A range longer than this is a mistake, and would be memory.
 _LONGEST_RANGE = 1_000_000
 
@@ -56,43 +64,34 @@ def contains(value: object, items: Items) -> bool:
     return any(equals(value, item) for item in items)
 
 
-def _order(left: Any, right: Any) -> int:
-    """Below, equal or above; only values of one ordered type have an order."""
-    one, other = kind(left), kind(right)
-    if one not in _ORDERED or (one != other and {one, other} != {"int", "double"}):
-        raise EvaluationError(f"no such overload: no order between {one} and {other}")
-    return int(left > right) - int(left < right)
+def _ordered(items: Items) -> Items:
+    """The items, if they have an order among them. Raises EvaluationError if not."""
+    kinds = set(map(kind, items))
+    if not (kinds <= _NUMBERS or (len(kinds) == 1 and kinds <= _ORDERED)):
+        raise EvaluationError(f"no such overload: no order between {_enumerated(kinds)}")
+    return items
 
 
-def _extreme(items: Items, *, least: bool) -> object:
-    if not items:
-        raise EvaluationError("an empty list has no extreme")
-    return reduce(lambda a, b: b if (_order(b, a) < 0) == least and _order(b, a) != 0 else a, items)
+def _enumerated(kinds: set[str]) -> str:
+    return " and ".join(sorted(kinds))
+
+
+def _extreme(pick: Callable[[Items], object]) -> Callable[[Items], object]:
+    def extreme(items: Items) -> object:
+        if not items:
+            raise EvaluationError("an empty list has no extreme")
+        return pick(_ordered(items))
+
+    return extreme
 
 
 def _sum(items: Items) -> object:
-    if not items:
+    kinds = set(map(kind, items))
+    if not kinds:
         return 0
-    total = items[0]
-    for item in items[1:]:
-        if kind(item) != kind(total):
-            raise EvaluationError("no such overload: `sum` takes values of one type")
-        total = _add(total, item)
-    return total
-
-
-def _add(left: Any, right: Any) -> object:
-    match left:
-        case Quantity():
-            return Quantity(left.nanos + right.nanos, left.suffix)
-        case Duration():
-            return Duration.of(left.nanos + right.nanos)
-        case int():
-            return checked(left + right)
-        case float():
-            return left + right
-        case _:
-            raise EvaluationError("no such overload: `sum` takes numbers, quantities and durations")
+    if len(kinds) > 1 or not kinds <= _PLUS.keys():
+        raise EvaluationError(f"no such overload: no sum of {_enumerated(kinds)}")
+    return reduce(_PLUS[kinds.pop()], items)
 
 
 def _sum_of(zero: object) -> Callable[[Items], object]:
@@ -100,7 +99,7 @@ def _sum_of(zero: object) -> Callable[[Items], object]:
 
 
 def is_sorted(items: Items) -> bool:
-    return all(_order(a, b) <= 0 for a, b in pairwise(items))
+    return all(a <= b for a, b in pairwise(_ordered(items)))
 
 
 def _position(items: Items, value: object, *, last: bool = False) -> int:
@@ -109,10 +108,18 @@ def _position(items: Items, value: object, *, last: bool = False) -> int:
 
 
 def distinct(items: Items) -> tuple[object, ...]:
+    """Each value once, where it is first; scalars, which a list is mostly of, by their hash."""
     kept: list[object] = []
+    seen: set[object] = set()
     for item in items:
-        if not contains(item, kept):
-            kept.append(item)
+        if isinstance(item, str | int) or item is None:
+            key = to_key(item) if item is not None else None
+            if key in seen:
+                continue
+            seen.add(key)
+        elif contains(item, kept):
+            continue
+        kept.append(item)
     return tuple(kept)
 
 
@@ -141,17 +148,16 @@ def part(items: Items, start: int, end: int) -> tuple[object, ...]:
 
 
 def sort(items: Items) -> tuple[object, ...]:
-    return tuple(sorted(items, key=cmp_to_key(_order)))
-
-
-def _by_key(one: tuple[object, object], other: tuple[object, object]) -> int:
-    return _order(one[0], other[0])
+    return sort_by([(item, item) for item in items])
 
 
 def sort_by(pairs: Sequence[tuple[object, object]]) -> tuple[object, ...]:
     """The items of (key, item) pairs, ordered by key; equal keys stay in order."""
-    ordered = sorted(pairs, key=cmp_to_key(_by_key))
-    return tuple(item for _, item in ordered)
+    keys = [key for key, _ in pairs]
+    if len(set(map(kind, keys))) > 1:
+        raise EvaluationError("no such overload: what is sorted by is of one type")
+    _ordered(keys)
+    return tuple(item for _, item in sorted(pairs, key=itemgetter(0)))
 
 
 def _end(at: int) -> Callable[[Items], Optional]:
@@ -174,14 +180,8 @@ OVERLOADS: tuple[Overload, ...] = (
     function("in", (A, _LIST), BOOL, contains),
     function("[]", (_LIST, DYN), A, element),
     *(member("sum", (list_of(t),), t, _sum_of(zero)) for t, zero in _SUMMED),
-    *(
-        member("min", (list_of(t),), t, lambda items: _extreme(items, least=True))
-        for t in _COMPARED
-    ),
-    *(
-        member("max", (list_of(t),), t, lambda items: _extreme(items, least=False))
-        for t in _COMPARED
-    ),
+    *(member("min", (list_of(t),), t, _extreme(min)) for t in _COMPARED),
+    *(member("max", (list_of(t),), t, _extreme(max)) for t in _COMPARED),
     *(member("isSorted", (list_of(t),), BOOL, is_sorted) for t in _COMPARED),
     *(member("sort", (list_of(t),), list_of(t), sort) for t in _COMPARED),
     member("indexOf", (_LIST, A), INT, _position),

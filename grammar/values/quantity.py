@@ -16,6 +16,7 @@ _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "
 _QUANTITY = re.compile(
     r"([+-]?)(\d+\.?\d*|\.\d+)(?:(Ki|Mi|Gi|Ti|Pi|Ei|[numkMGTPE])|[eE]([+-]?\d{1,3}))?\Z", re.ASCII
 )
+_WRONG_SUFFIX = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))\s*([A-Za-z]+)\Z", re.ASCII)
 _MOST_CHARACTERS = 200
 # What Go caps a binary quantity at, silently; decimal ones it does not.
 _LARGEST_BINARY = (2**63 - 1) * NANO
@@ -95,10 +96,11 @@ def _parse(text: str) -> Quantity:
     return Quantity.of(-nanos if sign == "-" else nanos, kind)
 
 
-def _advice(text: str) -> str:
-    found = re.match(r"([+-]?[\d.]+)\s*([A-Za-z]+)\Z", text.strip())
+def corrected(text: str) -> str | None:
+    """The quantity that a text with a wrong suffix certainly means: `200k` for `200K`."""
+    found = _WRONG_SUFFIX.match(text.strip())
     if found is None:
-        return 'write a number with a suffix: `"500m"`, `"2"`, `"1.5Gi"`'
+        return None
     number, suffix = found.groups()
     known = {s.lower(): s for s in (*_BINARY, *_DECIMAL) if s}
     guess = {
@@ -112,11 +114,15 @@ def _advice(text: str) -> str:
         "gib": "Gi",
     }
     close = guess.get(suffix) or guess.get(suffix.lower()) or known.get(suffix.lower())
-    return (
-        f"did you mean `{number}{close}`"
-        if close
-        else f"`{suffix}` is no suffix: they are n u m k M G T P E, Ki Mi Gi Ti Pi Ei"
-    )
+    return f"{number}{close}" if close else None
+
+
+def _advice(text: str) -> str:
+    if (meant := corrected(text)) is not None:
+        return f"did you mean `{meant}`"
+    if (found := _WRONG_SUFFIX.match(text.strip())) is None:
+        return 'write a number with a suffix: `"500m"`, `"2"`, `"1.5Gi"`'
+    return f"`{found[2]}` is no suffix: they are n u m k M G T P E, Ki Mi Gi Ti Pi Ei"
 
 
 def _scaled(amount: int, steps: list[tuple[int, str]]) -> str:

@@ -11,11 +11,12 @@ from grammar.errors import EvaluationError
 from grammar.overload import Overload, function, member
 from grammar.types import BOOL, INT, SEMVER, STRING
 
-_NUMBER = r"(0|[1-9]\d*)"
+_NUMBER = r"(0|[1-9]\d{0,17})"
 _VERSION = re.compile(
     rf"v?{_NUMBER}\.{_NUMBER}\.{_NUMBER}(?:-([0-9A-Za-z.-]+))?(?:\+([0-9A-Za-z.-]+))?\Z", re.ASCII
 )
-_LOOSE = re.compile(r"v?(\d+)(?:\.(\d+))?(?:\.(\d+))?([-+].*)?\Z", re.ASCII)
+_LOOSE = re.compile(r"v?0*(\d{1,18})(?:\.0*(\d{1,18}))?(?:\.0*(\d{1,18}))?([-+].*)?\Z", re.ASCII)
+_MOST_CHARACTERS = 256
 
 
 @functools.total_ordering
@@ -58,7 +59,7 @@ class Semver:
 
 @functools.lru_cache(maxsize=4096)
 def _parse(text: str) -> Semver:
-    match = _VERSION.match(text)
+    match = _VERSION.match(text) if len(text) <= _MOST_CHARACTERS else None
     pre = tuple(match[4].split(".")) if match and match[4] else ()
     bad = any(not p or (p.isdigit() and len(p) > 1 and p[0] == "0") for p in pre)
     if match is None or bad or (match[5] and "" in match[5].split(".")):

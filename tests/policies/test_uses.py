@@ -8,7 +8,7 @@ import math
 from engine.cache.snapshot import build
 from engine.engine import Engine
 from engine.objects import ObjectCodec
-from engine.program.program import compile_policy
+from engine.program.policy_compiler import compile_policy
 from engine.registry import Registry
 from engine.verdict import Feasible
 from grammar.schema import load_schema

@@ -13,7 +13,7 @@ from engine.cache.snapshot import Snapshot, build
 from engine.engine import Engine
 from engine.errors import EngineError
 from engine.objects import ObjectCodec
-from engine.program.program import compile_policy
+from engine.program.policy_compiler import compile_policy
 from engine.registry import Registry
 from engine.verdict import Failed, Feasible, Rejected
 from grammar.parser import parse_file
