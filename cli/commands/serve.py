@@ -79,6 +79,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default="64Mi",
         help="the longest request that is read (default: %(default)s)",
     )
+    how.add_argument(
+        "--resolvable-rejections",
+        action="store_true",
+        help="send rejections that evictions could cure as FailedNodes; only for kube-schedulers "
+        "newer than 1.36, which let extenders add victims",
+    )
     how.add_argument("--log-format", choices=FORMATS, default="text", help="default: text")
     how.add_argument("-v", "--verbose", action="store_true", help="log every rejection too")
 
@@ -131,7 +137,11 @@ def _settings(args: argparse.Namespace) -> Settings:
     host, port = args.listen
     try:
         return Settings(
-            host=host, port=port, http_timeout=args.http_timeout, body_limit=args.body_limit
+            host=host,
+            port=port,
+            http_timeout=args.http_timeout,
+            body_limit=args.body_limit,
+            resolvable_rejections=args.resolvable_rejections,
         )
     except SettingsError as error:
         raise CommandError(str(error), "see placet serve --help") from None
