@@ -6,7 +6,7 @@ equal to it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import assert_never
 
@@ -30,6 +30,7 @@ from grammar.ast import (
 )
 from grammar.environment import Environment
 from grammar.errors import EvaluationError, MissingError
+from grammar.macros import Locals, absorb, comprehension, must_be_bool
 from grammar.types import DYN
 from grammar.values import lists, maps
 from grammar.values.equality import equals
@@ -43,9 +44,6 @@ def evaluate(expr: Expr, variables: Mapping[str, object], environment: Environme
     Raises EvaluationError where it has none, MissingError where a part is missing.
     """
     return _Evaluator(environment, variables).value(expr, {})
-
-
-Locals = Mapping[str, object]
 
 
 class _Evaluator:
@@ -81,11 +79,13 @@ class _Evaluator:
                     total = add(total, self.value(operand, local))
                 return total
             case Chain(op, operands):
-                return _absorb(
+                return absorb(
                     (partial(self.value, o, local) for o in operands), decisive=op == "||"
                 )
             case Conditional(condition, then, otherwise):
-                return self.value(then if _bool(self.value(condition, local)) else otherwise, local)
+                return self.value(
+                    then if must_be_bool(self.value(condition, local)) else otherwise, local
+                )
             case ListLiteral(elements, marked):
                 made: list[object] = []
                 for place, element in enumerate(elements):
@@ -101,7 +101,7 @@ class _Evaluator:
                     )
                 return maps.build(pairs)
             case Comprehension():
-                return self._comprehension(expr, local)
+                return comprehension(expr, self.value(expr.target, local), local, self.value)
             case Has(operand):
                 return self._has(operand, local)
             case LetReference(name):
@@ -201,7 +201,18 @@ class _Evaluator:
             return self._apply(name, expr.args, local)
         if expr.target is None:
             raise EvaluationError(f"there is no function `{expr.function}`")
+        if expr.function in ("or", "orValue") and len(expr.args) == 1:
+            return self._alternative(expr, expr.target, expr.args[0], local)
         return self._apply(expr.function, (expr.target, *expr.args), local, member=True)
+
+    def _alternative(self, expr: Call, target: Expr, other: Expr, local: Locals) -> object:
+        """`or` and `orValue`: the other value is worked out only where it is needed."""
+        held = self.value(target, local)
+        if isinstance(held, Optional) and held.present:
+            return held if expr.function == "or" else held.value
+        kinds = (target.type, other.type)
+        call = self._environment.implementation(expr.function, kinds, member=True)
+        return call(held, self.value(other, local))
 
     def _apply(
         self, name: str, args: tuple[Expr, ...], local: Locals, *, member: bool = False
@@ -212,89 +223,11 @@ class _Evaluator:
             *[self.value(a, local) for a in args]
         )
 
-    # ---- macros
-
-    def _comprehension(self, expr: Comprehension, local: Locals) -> object:
-        target = self.value(expr.target, local)
-        *tests, last = expr.body
-        if expr.macro == "cel.bind":
-            return self.value(last, {**local, expr.variables[0]: target})
-        if expr.macro in ("optMap", "optFlatMap"):
-            return self._optional(expr, target, last, local)
-        scopes = [
-            {**local, **dict(zip(expr.variables, items, strict=True))}
-            for items in _items(target, len(expr.variables))
-        ]
-        if expr.macro in ("all", "exists"):
-            return _absorb(
-                (partial(self.value, last, s) for s in scopes), decisive=expr.macro == "exists"
-            )
-        if expr.macro in ("exists_one", "existsOne"):
-            return sum(_bool(self.value(last, s)) for s in scopes) == 1
-        first = expr.variables[0]
-        if expr.macro == "filter":
-            return tuple(s[first] for s in scopes if _bool(self.value(last, s)))
-        kept = (s for s in scopes if all(_bool(self.value(t, s)) for t in tests))
-        made = [(s[first], self.value(last, s)) for s in kept]
-        match expr.macro:
-            case "map" | "transformList":
-                return tuple(v for _, v in made)
-            case "transformMap":
-                return maps.build(made)
-            case "transformMapEntry":
-                return maps.merge(v for _, v in made)
-            case "sortBy":
-                return lists.sort_by([(v, item) for item, v in made])
-            case _:
-                raise EvaluationError(f"there is no macro `{expr.macro}`")
-
-    def _optional(self, expr: Comprehension, target: object, body: Expr, local: Locals) -> object:
-        if not isinstance(target, Optional):
-            raise EvaluationError("no such overload: an optional is needed")
-        if not target.present:
-            return NONE
-        made = self.value(body, {**local, expr.variables[0]: target.value})
-        if expr.macro == "optMap":
-            return Optional(made)
-        if not isinstance(made, Optional):
-            raise EvaluationError("no such overload: `optFlatMap` makes an optional")
-        return made
-
 
 def _root(expr: Expr) -> str:
     while isinstance(expr, Select | Index):
         expr = expr.operand
     return expr.name if isinstance(expr, Ident) and not expr.absolute else ""
-
-
-def _items(target: object, count: int) -> list[tuple[object, ...]]:
-    """What a macro goes over: items or keys; with two variables their place or value too."""
-    if isinstance(target, Mapping):
-        pairs = list(maps.key_values(target))
-        return pairs if count == 2 else [(k,) for k, _ in pairs]  # type: ignore[return-value]
-    if isinstance(target, list | tuple):
-        return list(enumerate(target)) if count == 2 else [(item,) for item in target]
-    raise EvaluationError("no such overload: a list or a map is needed")
-
-
-def _bool(value: object) -> bool:
-    if not isinstance(value, bool):
-        raise EvaluationError("no such overload: a bool is needed")
-    return value
-
-
-def _absorb(values: Iterable[Callable[[], object]], *, decisive: bool) -> bool:
-    """`||` and `&&`: a deciding value wins over errors around it (langdef, Logical Operators)."""
-    failure: EvaluationError | None = None
-    for compute in values:
-        try:
-            if _bool(compute()) is decisive:
-                return decisive
-        except EvaluationError as error:
-            failure = failure or error
-    if failure is not None:
-        raise failure
-    return not decisive
 
 
 def _through(held: object, choose: Callable[[object], object], *, optional: bool) -> object:

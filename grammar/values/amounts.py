@@ -52,6 +52,10 @@ def compare(left: Quantity, right: Quantity) -> int:
     return (left.nanos > right.nanos) - (left.nanos < right.nanos)
 
 
+def _sign(amount: Quantity) -> int:
+    return (amount.nanos > 0) - (amount.nanos < 0)
+
+
 def _as_integer(amount: Quantity) -> int:
     if amount.nanos % NANO:
         raise EvaluationError(f"`{amount}` is not a whole number")
@@ -92,7 +96,9 @@ OVERLOADS: tuple[Overload, ...] = (
     member("add", (QUANTITY, INT), QUANTITY, _plus_int),
     member("sub", (QUANTITY, QUANTITY), QUANTITY, sub),
     member("sub", (QUANTITY, INT), QUANTITY, lambda q, n: _plus_int(q, -n)),
-    member("sign", (QUANTITY,), INT, lambda q: (q.nanos > 0) - (q.nanos < 0)),
+    # Kubernetes documents `q.sign()` and declares `sign(q)`.
+    member("sign", (QUANTITY,), INT, _sign),
+    function("sign", (QUANTITY,), INT, _sign),
     member("isInteger", (QUANTITY,), BOOL, _is_integer),
     member("asInteger", (QUANTITY,), INT, _as_integer),
     member("asApproximateFloat", (QUANTITY,), DOUBLE, lambda q: q.nanos / NANO),

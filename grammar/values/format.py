@@ -15,6 +15,8 @@ from grammar.values.numeric import plain_double
 
 _CLAUSE = re.compile(r"%(?:%|(?:\.(\d+))?([A-Za-z])|(.?))", re.DOTALL)
 _PRECISION = 6
+# More digits than any double has.
+_MOST_PRECISION = 1100
 
 
 def format_text(text: str, args: Sequence[object]) -> str:
@@ -30,6 +32,8 @@ def format_text(text: str, args: Sequence[object]) -> str:
         precision, verb, bad = match.groups()
         if verb is None:
             raise EvaluationError(f"`%{bad}` is no formatting clause")
+        if precision is not None and (len(precision) > 4 or int(precision) > _MOST_PRECISION):
+            raise EvaluationError(f"a precision of more than {_MOST_PRECISION:,} digits")
         try:
             _, value = next(rest)
         except StopIteration:

@@ -28,6 +28,7 @@ from grammar.types import (
 from grammar.values.duration import Duration
 from grammar.values.equality import equals
 from grammar.values.kinds import kind
+from grammar.values.maps import to_key
 from grammar.values.numeric import checked
 from grammar.values.optional import NONE, Optional
 from grammar.values.quantity import Quantity
@@ -108,18 +109,19 @@ def _position(items: Items, value: object, *, last: bool = False) -> int:
 
 
 def distinct(items: Items) -> tuple[object, ...]:
-    """Each value once, where it is first; scalars, which a list is mostly of, by their hash."""
+    """Each value once, where it stands first; what can be a key is told by its hash."""
     kept: list[object] = []
-    seen: set[object] = set()
+    keys: set[object] = set()
     for item in items:
-        if isinstance(item, str | int) or item is None:
-            key = to_key(item) if item is not None else None
-            if key in seen:
-                continue
-            seen.add(key)
-        elif contains(item, kept):
-            continue
-        kept.append(item)
+        try:
+            key = to_key(item)
+        except EvaluationError:
+            fresh = not contains(item, kept)
+        else:
+            fresh = key not in keys
+            keys.add(key)
+        if fresh:
+            kept.append(item)
     return tuple(kept)
 
 

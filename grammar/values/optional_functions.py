@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from grammar.errors import EvaluationError
 from grammar.overload import Overload, function, member
 from grammar.types import BOOL, A, list_of, optional_of
 from grammar.values.equality import equals
@@ -21,13 +22,15 @@ def of_non_zero(value: Any) -> Optional:
         return NONE
     if name in ("list", "map") and not value:
         return NONE
-    if name in ("quantity", "duration") and value.nanos == 0:
+    if name in ("quantity", "duration", "timestamp") and value == type(value).ZERO:
         return NONE
     return Optional(value)
 
 
 def unwrap(values: Sequence[Any]) -> tuple[object, ...]:
-    return tuple(v.value for v in values if isinstance(v, Optional) and v.present)
+    if not all(isinstance(v, Optional) for v in values):
+        raise EvaluationError("no such overload: `unwrap` takes a list of optionals")
+    return tuple(v.value for v in values if v.present)
 
 
 _OPTIONAL = optional_of(A)

@@ -98,7 +98,7 @@ def _parse(text: str) -> Quantity:
 
 def corrected(text: str) -> str | None:
     """The quantity that a text with a wrong suffix certainly means: `200k` for `200K`."""
-    found = _WRONG_SUFFIX.match(text.strip())
+    found = _WRONG_SUFFIX.match(text.strip()) if len(text) <= _MOST_CHARACTERS else None
     if found is None:
         return None
     number, suffix = found.groups()
@@ -120,7 +120,7 @@ def corrected(text: str) -> str | None:
 def _advice(text: str) -> str:
     if (meant := corrected(text)) is not None:
         return f"did you mean `{meant}`"
-    if (found := _WRONG_SUFFIX.match(text.strip())) is None:
+    if len(text) > _MOST_CHARACTERS or (found := _WRONG_SUFFIX.match(text.strip())) is None:
         return 'write a number with a suffix: `"500m"`, `"2"`, `"1.5Gi"`'
     return f"`{found[2]}` is no suffix: they are n u m k M G T P E, Ki Mi Gi Ti Pi Ei"
 

@@ -8,6 +8,8 @@ from grammar.errors import EvaluationError
 from grammar.overload import Overload, function, member
 from grammar.types import BOOL, INT, STRING, list_of
 
+# What `replace` may make; far more than any object of a cluster holds.
+_LONGEST = 1 << 20
 # What strings.trim and Unicode's White_Space property agree on.
 _SPACES = (
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
@@ -58,6 +60,10 @@ def join(parts: Sequence[object], between: str = "") -> str:
 
 
 def replace(text: str, old: str, new: str, most: int = -1) -> str:
+    count = text.count(old)
+    grown = len(text) + (min(count, most) if most >= 0 else count) * (len(new) - len(old))
+    if grown > _LONGEST:
+        raise EvaluationError(f"the text would have more than {_LONGEST:,} characters")
     return text.replace(old, new, most if most >= 0 else -1)
 
 

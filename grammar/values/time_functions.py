@@ -21,15 +21,8 @@ def to_timestamp(value: object) -> Timestamp:
             return Timestamp.parse(str(value))
 
 
-def to_duration(value: object) -> Duration:
-    """An int is one of nanoseconds, as `int(duration)` makes it."""
-    match value:
-        case Duration():
-            return value
-        case int():
-            return Duration.of(value)
-        case _:
-            return Duration.parse(str(value))
+def to_duration(value: Duration | str) -> Duration:
+    return value if isinstance(value, Duration) else Duration.parse(value)
 
 
 def _truncated(unit: int) -> Callable[[Duration], int]:
@@ -80,7 +73,7 @@ OVERLOADS: tuple[Overload, ...] = (
     member("getSeconds", (DURATION,), INT, _truncated(SECOND)),
     member("getMilliseconds", (DURATION,), INT, _milliseconds),
     *(function("timestamp", (t,), TIMESTAMP, to_timestamp) for t in (STRING, TIMESTAMP, INT)),
-    *(function("duration", (t,), DURATION, to_duration) for t in (STRING, DURATION, INT)),
+    *(function("duration", (t,), DURATION, to_duration) for t in (STRING, DURATION)),
     function("+", (TIMESTAMP, DURATION), TIMESTAMP, lambda t, d: shifted(t, d.nanos)),
     function("+", (DURATION, TIMESTAMP), TIMESTAMP, lambda d, t: shifted(t, d.nanos)),
     function("+", (DURATION, DURATION), DURATION, lambda a, b: Duration.of(a.nanos + b.nanos)),

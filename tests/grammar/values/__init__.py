@@ -1,0 +1,1 @@
+"""Value types and functions, asked in the language itself."""
