@@ -45,10 +45,10 @@ def render(findings: Sequence[Finding], form: str, *, colour: bool = False) -> I
 def summary(findings: Iterable[Finding], policies: int, files: int) -> str:
     """How much of what: `2 errors, 1 warning in 3 files`, or that all is well."""
     severities = [diagnostic.severity for diagnostic, _ in findings]
-    counts = [_counted(severities.count(s), s) for s in ("error", "warning") if s in severities]
+    counts = [counted(severities.count(s), s) for s in ("error", "warning") if s in severities]
     if counts:
-        return f"{', '.join(counts)} in {_counted(files, 'file')}"
-    return f"{_counted(policies, 'policy', 'policies')} in {_counted(files, 'file')}: all is well"
+        return f"{', '.join(counts)} in {counted(files, 'file')}"
+    return f"{counted(policies, 'policy', 'policies')} in {counted(files, 'file')}: all is well"
 
 
 def print_error(message: str, hint: str) -> None:
@@ -59,7 +59,8 @@ def print_error(message: str, hint: str) -> None:
         print(f"  = help: {hint}", file=sys.stderr)
 
 
-def _counted(number: int, one: str, many: str = "") -> str:
+def counted(number: int, one: str, many: str = "") -> str:
+    """`1 file`, `2 files`."""
     return f"{number} {one if number == 1 else many or one + 's'}"
 
 

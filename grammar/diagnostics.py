@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import islice
 from typing import Literal as OneOf
 
 from grammar.source import Source, Span
@@ -39,7 +40,7 @@ class Diagnostic:
 
 def nearest(name: str, candidates: Iterable[str]) -> str | None:
     """The candidate a reader would take `name` for, or None."""
-    pool = sorted(candidates)
+    pool = _alike(name, candidates)
     folded = {c.lower(): c for c in reversed(pool)}
     if name.lower() in folded:
         return folded[name.lower()]
@@ -49,11 +50,24 @@ def nearest(name: str, candidates: Iterable[str]) -> str | None:
 
 def only_nearest(name: str, candidates: Iterable[str]) -> str | None:
     """The candidate that `name` certainly means: there is no second one like it."""
-    pool = sorted(candidates)
+    pool = _alike(name, candidates)
     if name.lower() in (folded := [c.lower() for c in pool]):
         return pool[folded.index(name.lower())] if folded.count(name.lower()) == 1 else None
     close = get_close_matches(name, pool, n=2, cutoff=0.77)
     return close[0] if len(close) == 1 else None
+
+
+def _alike(name: str, candidates: Iterable[str]) -> list[str]:
+    """Those worth a closer look, which takes a thousand times longer; sorted, at most 50."""
+    ends = name[:1].lower(), name[-1:].lower()
+    most = 5 + len(name) // 2
+    found = (
+        c
+        for c in sorted(candidates)
+        if abs(len(c) - len(name)) <= most
+        and (c[:1].lower() == ends[0] or c[-1:].lower() == ends[1])
+    )
+    return list(islice(found, 50))
 
 
 def plain(diagnostic: Diagnostic, source: Source) -> str:

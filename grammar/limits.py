@@ -19,6 +19,8 @@ from grammar.types import INT
 MAX_BYTES = 64 * 1024
 MAX_TOKENS = 20_000
 MAX_DEPTH = 100
+# No number of the language needs more, and every one of them still fits a double.
+MAX_DIGITS = 250
 
 _TOKEN = re.compile(
     r"(?P<skip>[ \t\r\n\f]+|(?:#|//)[^\n]*)"
@@ -39,6 +41,8 @@ def scan(source: Source) -> Diagnostic | None:
         if kind == "skip":
             continue
         tokens += 1
+        if match.end() - match.start() > MAX_DIGITS and match.group()[0].isdigit():
+            return mistakes.bad_literal("the number has too many digits", Span(*match.span()))
         if kind == "open":
             depth += 1
             if depth > MAX_DEPTH:

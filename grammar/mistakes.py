@@ -141,6 +141,11 @@ def too_deep(limit: int, span: Span) -> Diagnostic:
     )
 
 
+def deep_definition(name: str, limit: int, span: Span) -> Diagnostic:
+    message = f"`{name}` and the definitions it uses are nested more than {limit} deep"
+    return _error("P0011", message, span, hint="let fewer definitions use each other")
+
+
 def bad_hole(reason: str, span: Span) -> Diagnostic:
     return _error("P0012", reason, span, hint="write `{{` for a brace")
 
@@ -238,6 +243,8 @@ def unknown_field(record: Type, name: str, candidates: Iterable[str], span: Span
 
 def unknown_function(name: str, candidates: Iterable[str], span: Span) -> Diagnostic:
     more = _similar(name, candidates, span)
+    if name == "not":
+        more = {"hint": "write `!`", "fix": Fix(span, "!")}
     return _error("P0103", f"there is no function `{name}`", span, label="unknown function", **more)
 
 

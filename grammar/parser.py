@@ -32,7 +32,7 @@ _SYNONYMS = {"and": "&&", "or": "||", "not": "!", "=": "==", "&": "&&", "|": "||
 # The word `not` with nothing but spaces behind it, and an operand after which no operator comes.
 _NEGATION = re.compile(r"(?<![\w.])not[ \t]+\Z")
 _OPERAND = re.compile(
-    r"[A-Za-z_][\w.]*(?:\[[^\[\]\n]*\]|\([^()\n]*\)|\.\w+)*+[ \t]*(?![ \t=!<>+*/%\-?.\[(]|in\b)"
+    r"[A-Za-z_][\w.]*+(?:\[[^\[\]\n]*\]|\([^()\n]*\)|\.\w+)*+[ \t]*+(?![ \t=!<>+*/%\-?.\[(]|in\b)"
 )
 # The quotes that word processors make.
 _SMART_QUOTES = "\u201c\u201d\u2018\u2019"
@@ -110,7 +110,10 @@ def _parse(source: Source, start: str) -> tuple[object | None, list[Diagnostic]]
         except UnexpectedEOF:
             found.append(mistakes.unexpected("", (), Span(len(text), len(text))))
         else:
-            return tree, sorted([*found, *limits.problems(tree)], key=lambda d: d.span.start)
+            problems = list(limits.problems(tree))
+            # What goes through a tree can take only so much depth.
+            whole = tree if all(p.code != "P0011" for p in problems) else None
+            return whole, sorted([*found, *problems], key=lambda d: d.span.start)
         if start == "expression" or len(found) >= MAX_MISTAKES:
             return None, found
         hole = recovery.stretch(text, found[-1].span.start, in_block=start == "rules")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TypeVar, assert_never
 
-from grammar import mistakes
+from grammar import mistakes, nesting
 from grammar.ast import Call, Expr, Ident
 from grammar.checker import Checker
 from grammar.clauses import (
@@ -33,6 +33,7 @@ from grammar.constants import coerce
 from grammar.diagnostics import Diagnostic
 from grammar.environment import Definition, Environment
 from grammar.inference import agrees
+from grammar.limits import MAX_DEPTH
 from grammar.reads import Definitions, children, reads
 from grammar.schema import Schema
 from grammar.types import BOOL, POISON, TIMESTAMP, Type, list_of
@@ -95,6 +96,9 @@ class _PolicyChecker:
 
     def run(self) -> Checked:
         self._structure()
+        if (deep := nesting.too_deep({**self._lets, **self._defs})) is not None:
+            self._found.append(mistakes.deep_definition(deep.name, MAX_DEPTH, deep.name_span))
+            return Checked(self._policy, self._environment, tuple(self._found))
         definitions: list[Let | Def] = [*self._lets.values(), *self._defs.values()]
         for item in definitions:
             self._define(item)

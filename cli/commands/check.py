@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
-from cli.exits import Exit
-from cli.render import FORMATS, print_error, render, summary, wants_colour
-from grammar.schema import load_schema
+from cli.cost_table import cost_table
+from cli.exits import CommandError, Exit
+from cli.files import replace_text
+from cli.render import FORMATS, counted, print_error, render, summary, wants_colour
+from grammar.cost import LIMIT
+from grammar.fixes import Mended, mend
+from grammar.schema import Schema, load_schema
+from grammar.source import Source
 from policies.loader import load
-from policies.validation import Validator
+from policies.validation import Validation, Validator, check_source
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -25,21 +31,101 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "json: one document; github: annotations of a workflow",
     )
     parser.add_argument("--strict", action="store_true", help="warnings count as errors")
+    parser.add_argument(
+        "--fix", action="store_true", help="mend in the files what has one certain remedy"
+    )
+    parser.add_argument(
+        "--cluster",
+        metavar="SNAPSHOT",
+        action="append",
+        type=Path,
+        help="also warn of label keys that no node has in what "
+        "`kubectl get nodes -o json` (or yaml) wrote; may be given again",
+    )
+    parser.add_argument(
+        "--cost", action="store_true", help="show what each expression can cost for one node"
+    )
+    parser.add_argument(
+        "--cost-limit",
+        metavar="STEPS",
+        type=_steps,
+        default=LIMIT,
+        help="the most that an expression may cost for one node (default: %(default)s)",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.cost and args.format != "human":
+        raise CommandError("`--cost` has only a human format", "leave out `--format`")
+    schema = load_schema()
     loaded = load(args.paths)
-    validation = Validator(load_schema()).validate(loaded.sources)
+    sources = loaded.sources
+    if args.fix:
+        # What other programs read has only findings on its lines.
+        to = sys.stdout if args.format == "human" else sys.stderr
+        mended = [_mended(s, schema, args.cost_limit) for s in sources]
+        for line in (line for m in mended for line in _report(m)):
+            print(line, file=to)
+        sources = tuple(m.source for m in mended)
+    validation = Validator(schema, args.cost_limit).validate(sources)
+    if args.cluster:
+        validation = _against_cluster(validation, args.cluster, schema)
     findings = list(validation.findings())
     for line in render(findings, args.format, colour=wants_colour(sys.stdout)):
         print(line)
+    if args.cost:
+        _print_costs(validation, args.cost_limit)
     for problem in loaded.problems:
         print_error(problem.message, problem.hint)
-    if loaded.sources and args.format != "json":
-        # What other programs read has only findings on its lines.
+    if sources and args.format != "json":
         to = sys.stdout if args.format == "human" else sys.stderr
-        print(summary(findings, len(validation.policies), len(loaded.sources)), file=to)
+        print(summary(findings, len(validation.policies), len(sources)), file=to)
     if loaded.problems:
         return Exit.ERROR
     counting = ("error", "warning") if args.strict else ("error",)
     return Exit.FINDINGS if any(d.severity in counting for d, _ in findings) else Exit.OK
+
+
+def _mended(source: Source, schema: Schema, cost_limit: int) -> Mended:
+    """The source with its certain fixes, written to its file where there are any."""
+    mended = mend(source, lambda s: check_source(s, schema, cost_limit).diagnostics)
+    if mended.applied:
+        replace_text(Path(source.name), mended.source.text)
+    return mended
+
+
+def _report(mended: Mended) -> list[str]:
+    """What was mended in a file, with the places it had when it was."""
+    if not mended.applied:
+        return []
+    lines = [f"fixed {counted(len(mended.applied), 'mistake')} in {mended.source.name}"]
+    for diagnostic, source in mended.applied:
+        line, column = source.position(diagnostic.span.start)
+        what = f"{diagnostic.code}: {diagnostic.message}"
+        written = diagnostic.fix.text if diagnostic.fix else ""
+        lines.append(f"  {line}:{column} {what}, now `{written}`")
+    return [*lines, ""]
+
+
+def _against_cluster(
+    validation: Validation, snapshot: Sequence[Path], schema: Schema
+) -> Validation:
+    # The engine takes as long to import as all the rest of a check takes.
+    from cli import label_keys  # noqa: PLC0415
+
+    return label_keys.read(snapshot, schema).looked_up(validation)
+
+
+def _print_costs(validation: Validation, limit: int) -> None:
+    for file in validation.files:
+        for checked in file.policies:
+            for line in cost_table(checked, file.source, limit):
+                print(line)
+            print()
+
+
+def _steps(text: str) -> int:
+    number = int(text.replace("_", "").replace(",", ""))
+    if number < 1:
+        raise ValueError(text)
+    return number

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 
-from grammar.ast import Expr
+from grammar.ast import Expr, Literal
 from grammar.clauses import Policy
 from grammar.source import Span
 from grammar.types import Type
@@ -21,4 +21,6 @@ def expressions(policy: Policy) -> Iterator[Expr]:
         elif is_dataclass(node) and not isinstance(node, Span | Type):
             if isinstance(node, Expr):
                 yield node
+            if isinstance(node, Literal):
+                continue
             stack.extend(getattr(node, f.name) for f in reversed(fields(node)))
