@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Protocol
 
-from engine import filtering, scoring
-from engine.cache.snapshot import NodeView, Snapshot, view_of
+from cachetools import LRUCache
+
+from engine.asked import AskedPod, PodReader
+from engine.cache.node_table import NodeTable, Places
+from engine.cache.snapshot import Snapshot
 from engine.damper import Damper
 from engine.errors import DeadlineExceededError, EngineError, NotSyncedError
-from engine.objects import ObjectCodec, Pod
+from engine.objects import ObjectCodec
+from engine.offered import OfferedNodes
+from engine.plan import LazyFrame, Plan
 from engine.program.frame import Frame
-from engine.program.program import Program, ScoreProgram
-from engine.registry import Registry, Selection
-from engine.verdict import Failed, Feasible, Rejected, Verdict
-from engine.workload import Workload
+from engine.program.program import ScoreProgram
+from engine.registry import Registry
+from engine.verdict import Decision, Failed, Feasible, feasible
 from grammar.errors import EvaluationError
 from grammar.values.timestamp import Timestamp
+
+# What plans may take together; at 5,000 nodes and three scores that is some 200 shapes of pods.
+PLAN_BYTES = 64 << 20
 
 
 class ClusterView(Protocol):
@@ -51,11 +59,13 @@ class Engine:
     ) -> None:
         self.registry = registry
         self._view = view
-        self._codec = codec
+        self._pods = PodReader(codec)
+        self._offered = OfferedNodes(codec)
         self._observer = observer
         self._clock = clock
         self._now = now
         self._damper = Damper(clock)
+        self._plans: LRUCache[Hashable, Plan] = LRUCache(PLAN_BYTES, lambda plan: plan.bytes)
 
     def filter(
         self,
@@ -63,28 +73,28 @@ class Engine:
         names: Sequence[str],
         nodes: Sequence[bytes] | None,
         deadline: float,
-    ) -> Sequence[Verdict]:
+    ) -> Decision:
         """A verdict per node, in the order of `names`; `nodes` are their JSON in full-node mode.
 
         Raises EngineError where there is no decision: the view is not synced, the deadline (seconds
         of the clock) has passed, an object is not one, or the pod was rejected too often in a row.
         """
-        decoded, frame, selection = self._select(pod)
-        if selection.empty or not names:
-            return [filtering.FEASIBLE] * len(names)
-        views = self._candidates(names, nodes)
+        asked, snapshot = self._pods.read(pod), self._snapshot()
+        plan, frame = self._plan(asked, snapshot, len(names))
+        if plan.selection.empty or not names:
+            return feasible(len(names))
+        table, places = self._nodes(names, nodes, snapshot)
         check = self._deadline(deadline)
-        verdicts = filtering.feasible(selection, frame, views, check)
-        self._report(verdicts)
-        for program in selection.audited:
-            self._audit(program, frame, views, check)
-        if not any(v is filtering.FEASIBLE for v in verdicts) and self._damper.rejected(
-            decoded.uid
-        ):
-            raise EngineError(
-                "; ".join(dict.fromkeys(v.reason for v in verdicts if not isinstance(v, Feasible)))
-            )
-        return verdicts
+        decided = plan.filter(table, places, frame, check)
+        self._report(decided)
+        for program, would in plan.audit(table, places, frame, check):
+            for verdict, count in zip(would.verdicts, would.counts(), strict=True):
+                if count and not isinstance(verdict, Feasible):
+                    self._observer.would_reject(program.address, verdict.clause, count)
+        if decided.codes.all() and self._damper.rejected(asked.uid):
+            present = (v for v, n in zip(decided.verdicts, decided.counts(), strict=True) if n)
+            raise EngineError("; ".join(v.reason for v in present if not isinstance(v, Feasible)))
+        return decided
 
     def prioritize(
         self,
@@ -94,28 +104,42 @@ class Engine:
         deadline: float,
     ) -> Sequence[int] | None:
         """An integer 0..10 per node, in the order of `names`; None where no score applies."""
-        _, frame, selection = self._select(pod)
-        if not names or not any(p.scores for p in selection.enforced):
+        asked, snapshot = self._pods.read(pod), self._snapshot()
+        plan, frame = self._plan(asked, snapshot, len(names))
+        if not names or not plan.scored:
             return None
-        views = self._candidates(names, nodes)
-        terms = scoring.contributions(
-            selection, frame, views, self._deadline(deadline), self._score_failed
-        )
-        return scoring.scores(terms, len(names))
+        table, places = self._nodes(names, nodes, snapshot)
+        return plan.scores(table, places, frame, self._deadline(deadline), self._score_failed)
 
-    def _select(self, pod: bytes) -> tuple[Pod, Frame, Selection]:
-        registry, snapshot = self.registry, self._snapshot()
-        decoded = self._codec.pod(pod)
-        namespace = None
+    def _plan(
+        self, asked: AskedPod, snapshot: Snapshot | None, nodes: int
+    ) -> tuple[Plan, LazyFrame]:
+        """The plan for the pod's shape, and the frame of this request, made when it is needed."""
+        registry = self.registry
+        namespace = root = None
         if snapshot is not None:
-            decoded = _rooted(decoded, snapshot.workloads)
-            namespace = snapshot.namespaces.get(decoded.namespace)
-        frame = Frame(decoded, self._now(), places=registry.places, namespace=namespace)
-        selection = registry.select(decoded.namespace, frame)
-        for loser in selection.losers:
-            assert selection.governing is not None, "there is no loser without a winner"
-            self._observer.conflict(selection.governing.address, loser.address)
-        return decoded, frame, selection
+            namespace = snapshot.namespaces.get(asked.namespace)
+            root = snapshot.workloads.get(asked.controller)
+
+        @cache
+        def frame() -> Frame:
+            pod = asked.pod if root is None else replace(asked.pod, workload=root)
+            return Frame(pod, self._now(), places=registry.places, namespace=namespace)
+
+        # The plan keeps registry and namespace alive, so that their ids stay theirs.
+        shape = registry.shapes.of(asked.body)
+        key = (id(registry), id(namespace), asked.namespace, root, shape)
+        plan = self._plans.get(key)
+        if plan is None:
+            plan = Plan(
+                registry, asked.namespace, namespace, frame(), self._score_failed, nodes=nodes
+            )
+            if not registry.timely:
+                self._plans[key] = plan
+        for loser in plan.selection.losers:
+            assert plan.selection.governing is not None, "there is no loser without a winner"
+            self._observer.conflict(plan.selection.governing.address, loser.address)
+        return plan, frame
 
     def _snapshot(self) -> Snapshot | None:
         try:
@@ -123,22 +147,17 @@ class Engine:
         except NotSyncedError:
             return None
 
-    def _candidates(
-        self, names: Sequence[str], nodes: Sequence[bytes] | None
-    ) -> list[NodeView | None]:
+    def _nodes(
+        self, names: Sequence[str], nodes: Sequence[bytes] | None, snapshot: Snapshot | None
+    ) -> tuple[NodeTable, Places]:
         """The nodes to decide about.
 
         From the request's objects where it has them, with what the cache counts on them.
         """
-        if nodes is None:
-            known = self._view.snapshot().nodes
-            return [known.get(name) for name in names]
-        snapshot = self._snapshot()
-        cached = snapshot.nodes if snapshot is not None else {}
-        return [
-            view_of(self._codec.node(body), cached.get(name))
-            for name, body in zip(names, nodes, strict=True)
-        ]
+        if nodes is not None:
+            return self._offered.table(names, nodes, snapshot)
+        table = (snapshot or self._view.snapshot()).table
+        return table, table.find(names)
 
     def _deadline(self, deadline: float) -> Callable[[], None]:
         def check() -> None:
@@ -147,39 +166,13 @@ class Engine:
 
         return check
 
-    def _report(self, verdicts: Sequence[Verdict]) -> None:
-        counts: dict[tuple[str, str], int] = {}
-        for verdict in verdicts:
-            if isinstance(verdict, Feasible):
+    def _report(self, decided: Decision) -> None:
+        for verdict, count in zip(decided.verdicts, decided.counts(), strict=True):
+            if not count or isinstance(verdict, Feasible):
                 continue
-            key = (verdict.policy, verdict.clause)
-            if isinstance(verdict, Failed) and key not in counts:
+            if isinstance(verdict, Failed):
                 self._observer.failed(verdict.policy, verdict.clause, verdict.error)
-            counts[key] = counts.get(key, 0) + 1
-        for (policy, clause), nodes in counts.items():
-            self._observer.rejected(policy, clause, nodes)
-
-    def _audit(
-        self,
-        program: Program,
-        frame: Frame,
-        views: Sequence[NodeView | None],
-        check: Callable[[], None],
-    ) -> None:
-        """What a policy in audit mode would have rejected; reported, never answered."""
-        verdicts = filtering.feasible(Selection(guardrails=(program,)), frame, views, check)
-        counts: dict[str, int] = {}
-        for verdict in verdicts:
-            if isinstance(verdict, Rejected | Failed):
-                counts[verdict.clause] = counts.get(verdict.clause, 0) + 1
-        for clause, nodes in counts.items():
-            self._observer.would_reject(program.address, clause, nodes)
+            self._observer.rejected(verdict.policy, verdict.clause, count)
 
     def _score_failed(self, clause: ScoreProgram, error: EvaluationError) -> None:
         self._observer.failed(clause.policy, clause.name, str(error))
-
-
-def _rooted(pod: Pod, workloads: Mapping[str, Workload]) -> Pod:
-    """The pod with its root controller in place of the one that it names."""
-    root = workloads.get(pod.workload.uid) if pod.workload is not None else None
-    return pod if root is None else replace(pod, workload=root)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from engine.program.frame import Frame
 from engine.program.program import FilterProgram
-from engine.registry import Selection
-from engine.verdict import Failed, Feasible, Rejected, Verdict
+from engine.verdict import Failed, Rejected
 from grammar.errors import EvaluationError, MissingError
 
-FEASIBLE = Feasible()
 # How many nodes are evaluated between two looks at the clock.
 NODES_PER_LOOK = 512
 UNKNOWN_NODE = "node not yet known"
@@ -19,23 +18,41 @@ Node = object
 CheckDeadline = Callable[[], None]
 
 
-def feasible(
-    selection: Selection, frame: Frame, nodes: Sequence[Node | None], check: CheckDeadline
-) -> list[Verdict]:
-    """A verdict per node, in order; None is a node that the cache does not know.
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Why a node is refused: a clause does not hold, cannot be evaluated, or needs the node."""
 
-    The first clause that does not hold gives the reason: guardrails first, then as written. `check`
-    raises DeadlineExceededError; it is called between clauses and every 512 nodes.
+    clause: FilterProgram
+    error: str | None = None
+    known: bool = True
+
+    def verdict(self, frame: Frame) -> Rejected | Failed:
+        """What is said of it to the frame's pod."""
+        clause = self.clause
+        if not self.known:
+            return Rejected(UNKNOWN_NODE, clause.policy, clause.name)
+        reason = clause.message(frame)
+        if self.error is not None:
+            return Failed(reason, clause.policy, clause.name, self.error)
+        return Rejected(reason, clause.policy, clause.name, clause.resolvable)
+
+
+def findings(
+    clauses: Sequence[FilterProgram],
+    frame: Frame,
+    nodes: Sequence[Node | None],
+    check: CheckDeadline,
+) -> list[Finding | None]:
+    """Why each node is refused, in order, or None; a node that is None is not known.
+
+    The first clause that does not hold decides. `check` raises DeadlineExceededError; it is called
+    between clauses and every 512 nodes.
     """
-    verdicts: list[Verdict] = [FEASIBLE] * len(nodes)
-    for broken in selection.unselectable:
-        reason = f"policy {broken.program.name}: its `for` cannot be evaluated"
-        return [Failed(reason, broken.program.address, "for", broken.error)] * len(nodes)
+    found: list[Finding | None] = [None] * len(nodes)
     left = list(range(len(nodes)))
-    for program in selection.enforced:
-        for clause in program.filters:
-            left = _apply(clause, frame, nodes, left, verdicts, check)
-    return verdicts
+    for clause in clauses:
+        left = _apply(clause, frame, nodes, left, found, check)
+    return found
 
 
 def _apply(
@@ -43,7 +60,7 @@ def _apply(
     frame: Frame,
     nodes: Sequence[Node | None],
     left: list[int],
-    verdicts: list[Verdict],
+    found: list[Finding | None],
     check: CheckDeadline,
 ) -> list[int]:
     """Evaluates a clause on the nodes that are left; returns those that pass it."""
@@ -52,54 +69,50 @@ def _apply(
         return left
     per_node = clause.reads_node or (clause.when is not None and clause.when.per_node)
     if not per_node:
-        verdict = judge(clause, frame)
-        if verdict is FEASIBLE:
+        finding = judge(clause, frame)
+        if finding is None:
             return left
         for i in left:
-            verdicts[i] = verdict
+            found[i] = finding
         return []
     if clause.when is not None and not clause.when.per_node and not _holds(clause, frame):
         return left
     passed: list[int] = []
-    rejected: Verdict | None = None
+    unknown = Finding(clause, known=False)
     for count, i in enumerate(left):
         if not count % NODES_PER_LOOK:
             check()
         node = nodes[i]
         if node is None:
-            verdicts[i] = Rejected(UNKNOWN_NODE, clause.policy, clause.name)
+            found[i] = unknown
             continue
         frame.node = node
-        verdict = judge(clause, frame)
-        if verdict is FEASIBLE:
+        finding = judge(clause, frame)
+        if finding is None:
             passed.append(i)
-        elif isinstance(verdict, Rejected):
-            # One object for all rejected nodes: the reason is the same text for the whole call.
-            rejected = rejected or verdict
-            verdicts[i] = rejected
         else:
-            verdicts[i] = verdict
+            found[i] = finding
     return passed
 
 
-def judge(clause: FilterProgram, frame: Frame) -> Verdict:
-    """What one clause says of the frame's node."""
+def judge(clause: FilterProgram, frame: Frame) -> Finding | None:
+    """What one clause has against the frame's node."""
     try:
         if clause.when is not None and clause.when.evaluate(frame) is not True:
-            return FEASIBLE
+            return None
     except MissingError:
-        return FEASIBLE
+        return None
     except EvaluationError as error:
-        return FEASIBLE if clause.ignores_errors else clause.failed(frame, error)
+        return None if clause.ignores_errors else Finding(clause, str(error))
     try:
         for require in clause.requires:
             if require(frame) is not True:
-                return clause.rejected(frame)
+                return Finding(clause)
     except MissingError:
-        return FEASIBLE if clause.passes_missing else clause.rejected(frame)
+        return None if clause.passes_missing else Finding(clause)
     except EvaluationError as error:
-        return FEASIBLE if clause.ignores_errors else clause.failed(frame, error)
-    return FEASIBLE
+        return None if clause.ignores_errors else Finding(clause, str(error))
+    return None
 
 
 def _holds(clause: FilterProgram, frame: Frame) -> bool:

@@ -32,8 +32,10 @@ class Peer(msgspec.Struct, frozen=True, gc=False):
     """A pod as rules and counts see it, in less than 1 KB.
 
     The attributes up to `created` are those of the schema's Peer. `workload` is the direct
-    controller until someone who knows the ReplicaSets replaces it. `unscheduled` is the
-    PodScheduled condition while it is not True. Dictionaries are shared: never write to them.
+    controller until someone who knows the ReplicaSets replaces it, `controller` is the uid of the
+    direct one, and empty without one. `unscheduled` is the
+    PodScheduled condition while it is not True. `revision` is the resource version as a number.
+    Dictionaries are shared: never write to them.
     """
 
     name: str
@@ -45,6 +47,7 @@ class Peer(msgspec.Struct, frozen=True, gc=False):
     limits: Mapping[str, Quantity]
     priority: int
     workload: Workload | None
+    controller: str
     nodeName: str
     phase: str
     containers: tuple[PeerContainer, ...]
@@ -53,6 +56,7 @@ class Peer(msgspec.Struct, frozen=True, gc=False):
     nominatedNodeName: str
     schedulerName: str
     unscheduled: Condition | None
+    revision: int
 
 
 class PeerDecoder:
@@ -85,6 +89,7 @@ class PeerDecoder:
             limits=self._share(("limits", *limits.items()), limits),
             priority=spec.priority or 0,
             workload=owner and self._share(owner, owner),
+            controller=sys.intern(owner.uid) if owner else "",
             nodeName=sys.intern(spec.nodeName or ""),
             phase=sys.intern(status.phase or ""),
             containers=self._containers(spec.containers or ()),
@@ -93,6 +98,7 @@ class PeerDecoder:
             nominatedNodeName=sys.intern(status.nominatedNodeName or ""),
             schedulerName=sys.intern(spec.schedulerName or ""),
             unscheduled=_unscheduled(status),
+            revision=revision_of(metadata.resourceVersion),
         )
 
     def _kept(self, annotations: dict[str, str]) -> dict[str, str]:
@@ -115,6 +121,15 @@ class PeerDecoder:
         if len(self._shared) >= _SHARED_AT_MOST:
             self._shared.clear()
         return cast("T", self._shared.setdefault(key, value))
+
+
+def revision_of(resource_version: str | None) -> int:
+    """The number of a resource version; of two of one kind the larger is newer (KEP-5504).
+
+    0, older than any, for what is no number: a file that somebody wrote.
+    """
+    text = resource_version or ""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else 0
 
 
 def _unscheduled(status: Status) -> Condition | None:

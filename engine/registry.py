@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from engine.program.frame import Frame
 from engine.program.program import Program
+from engine.shape import Shapes
 from grammar.errors import EvaluationError, MissingError
 
 
@@ -44,11 +45,17 @@ class Selection:
 
 
 class Registry:
-    """Compiled policies by the namespace they govern."""
+    """Compiled policies by the namespace they govern.
+
+    `shapes` tells pods apart by what the policies read of them; `timely` says that the time can
+    change which of them concern a pod.
+    """
 
     def __init__(self, programs: Iterable[Program] = ()) -> None:
         self.programs = tuple(programs)
         self.places = max((p.places for p in self.programs), default=0)
+        self.timely = any(p.timely for p in self.programs)
+        self.shapes = Shapes(path for p in self.programs for path in p.reads)
         self._everywhere = tuple(p for p in self.programs if p.namespace is None)
         self._namespaced: dict[str, tuple[Program, ...]] = {}
         for program in self.programs:

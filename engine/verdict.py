@@ -1,8 +1,13 @@
-"""What evaluation says of one node: feasible, rejected or failed."""
+"""What evaluation says of one node: feasible, rejected or failed; and of all nodes of a call."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import overload
+
+import numpy as np
+import numpy.typing as npt
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,3 +45,47 @@ class Failed:
 
 
 Verdict = Feasible | Rejected | Failed
+Codes = npt.NDArray[np.int32]
+FEASIBLE = Feasible()
+
+
+class Decision(Sequence[Verdict]):
+    """A verdict per node, in the order of the request.
+
+    There are few different ones: `codes` has a node's index into `verdicts`, whose first is
+    Feasible.
+    """
+
+    __slots__ = ("codes", "verdicts")
+
+    def __init__(self, codes: Codes, verdicts: Sequence[Verdict]) -> None:
+        self.codes = codes
+        self.verdicts = verdicts
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    @overload
+    def __getitem__(self, index: int) -> Verdict: ...
+    @overload
+    def __getitem__(self, index: slice) -> Decision: ...
+    def __getitem__(self, index: int | slice) -> Verdict | Decision:
+        if isinstance(index, slice):
+            return Decision(self.codes[index], self.verdicts)
+        return self.verdicts[int(self.codes[index])]
+
+    def counts(self) -> Sequence[int]:
+        """How many nodes have each of the verdicts."""
+        counts: list[int] = np.bincount(self.codes, minlength=len(self.verdicts)).tolist()
+        return counts
+
+
+def feasible(count: int) -> Decision:
+    return Decision(np.zeros(count, np.int32), (FEASIBLE,))
+
+
+def decision(verdicts: Iterable[Verdict]) -> Decision:
+    """From a verdict per node."""
+    codes: dict[Verdict, int] = {FEASIBLE: 0}
+    found = [codes.setdefault(verdict, len(codes)) for verdict in verdicts]
+    return Decision(np.array(found, np.int32), tuple(codes))

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from aiohttp import web
 
-from engine.verdict import Verdict
+from engine.verdict import Decision
 from server import victims, wire
 from server.body import is_encoded, read_body
 from server.call import Call
@@ -30,7 +30,7 @@ class Decider(Protocol):
         names: Sequence[str],
         nodes: Sequence[bytes] | None,
         deadline: float,
-    ) -> Sequence[Verdict]:
+    ) -> Decision:
         """A verdict per name, in their order."""
 
     def prioritize(
@@ -88,9 +88,9 @@ class Handlers:
 
     def _filter(self, body: bytes, call: Call) -> bytes:
         args = self._read(body, call)
-        verdicts = self._decider.filter(args.pod, args.names, args.nodes, self._deadline(call))
+        decided = self._decider.filter(args.pod, args.names, args.nodes, self._deadline(call))
         resolvable = self._settings.resolvable_rejections
-        answer = partition(args.names, verdicts, resolvable_rejections=resolvable)
+        answer = partition(args.names, decided, resolvable_rejections=resolvable)
         call.returned = len(answer.accepted)
         return wire.encode_filter(args, answer)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 
-from engine.verdict import Feasible, Rejected, Verdict
+from engine.verdict import Decision, Feasible, Rejected
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +29,7 @@ class Partition:
         return {**self.resolvable, **self.unresolvable}
 
 
-def partition(
-    names: Sequence[str], verdicts: Sequence[Verdict], *, resolvable_rejections: bool
-) -> Partition:
+def partition(names: Sequence[str], decided: Decision, *, resolvable_rejections: bool) -> Partition:
     """Sorts unique names by their verdicts.
 
     Every rejection is unresolvable unless `resolvable_rejections`: kube-scheduler up to 1.36 would
@@ -38,17 +37,19 @@ def partition(
 
     Raises ValueError if there are not as many names as verdicts.
     """
+    codes = decided.codes
+    if len(names) != len(codes):
+        raise ValueError(f"{len(names)} names and {len(codes)} verdicts")
     # Most pods are subject to no policy, and most nodes pass: this way they cost no loop.
-    if len(names) == len(verdicts) and [*map(type, verdicts)].count(Feasible) == len(names):
+    if not codes.any():
         return Partition(names, {}, {})
-    accepted: list[str] = []
+    accepted = list(compress(names, (codes == 0).tolist()))
     resolvable: dict[str, str] = {}
     unresolvable: dict[str, str] = {}
-    for name, verdict in zip(names, verdicts, strict=True):
+    for code, verdict in enumerate(decided.verdicts):
         if isinstance(verdict, Feasible):
-            accepted.append(name)
-        elif resolvable_rejections and isinstance(verdict, Rejected) and verdict.resolvable:
-            resolvable[name] = verdict.reason
-        else:
-            unresolvable[name] = verdict.reason
+            continue
+        curable = resolvable_rejections and isinstance(verdict, Rejected) and verdict.resolvable
+        here = compress(names, (codes == code).tolist())
+        (resolvable if curable else unresolvable).update(dict.fromkeys(here, verdict.reason))
     return Partition(accepted, resolvable, unresolvable)

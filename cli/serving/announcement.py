@@ -12,7 +12,7 @@ from grammar.clauses import Policy
 def demo(url: str, upkeep: Upkeep) -> Iterator[str]:
     """The lines of `--demo`; the last ones say what the engine answers to the question."""
     snapshot = upkeep.view.snapshot()
-    nodes, pods = len(snapshot.nodes), len(snapshot.pods)
+    nodes, pods = len(snapshot.table.places), len(snapshot.pods())
     yield f"Placet decides about a demo cluster of {nodes} nodes and {pods} pods at {url}"
     yield "Ctrl-C ends it."
     yield ""

@@ -24,7 +24,7 @@ class Origin(Protocol):
     def files(self) -> Iterable[Path]:
         """The files whose change makes another reading worth while."""
 
-    def read(self, reader: ClusterFileReader, generation: int) -> Reading:
+    def read(self, reader: ClusterFileReader) -> Reading:
         """Raises ClusterFileError."""
 
 
@@ -40,8 +40,8 @@ class Files:
         except ClusterFileError:
             return ()
 
-    def read(self, reader: ClusterFileReader, generation: int) -> Reading:
-        return reader.read(self._paths, generation)
+    def read(self, reader: ClusterFileReader) -> Reading:
+        return reader.read(self._paths)
 
 
 class Demo:
@@ -53,9 +53,9 @@ class Demo:
     def files(self) -> Iterable[Path]:
         return ()
 
-    def read(self, reader: ClusterFileReader, generation: int) -> Reading:
+    def read(self, reader: ClusterFileReader) -> Reading:
         name = Path("demo")
-        return reader.take([name], [(name, self._document)], generation)
+        return reader.take([name], [(name, self._document)])
 
 
 class NoCluster:
@@ -73,7 +73,7 @@ class Cluster:
         self._origin = origin
         self._log = log
         self._watcher = Watcher(origin.files)
-        self._snapshot = self._read(reader, 1)
+        self._snapshot = self._read(reader)
 
     def snapshot(self) -> Snapshot:
         return self._snapshot
@@ -85,13 +85,13 @@ class Cluster:
     def read(self, reader: ClusterFileReader) -> None:
         """Reads again; says in the log what is wrong, and then the last snapshot stays."""
         try:
-            self._snapshot = self._read(reader, self._snapshot.generation + 1)
+            self._snapshot = self._read(reader)
         except ClusterFileError as error:
             self._log.error("%s (%s): the last snapshot stays", error.message, error.hint)
 
-    def _read(self, reader: ClusterFileReader, generation: int) -> Snapshot:
-        reading = self._origin.read(reader, generation)
-        nodes, pods = len(reading.snapshot.nodes), len(reading.snapshot.pods)
+    def _read(self, reader: ClusterFileReader) -> Snapshot:
+        reading = self._origin.read(reader)
+        nodes, pods = len(reading.snapshot.table.places), len(reading.snapshot.pods())
         self._log.info("cluster of %d nodes and %d pods", nodes, pods)
         for notice in reading.notices:
             self._log.warning("cluster: %s", notice)

@@ -39,7 +39,7 @@ class Upkeep:
 
     def cluster_size(self) -> int | None:
         """How many nodes the cluster has; None without one."""
-        return None if self._cluster is None else len(self._cluster.snapshot().nodes)
+        return None if self._cluster is None else len(self._cluster.snapshot().table.places)
 
     def refresh(self) -> None:
         """Looks at the files once. Never raises: what was in force before stays so."""

@@ -78,17 +78,15 @@ class ClusterFileReader:
         self._controllers = ControllerDecoder()
         self._envelope = msgspec.json.Decoder(_Envelope)
 
-    def read(self, paths: Sequence[Path], generation: int = 1) -> Reading:
+    def read(self, paths: Sequence[Path]) -> Reading:
         """The cluster that these files and folders hold together.
 
         Raises ClusterFileError, which says in one line what is wrong and names the file.
         """
         files = files_of(paths)
-        return self.take(files, ((f, d) for f in files for d in documents(f)), generation)
+        return self.take(files, ((f, d) for f in files for d in documents(f)))
 
-    def take(
-        self, files: Sequence[Path], contents: Iterable[tuple[Path, bytes]], generation: int = 1
-    ) -> Reading:
+    def take(self, files: Sequence[Path], contents: Iterable[tuple[Path, bytes]]) -> Reading:
         """The cluster of JSON documents, each with the one of `files` that it is from.
 
         Raises ClusterFileError.
@@ -104,7 +102,6 @@ class ClusterFileReader:
             found.pods,
             namespaces=found.namespaces,
             controllers=found.controllers,
-            generation=generation,
         )
         return Reading(
             snapshot, tuple(files), dict(found.skipped), tuple(_notices(found, snapshot))
@@ -196,10 +193,9 @@ def _notices(found: _Found, snapshot: Snapshot) -> Iterator[str]:
     if not found.pods:
         yield "it has no pods, so every node counts as empty"
     living = sum(pod.phase not in ENDED for pod in found.pods)
-    if twice := len(found.nodes) - len(snapshot.nodes) + living - len(snapshot.pods):
+    there = len(snapshot.table.places) + len(snapshot.pods())
+    if twice := len(found.nodes) + living - there:
         yield f"{twice} of the nodes and pods are there twice, and the later ones count"
-    strays = sum(
-        1 for pod in snapshot.pods.values() if pod.nodeName and pod.nodeName not in snapshot.nodes
-    )
+    strays = len(snapshot.strays)
     if strays:
         yield f"{strays} of the pods are on nodes that are not there, and count nowhere"

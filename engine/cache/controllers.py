@@ -51,19 +51,19 @@ class ControllerDecoder:
 
 
 def roots(controllers: Iterable[Controller]) -> Mapping[str, Workload]:
-    """The root controller's workload by the uid of each controller.
+    """The root controller's workload by the uid of each controller."""
+    by_uid = {c.workload.uid: c for c in controllers}
+    return {uid: root_of(controller, by_uid) for uid, controller in by_uid.items()}
+
+
+def root_of(controller: Controller, known: Mapping[str, Controller]) -> Workload:
+    """The workload at the root of a controller, given the controllers by uid.
 
     Only ReplicaSets are looked through: a Job of a CronJob stays a workload of its own, because the
-    Job says how many pods it wants. An owner that is not among the controllers is a workload of
-    unknown size.
+    Job says how many pods it wants. An owner that is not known is a workload of unknown size.
     """
-    by_uid = {c.workload.uid: c for c in controllers}
-    found: dict[str, Workload] = {}
-    for uid, controller in by_uid.items():
-        owner = controller.owner
-        if controller.workload.kind != "ReplicaSet" or owner is None:
-            found[uid] = controller.workload
-        else:
-            known = by_uid.get(owner.uid)
-            found[uid] = known.workload if known is not None else owner
-    return found
+    owner = controller.owner
+    if controller.workload.kind != "ReplicaSet" or owner is None:
+        return controller.workload
+    above = known.get(owner.uid)
+    return above.workload if above is not None else owner

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass
+from itertools import chain
 
 from engine.program.compiler import Compiler
 from engine.program.frame import Evaluate, Frame
+from engine.program.pod_reads import Path, PodReads
 from engine.program.program import (
     Condition,
     CountProgram,
@@ -68,6 +71,8 @@ def compile_policy(checked: Checked) -> Program:
         preempts=tuple(p for part in parts for p in part.preempts()),
         strict=bool(filters) or any(c.weight is None for c in counts),
         places=max(part.places for part in parts),
+        reads=frozenset().union(*(part.pod_reads() for part in parts)),
+        timely=any(part.timely() for part in parts),
     )
 
 
@@ -80,15 +85,26 @@ class _PolicyCompiler:
         self._selector = policy.selector
         self._policy = owner
         self._compiler = Compiler(checked.environment)
-        lets = {i.name: i.value for i in policy.items if isinstance(i, Let)}
+        lets = {i.name: i for i in policy.items if isinstance(i, Let)}
         defs = {i.name: i for i in policy.items if isinstance(i, Def)}
         parameters = {n: frozenset(p.name for p in d.parameters) for n, d in defs.items()}
-        bodies = {n: d.body for n, d in defs.items()}
-        self._definitions = Definitions(lets, bodies, parameters)
+        self._definitions = Definitions(
+            {n: i.value for n, i in lets.items()}, {n: d.body for n, d in defs.items()}, parameters
+        )
+        self._pod_reads = PodReads({**lets, **defs})
 
     @property
     def places(self) -> int:
         return self._compiler.places
+
+    def pod_reads(self) -> frozenset[Path]:
+        """What of the pod decides; a message only says so."""
+        deciders = deciding((self._selector, *self._clauses))
+        return frozenset(chain.from_iterable(map(self._pod_reads.paths, deciders)))
+
+    def timely(self) -> bool:
+        whens = (c.when for c in self._clauses if isinstance(c, Score))
+        return any(e is not None and self._reads_time(e) for e in (self._selector, *whens))
 
     def selector(self) -> Evaluate | None:
         return self._compiler.compile(self._selector) if self._selector is not None else None
@@ -172,6 +188,7 @@ class _PolicyCompiler:
             # What depends on the pods of a node can change when some of them leave.
             resolvable=any(p[:2] in _OCCUPANCY for p in paths),
             at_bind=clause.at_bind,
+            timely=any(map(self._reads_time, deciding(clause))),
         )
 
     def _score(self, clause: Score) -> ScoreProgram:
@@ -185,6 +202,7 @@ class _PolicyCompiler:
             value=self._compiler.compile(clause.value),
             range=edges,
             missing=float(clause.missing or 0),
+            timely=self._reads_time(clause.value),
         )
 
     def _condition(self, when: Expr | None) -> Condition | None:
@@ -193,6 +211,9 @@ class _PolicyCompiler:
         return Condition(
             self._compiler.compile(when), any(p[0] == "node" for p in self._paths(when))
         )
+
+    def _reads_time(self, expr: Expr) -> bool:
+        return any(path[0] == "now" for path in self._paths(expr))
 
     def _paths(self, expr: Expr) -> set[tuple[str, ...]]:
         return {r.path for r in reads(expr, self._definitions)}
@@ -208,6 +229,16 @@ class _PolicyCompiler:
 
 
 _OCCUPANCY = frozenset({("node", "requested"), ("node", "free"), ("node", "pods")})
+
+
+def deciding(part: object) -> Iterator[Expr]:
+    """The expressions of a clause that decide; its message and detail only say so."""
+    if isinstance(part, Expr):
+        yield part
+    elif isinstance(part, tuple):
+        yield from chain.from_iterable(map(deciding, part))
+    elif is_dataclass(part) and not isinstance(part, Template):
+        yield from chain.from_iterable(deciding(getattr(part, f.name)) for f in fields(part))
 
 
 def _shown(hole: Evaluate, frame: Frame) -> str:

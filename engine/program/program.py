@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Literal as OneOf
 
 from engine.program.frame import Evaluate, Frame
-from engine.verdict import Failed, Rejected
+from engine.program.pod_reads import Path
 from grammar.clauses import Bound, MissingRule
-from grammar.errors import EvaluationError
 from grammar.values.duration import Duration
 from grammar.values.quantity import Quantity
 
@@ -22,9 +21,12 @@ class Condition:
     per_node: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class FilterProgram:
-    """A filter or bind clause. `passes_missing` is `missing pass`."""
+    """A filter or bind clause. `passes_missing` is `missing pass`.
+
+    `timely` says that the outcome can change with the time alone.
+    """
 
     policy: str
     name: str
@@ -36,15 +38,10 @@ class FilterProgram:
     ignores_errors: bool
     resolvable: bool
     at_bind: bool
-
-    def rejected(self, frame: Frame) -> Rejected:
-        return Rejected(self.message(frame), self.policy, self.name, self.resolvable)
-
-    def failed(self, frame: Frame, error: EvaluationError) -> Failed:
-        return Failed(self.message(frame), self.policy, self.name, str(error))
+    timely: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class ScoreProgram:
     """A score clause. `missing` is its contribution, after the sign, where the value is missing."""
 
@@ -55,6 +52,7 @@ class ScoreProgram:
     value: Evaluate
     range: tuple[float, float] | OneOf["minmax", "rank"] | None
     missing: float
+    timely: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,11 +128,13 @@ class PreemptProgram:
     order: Evaluate | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Program:
     """One policy.
 
-    `strict` says that it can reject, which decides between policies of one weight.
+    `strict` says that it can reject, which decides between policies of one weight. `reads` are the
+    paths of the pod that its selector and clauses read, messages aside. `timely` says that the time
+    can change whether the policy, or one of its scores, applies at all.
     """
 
     address: str
@@ -153,6 +153,8 @@ class Program:
     preempts: tuple[PreemptProgram, ...]
     strict: bool
     places: int
+    reads: frozenset[Path]
+    timely: bool
 
 
 def magnitude(value: object) -> float:

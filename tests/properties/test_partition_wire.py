@@ -9,7 +9,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.verdict import Failed, Feasible, Rejected, Verdict
+from engine.verdict import Decision, Failed, Feasible, Rejected, decision
 from server.partition import partition
 from server.victims import Victims, decode_preemption, encode_preemption
 from server.wire import decode_args, encode_filter, encode_priorities
@@ -31,8 +31,8 @@ json_values = st.recursive(
 objects = st.dictionaries(texts, json_values, max_size=3)
 
 
-def judged(draw: st.DataObject, unique: Sequence[str]) -> list[Verdict]:
-    return draw.draw(st.lists(verdicts, min_size=len(unique), max_size=len(unique)))
+def judged(draw: st.DataObject, unique: Sequence[str]) -> Decision:
+    return decision(draw.draw(st.lists(verdicts, min_size=len(unique), max_size=len(unique))))
 
 
 @given(names, st.booleans(), st.data())

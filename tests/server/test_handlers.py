@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from engine.errors import BadObjectError, DeadlineExceededError, EngineError, NotSyncedError
-from engine.verdict import Verdict
+from engine.verdict import Decision
 from server.settings import Settings
 from tests.server.conftest import Serve
 from tests.support.scheduler_side import ExtenderFailedError, read_filter, read_scores
@@ -29,8 +29,8 @@ ENGINE_ERRORS = {
 class Short(TableDecider):
     """Forgets the last node."""
 
-    def filter(self, *args: object) -> list[Verdict]:
-        return list(super().filter(*args))[:-1]  # type: ignore[arg-type]
+    def filter(self, *args: object) -> Decision:
+        return super().filter(*args)[:-1]  # type: ignore[arg-type]
 
     def prioritize(self, *args: object) -> list[int]:
         return list(super().prioritize(*args) or ())[:-1]  # type: ignore[arg-type]

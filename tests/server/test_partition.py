@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from engine.verdict import Failed, Verdict
+from engine.verdict import FEASIBLE, Failed, decision
 from server.partition import Partition, partition
-from tests.support.table_decider import FEASIBLE, rejected
+from tests.support.table_decider import rejected
 
 FAILED = Failed("policy web: cannot be evaluated", "shop/web", "ssd", "no such key")
-VERDICTS: list[Verdict] = [rejected("full", resolvable=True), FEASIBLE, rejected("no ssd"), FAILED]
+VERDICTS = decision([rejected("full", resolvable=True), FEASIBLE, rejected("no ssd"), FAILED])
 
 
 def test_every_rejection_is_unresolvable_by_default() -> None:
@@ -28,15 +28,15 @@ def test_resolvable_rejections_if_they_are_asked_for() -> None:
 @pytest.mark.parametrize("resolvable", [False, True])
 def test_all_feasible(resolvable: bool) -> None:
     """C21: that all pass has to be said name by name."""
-    found = partition(["a", "b"], [FEASIBLE] * 2, resolvable_rejections=resolvable)
+    found = partition(["a", "b"], decision([FEASIBLE] * 2), resolvable_rejections=resolvable)
     assert found == Partition(["a", "b"], {}, {})
 
 
 def test_no_nodes() -> None:
-    assert partition([], [], resolvable_rejections=False) == Partition([], {}, {})
+    assert partition([], decision([]), resolvable_rejections=False) == Partition([], {}, {})
 
 
 @pytest.mark.parametrize("count", [0, 1, 3])
 def test_a_verdict_more_or_less_is_a_mistake_of_ours(count: int) -> None:
-    with pytest.raises(ValueError, match="zip"):
-        partition(["a", "b"], [FEASIBLE] * count, resolvable_rejections=False)
+    with pytest.raises(ValueError, match="verdicts"):
+        partition(["a", "b"], decision([FEASIBLE] * count), resolvable_rejections=False)

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from engine.verdict import Feasible, Rejected, Verdict
-
-FEASIBLE = Feasible()
+from engine.verdict import FEASIBLE, Decision, Rejected, Verdict, decision
 
 
 def rejected(reason: str, *, resolvable: bool = False) -> Rejected:
@@ -43,9 +41,9 @@ class TableDecider:
         names: Sequence[str],
         nodes: Sequence[bytes] | None,
         deadline: float,
-    ) -> Sequence[Verdict]:
+    ) -> Decision:
         self._remember(Asked("filter", pod, names, nodes, deadline))
-        return [self.verdicts.get(name, FEASIBLE) for name in names]
+        return decision(self.verdicts.get(name, FEASIBLE) for name in names)
 
     def prioritize(
         self,

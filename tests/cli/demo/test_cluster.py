@@ -9,7 +9,7 @@ import pytest
 
 from cli.demo.cluster import NODE_NAMES, demo_cluster
 from engine.cache.cluster_file import ClusterFileReader, Reading
-from engine.cache.snapshot import NodeView
+from engine.cache.node_view import NodeView
 from engine.objects import ObjectCodec
 from grammar.schema import load_schema
 
@@ -42,10 +42,10 @@ def test_nodes_are_of_many_kinds(reading: Reading) -> None:
 def test_pods_fit_where_they_are(reading: Reading) -> None:
     """No node is over-full, and every pod has a controller whose size is known or has none."""
     assert reading.notices == ()
-    assert len(reading.snapshot.pods) == 40
+    assert len(reading.snapshot.pods()) == 40
     for view in reading.snapshot.nodes.values():
         assert view.free is not None
         assert all(amount.nanos >= 0 for amount in view.free.values())
-    workloads = {pod.workload for pod in reading.snapshot.pods.values()}
+    workloads = {pod.workload for pod in reading.snapshot.pods().values()}
     kinds = Counter(workload.kind for workload in workloads if workload is not None)
     assert kinds == {"Deployment": 6, "StatefulSet": 1, "Job": 1, "DaemonSet": 1}

@@ -36,7 +36,7 @@ def check(reading: Reading) -> None:
     requested = snapshot.nodes["n1"].requested
     assert requested is not None
     assert str(requested["cpu"]) == "2"
-    assert [p.name for p in snapshot.pending] == ["b"]
+    assert [p.name for p in snapshot.pending.values()] == ["b"]
     assert reading.notices == ()
 
 
@@ -82,7 +82,7 @@ def test_times_without_quotes_are_read(reader: ClusterFileReader, tmp_path: Path
         "status: {allocatable: {cpu: 8, memory: 32Gi}}\n",
         encoding="utf-8",
     )
-    assert str(reader.read([path]).snapshot.taken) == "2026-11-21T10:00:00Z"
+    assert str(reader.read([path]).snapshot.newest()) == "2026-11-21T10:00:00Z"
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])

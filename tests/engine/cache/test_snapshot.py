@@ -4,8 +4,10 @@ import pytest
 
 from engine.cache.controllers import ControllerDecoder
 from engine.cache.namespace import NamespaceDecoder
-from engine.cache.snapshot import NodeView, Snapshot, build, view_of
+from engine.cache.node_view import NodeView, view_of
+from engine.cache.snapshot import Snapshot, build
 from engine.objects import ObjectCodec
+from engine.workload import Workload
 from grammar.schema import load_schema
 from grammar.values.quantity import Quantity
 from grammar.values.timestamp import Timestamp
@@ -69,20 +71,21 @@ def test_pods_count_until_they_have_ended(
     one = pod("a", cpu="1", on="n1", phase=phase, deleted=deleted)
     known = snapshot(codec, [node("n1")], [one])
     assert shown(known.nodes["n1"].requested)["pods"] == str(int(counts))
-    assert (("default", "a") in known.pods) == counts
+    assert ("default/a" in known.pods()) == counts
 
 
 def test_pods_without_a_node_are_pending(codec: ObjectCodec) -> None:
     known = snapshot(codec, [node("n1")], [pod("a"), pod("b", on="n1"), pod("c", "shop")])
-    assert [p.name for p in known.pending] == ["a", "c"]
-    assert set(known.pods) == {("default", "a"), ("default", "b"), ("shop", "c")}
+    assert list(known.pending) == ["default/a", "shop/c"]
+    assert set(known.pods()) == {"default/a", "default/b", "shop/c"}
 
 
 def test_pod_on_an_unknown_node_counts_nowhere(codec: ObjectCodec) -> None:
     known = snapshot(codec, [node("n1")], [pod("a", cpu="1", on="gone")])
     assert shown(known.nodes["n1"].requested) == {"pods": "0"}
-    assert known.pending == ()
-    assert known.pods["default", "a"].nodeName == "gone"
+    assert not known.pending
+    assert list(known.strays) == ["default/a"]
+    assert known.pods()["default/a"].nodeName == "gone"
 
 
 def test_of_two_of_one_name_the_later_counts(codec: ObjectCodec) -> None:
@@ -96,12 +99,12 @@ def test_of_two_of_one_name_the_later_counts(codec: ObjectCodec) -> None:
 def test_taken_is_the_newest_time_there_is(codec: ObjectCodec) -> None:
     nodes = [node("n1", created="2026-11-20T00:00:00Z")]
     pods = [pod("a", created="2026-11-21T09:00:00Z"), pod("b", created="2026-11-21T08:00:00Z")]
-    assert snapshot(codec, nodes, pods).taken == Timestamp.parse("2026-11-21T09:00:00Z")
-    assert build([], []).taken is None
+    assert snapshot(codec, nodes, pods).newest() == Timestamp.parse("2026-11-21T09:00:00Z")
+    assert build([], []).newest() is None
 
 
 def test_workload_is_the_root_controller(codec: ObjectCodec) -> None:
-    """Through a ReplicaSet to its Deployment, with the number of pods that it wants."""
+    """Through a ReplicaSet to its Deployment; how many pods it wants, only the snapshot says."""
     deployment = controller("Deployment", "web", replicas=5)
     replica_set = controller("ReplicaSet", "web-1", replicas=3, owner=deployment)
     job = controller("Job", "train", replicas=2, owner=controller("CronJob", "nightly"))
@@ -113,17 +116,12 @@ def test_workload_is_the_root_controller(codec: ObjectCodec) -> None:
         [codec.peer(raw(pod(o["kind"], owner=o))) for o in objects],
         controllers=[decoder.decode(o["kind"], raw(o)) for o in objects],
     )
-    found = {
-        name: (p.workload.kind, p.workload.name, p.workload.replicas)
-        for (_, name), p in known.pods.items()
-        if p.workload is not None
-    }
-    assert found == {
-        "Deployment": ("Deployment", "web", 5),
-        "ReplicaSet": ("Deployment", "web", 5),
-        "Job": ("Job", "train", 2),
-        "DaemonSet": ("DaemonSet", "agent", None),
-    }
+    found = {p.name: p.workload for p in known.pods().values()}
+    web = Workload("Deployment", "web", deployment["metadata"]["uid"])
+    assert found["Deployment"] == found["ReplicaSet"] == web
+    assert found["Job"] == Workload("Job", "train", job["metadata"]["uid"])
+    sizes = {w.name: w.replicas for w in known.workloads.values()}
+    assert sizes == {"web": 5, "train": 2, "agent": None}
     assert known.workloads[replica_set["metadata"]["uid"]].name == "web"
 
 
@@ -136,7 +134,7 @@ def test_workload_of_an_unknown_owner_has_no_size(codec: ObjectCodec) -> None:
         [codec.peer(raw(pod("a", owner=replica_set)))],
         controllers=[ControllerDecoder().decode("ReplicaSet", raw(replica_set))],
     )
-    workload = known.pods["default", "a"].workload
+    workload = known.pods()["default/a"].workload
     assert workload is not None
     assert (workload.kind, workload.name, workload.replicas) == ("Deployment", "web", None)
 

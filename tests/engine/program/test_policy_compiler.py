@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from engine.cache.snapshot import NodeView, build
+from engine.cache.node_view import NodeView
+from engine.cache.snapshot import build
 from engine.objects import ObjectCodec
 from engine.program.frame import Frame
 from engine.program.policy_compiler import compile_policy

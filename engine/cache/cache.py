@@ -1,0 +1,177 @@
+"""What is known of the cluster, kept up to date event by event; snapshots of it cost what changed.
+
+The contract is client-go's SharedInformer's: the states of one object are seen in order, some left
+out; there is no order between objects; an object that was deleted and made again may show as one
+change. Assumed pods follow kube-scheduler's cache:
+
+    pending --assume--> assumed --the watch shows its node--> bound
+       ^                   |
+       +---forget, expire--+
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from engine.cache.controllers import Controller
+from engine.cache.namespace import Namespace
+from engine.cache.nodes import Nodes
+from engine.cache.snapshot import ENDED, Snapshot, key_of, rooted
+from engine.cache.workloads import Workloads
+from engine.objects import Node
+from engine.peer import Peer
+
+
+@dataclass(frozen=True, slots=True)
+class _Assumption:
+    """A pod on a node that no watch has shown it on: which one, and until when (seconds).
+
+    `seen` says whether a watch has shown the pod at all.
+    """
+
+    uid: str
+    node: str
+    until: float
+    seen: bool
+
+
+class Cache:
+    """The newest state of every object, and what follows from them."""
+
+    def __init__(self) -> None:
+        self.nodes = Nodes()
+        self._workloads = Workloads()
+        self._pods: dict[str, Peer] = {}
+        self._pending: dict[str, Peer] = {}
+        self._namespaces: dict[str, Namespace] = {}
+        self._assumed: dict[str, _Assumption] = {}
+        self._snapshot: Snapshot | None = None
+
+    # ---- events
+
+    def put_node(self, node: Node) -> None:
+        self.nodes.put(node)
+        self._snapshot = None
+
+    def remove_node(self, name: str) -> None:
+        self.nodes.remove(name)
+        self._snapshot = None
+
+    def put_pod(self, pod: Peer) -> None:
+        """A pod as the API server has it."""
+        key = key_of(pod)
+        if pod.phase in ENDED:
+            self.remove_pod(key)
+            return
+        assumed = self._assumed.get(key)
+        if assumed is not None:
+            if pod.nodeName or pod.uid != assumed.uid:
+                del self._assumed[key]
+            else:
+                self._assumed[key] = replace(assumed, seen=True)
+                pod = msgspec.structs.replace(pod, nodeName=assumed.node)
+        self._replace(key, rooted(pod, self._workloads.roots))
+
+    def remove_pod(self, key: str) -> None:
+        self._assumed.pop(key, None)
+        self._replace(key, None)
+
+    def retain_pods(self, keys: Collection[str]) -> None:
+        """Removes every pod but these, and those that are assumed and were not seen yet."""
+        unseen = {key for key, assumed in self._assumed.items() if not assumed.seen}
+        for key in self._pods.keys() - keys - unseen:
+            self.remove_pod(key)
+
+    def put_namespace(self, namespace: Namespace) -> None:
+        if self._namespaces.get(namespace.name) != namespace:
+            self._namespaces = {**self._namespaces, namespace.name: namespace}
+            self._snapshot = None
+
+    def remove_namespace(self, name: str) -> None:
+        self._namespaces = {k: v for k, v in self._namespaces.items() if k != name}
+        self._snapshot = None
+
+    def put_controller(self, controller: Controller) -> None:
+        for uid in self._workloads.put(controller):
+            for key in self._workloads.pods(uid):
+                self._replace(key, rooted(self._pods[key], self._workloads.roots))
+        self._snapshot = None
+
+    def remove_controller(self, uid: str) -> None:
+        self._workloads.remove(uid)
+        self._snapshot = None
+
+    # ---- assumed pods
+
+    def assume(self, pod: Peer, node: str, until: float) -> None:
+        """Counts a pod on a node before the API server shows it there.
+
+        It ends when a watch shows the pod on a node or gone, by `forget`, or when it expires.
+        """
+        key = key_of(pod)
+        known = self._pods.get(key)
+        self._assumed[key] = _Assumption(pod.uid, node, until, seen=known is not None)
+        there = msgspec.structs.replace(known or pod, nodeName=node)
+        self._replace(key, rooted(there, self._workloads.roots))
+
+    def forget(self, key: str) -> None:
+        """The pod is not going there after all."""
+        assumed = self._assumed.pop(key, None)
+        if assumed is not None:
+            waiting = msgspec.structs.replace(self._pods[key], nodeName="")
+            self._replace(key, waiting if assumed.seen else None)
+
+    def expire(self, now: float) -> list[str]:
+        """Forgets what was assumed for longer than it may be; the keys of those pods."""
+        late = [key for key, assumed in self._assumed.items() if assumed.until <= now]
+        for key in late:
+            self.forget(key)
+        return late
+
+    # ---- reading
+
+    def pod(self, key: str) -> Peer | None:
+        return self._pods.get(key)
+
+    def snapshot(self) -> Snapshot:
+        """The cluster as it is now; the last snapshot again if nothing has happened."""
+        if self._snapshot is None:
+            self._snapshot = Snapshot(
+                table=self.nodes.table(),
+                pending=self._pending.copy(),
+                strays=self.nodes.strays(),
+                namespaces=self._namespaces,
+                workloads=self._workloads.roots,
+            )
+        return self._snapshot
+
+    # ---- changes
+
+    def _replace(self, key: str, pod: Peer | None) -> None:
+        """The one way in which a pod changes: what it was leaves, what it is arrives."""
+        old = self._pods.get(key)
+        if old is not None and pod is not None and _alike(old, pod):
+            self._pods[key] = self._beside(pod)[key] = pod
+            return
+        if old is not None:
+            del self._pods[key]
+            del self._beside(old)[key]
+            self.nodes.touch(old.nodeName)
+            self._workloads.remove_pod(old.controller, key)
+        if pod is not None:
+            self._pods[key] = self._beside(pod)[key] = pod
+            self.nodes.touch(pod.nodeName)
+            self._workloads.add_pod(pod.controller, key)
+        self._snapshot = None
+
+    def _beside(self, pod: Peer) -> dict[str, Peer]:
+        """The pods on the same node, or those that wait like it."""
+        return self.nodes.pods(pod.nodeName) if pod.nodeName else self._pending
+
+
+def _alike(old: Peer, new: Peer) -> bool:
+    """Whether only the API server can tell the two apart."""
+    return msgspec.structs.replace(old, revision=new.revision) == new

@@ -1,0 +1,103 @@
+"""What is the same for all pods of one shape: which policies, which terms, and what is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from engine import scoring
+from engine.cache.namespace import Namespace
+from engine.cache.node_table import NodeTable, Places
+from engine.filtering import CheckDeadline
+from engine.memo import FilterMemo, ScoreMemo
+from engine.program.frame import Frame
+from engine.program.program import Program
+from engine.registry import Registry
+from engine.scoring import Report
+from engine.verdict import FEASIBLE, Decision, Failed, decision
+
+LazyFrame = Callable[[], Frame]
+
+
+class Plan:
+    """How pods of one shape are decided under one registry; grows with the nodes it has seen."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        where: str,
+        namespace: Namespace | None,
+        frame: Frame,
+        report: Report,
+        *,
+        nodes: int,
+    ) -> None:
+        """`frame` is that of the first pod of the shape, `where` its namespace.
+
+        `nodes` is how many there may be.
+        """
+        self.registry = registry
+        self.namespace = namespace
+        self.selection = selection = registry.select(where, frame)
+        clauses = [clause for program in selection.enforced for clause in program.filters]
+        self._filters = FilterMemo(clauses)
+        self._audits = [(program, FilterMemo(program.filters)) for program in selection.audited]
+        self._scores = [
+            ScoreMemo(clause)
+            for program in selection.enforced
+            for clause in program.scores
+            if scoring.applies(clause, frame, report)
+        ]
+        memos = 12 * (1 + len(self._audits)) + 16 * len(self._scores)
+        self.bytes = 4096 + nodes * memos
+
+    def filter(
+        self, table: NodeTable, places: Places, frame: LazyFrame, check: CheckDeadline
+    ) -> Decision:
+        """A verdict per place. Raises DeadlineExceededError."""
+        for broken in self.selection.unselectable:
+            reason = f"policy {broken.program.name}: its `for` cannot be evaluated"
+            refused = Failed(reason, broken.program.address, "for", broken.error)
+            return decision([refused] * len(places))
+        return _decide(self._filters, table, places, frame, check)
+
+    def audit(
+        self, table: NodeTable, places: Places, frame: LazyFrame, check: CheckDeadline
+    ) -> Iterator[tuple[Program, Decision]]:
+        """What each policy in audit mode would have said. Raises DeadlineExceededError."""
+        for program, memo in self._audits:
+            yield program, _decide(memo, table, places, frame, check)
+
+    @property
+    def scored(self) -> bool:
+        """Whether any score applies."""
+        return bool(self._scores)
+
+    def scores(
+        self,
+        table: NodeTable,
+        places: Places,
+        frame: LazyFrame,
+        check: CheckDeadline,
+        report: Report,
+    ) -> list[int]:
+        """0..10 per place. Raises DeadlineExceededError."""
+        terms = [
+            (memo.clause, memo.values(table, places, frame, check, report)) for memo in self._scores
+        ]
+        points = [(clause, scoring.points(clause, values)) for clause, values in terms]
+        found: list[int] = scoring.scores(points).tolist()
+        return found
+
+
+def _decide(
+    memo: FilterMemo, table: NodeTable, places: Places, frame: LazyFrame, check: CheckDeadline
+) -> Decision:
+    codes = memo.codes(table, places, frame, check)
+    if not codes.any():
+        return Decision(codes, (FEASIBLE,))
+    here = set(codes.tolist())
+    verdicts = [
+        finding.verdict(frame()) if finding is not None and code in here else FEASIBLE
+        for code, finding in enumerate(memo.findings)
+    ]
+    return Decision(codes, verdicts)

@@ -1,0 +1,186 @@
+"""After any events, in any order, the cache is what it would be if it were built from scratch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.cache.cache import Cache
+from engine.cache.controllers import Controller, ControllerDecoder
+from engine.cache.namespace import Namespace
+from engine.cache.snapshot import Snapshot, build, key_of
+from engine.objects import Node, ObjectCodec
+from engine.peer import Peer
+from grammar.schema import load_schema
+from tests.support.builders import controller, node, pod, raw
+
+CODEC = ObjectCodec(load_schema())
+CONTROLLERS = ControllerDecoder()
+NODES = ("n1", "n2")
+PODS = ("a", "b")
+DEPLOYMENTS = [controller("Deployment", name, replicas=3) for name in ("web", "api")]
+
+nodes = st.builds(node, st.sampled_from(NODES), cpu=st.sampled_from(("4", "8")))
+owners = st.sampled_from(
+    [None, *(controller("ReplicaSet", f"rs{i}", owner=DEPLOYMENTS[0]) for i in range(2))]
+)
+pods = st.builds(
+    pod,
+    st.sampled_from(PODS),
+    cpu=st.sampled_from((None, "1", "500m")),
+    on=st.sampled_from((None, None, *NODES)),
+    phase=st.sampled_from((None, "Running", "Succeeded")),
+    owner=owners,
+)
+controllers = st.builds(
+    controller,
+    st.just("ReplicaSet"),
+    st.sampled_from(("rs0", "rs1")),
+    replicas=st.integers(0, 3),
+    owner=st.sampled_from([None, *DEPLOYMENTS]),
+) | st.builds(controller, st.just("Deployment"), st.just("web"), replicas=st.integers(0, 9))
+namespaces = st.builds(Namespace, st.sampled_from(("x", "y")), st.just({"a": "b"}), st.just({}))
+events = st.one_of(
+    st.tuples(st.just("node"), nodes),
+    st.tuples(st.just("no node"), st.sampled_from(NODES)),
+    st.tuples(st.just("pod"), pods),
+    st.tuples(st.just("no pod"), st.sampled_from(PODS)),
+    st.tuples(st.just("assume"), st.sampled_from(PODS), st.sampled_from(NODES), st.integers(1, 5)),
+    st.tuples(st.just("forget"), st.sampled_from(PODS)),
+    st.tuples(st.just("expire"), st.integers(1, 5)),
+    st.tuples(st.just("controller"), controllers),
+    st.tuples(st.just("namespace"), namespaces),
+    st.tuples(st.just("retain"), st.frozensets(st.sampled_from(PODS))),
+)
+
+
+@dataclass
+class Model:
+    """The same, kept as plain lists of objects."""
+
+    nodes: dict[str, Node] = field(default_factory=dict)
+    pods: dict[str, Peer] = field(default_factory=dict)
+    assumed: dict[str, tuple[str, float]] = field(default_factory=dict)
+    controllers: dict[str, Controller] = field(default_factory=dict)
+    namespaces: dict[str, Namespace] = field(default_factory=dict)
+
+    def snapshot(self) -> Snapshot:
+        there = [
+            msgspec.structs.replace(p, nodeName=self.assumed[k][0]) if k in self.assumed else p
+            for k, p in self.pods.items()
+        ]
+        return build(
+            self.nodes.values(),
+            there,
+            controllers=self.controllers.values(),
+            namespaces=self.namespaces.values(),
+        )
+
+
+def happens(event: tuple[Any, ...], cache: Cache, model: Model) -> None:
+    """One event, told to both."""
+    match event:
+        case ("node", made):
+            known = CODEC.node(raw(made))
+            cache.put_node(known)
+            model.nodes[known.name] = known
+        case ("no node", name):
+            cache.remove_node(name)
+            model.nodes.pop(name, None)
+        case ("pod", made):
+            peer = CODEC.peer(raw(made))
+            cache.put_pod(peer)
+            model.pods[key_of(peer)] = peer
+            if peer.nodeName or peer.phase == "Succeeded":
+                model.assumed.pop(key_of(peer), None)
+            if peer.phase == "Succeeded":
+                del model.pods[key_of(peer)]
+        case ("no pod", name):
+            cache.remove_pod(f"default/{name}")
+            model.pods.pop(f"default/{name}", None)
+            model.assumed.pop(f"default/{name}", None)
+        case ("assume", name, where, until):
+            # kube-scheduler binds what waits, and nothing else.
+            waiting = model.pods.get(f"default/{name}")
+            if waiting is not None and not waiting.nodeName:
+                cache.assume(waiting, where, until)
+                model.assumed[key_of(waiting)] = (where, until)
+        case ("forget", name):
+            cache.forget(f"default/{name}")
+            model.assumed.pop(f"default/{name}", None)
+        case ("expire", now):
+            late = {key for key, (_, until) in model.assumed.items() if until <= now}
+            assert set(cache.expire(now)) == late
+            model.assumed = {k: v for k, v in model.assumed.items() if k not in late}
+        case ("controller", made):
+            decoded = CONTROLLERS.decode(made["kind"], raw(made))
+            cache.put_controller(decoded)
+            model.controllers[decoded.workload.uid] = decoded
+        case ("namespace", made):
+            cache.put_namespace(made)
+            model.namespaces[made.name] = made
+        case ("retain", names):
+            keys = {f"default/{name}" for name in names}
+            cache.retain_pods(keys)
+            model.pods = {k: p for k, p in model.pods.items() if k in keys}
+            model.assumed = {k: v for k, v in model.assumed.items() if k in keys}
+        case _:
+            raise AssertionError(event)
+
+
+def shown(snapshot: Snapshot) -> dict[str, Any]:
+    """What a snapshot says, in a form without order; amounts without their suffix."""
+    return {
+        "nodes": {
+            name: (
+                view.labels,
+                amounts(view.requested),
+                amounts(view.free),
+                sorted(view.pods or (), key=key_of),
+            )
+            for name, view in snapshot.nodes.items()
+        },
+        "pending": dict(snapshot.pending),
+        "strays": dict(snapshot.strays),
+        "workloads": dict(snapshot.workloads),
+        "namespaces": dict(snapshot.namespaces),
+    }
+
+
+def amounts(resources: Any) -> dict[str, int]:
+    return {resource: amount.nanos for resource, amount in resources.items()}
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(events, min_size=15, max_size=40), st.integers(1, 3))
+def test_incremental_equals_rebuilt(happened: list[tuple[Any, ...]], often: int) -> None:
+    """Looked at after every event, every second or every third."""
+    cache, model = Cache(), Model()
+    for count, event in enumerate(happened):
+        happens(event, cache, model)
+        if not count % often:
+            assert shown(cache.snapshot()) == shown(model.snapshot())
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(events, max_size=20), st.lists(events, max_size=5))
+def test_a_snapshot_does_not_change(
+    before: list[tuple[Any, ...]], after: list[tuple[Any, ...]]
+) -> None:
+    """And places and versions tell apart what is other: same version, same view."""
+    cache, model = Cache(), Model()
+    for event in before:
+        happens(event, cache, model)
+    first = cache.snapshot()
+    said = shown(first)
+    for event in after:
+        happens(event, cache, model)
+    second = cache.snapshot()
+    assert shown(first) == said
+    for place, (old, new) in enumerate(zip(first.table.views, second.table.views, strict=False)):
+        if first.table.versions[place] == second.table.versions[place] and new is not None:
+            assert old is new
