@@ -1,1 +1,1 @@
-"""Measurements, run by `make bench` alone; they print figures and judge none."""
+"""Measurements, run by `make bench` alone; a target that is missed fails nothing."""
