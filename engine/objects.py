@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from engine.peer import Peer, PeerDecoder, revision_of
+from engine.peer import Peer, PeerDecoder
 from engine.resources import PodRequests, Resources, pod_limits, pod_requests
 from engine.structs import ObjectDecoder, StructFactory
 from engine.workload import Workload, workload_of
@@ -44,10 +44,7 @@ class Pod:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node by itself, without the pods on it.
-
-    `name`, `labels` and `revision`, its resource version as a number, are for the engine.
-    """
+    """A node by itself, without the pods on it. `name` and `labels` are for the engine."""
 
     name: str
     labels: Mapping[str, str]
@@ -57,7 +54,6 @@ class Node:
     spec: Record
     status: Record
     allocatable: Resources
-    revision: int
 
 
 class ObjectCodec:
@@ -105,7 +101,6 @@ class ObjectCodec:
             spec=node.spec,
             status=status,
             allocatable=Resources((status and status.allocatable) or {}),
-            revision=revision_of(metadata and metadata.resourceVersion),
         )
 
     def peer(self, data: bytes | msgspec.Raw) -> Peer:

@@ -34,8 +34,7 @@ class Peer(msgspec.Struct, frozen=True, gc=False):
     The attributes up to `created` are those of the schema's Peer. `workload` is the direct
     controller until someone who knows the ReplicaSets replaces it, `controller` is the uid of the
     direct one, and empty without one. `unscheduled` is the
-    PodScheduled condition while it is not True. `revision` is the resource version as a number.
-    Dictionaries are shared: never write to them.
+    PodScheduled condition while it is not True. Dictionaries are shared: never write to them.
     """
 
     name: str
@@ -56,7 +55,6 @@ class Peer(msgspec.Struct, frozen=True, gc=False):
     nominatedNodeName: str
     schedulerName: str
     unscheduled: Condition | None
-    revision: int
 
 
 class PeerDecoder:
@@ -98,7 +96,6 @@ class PeerDecoder:
             nominatedNodeName=sys.intern(status.nominatedNodeName or ""),
             schedulerName=sys.intern(spec.schedulerName or ""),
             unscheduled=_unscheduled(status),
-            revision=revision_of(metadata.resourceVersion),
         )
 
     def _kept(self, annotations: dict[str, str]) -> dict[str, str]:
@@ -121,15 +118,6 @@ class PeerDecoder:
         if len(self._shared) >= _SHARED_AT_MOST:
             self._shared.clear()
         return cast("T", self._shared.setdefault(key, value))
-
-
-def revision_of(resource_version: str | None) -> int:
-    """The number of a resource version; of two of one kind the larger is newer (KEP-5504).
-
-    0, older than any, for what is no number: a file that somebody wrote.
-    """
-    text = resource_version or ""
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else 0
 
 
 def _unscheduled(status: Status) -> Condition | None:

@@ -27,7 +27,6 @@ class Metadata(msgspec.Struct, frozen=True, gc=False):
     name: str | None = None
     namespace: str | None = None
     uid: str | None = None
-    resourceVersion: str | None = None
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
     ownerReferences: tuple[OwnerReference, ...] | None = None

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from aiohttp import web
 
+from server.debug import Debug
 from server.handlers import Handlers
 from server.health import Health
 from server.metrics import Metrics
@@ -50,3 +51,8 @@ def operations_routes(health: Health, metrics: Metrics) -> list[web.RouteDef]:
         web.get("/metrics", metrics.expose),
         web.get("/version", health.version),
     ]
+
+
+def debug_routes(debug: Debug) -> list[web.RouteDef]:
+    """What people call who look for a mistake."""
+    return [web.get("/debug/cache", debug.cache)]

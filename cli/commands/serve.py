@@ -6,7 +6,9 @@ import argparse
 import asyncio
 import errno
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from importlib.resources import files
+from logging import Logger
 from pathlib import Path
 
 from aiohttp import web
@@ -15,14 +17,16 @@ from prometheus_client import CollectorRegistry
 from cli.arguments import address, seconds, size
 from cli.exits import CommandError, Exit
 from cli.serving import announcement
-from cli.serving.cluster import Demo, Files, Origin
+from cli.serving.cluster import Demo, Files, NoCluster, Snapshots
+from cli.serving.live import Live
 from cli.serving.logs import FORMATS, start_logging
 from cli.serving.observer import LogObserver
-from cli.serving.upkeep import Upkeep
+from cli.serving.upkeep import Upkeep, View
 from cli.version import version
 from engine.cache.documents import ClusterFileError
+from engine.errors import ClusterConfigurationError
+from grammar.schema import Schema, load_schema
 from policies.loader import load
-from policies.watcher import INTERVAL_SECONDS
 from server import running
 from server.app import create_app
 from server.metrics import Metrics
@@ -48,8 +52,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=[],
         type=Path,
         help="what `kubectl get nodes,pods -A -o json|yaml` wrote; read again when it changes. "
-        "JSON is read sixty times as fast as YAML. Without a cluster, requests must carry their "
-        "nodes (nodeCacheCapable: false)",
+        "JSON is read sixty times as fast as YAML. Without it, the cluster of the kubeconfig, or "
+        "the one that Placet runs in, is watched",
+    )
+    what.add_argument(
+        "--kubeconfig",
+        metavar="FILE",
+        type=Path,
+        help="how to reach the cluster (default: $KUBECONFIG, ~/.kube/config, or the service "
+        "account of the pod)",
+    )
+    what.add_argument("--context", help="a context of the kubeconfig (default: its current one)")
+    what.add_argument(
+        "--no-cluster",
+        action="store_true",
+        help="know no cluster: requests must carry their nodes (nodeCacheCapable: false)",
     )
     what.add_argument(
         "--demo",
@@ -91,15 +108,26 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     settings = _settings(args)
-    policies, origin = _sources(args)
+    policies = _policies(args)
     log = start_logging(args.log_format, verbose=args.verbose)
     metrics = Metrics(CollectorRegistry(), version())
-    try:
-        upkeep = Upkeep(policies, origin, LogObserver(log, metrics), log)
-    except ClusterFileError as error:
-        raise CommandError(error.message, error.hint) from None
+    schema = load_schema()
+    view = _view(args, schema, log)
+    upkeep = Upkeep(policies, view, schema, LogObserver(log, metrics), log)
+    if isinstance(view, Snapshots):
+        try:
+            view.read()
+        except ClusterFileError as error:
+            raise CommandError(error.message, error.hint) from None
     app = create_app(
-        upkeep.engine, upkeep.readiness, settings, metrics, log, version(), upkeep.cluster_size
+        upkeep.engine,
+        upkeep.readiness,
+        settings,
+        metrics,
+        log,
+        version(),
+        view.size,
+        view if isinstance(view, Live) else None,
     )
 
     def started(url: str) -> None:
@@ -111,6 +139,8 @@ def run(args: argparse.Namespace) -> int:
         asyncio.run(_serve(app, settings, upkeep, started))
     except OSError as error:
         raise _cannot_listen(error, settings) from None
+    except ClusterConfigurationError as error:
+        raise CommandError(str(error), error.hint) from None
     log.info("stopped")
     return Exit.OK
 
@@ -118,19 +148,13 @@ def run(args: argparse.Namespace) -> int:
 async def _serve(
     app: web.Application, settings: Settings, upkeep: Upkeep, started: Callable[[str], None]
 ) -> None:
-    """Serves and looks at files until SIGTERM or SIGINT. Raises OSError."""
-    watching = asyncio.create_task(_watch(upkeep))
-    try:
+    """Serves until SIGTERM or SIGINT. Raises OSError and ClusterConfigurationError."""
+    async with AsyncExitStack() as stack:
+        if isinstance(upkeep.view, Live):
+            await upkeep.view.connect(stack)
+        looking = asyncio.create_task(upkeep.run())
+        stack.callback(looking.cancel)
         await running.serve(app, settings, started)
-    finally:
-        watching.cancel()
-
-
-async def _watch(upkeep: Upkeep) -> None:
-    while True:
-        await asyncio.sleep(INTERVAL_SECONDS)
-        # Requests are answered while files are read.
-        await asyncio.to_thread(upkeep.refresh)
 
 
 def _settings(args: argparse.Namespace) -> Settings:
@@ -156,11 +180,7 @@ def _cannot_listen(error: OSError, settings: Settings) -> CommandError:
     return CommandError(f"cannot listen on `{where}`: {reason}", "name another with --listen")
 
 
-def _sources(args: argparse.Namespace) -> tuple[list[Path], Origin | None]:
-    """The paths of the policies, and where the cluster is from."""
-    if args.demo and args.cluster:
-        hint = "leave out --demo, and name --policies"
-        raise CommandError("--demo has a cluster of its own", hint)
+def _policies(args: argparse.Namespace) -> list[Path]:
     if not args.policies and not args.demo:
         hint = "name some with --policies PATH, or look around with --demo"
         raise CommandError("there are no policies to decide by", hint)
@@ -168,9 +188,28 @@ def _sources(args: argparse.Namespace) -> tuple[list[Path], Origin | None]:
         # A folder may be filled later; what is there and cannot be read is a mistake.
         if problem.unread or not Path(problem.path).is_dir():
             raise CommandError(problem.message, problem.hint)
-    paths = args.policies or [_folder("policies", "library"), _folder("cli", "demo")]
-    origin = Demo() if args.demo else Files(args.cluster) if args.cluster else None
-    return paths, origin
+    return args.policies or [_folder("policies", "library"), _folder("cli", "demo")]
+
+
+def _view(args: argparse.Namespace, schema: Schema, log: Logger) -> View:
+    """Where the cluster is known from."""
+    named = {
+        "--demo": args.demo,
+        "--cluster": bool(args.cluster),
+        "--no-cluster": args.no_cluster,
+        "--kubeconfig": args.kubeconfig is not None or args.context is not None,
+    }
+    given = [flag for flag, is_given in named.items() if is_given]
+    if len(given) > 1:
+        hint = f"leave out {' or '.join(given)}"
+        raise CommandError(f"{' and '.join(given)} each name a cluster", hint)
+    if args.no_cluster:
+        return NoCluster()
+    if args.demo:
+        return Snapshots(Demo(), schema, log)
+    if args.cluster:
+        return Snapshots(Files(args.cluster), schema, log)
+    return Live(args.kubeconfig, args.context, schema, log)
 
 
 def _folder(package: str, name: str) -> Path:

@@ -15,7 +15,11 @@ from engine.cache.cluster_file import ClusterFileReader, Reading
 from engine.cache.documents import ClusterFileError, files_of
 from engine.cache.snapshot import Snapshot
 from engine.errors import NotSyncedError
+from engine.objects import ObjectCodec
+from engine.program.needs import Needs
+from grammar.schema import Schema
 from policies.watcher import Watcher
+from server.health import Check
 
 
 class Origin(Protocol):
@@ -59,38 +63,78 @@ class Demo:
 
 
 class NoCluster:
-    """The view of a server that was given no cluster."""
+    """The view of a server that was told to have none."""
 
     def snapshot(self) -> Snapshot:
-        raise NotSyncedError("no cluster view: start placet serve with --cluster")
+        raise NotSyncedError("no cluster view: start placet serve without --no-cluster")
+
+    def size(self) -> int | None:
+        return None
+
+    def check(self) -> Check:
+        return Check("cluster")
+
+    def adopt(self, needs: Needs) -> None:
+        """Nothing: requests bring all that policies can read."""
+
+    def refresh(self) -> None:
+        """Nothing: there is nothing to read."""
 
 
-class Cluster:
-    """The view of a server: the newest snapshot that could be read."""
+class Snapshots:
+    """The view of a server of files: the newest snapshot that could be read."""
 
-    def __init__(self, origin: Origin, reader: ClusterFileReader, log: Logger) -> None:
-        """Reads the first one. Raises ClusterFileError."""
+    def __init__(self, origin: Origin, schema: Schema, log: Logger) -> None:
         self._origin = origin
+        self._schema = schema
         self._log = log
         self._watcher = Watcher(origin.files)
-        self._snapshot = self._read(reader)
+        self._annotations: frozenset[str] = frozenset()
+        self._reader = ClusterFileReader(ObjectCodec(schema))
+        self._snapshot: Snapshot | None = None
+
+    def read(self) -> None:
+        """Reads the first time. Raises ClusterFileError."""
+        self._snapshot = self._read()
 
     def snapshot(self) -> Snapshot:
+        if self._snapshot is None:
+            raise NotSyncedError("not synced: the files have not been read yet")
         return self._snapshot
 
-    def changed(self) -> bool:
-        """Whether the files are others than those that were read last."""
-        return self._watcher.changed()
+    def size(self) -> int | None:
+        """How many nodes there are."""
+        return len(self.snapshot().table.places)
 
-    def read(self, reader: ClusterFileReader) -> None:
-        """Reads again; says in the log what is wrong, and then the last snapshot stays."""
+    def check(self) -> Check:
+        """Everything was read before the server started."""
+        return Check("cluster")
+
+    def adopt(self, needs: Needs) -> None:
+        """A snapshot has only the annotations that policies read: others need it read again.
+
+        Of what else there is in the files, everything is kept.
+        """
+        if not needs.annotations <= self._annotations:
+            self._annotations |= needs.annotations
+            self._reader = ClusterFileReader(ObjectCodec(self._schema, self._annotations))
+            if self._snapshot is not None:
+                self._read_again()
+
+    def refresh(self) -> None:
+        """Reads again if the files are others than those that were read last."""
+        if self._watcher.changed():
+            self._read_again()
+
+    def _read_again(self) -> None:
+        """Says in the log what is wrong, and then the last snapshot stays."""
         try:
-            self._snapshot = self._read(reader)
+            self._snapshot = self._read()
         except ClusterFileError as error:
             self._log.error("%s (%s): the last snapshot stays", error.message, error.hint)
 
-    def _read(self, reader: ClusterFileReader) -> Snapshot:
-        reading = self._origin.read(reader)
+    def _read(self) -> Snapshot:
+        reading = self._origin.read(self._reader)
         nodes, pods = len(reading.snapshot.table.places), len(reading.snapshot.pods())
         self._log.info("cluster of %d nodes and %d pods", nodes, pods)
         for notice in reading.notices:

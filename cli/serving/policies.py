@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from logging import Logger
 from pathlib import Path
 
+from engine.program.needs import Needs, needs
 from engine.program.policy_compiler import compile_policy
 from engine.registry import Registry
 from grammar.diagnostics import plain
-from policies.annotations import named_annotations
 from policies.inforce import InForce, succeed
 from policies.loader import Problem, Search, load
 from policies.validation import Validation, Validator
@@ -42,9 +42,9 @@ class PolicyFiles:
         return Registry(compile_policy(checked) for checked in self.in_force.policies)
 
     @property
-    def annotations(self) -> frozenset[str]:
-        """The annotations of other pods that the policies in force may read."""
-        return named_annotations(checked.policy for checked in self.in_force.policies)
+    def needs(self) -> Needs:
+        """What the policies in force read besides nodes and pods."""
+        return needs(checked.policy for checked in self.in_force.policies)
 
     def _unread(self, problem: Problem) -> Iterator[str]:
         """The files in force that nobody can read any more, though they may be there."""

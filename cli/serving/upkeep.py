@@ -1,45 +1,77 @@
-"""The engine of a server, kept up to date with the files of its policies and its cluster."""
+"""The engine of a server, kept up to date with its policies and its cluster."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from logging import Logger
 from pathlib import Path
+from typing import Protocol
 
-from cli.serving.cluster import Cluster, NoCluster, Origin
 from cli.serving.policies import PolicyFiles
-from engine.cache.cluster_file import ClusterFileReader
+from engine.cache.snapshot import Snapshot
 from engine.engine import Engine, Observer
 from engine.objects import ObjectCodec
-from grammar.schema import load_schema
+from engine.program.needs import Needs
+from grammar.schema import Schema
 from policies.validation import Validator
+from policies.watcher import INTERVAL_SECONDS
 from server.health import Check
+
+
+class View(Protocol):
+    """Where the cluster is known from: files, the API server, or nowhere."""
+
+    def snapshot(self) -> Snapshot:
+        """Raises NotSyncedError while there is none."""
+        ...
+
+    def size(self) -> int | None:
+        """How many nodes the cluster has; None where that is not known."""
+        ...
+
+    def check(self) -> Check:
+        """Whether the cluster is known."""
+        ...
+
+    def adopt(self, needs: Needs) -> None:
+        """Keeps what policies read from now on; from any thread."""
+        ...
+
+    def refresh(self) -> None:
+        """Looks whether files have changed; from any thread."""
+        ...
 
 
 class Upkeep:
     """Builds the engine, and brings it up to date when files change."""
 
     def __init__(
-        self, policies: Sequence[Path], origin: Origin | None, observer: Observer, log: Logger
+        self,
+        policies: Sequence[Path],
+        view: View,
+        schema: Schema,
+        observer: Observer,
+        log: Logger,
     ) -> None:
-        """Reads everything once. Raises ClusterFileError."""
-        self._schema = load_schema()
+        """Reads the policies."""
         self._log = log
-        self.policies = PolicyFiles(policies, Validator(self._schema), log)
+        self.view = view
+        self.policies = PolicyFiles(policies, Validator(schema), log)
         registry = self.policies.read()
-        self._annotations = self.policies.annotations
-        self._reader = self._new_reader()
-        self._cluster = None if origin is None else Cluster(origin, self._reader, log)
-        self.view = self._cluster or NoCluster()
-        self.engine = Engine(registry, self.view, ObjectCodec(self._schema), observer)
+        self._adopt()
+        self.engine = Engine(registry, view, ObjectCodec(schema), observer)
 
     def readiness(self) -> Sequence[Check]:
-        """Everything was read before the server started."""
-        return (Check("policies"), Check("cluster"))
+        """Policies are compiled before the server starts."""
+        return (Check("policies"), self.view.check())
 
-    def cluster_size(self) -> int | None:
-        """How many nodes the cluster has; None without one."""
-        return None if self._cluster is None else len(self._cluster.snapshot().table.places)
+    async def run(self) -> None:
+        """Looks at the files again and again, until it is cancelled."""
+        while True:
+            await asyncio.sleep(INTERVAL_SECONDS)
+            # Requests are answered while files are read.
+            await asyncio.to_thread(self.refresh)
 
     def refresh(self) -> None:
         """Looks at the files once. Never raises: what was in force before stays so."""
@@ -51,19 +83,9 @@ class Upkeep:
     def _refresh(self) -> None:
         if self.policies.changed():
             registry = self.policies.read()
-            self._keep_annotations()
+            self._adopt()
             self.engine.registry = registry
-        if self._cluster is not None and self._cluster.changed():
-            self._cluster.read(self._reader)
+        self.view.refresh()
 
-    def _keep_annotations(self) -> None:
-        """A snapshot has only the annotations that policies read: others need it read again."""
-        if self.policies.annotations <= self._annotations:
-            return
-        self._annotations |= self.policies.annotations
-        self._reader = self._new_reader()
-        if self._cluster is not None:
-            self._cluster.read(self._reader)
-
-    def _new_reader(self) -> ClusterFileReader:
-        return ClusterFileReader(ObjectCodec(self._schema, self._annotations))
+    def _adopt(self) -> None:
+        self.view.adopt(self.policies.needs)

@@ -11,7 +11,6 @@ change. Assumed pods follow kube-scheduler's cache:
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -79,12 +78,6 @@ class Cache:
         self._assumed.pop(key, None)
         self._replace(key, None)
 
-    def retain_pods(self, keys: Collection[str]) -> None:
-        """Removes every pod but these, and those that are assumed and were not seen yet."""
-        unseen = {key for key, assumed in self._assumed.items() if not assumed.seen}
-        for key in self._pods.keys() - keys - unseen:
-            self.remove_pod(key)
-
     def put_namespace(self, namespace: Namespace) -> None:
         if self._namespaces.get(namespace.name) != namespace:
             self._namespaces = {**self._namespaces, namespace.name: namespace}
@@ -136,6 +129,20 @@ class Cache:
     def pod(self, key: str) -> Peer | None:
         return self._pods.get(key)
 
+    def holds_pod(self, key: str, pod: Peer) -> bool:
+        """Whether what is known of a pod follows from this state of it."""
+        known = self._pods.get(key)
+        if pod.phase in ENDED or known is None:
+            return pod.phase in ENDED and known is None
+        node = self._assumed[key].node if key in self._assumed else pod.nodeName
+        return known == msgspec.structs.replace(pod, nodeName=node, workload=known.workload)
+
+    def namespace(self, name: str) -> Namespace | None:
+        return self._namespaces.get(name)
+
+    def controller(self, uid: str) -> Controller | None:
+        return self._workloads.get(uid)
+
     def snapshot(self) -> Snapshot:
         """The cluster as it is now; the last snapshot again if nothing has happened."""
         if self._snapshot is None:
@@ -153,8 +160,7 @@ class Cache:
     def _replace(self, key: str, pod: Peer | None) -> None:
         """The one way in which a pod changes: what it was leaves, what it is arrives."""
         old = self._pods.get(key)
-        if old is not None and pod is not None and _alike(old, pod):
-            self._pods[key] = self._beside(pod)[key] = pod
+        if old == pod:
             return
         if old is not None:
             del self._pods[key]
@@ -170,8 +176,3 @@ class Cache:
     def _beside(self, pod: Peer) -> dict[str, Peer]:
         """The pods on the same node, or those that wait like it."""
         return self.nodes.pods(pod.nodeName) if pod.nodeName else self._pending
-
-
-def _alike(old: Peer, new: Peer) -> bool:
-    """Whether only the API server can tell the two apart."""
-    return msgspec.structs.replace(old, revision=new.revision) == new

@@ -140,7 +140,7 @@ def test_edits_of_policies_and_snapshot_are_taken_up(folder: Path, policies: Pat
 
 def test_without_a_cluster_names_get_an_error(folder: Path, policies: Path) -> None:
     """Never a rejection; whole nodes are decided about."""
-    with serving(folder, "--policies", policies) as server:
+    with serving(folder, "--policies", policies, "--no-cluster") as server:
         answer = server.ask(BY_NAME)
         assert answer["Error"].startswith("no cluster view")
         assert not answer["FailedNodes"]
@@ -153,7 +153,7 @@ def test_without_a_cluster_names_get_an_error(folder: Path, policies: Path) -> N
 
 def test_log_is_json_on_demand(folder: Path, policies: Path) -> None:
     """With the fields of a call beside its message."""
-    with serving(folder, "--policies", policies, "--log-format", "json") as server:
+    with serving(folder, "--policies", policies, "--no-cluster", "--log-format=json") as server:
         server.ask(BY_NAME)
     entries = [json.loads(line) for line in server.err.read_text("utf-8").splitlines()]
     assert [e["message"] for e in entries if e["level"] == "info"][-1] == "stopped"
@@ -164,8 +164,9 @@ def test_log_is_json_on_demand(folder: Path, policies: Path) -> None:
 def test_port_that_is_taken_is_one_clear_error(folder: Path, policies: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         where = f"127.0.0.1:{taken.getsockname()[1]}"
+        rest = ["--no-cluster", "--listen", where]
         done = subprocess.run(
-            [sys.executable, "-m", "cli", "serve", "--policies", policies, "--listen", where],
+            [sys.executable, "-m", "cli", "serve", "--policies", policies, *rest],
             cwd=folder,
             env=os.environ | {"PYTHONPATH": str(ROOT)},
             capture_output=True,
@@ -185,7 +186,7 @@ def test_port_that_is_taken_is_one_clear_error(folder: Path, policies: Path) -> 
         ("", "there are no policies to decide by"),
         ("--policies missing.policy", "`missing.policy` is not there"),
         ("--policies latin.policy", "`latin.policy` is not UTF-8 text at byte 0"),
-        ("--demo --cluster c.json", "--demo has a cluster of its own"),
+        ("--demo --cluster c.json", "--demo and --cluster each name a cluster"),
         ("--demo --listen nowhere", "argument --listen: `nowhere` is not an address and a port"),
         ("--demo --listen :99999", "`99999` is not a port"),
         ("--demo --http-timeout 5", "argument --http-timeout: `5` is no duration"),

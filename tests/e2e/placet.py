@@ -25,8 +25,7 @@ def placet(folder: Path, policies: Path, snapshot: Path | None = None) -> Iterat
         f"--listen=127.0.0.1:{port}",
         f"--policies={policies}",
     ]
-    if snapshot is not None:
-        command.append(f"--cluster={snapshot}")
+    command.append("--no-cluster" if snapshot is None else f"--cluster={snapshot}")
     # No API server here, least of all the one that whoever runs the tests is logged in to.
     environment = {"KUBECONFIG": os.devnull}
     with running(

@@ -125,7 +125,8 @@ def happens(event: tuple[Any, ...], cache: Cache, model: Model) -> None:
             model.namespaces[made.name] = made
         case ("retain", names):
             keys = {f"default/{name}" for name in names}
-            cache.retain_pods(keys)
+            for key in model.pods.keys() - keys:
+                cache.remove_pod(key)
             model.pods = {k: p for k, p in model.pods.items() if k in keys}
             model.assumed = {k: v for k, v in model.assumed.items() if k in keys}
         case _:

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.cache.cache import Cache
+from engine.cache.snapshot import key_of
 from engine.engine import Engine
 from engine.program.policy_compiler import compile_policy
 from engine.registry import Registry
@@ -33,7 +34,8 @@ def change(cache: Cache, cluster: Cluster, *, all_of_it: bool) -> None:
     if all_of_it:
         for name in set(cache.nodes.names()) - {n.name for n in nodes}:
             cache.remove_node(name)
-        cache.retain_pods({f"{p.namespace}/{p.name}" for p in pods})
+        for key in cache.snapshot().pods().keys() - {key_of(p) for p in pods}:
+            cache.remove_pod(key)
     for node in nodes:
         cache.put_node(node)
     for pod in pods:

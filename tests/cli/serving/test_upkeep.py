@@ -9,16 +9,18 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
-from cli.serving.cluster import Demo, Files
+from cli.serving.cluster import Demo, Files, NoCluster, Snapshots
 from cli.serving.observer import LogObserver
 from cli.serving.upkeep import Upkeep
 from engine.cache.documents import ClusterFileError
 from engine.errors import NotSyncedError
 from engine.verdict import Feasible
+from grammar.schema import load_schema
 from server.metrics import Metrics
 from tests.support.builders import Object, kubectl_list, node, pod, raw
 
 LOG = logging.getLogger("placet.test")
+SCHEMA = load_schema()
 OBSERVER = LogObserver(LOG, Metrics(CollectorRegistry(), "0"))
 NODES = (node("n1", labels={"disk": "ssd"}), node("n2", labels={"disk": "hdd"}))
 
@@ -52,8 +54,12 @@ def write(path: Path, content: str | Object) -> Path:
 
 
 def upkeep(policies: Path, cluster: Path | None) -> Upkeep:
-    origin = None if cluster is None else Files([cluster])
-    return Upkeep([policies], origin, OBSERVER, LOG)
+    if cluster is None:
+        return Upkeep([policies], NoCluster(), SCHEMA, OBSERVER, LOG)
+    view = Snapshots(Files([cluster]), SCHEMA, LOG)
+    it = Upkeep([policies], view, SCHEMA, OBSERVER, LOG)
+    view.read()
+    return it
 
 
 def settle(it: Upkeep) -> None:
@@ -158,5 +164,7 @@ def test_without_a_cluster_nodes_must_come_along(policies: Path) -> None:
 
 
 def test_demo_needs_no_files(policies: Path) -> None:
-    it = Upkeep([policies], Demo(), OBSERVER, LOG)
+    view = Snapshots(Demo(), SCHEMA, LOG)
+    it = Upkeep([policies], view, SCHEMA, OBSERVER, LOG)
+    view.read()
     assert len(it.view.snapshot().nodes) == 12

@@ -1,0 +1,135 @@
+"""The reflector: what it asks an API server for, and what it says of itself."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+
+from tests.support.fake_api_server import Answer, FakeApiServer
+from tests.support.mirror import PODS, SELECTOR, Mirror
+
+Start = Callable[..., AbstractAsyncContextManager[Mirror]]
+
+
+async def test_streams_the_list_and_what_comes_after(server: FakeApiServer, start: Start) -> None:
+    async with start() as mirror:
+        await mirror.watching()
+        server.put(PODS, "shop/a", spec={"nodeName": "n"})
+        server.put(PODS, "shop/d")
+        server.delete(PODS, "c")
+        await mirror.until(mirror.equal)
+        assert mirror.reflector.count == 3
+        assert mirror.reflector.resource_version == str(server.version)
+        assert mirror.reflector.relists == {"first": 1}
+        assert mirror.reflector.last_event_age is not None
+    [asked] = server.requests
+    assert asked.query == {
+        "watch": "true",
+        "sendInitialEvents": "true",
+        "resourceVersionMatch": "NotOlderThan",
+        "allowWatchBookmarks": "true",
+        "resourceVersion": "",
+        "timeoutSeconds": "450",
+        "fieldSelector": SELECTOR,
+    }
+
+
+async def test_a_server_without_streams_is_asked_for_pages(
+    server: FakeApiServer, start: Start
+) -> None:
+    server.streams = False
+    for number in range(1100):
+        server.put(PODS, f"shop/p{number}")
+    async with start() as mirror:
+        await mirror.watching()
+        server.dropped = 1
+        server.put(PODS, "shop/missed")
+        server.compact()
+        server.close_watches(PODS)
+        await mirror.until(lambda: mirror.reflector.relists["expired"] == 1)
+        await mirror.watching()
+    pages = ["list", "page", "page", "watch"]
+    assert server.kinds() == ["stream", *pages, "watch", *pages]  # the answer was remembered
+    first, second = (request.query for request in server.requests if request.kind == "list")
+    assert "resourceVersion" not in first
+    assert second["resourceVersion"] == "1203"
+    assert second["resourceVersionMatch"] == "NotOlderThan"
+
+
+async def test_a_watch_that_ends_goes_on_from_where_it_was(
+    server: FakeApiServer, start: Start
+) -> None:
+    async with start() as mirror:
+        await mirror.watching()
+        server.put(PODS, "shop/x")
+        server.close_watches(PODS)
+        server.put(PODS, "shop/y")
+        await mirror.watching()
+        server.version += 50  # other resources change
+        server.bookmark(PODS)
+        await mirror.until(lambda: mirror.reflector.resource_version == str(server.version))
+        assert mirror.reflector.failures == 0
+        assert set(mirror.waits.seconds) == {0.0}
+    assert server.kinds() == ["stream", "watch"]
+    assert server.requests[1].query["resourceVersion"] == "104"
+    assert "resourceVersionMatch" not in server.requests[1].query
+
+
+async def test_an_object_that_cannot_be_read_leaves_the_one_before(
+    server: FakeApiServer, start: Start
+) -> None:
+    async with start() as mirror:
+        await mirror.watching()
+        before = dict(mirror.store.objects)
+        server.put(PODS, "shop/a", bad=True)
+        await mirror.until(lambda: mirror.reflector.intake.bad_objects == 1)
+        assert mirror.reflector.intake.bad_object == "`shop/a`: it is bad"
+        mirror.reflector.ask_relist("compare")
+        server.bookmark(PODS)
+        await mirror.until(lambda: mirror.reflector.relists["compare"] == 1)
+        assert mirror.store.objects == before
+        server.put(PODS, "shop/a")
+        await mirror.until(mirror.equal)
+        assert mirror.reflector.failures == 0
+
+
+async def test_an_optional_resource_may_be_missing(server: FakeApiServer, start: Start) -> None:
+    path = "/apis/placet.dev/v1/placementpolicies"
+    async with start(optional=True, path=path) as mirror:
+        await mirror.until(lambda: mirror.waits.seconds.count(30.0) >= 2)
+        assert mirror.reflector.synced
+        server.put(path, "p")
+        await mirror.until(lambda: mirror.reflector.count == 1)
+        server.remove_path(path)
+        await mirror.until(lambda: mirror.reflector.count == 0)
+        assert mirror.reflector.synced
+        assert mirror.reflector.failures == 0
+
+
+async def test_what_is_forbidden_is_told_and_tried_again(
+    server: FakeApiServer, start: Start
+) -> None:
+    status = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": "no list on pods"}
+    server.answers += [Answer(403, json.dumps(status).encode())] * 3
+    async with start() as mirror:
+        await mirror.until(lambda: mirror.reflector.failures == 2)
+        assert not mirror.reflector.synced
+        assert mirror.reflector.failure == "the API server answers 403: no list on pods"
+        await mirror.watching()
+        assert mirror.reflector.failure == ""
+
+
+async def test_others_run_during_a_big_list(server: FakeApiServer, start: Start) -> None:
+    for number in range(5000):
+        server.put(PODS, f"shop/p{number:04}")
+    longest, last = 0.0, time.monotonic()
+    async with start() as mirror:
+        # What turns give way to is each other: the objects come in some big chunks.
+        while not mirror.reflector.synced:
+            await asyncio.sleep(0)
+            longest, last = max(longest, time.monotonic() - last), time.monotonic()
+        assert mirror.reflector.count == 5003
+    assert longest < 0.5

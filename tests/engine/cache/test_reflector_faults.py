@@ -1,0 +1,187 @@
+"""The reflector: faults of servers and connections cost it time, but no truth."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from tests.support.fake_api_server import Answer, FakeApiServer
+from tests.support.mirror import PODS, QUICK, Mirror
+
+Start = Callable[..., AbstractAsyncContextManager[Mirror]]
+
+
+async def test_a_list_that_expires_between_pages_is_begun_again(
+    server: FakeApiServer, start: Start
+) -> None:
+    server.streams = False
+    for number in range(600):
+        server.put(PODS, f"shop/p{number}")
+    expired = b'{"kind":"Status","code":410,"reason":"Expired","message":"too old"}'
+    page = {"metadata": {"resourceVersion": "101", "continue": "x"}}
+    gone = {"metadata": {"name": "gone", "resourceVersion": "1"}}
+    server.answers += [
+        Answer(422),
+        Answer(200, json.dumps({**page, "items": [gone]}).encode()),
+        Answer(410, expired),
+    ]
+    async with start() as mirror:
+        await mirror.watching()
+        assert mirror.reflector.failures == 0
+    assert server.kinds() == ["stream", "list", "page", "list", "watch"]
+    assert "limit" not in server.requests[3].query
+
+
+async def test_a_watch_that_ends_at_once_is_not_repeated_at_once(
+    server: FakeApiServer, start: Start
+) -> None:
+    async with start(replace(QUICK, watch_shortest=5.0)) as mirror:
+        await mirror.watching()
+        for asked in range(2, 8):
+            server.close_watches(PODS)
+            await mirror.until(partial(server.has_been_asked, asked))
+            await mirror.watching()
+        assert mirror.reflector.failures == 5
+    assert [s for s in mirror.waits.seconds if s] == [0.003, 0.006, 0.012, 0.024, 0.024]
+
+
+async def test_deletes_missed_while_away_are_found(server: FakeApiServer, start: Start) -> None:
+    async with start() as mirror:
+        await mirror.watching()
+        server.dropped = 2
+        server.delete(PODS, "shop/a")
+        server.put(PODS, "shop/new")
+        server.compact()
+        server.close_watches(PODS)
+        await mirror.watching()
+        assert mirror.reflector.relists == {"first": 1, "expired": 1}
+        assert mirror.reflector.failures == 0
+    assert server.kinds() == ["stream", "watch", "stream"]
+    assert server.requests[2].query["resourceVersion"] == "103"
+
+
+async def test_dropped_events_are_healed_by_asking(server: FakeApiServer, start: Start) -> None:
+    async with start() as mirror:
+        await mirror.watching()
+        server.dropped = 2
+        server.delete(PODS, "shop/a")
+        server.put(PODS, "shop/new")
+        mirror.reflector.ask_relist("compare")
+        server.bookmark(PODS)
+        await mirror.watching()
+        assert mirror.reflector.relists == {"first": 1, "compare": 1}
+
+
+async def test_a_version_that_the_server_does_not_know_yet_is_given_up(
+    server: FakeApiServer, start: Start
+) -> None:
+    """As after etcd was restored from a backup."""
+    async with start() as mirror:
+        await mirror.watching()
+        server.version = 50
+        server.compact()
+        server.close_watches(PODS)
+        await mirror.until(lambda: mirror.reflector.resource_version == "50")
+        await mirror.watching()
+    assert server.kinds() == ["stream", "watch", "stream", "stream"]
+    assert [r.query["resourceVersion"] for r in server.requests[1:]] == ["103", "103", ""]
+
+
+@pytest.mark.parametrize("status", [429, 503])
+async def test_a_server_that_asks_for_time_gets_it(
+    server: FakeApiServer, start: Start, status: int
+) -> None:
+    async with start() as mirror:
+        await mirror.watching()
+        server.answers.append(Answer(status, b"slow down", {"Retry-After": "7"}))
+        server.answers.append(Answer(status, b"", {"Retry-After": "999999999"}))
+        server.close_watches(PODS)
+        await mirror.until(lambda: mirror.reflector.failures == 2)
+        await mirror.watching()
+        assert {7.0, 300.0} <= set(mirror.waits.seconds)
+    assert server.kinds() == ["stream", "watch", "watch", "watch"]
+    assert {r.query["resourceVersion"] for r in server.requests[1:]} == {"103"}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"garbage \xff",
+        b'{"type":"ADDED","object":{"kind":"Pod"}}',
+        b'{"type":"NEW","object":{"metadata":{"name":"a","resourceVersion":"1"}}}',
+        b"[" * 100_000,
+        b'{"type":"ERROR","object":{"kind":"Status","code":500,"message":"etcd"}}',
+        b'{"type":"ERROR","object":{}}',
+    ],
+    ids=["bytes", "nameless", "type", "deep", "error", "empty-error"],
+)
+async def test_a_line_of_nonsense_costs_a_connection(
+    server: FakeApiServer, start: Start, line: bytes
+) -> None:
+    async with start() as mirror:
+        await mirror.watching()
+        server.send(PODS, line)
+        await mirror.until(lambda: mirror.reflector.failures == 1)
+        server.put(PODS, "shop/later")
+        await mirror.watching()
+        assert mirror.reflector.failure == ""
+    assert server.kinds() == ["stream", "watch"]
+    assert 0.003 in mirror.waits.seconds
+
+
+async def test_breaking_and_silent_connections_are_replaced(
+    server: FakeApiServer, start: Start
+) -> None:
+    async with start(replace(QUICK, idle=0.08)) as mirror:
+        await mirror.watching()
+        server.close_watches(PODS, within_a_line=True)
+        await mirror.until(lambda: mirror.reflector.failures == 1)
+        await mirror.watching()
+        # Nothing comes: no event, no bookmark, no end.
+        await mirror.until(lambda: mirror.reflector.failures == 2)
+        assert "sent nothing for 0.08 s" in mirror.reflector.failure
+        assert mirror.reflector.relists == {"first": 1}
+        server.put(PODS, "shop/later")
+        await mirror.until(mirror.equal)
+
+
+async def test_a_watch_that_stays_silent_from_its_beginning_is_given_up(
+    server: FakeApiServer, start: Start
+) -> None:
+    """As kube-apiserver is when etcd was restored, and our version is one that is to come."""
+    async with start(replace(QUICK, idle=0.05)) as mirror:
+        await mirror.watching()
+        await mirror.until(lambda: mirror.reflector.relists["silent"] > 0)
+    assert server.kinds()[:3] == ["stream", "watch", "stream"]
+
+
+async def test_a_server_that_keeps_failing_watches_is_asked_for_a_list(
+    server: FakeApiServer, start: Start
+) -> None:
+    async with start() as mirror:
+        await mirror.watching()
+        server.answers += [Answer(500, b"resourceVersion: Invalid value")] * 5
+        server.close_watches(PODS)
+        await mirror.until(lambda: mirror.reflector.relists["refused"] == 1)
+        await mirror.watching()
+    assert server.kinds() == [
+        "stream",
+        *["watch"] * 5,
+        "stream",
+    ]
+    assert server.requests[-1].query["resourceVersion"] == ""
+
+
+async def test_a_stream_that_breaks_off_is_followed_by_pages(
+    server: FakeApiServer, start: Start
+) -> None:
+    server.initial_lines = 2
+    async with start() as mirror:
+        await mirror.until(lambda: mirror.reflector.failures == 1)
+        await mirror.watching()
+    assert server.kinds() == ["stream", "list", "watch"]

@@ -1,0 +1,148 @@
+"""The client: what goes over the wire, and how it fails."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.cluster.client import ApiClient, connect
+from engine.cluster.throttle import Limits
+from engine.errors import ApiError, ApiUnreachableError
+from tests.support.fake_api_server import Answer, FakeApiServer
+from tests.support.kubeconfig import kubeconfig
+
+PODS = "/api/v1/pods"
+WATCH = [("watch", "1"), ("resourceVersion", "100")]
+Connect = Callable[..., AbstractAsyncContextManager[ApiClient]]
+
+
+@pytest.fixture
+def connected(server: FakeApiServer, tmp_path: Path) -> Connect:
+    def to_server(**options: Any) -> AbstractAsyncContextManager[ApiClient]:
+        file = kubeconfig(tmp_path / "kubeconfig", server.url, {"token": "static"})
+        return connect(file, None, version="1.2.3", **options)
+
+    return to_server
+
+
+async def test_bytes_go_and_come_as_they_are(server: FakeApiServer, connected: Connect) -> None:
+    server.answers.append(Answer(201, b"\x00raw"))
+    async with connected() as client:
+        body = await client.request(
+            "PATCH",
+            "/api/v1/nodes/a",
+            params=[("fieldManager", "a b,c!=d+e")],
+            body=b"{ }",
+            content_type="application/merge-patch+json",
+        )
+    assert body == b"\x00raw"
+    [asked] = server.requests
+    assert (asked.method, asked.path, asked.body) == ("PATCH", "/api/v1/nodes/a", b"{ }")
+    assert asked.query == {"fieldManager": "a b,c!=d+e"}
+    assert asked.headers["Content-Type"] == "application/merge-patch+json"
+    assert asked.headers["Authorization"] == "Bearer static"
+    assert asked.headers["User-Agent"].startswith("placet/1.2.3 (")
+
+
+async def test_a_refusal_tells_what_the_status_says(
+    server: FakeApiServer, connected: Connect
+) -> None:
+    status = {
+        "kind": "Status",
+        "reason": "TooManyRequests",
+        "message": "slow down",
+        "details": {"retryAfterSeconds": 3},
+    }
+    server.answers.append(Answer(429, json.dumps(status).encode()))
+    server.answers.append(Answer(503, b"<html>\n bad  gateway", {"Retry-After": "7"}))
+    async with connected() as client:
+        with pytest.raises(ApiError) as told:
+            await client.request("GET", PODS)
+        with pytest.raises(ApiError) as garbled:
+            await client.request("GET", PODS)
+    first, second = told.value, garbled.value
+    assert (first.status, first.reason, first.message) == (429, "TooManyRequests", "slow down")
+    assert first.retry_after_seconds == 3
+    assert str(second) == "the API server answers 503: <html> bad gateway"
+    assert second.retry_after_seconds == 7
+
+
+async def test_a_server_that_is_not_there_is_unreachable(tmp_path: Path) -> None:
+    file = kubeconfig(tmp_path / "k", "http://127.0.0.1:9", {})
+    async with connect(file, None, version="1") as client:
+        with pytest.raises(ApiUnreachableError, match=r"127\.0\.0\.1:9` cannot be reached: "):
+            await client.request("GET", PODS)
+        with pytest.raises(ApiUnreachableError, match="cannot be reached"):
+            async with client.stream(PODS, (), 1.0):
+                pass
+
+
+async def test_a_request_has_a_timeout(server: FakeApiServer, connected: Connect) -> None:
+    server.put(PODS, "a")
+    async with connected() as client:
+        with pytest.raises(ApiUnreachableError, match=r"sent nothing for 0\.05 s"):
+            await client.request("GET", PODS, params=WATCH, timeout_seconds=0.05)
+
+
+async def test_lines_are_complete_however_long(server: FakeApiServer, connected: Connect) -> None:
+    server.put(PODS, "a")
+    long = b'{"filler":"' + b"x" * 5_000_000 + b'"}'
+    async with connected() as client, client.stream(PODS, WATCH, 5.0) as lines:
+        assert json.loads(await anext(lines))["type"] == "ADDED"
+        for line in (long, b"short", b"", b"last"):
+            server.send(PODS, line)
+        server.close_watches(PODS)
+        assert [line async for line in lines] == [long, b"short", b"last"]
+
+
+async def test_a_break_within_a_line_is_told(server: FakeApiServer, connected: Connect) -> None:
+    server.put(PODS, "a")
+    async with connected() as client, client.stream(PODS, WATCH, 5.0) as lines:
+        await anext(lines)
+        server.close_watches(PODS, within_a_line=True)
+        with pytest.raises(ApiUnreachableError, match="broke off"):
+            await anext(lines)
+
+
+async def test_silence_is_told(server: FakeApiServer, connected: Connect) -> None:
+    server.put(PODS, "a")
+    async with connected() as client, client.stream(PODS, WATCH, 0.1) as lines:
+        await anext(lines)
+        with pytest.raises(ApiUnreachableError, match=r"sent nothing for 0\.1 s"):
+            await anext(lines)
+    async with asyncio.timeout(2):
+        await server.left(PODS)
+
+
+async def test_a_reader_that_fails_keeps_its_own_error(
+    server: FakeApiServer, connected: Connect
+) -> None:
+    server.put(PODS, "a")
+    async with connected() as client:
+        with pytest.raises(TimeoutError, match="mine"):
+            async with client.stream(PODS, WATCH, 5.0):
+                raise TimeoutError("mine")
+
+
+async def test_refused_streams_are_told(server: FakeApiServer, connected: Connect) -> None:
+    async with connected() as client:
+        with pytest.raises(ApiError, match="404: the server could not find"):
+            async with client.stream(PODS, WATCH, 5.0):
+                pass
+
+
+async def test_requests_wait_for_their_turn(server: FakeApiServer, connected: Connect) -> None:
+    server.put(PODS, "a")
+    began = time.monotonic()
+    limits = Limits(50.0, 2, 1)
+    # The watch is not counted: it would hold the one place in flight.
+    async with connected(limits=limits) as client, client.stream(PODS, WATCH, 5.0):
+        await asyncio.gather(*(client.request("GET", PODS) for _ in range(7)))
+    assert 0.09 <= time.monotonic() - began < 2

@@ -1,0 +1,120 @@
+"""Where the API server is found, and as whom the client speaks to it when that changes."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import sys
+from pathlib import Path
+
+import pytest
+import trustme
+
+from engine.cluster.client import connect
+from engine.errors import ApiError, ApiUnreachableError, ClusterConfigurationError
+from tests.support.fake_api_server import FakeApiServer, fake_api_server
+from tests.support.kubeconfig import kubeconfig
+
+PODS = "/api/v1/pods"
+WATCH = [("watch", "1"), ("resourceVersion", "100")]
+
+
+async def test_a_rotated_token_is_read_after_a_refusal(
+    server: FakeApiServer, tmp_path: Path
+) -> None:
+    token = tmp_path / "token"
+    token.write_text("old\n")
+    server.authorization = "Bearer old"
+    server.put(PODS, "a")
+    file = kubeconfig(tmp_path / "k", server.url, {"tokenFile": str(token)})
+    async with connect(file, None, version="1") as client:
+        await client.request("GET", PODS)
+        token.write_text("new\n")
+        server.authorization = "Bearer new"
+        await asyncio.gather(*(client.request("GET", PODS) for _ in range(3)))
+        async with client.stream(PODS, WATCH, 5.0) as lines:
+            await anext(lines)
+        server.authorization = "Bearer unknown"
+        asked = len(server.requests)
+        with pytest.raises(ApiError, match="401"):
+            await client.request("GET", PODS)
+        assert len(server.requests) == asked + 2  # one retry, not more
+
+
+async def test_an_exec_plugin_is_asked_again_after_a_refusal(
+    server: FakeApiServer, tmp_path: Path
+) -> None:
+    token = tmp_path / "token"
+    token.write_text("first")
+    plugin = (
+        "import json, pathlib, sys; print(json.dumps({'kind': 'ExecCredential', 'apiVersion':"
+        " 'client.authentication.k8s.io/v1', 'status': {'token':"
+        " pathlib.Path(sys.argv[1]).read_text()}}))"
+    )
+    command = {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "command": sys.executable,
+        "args": ["-Sc", plugin, str(token)],
+    }
+    server.authorization = "Bearer first"
+    server.put(PODS, "a")
+    file = kubeconfig(tmp_path / "k", server.url, {"exec": command})
+    async with connect(file, None, version="1") as client:
+        await client.request("GET", PODS)
+        token.write_text("second")
+        server.authorization = "Bearer second"
+        await client.request("GET", PODS)
+        token.unlink()
+        server.authorization = "Bearer third"
+        with pytest.raises(ApiUnreachableError, match="cannot be used: exec: process returned 1"):
+            await client.request("GET", PODS)
+
+
+async def test_in_a_pod_the_service_account_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its token is renewed after a refusal, and so is the authority that the server proves by."""
+    authority = trustme.CA()
+    (tmp_path / "token").write_text("in-pod\n")
+    trustme.CA().cert_pem.write_to_path(str(tmp_path / "ca.crt"))  # not the server's
+    async with fake_api_server(_tls(authority)) as server:
+        server.put(PODS, "a")
+        server.authorization = "Bearer in-pod"
+        monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
+        monkeypatch.setenv("KUBERNETES_SERVICE_PORT", server.url.rpartition(":")[2])
+        async with connect(None, None, version="1", service_account=tmp_path) as client:
+            with pytest.raises(ApiUnreachableError, match="is not trusted"):
+                await client.request("GET", PODS)
+            authority.cert_pem.write_to_path(str(tmp_path / "ca.crt"))
+            await client.request("GET", PODS)
+            (tmp_path / "token").write_text("rotated\n")
+            server.authorization = "Bearer rotated"
+            await client.request("GET", PODS)
+
+
+def _tls(authority: trustme.CA) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    return context
+
+
+async def test_kubeconfigs_are_found_in_their_places(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ClusterConfigurationError, match=r"no kubeconfig `~/\.kube/config`"):
+        await _host(None)
+    kubeconfig(tmp_path / "home/.kube/config", "http://home", {})
+    assert await _host(None) == "http://home"
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path / "env", "http://env", {})))
+    assert await _host(None) == "http://env"
+    assert await _host(kubeconfig(tmp_path / "given", "http://given", {})) == "http://given"
+    with pytest.raises(ClusterConfigurationError, match="object with name other in"):
+        await _host(tmp_path / "given", "other")
+    (tmp_path / "bad").write_text("- no kubeconfig")
+    with pytest.raises(ClusterConfigurationError, match="bad` cannot be used: "):
+        await _host(tmp_path / "bad")
+
+
+async def _host(file: Path | None, context: str | None = None) -> str:
+    async with connect(file, context, version="1") as client:
+        return client.host

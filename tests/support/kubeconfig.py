@@ -1,0 +1,39 @@
+"""Kubeconfigs for tests, with one cluster and one user, and clients that use them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from engine.cluster.client import ApiClient, connect
+from engine.cluster.throttle import Limits
+
+
+def kubeconfig(path: Path, url: str, user: dict[str, Any]) -> Path:
+    """Writes the file, and the folder that it is in."""
+    document = {
+        "current-context": "test",
+        "contexts": [{"name": "test", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": url}}],
+        "users": [{"name": "u", "user": user}],
+    }
+    path.parent.mkdir(exist_ok=True, parents=True)
+    path.write_text(yaml.safe_dump(document))
+    return path
+
+
+@asynccontextmanager
+async def client_of(url: str, folder: Path) -> AsyncIterator[ApiClient]:
+    """A client of the server there, without limits that a test would feel."""
+    file = kubeconfig(folder / "kubeconfig", url, {"token": "static"})
+    limits = Limits(100_000.0, 1000, 100)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NO_PROXY", "*")  # a proxy of whoever runs the tests is not for loopback
+        patch.setenv("no_proxy", "*")
+        async with connect(file, None, version="1.2.3", limits=limits) as client:
+            yield client

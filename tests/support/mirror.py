@@ -1,0 +1,78 @@
+"""A reflector of a fake API server's pods that runs, and the waits that it asks for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+
+from engine.cache.list_watch import ListerWatcher, Resource
+from engine.cache.reflector import Reflector
+from engine.cache.timing import Timing
+from tests.support.fake_api_server import FakeApiServer
+from tests.support.object_store import ObjectStore
+
+PODS = "/api/v1/pods"
+SELECTOR = "status.phase!=Succeeded,status.phase!=Failed"
+# The backoff of production, a hundred times as fast.
+QUICK = Timing(backoff_first=0.002, backoff_most=0.016, watch_shortest=0.0, idle=5.0)
+
+
+@dataclass
+class Waits:
+    """The waits that a reflector asks for; long ones are cut short."""
+
+    seconds: list[float] = field(default_factory=list)
+
+    async def sleep(self, seconds: float) -> None:
+        self.seconds.append(seconds)
+        await asyncio.sleep(min(seconds, 0.01))
+
+
+@dataclass
+class Mirror:
+    """A server, and what a reflector has made of its pods."""
+
+    server: FakeApiServer
+    store: ObjectStore
+    reflector: Reflector
+    waits: Waits
+
+    def equal(self) -> bool:
+        return self.reflector.synced and self.store.objects == self.server.objects(PODS)
+
+    async def until(self, true: Callable[[], bool]) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(3):
+                while not true():  # noqa: ASYNC110 - what is waited for is anything
+                    await asyncio.sleep(0.002)
+        assert true(), (self.reflector.failure, self.server.kinds(), self.store.objects)
+
+    async def watching(self) -> None:
+        """Waits until nothing is left to do."""
+        await self.until(lambda: self.equal() and self.server.watches(PODS) == 1)
+
+
+@asynccontextmanager
+async def mirror_of(
+    server: FakeApiServer,
+    source: ListerWatcher,
+    timing: Timing = QUICK,
+    *,
+    optional: bool = False,
+    path: str = PODS,
+) -> AsyncIterator[Mirror]:
+    """Runs a reflector whose dice always show the middle."""
+    waits, store = Waits(), ObjectStore()
+    resource = Resource("pods", path, SELECTOR, optional=optional)
+    reflector = Reflector(
+        resource, source, store, timing=timing, sleep=waits.sleep, random=lambda: 0.5
+    )
+    running = asyncio.create_task(reflector.run())
+    try:
+        yield Mirror(server, store, reflector, waits)
+    finally:
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
