@@ -11,6 +11,7 @@ change. Assumed pods follow kube-scheduler's cache:
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -19,6 +20,7 @@ from engine.cache.controllers import Controller
 from engine.cache.namespace import Namespace
 from engine.cache.nodes import Nodes
 from engine.cache.snapshot import ENDED, Snapshot, key_of, rooted
+from engine.cache.tallies import Scope, Tallies, Tally
 from engine.cache.workloads import Workloads
 from engine.objects import Node
 from engine.peer import Peer
@@ -42,6 +44,7 @@ class Cache:
 
     def __init__(self) -> None:
         self.nodes = Nodes()
+        self.tallies = Tallies()
         self._workloads = Workloads()
         self._pods: dict[str, Peer] = {}
         self._pending: dict[str, Peer] = {}
@@ -143,6 +146,14 @@ class Cache:
     def controller(self, uid: str) -> Controller | None:
         return self._workloads.get(uid)
 
+    def tally(self, name: Hashable, scope: Scope, counts: Callable[[Peer], bool]) -> Tally:
+        """How many pods of a scope are on each node, of those for which `counts` is true.
+
+        It is kept right from now on. `name` stands for the function, which must say the same of a
+        pod each time, and must not raise.
+        """
+        return self.tallies.get(name, scope, counts, self._pods.items())
+
     def snapshot(self) -> Snapshot:
         """The cluster as it is now; the last snapshot again if nothing has happened."""
         if self._snapshot is None:
@@ -167,10 +178,12 @@ class Cache:
             del self._beside(old)[key]
             self.nodes.touch(old.nodeName)
             self._workloads.remove_pod(old.controller, key)
+            self.tallies.leaves(key, old)
         if pod is not None:
             self._pods[key] = self._beside(pod)[key] = pod
             self.nodes.touch(pod.nodeName)
             self._workloads.add_pod(pod.controller, key)
+            self.tallies.arrives(key, pod)
         self._snapshot = None
 
     def _beside(self, pod: Peer) -> dict[str, Peer]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +14,7 @@ from engine.cache.cache import Cache
 from engine.cache.controllers import Controller, ControllerDecoder
 from engine.cache.namespace import Namespace
 from engine.cache.snapshot import Snapshot, build, key_of
+from engine.cache.tallies import Scope
 from engine.objects import Node, ObjectCodec
 from engine.peer import Peer
 from grammar.schema import load_schema
@@ -133,6 +135,21 @@ def happens(event: tuple[Any, ...], cache: Cache, model: Model) -> None:
             raise AssertionError(event)
 
 
+def web(peer: Peer) -> bool:
+    return peer.requests["cpu"].nanos > 0
+
+
+def check_tallies(cache: Cache, model: Model) -> None:
+    """They count what there is, whenever they were asked for first."""
+    there = model.snapshot().pods()
+    root = DEPLOYMENTS[0]["metadata"]["uid"]
+    for scope in (Scope(), Scope("default"), Scope("shop"), Scope("default", root)):
+        tally = cache.tally("web", scope, web)
+        counted = [p for p in there.values() if web(p) and p in scope]
+        assert tally.nodes == Counter(p.nodeName for p in counted if p.nodeName)
+        assert tally.waiting == {key_of(p) for p in counted if not p.nodeName}
+
+
 def shown(snapshot: Snapshot) -> dict[str, Any]:
     """What a snapshot says, in a form without order; amounts without their suffix."""
     return {
@@ -165,6 +182,7 @@ def test_incremental_equals_rebuilt(happened: list[tuple[Any, ...]], often: int)
         happens(event, cache, model)
         if not count % often:
             assert shown(cache.snapshot()) == shown(model.snapshot())
+            check_tallies(cache, model)
 
 
 @settings(max_examples=100, deadline=None)

@@ -1,0 +1,118 @@
+"""Pods counted by node, kept right event by event: what shares, spreads and limits ask for."""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from dataclasses import dataclass
+
+from engine.peer import Peer
+
+# A count that nobody has asked for while so many others were is dropped, and made anew on demand.
+_MOST = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Where the pods of a tally can be: anywhere, in a namespace, or in a workload of one.
+
+    `workload` is the uid of a root controller.
+    """
+
+    namespace: str | None = None
+    workload: str | None = None
+
+    def __contains__(self, pod: Peer) -> bool:
+        return self in _scopes(pod)
+
+
+class Tally:
+    """The pods of a scope for which a function is true; `nodes` has how many are on each node.
+
+    Those without a node are in `waiting`, by key.
+    """
+
+    __slots__ = ("_counts", "nodes", "waiting")
+
+    def __init__(self, counts: Callable[[Peer], bool]) -> None:
+        self._counts = counts
+        self.nodes: Counter[str] = Counter()
+        self.waiting: set[str] = set()
+
+    def leaves(self, key: str, pod: Peer) -> None:
+        if not self._counts(pod):
+            return
+        if not pod.nodeName:
+            self.waiting.discard(key)
+        elif self.nodes[pod.nodeName] == 1:
+            del self.nodes[pod.nodeName]
+        else:
+            self.nodes[pod.nodeName] -= 1
+
+    def arrives(self, key: str, pod: Peer) -> None:
+        if not self._counts(pod):
+            return
+        if pod.nodeName:
+            self.nodes[pod.nodeName] += 1
+        else:
+            self.waiting.add(key)
+
+
+class Tallies:
+    """The tallies that are asked for."""
+
+    def __init__(self) -> None:
+        self._used: OrderedDict[tuple[Scope, Hashable], Tally] = OrderedDict()
+        self._within: dict[Scope, dict[Hashable, Tally]] = {}
+
+    def get(
+        self,
+        name: Hashable,
+        scope: Scope,
+        counts: Callable[[Peer], bool],
+        pods: Iterable[tuple[str, Peer]],
+    ) -> Tally:
+        """The tally of this name and scope; counted from `pods` if it is not kept yet.
+
+        `counts` must say the same of a pod each time, and must not raise.
+        """
+        tally = self._used.get((scope, name))
+        if tally is None:
+            tally = self._used[scope, name] = Tally(counts)
+            self._within.setdefault(scope, {})[name] = tally
+            for key, pod in pods:
+                if pod in scope:
+                    tally.arrives(key, pod)
+            self._drop_unused()
+        self._used.move_to_end((scope, name))
+        return tally
+
+    def leaves(self, key: str, pod: Peer) -> None:
+        for tally in self._of(pod):
+            tally.leaves(key, pod)
+
+    def arrives(self, key: str, pod: Peer) -> None:
+        for tally in self._of(pod):
+            tally.arrives(key, pod)
+
+    def _of(self, pod: Peer) -> Iterator[Tally]:
+        for scope in _scopes(pod):
+            if scope in self._within:
+                yield from self._within[scope].values()
+
+    def _drop_unused(self) -> None:
+        while len(self._used) > _MOST:
+            (scope, name), _ = self._used.popitem(last=False)
+            del self._within[scope][name]
+            if not self._within[scope]:
+                del self._within[scope]
+
+
+_ANYWHERE = Scope()
+
+
+def _scopes(pod: Peer) -> tuple[Scope, ...]:
+    namespace = Scope(pod.namespace)
+    if pod.workload is None:
+        return (_ANYWHERE, namespace)
+    return (_ANYWHERE, namespace, Scope(pod.namespace, pod.workload.uid))
