@@ -42,7 +42,7 @@ class LabelKeys:
 def read(paths: Sequence[Path], schema: Schema) -> LabelKeys:
     """The keys of a snapshot's nodes; raises CommandError for what is no snapshot."""
     try:
-        nodes = ClusterFileReader(ObjectCodec(schema)).read(paths).snapshot.nodes
+        nodes = ClusterFileReader(ObjectCodec(schema)).read(paths).cache.snapshot().nodes
     except ClusterFileError as error:
         raise CommandError(error.message, error.hint) from None
     keys = Counter(key for node in nodes.values() for key in node.metadata.labels or {})

@@ -6,6 +6,7 @@ from functools import cached_property
 
 import msgspec
 
+from engine.cache.stores import revision_of
 from engine.objects import ObjectCodec, Pod
 from engine.slim import OwnerReference
 from engine.structs import ObjectDecoder
@@ -16,6 +17,7 @@ class _Metadata(msgspec.Struct, frozen=True, gc=False):
     name: str = ""
     namespace: str = ""
     uid: str = ""
+    resourceVersion: str = ""
     ownerReferences: tuple[OwnerReference, ...] | None = None
 
 
@@ -44,6 +46,7 @@ class AskedPod:
         self.name = metadata.name
         self.namespace = metadata.namespace
         self.uid = metadata.uid
+        self.revision = revision_of(metadata.resourceVersion)
         owner = workload_of(metadata.ownerReferences or ())
         self.controller = owner.uid if owner is not None else ""
         self._codec = codec

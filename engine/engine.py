@@ -4,35 +4,50 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Protocol
 
+import numpy as np
 from cachetools import LRUCache
 
+from engine import scoring
 from engine.asked import AskedPod, PodReader
 from engine.cache.node_table import NodeTable, Places
-from engine.cache.snapshot import Snapshot
+from engine.cache.snapshot import Snapshot, rooted
+from engine.counting.census import Asker, Pods
+from engine.counting.ledger import Ledger
+from engine.counting.placement import Placement, Question
 from engine.damper import Damper
 from engine.errors import DeadlineExceededError, EngineError, NotSyncedError
 from engine.objects import ObjectCodec
 from engine.offered import OfferedNodes
+from engine.peer import Peer
 from engine.plan import LazyFrame, Plan
 from engine.program.frame import Frame
-from engine.program.program import ScoreProgram
 from engine.registry import Registry
+from engine.scoring import Floats, Term
 from engine.verdict import Decision, Failed, Feasible, feasible
 from grammar.errors import EvaluationError
 from grammar.values.timestamp import Timestamp
 
 # What plans may take together; at 5,000 nodes and three scores that is some 200 shapes of pods.
 PLAN_BYTES = 64 << 20
+# How long a pod may be on its way where nobody says that it is bound.
+HOLD_SECONDS = 900.0
 
 
 class ClusterView(Protocol):
-    """Where snapshots come from; raises NotSyncedError while there is none."""
+    """What is known of the cluster."""
 
-    def snapshot(self) -> Snapshot: ...
+    def snapshot(self) -> Snapshot:
+        """Raises NotSyncedError while not all is known."""
+        ...
+
+    @property
+    def pods(self) -> Pods:
+        """The pods of the last snapshot, for counting."""
+        ...
 
 
 class Observer(Protocol):
@@ -42,6 +57,17 @@ class Observer(Protocol):
     def failed(self, policy: str, clause: str, error: str) -> None: ...
     def would_reject(self, policy: str, clause: str, nodes: int) -> None: ...
     def conflict(self, winner: str, loser: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """One call: the pod, what is known of the cluster, and how such pods are decided."""
+
+    asked: AskedPod
+    snapshot: Snapshot | None
+    plan: Plan
+    frame: LazyFrame
+    check: Callable[[], None]
 
 
 class Engine:
@@ -54,12 +80,15 @@ class Engine:
         codec: ObjectCodec,
         observer: Observer,
         *,
+        hold_seconds: float = HOLD_SECONDS,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], Timestamp] = Timestamp.now,
     ) -> None:
         self.registry = registry
         self._view = view
+        self._codec = codec
         self._pods = PodReader(codec)
+        self.placement = Placement(view, Ledger(clock, hold_seconds))
         self._offered = OfferedNodes(codec)
         self._observer = observer
         self._clock = clock
@@ -79,19 +108,19 @@ class Engine:
         Raises EngineError where there is no decision: the view is not synced, the deadline (seconds
         of the clock) has passed, an object is not one, or the pod was rejected too often in a row.
         """
-        asked, snapshot = self._pods.read(pod), self._snapshot()
-        plan, frame = self._plan(asked, snapshot, len(names))
-        if plan.selection.empty or not names:
+        call = self._call(pod, names, deadline)
+        if not names or (call.plan.selection.empty and not self.registry.counts):
             return feasible(len(names))
-        table, places = self._nodes(names, nodes, snapshot)
-        check = self._deadline(deadline)
-        decided = plan.filter(table, places, frame, check)
+        table, places = self._nodes(names, nodes, call.snapshot)
+        decided = call.plan.filter(table, places, call.frame, call.check)
+        if self.registry.counts:
+            decided = self._counted(call, names, decided)
         self._report(decided)
-        for program, would in plan.audit(table, places, frame, check):
+        for program, would in call.plan.audit(table, places, call.frame, call.check):
             for verdict, count in zip(would.verdicts, would.counts(), strict=True):
                 if count and not isinstance(verdict, Feasible):
                     self._observer.would_reject(program.address, verdict.clause, count)
-        if decided.codes.all() and self._damper.rejected(asked.uid):
+        if decided.codes.all() and self._damper.rejected(call.asked.uid):
             present = (v for v, n in zip(decided.verdicts, decided.counts(), strict=True) if n)
             raise EngineError("; ".join(v.reason for v in present if not isinstance(v, Feasible)))
         return decided
@@ -104,12 +133,71 @@ class Engine:
         deadline: float,
     ) -> Sequence[int] | None:
         """An integer 0..10 per node, in the order of `names`; None where no score applies."""
+        call = self._call(pod, names, deadline)
+        if not names or not call.plan.scored:
+            return None
+        table, places = self._nodes(names, nodes, call.snapshot)
+        terms = call.plan.terms(table, places, call.frame, call.check, self._clause_failed)
+        if call.plan.counting.wishes:
+            terms += self._wishes(call, names)
+        found = scoring.scores(terms)
+        if self.registry.counts and call.snapshot is not None:
+            best = call.snapshot.table.find([names[int(np.argmax(found))]])
+            self.placement.ledger.predict(call.asked.uid, int(best[0]))
+        scores: list[int] = found.tolist()
+        return scores
+
+    def adopt(self, registry: Registry) -> None:
+        """Decides by other policies from now on."""
+        fresh = registry.counts and not self.registry.counts
+        self.registry = registry
+        if fresh and (snapshot := self._snapshot()) is not None:
+            # Nobody has kept account of those on their way.
+            self.take_over(snapshot)
+
+    def pod_changed(self, old: Peer | None, new: Peer | None, revision: int) -> None:
+        """For the cache to say what a pod was and is; see `PodListener`."""
+        self.placement.ledger.changed(old, new, revision)
+
+    def take_over(self, snapshot: Snapshot) -> None:
+        """Whoever decided before may have sent any pending pod anywhere."""
+        everywhere = np.arange(len(snapshot.table.views))
+        self.placement.ledger.take_over(snapshot.pending.values(), snapshot.table.owner, everywhere)
+
+    def _counted(self, call: _Call, names: Sequence[str], decided: Decision) -> Decision:
+        """What the shares, spreads and limits leave of a decision."""
+        snapshot = call.snapshot or self._view.snapshot()
+        places = snapshot.table.find(names)
+
+        @cache
+        def suits() -> Floats:
+            terms = call.plan.terms(
+                snapshot.table, places, call.frame, call.check, self._clause_failed
+            )
+            if call.plan.counting.wishes:
+                terms += self._wishes(call, names)
+            return scoring.scores(terms).astype(float) if terms else np.zeros(len(names))
+
+        asker = self._asker(call, snapshot)
+        question = Question(asker, snapshot.table, places, call.frame, call.check, suits)
+        return self.placement.answer(call.plan.counting, question, decided)
+
+    def _wishes(self, call: _Call, names: Sequence[str]) -> list[Term]:
+        snapshot = call.snapshot or self._view.snapshot()
+        census = self.placement.census(snapshot.table, self._asker(call, snapshot))
+        places = snapshot.table.find(names)
+        return call.plan.counting.terms(census, snapshot.table, places, call.frame, call.check)
+
+    def _asker(self, call: _Call, snapshot: Snapshot) -> Asker:
+        peer = rooted(self._codec.peer(call.asked.body), snapshot.workloads)
+        root = snapshot.workloads.get(call.asked.controller)
+        replicas = root.replicas if root is not None else None
+        return Asker(peer, call.asked.revision, call.frame(), replicas, call.plan)
+
+    def _call(self, pod: bytes, names: Sequence[str], deadline: float) -> _Call:
         asked, snapshot = self._pods.read(pod), self._snapshot()
         plan, frame = self._plan(asked, snapshot, len(names))
-        if not names or not plan.scored:
-            return None
-        table, places = self._nodes(names, nodes, snapshot)
-        return plan.scores(table, places, frame, self._deadline(deadline), self._score_failed)
+        return _Call(asked, snapshot, plan, frame, self._deadline(deadline))
 
     def _plan(
         self, asked: AskedPod, snapshot: Snapshot | None, nodes: int
@@ -132,7 +220,7 @@ class Engine:
         plan = self._plans.get(key)
         if plan is None:
             plan = Plan(
-                registry, asked.namespace, namespace, frame(), self._score_failed, nodes=nodes
+                registry, asked.namespace, namespace, frame(), self._clause_failed, nodes=nodes
             )
             if not registry.timely:
                 self._plans[key] = plan
@@ -174,5 +262,5 @@ class Engine:
                 self._observer.failed(verdict.policy, verdict.clause, verdict.error)
             self._observer.rejected(verdict.policy, verdict.clause, count)
 
-    def _score_failed(self, clause: ScoreProgram, error: EvaluationError) -> None:
-        self._observer.failed(clause.policy, clause.name, str(error))
+    def _clause_failed(self, policy: str, clause: str, error: EvaluationError) -> None:
+        self._observer.failed(policy, clause, str(error))

@@ -9,6 +9,10 @@ class NotSyncedError(EngineError):
     """Our view of the cluster is not complete yet."""
 
 
+class WaitingError(EngineError):
+    """Only time, or pods on their way to a node, stand in the way: it may be asked again."""
+
+
 class DeadlineExceededError(EngineError):
     """The decision took longer than the request may."""
 

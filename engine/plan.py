@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator
 from engine import scoring
 from engine.cache.namespace import Namespace
 from engine.cache.node_table import NodeTable, Places
+from engine.counting.counting import Counting
 from engine.filtering import CheckDeadline
 from engine.memo import FilterMemo, ScoreMemo
 from engine.program.frame import Frame
 from engine.program.program import Program
 from engine.registry import Registry
-from engine.scoring import Report
+from engine.scoring import Report, Term
 from engine.verdict import FEASIBLE, Decision, Failed, decision
 
 LazyFrame = Callable[[], Frame]
@@ -47,6 +48,8 @@ class Plan:
             for clause in program.scores
             if scoring.applies(clause, frame, report)
         ]
+        counts = [clause for program in selection.enforced for clause in program.counts]
+        self.counting = Counting(counts, frame, report)
         memos = 12 * (1 + len(self._audits)) + 16 * len(self._scores)
         self.bytes = 4096 + nodes * memos
 
@@ -69,24 +72,23 @@ class Plan:
 
     @property
     def scored(self) -> bool:
-        """Whether any score applies."""
-        return bool(self._scores)
+        """Whether any score, or any wish about counts, applies."""
+        return bool(self._scores) or self.counting.wishes
 
-    def scores(
+    def terms(
         self,
         table: NodeTable,
         places: Places,
         frame: LazyFrame,
         check: CheckDeadline,
         report: Report,
-    ) -> list[int]:
-        """0..10 per place. Raises DeadlineExceededError."""
-        terms = [
-            (memo.clause, memo.values(table, places, frame, check, report)) for memo in self._scores
+    ) -> list[Term]:
+        """The score clauses' weights and points per place. Raises DeadlineExceededError."""
+        return [
+            (abs(memo.clause.weight), scoring.points(memo.clause, values))
+            for memo in self._scores
+            for values in [memo.values(table, places, frame, check, report)]
         ]
-        points = [(clause, scoring.points(clause, values)) for clause, values in terms]
-        found: list[int] = scoring.scores(points).tolist()
-        return found
 
 
 def _decide(

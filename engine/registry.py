@@ -48,12 +48,13 @@ class Registry:
     """Compiled policies by the namespace they govern.
 
     `shapes` tells pods apart by what the policies read of them; `timely` says that the time can
-    change which of them concern a pod.
+    change which of them concern a pod, `counts` that some of them count pods.
     """
 
     def __init__(self, programs: Iterable[Program] = ()) -> None:
         self.programs = tuple(programs)
         self.places = max((p.places for p in self.programs), default=0)
+        self.counts = any(p.counts for p in self.programs)
         self.timely = any(p.timely for p in self.programs)
         self.shapes = Shapes(path for p in self.programs for path in p.reads)
         self._everywhere = tuple(p for p in self.programs if p.namespace is None)

@@ -13,8 +13,12 @@ from engine.program.program import ScoreProgram, magnitude
 from grammar.errors import EvaluationError, MissingError
 
 CheckDeadline = Callable[[], None]
-Report = Callable[[ScoreProgram, EvaluationError], None]
+# Of a policy's clause, what went wrong.
+Report = Callable[[str, str, EvaluationError], None]
 Floats = npt.NDArray[np.float64]
+
+# A weight in the mean, and points 0..100 per node.
+Term = tuple[float, Floats]
 
 MISSING = math.nan
 
@@ -28,7 +32,7 @@ def applies(clause: ScoreProgram, frame: Frame, report: Report) -> bool:
     except MissingError:
         return False
     except EvaluationError as error:
-        report(clause, error)
+        report(clause.policy, clause.name, error)
         return False
 
 
@@ -40,11 +44,11 @@ def value(clause: ScoreProgram, frame: Frame, report: Report) -> float:
     except MissingError:
         return MISSING
     except EvaluationError as error:
-        report(clause, error)
+        report(clause.policy, clause.name, error)
         return MISSING
     if math.isfinite(number):
         return number
-    report(clause, EvaluationError(f"the value is {number}"))
+    report(clause.policy, clause.name, EvaluationError(f"the value is {number}"))
     return MISSING
 
 
@@ -56,10 +60,10 @@ def points(clause: ScoreProgram, values: Floats) -> Floats:
     return np.where(np.isnan(values), clause.missing, placed)
 
 
-def scores(terms: Sequence[tuple[ScoreProgram, Floats]]) -> npt.NDArray[np.int64]:
+def scores(terms: Sequence[Term]) -> npt.NDArray[np.int64]:
     """Integers 0..10 from the points of one or more terms: their mean in tens, rounded half up."""
-    total = sum(abs(clause.weight) for clause, _ in terms)
-    sums = sum(abs(clause.weight) * given for clause, given in terms)
+    total = sum(weight for weight, _ in terms)
+    sums = sum(weight * given for weight, given in terms)
     return np.clip(np.floor(sums / total / 10 + 0.5), 0, 10).astype(np.int64)
 
 

@@ -29,8 +29,9 @@ def unify(parameter: Type, found: Type, bindings: Bindings) -> bool:
     """
     if parameter.is_parameter:
         bound = bindings.get(parameter.name)
-        if bound is None or (_loose(bound) and not _loose(found)):
-            bindings[parameter.name] = found
+        if bound is None or bound == POISON or DYN in (bound, found):
+            # What is dyn in one place may turn out to be anything in all of them.
+            bindings[parameter.name] = DYN if DYN in (bound, found) else found
             return True
         return unify(bound, found, bindings)
     if _loose(parameter) or _loose(found):

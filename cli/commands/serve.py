@@ -24,6 +24,7 @@ from cli.serving.observer import LogObserver
 from cli.serving.upkeep import Upkeep, View
 from cli.version import version
 from engine.cache.documents import ClusterFileError
+from engine.cache.timing import Timing
 from engine.errors import ClusterConfigurationError
 from grammar.schema import Schema, load_schema
 from policies.loader import load
@@ -63,6 +64,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "account of the pod)",
     )
     what.add_argument("--context", help="a context of the kubeconfig (default: its current one)")
+    what.add_argument(
+        "--watch-idle",
+        metavar="TIME",
+        type=seconds,
+        default="120s",
+        help="a watch that has been silent for so long is begun anew (default: %(default)s)",
+    )
     what.add_argument(
         "--no-cluster",
         action="store_true",
@@ -151,7 +159,7 @@ async def _serve(
     """Serves until SIGTERM or SIGINT. Raises OSError and ClusterConfigurationError."""
     async with AsyncExitStack() as stack:
         if isinstance(upkeep.view, Live):
-            await upkeep.view.connect(stack)
+            await upkeep.view.connect(stack, upkeep.engine)
         looking = asyncio.create_task(upkeep.run())
         stack.callback(looking.cancel)
         await running.serve(app, settings, started)
@@ -209,7 +217,8 @@ def _view(args: argparse.Namespace, schema: Schema, log: Logger) -> View:
         return Snapshots(Demo(), schema, log)
     if args.cluster:
         return Snapshots(Files(args.cluster), schema, log)
-    return Live(args.kubeconfig, args.context, schema, log)
+    timing = Timing(idle=args.watch_idle)
+    return Live(args.kubeconfig, args.context, timing, schema, log)
 
 
 def _folder(package: str, name: str) -> Path:

@@ -11,6 +11,7 @@ from typing import Protocol
 import msgspec
 
 from cli.demo.cluster import demo_cluster
+from engine.cache.cache import Cache
 from engine.cache.cluster_file import ClusterFileReader, Reading
 from engine.cache.documents import ClusterFileError, files_of
 from engine.cache.snapshot import Snapshot
@@ -68,6 +69,10 @@ class NoCluster:
     def snapshot(self) -> Snapshot:
         raise NotSyncedError("no cluster view: start placet serve without --no-cluster")
 
+    @property
+    def pods(self) -> Cache:
+        return Cache()
+
     def size(self) -> int | None:
         return None
 
@@ -91,16 +96,21 @@ class Snapshots:
         self._watcher = Watcher(origin.files)
         self._annotations: frozenset[str] = frozenset()
         self._reader = ClusterFileReader(ObjectCodec(schema))
-        self._snapshot: Snapshot | None = None
+        self._cache: Cache | None = None
 
     def read(self) -> None:
         """Reads the first time. Raises ClusterFileError."""
-        self._snapshot = self._read()
+        self._cache = self._read()
 
     def snapshot(self) -> Snapshot:
-        if self._snapshot is None:
+        if self._cache is None:
             raise NotSyncedError("not synced: the files have not been read yet")
-        return self._snapshot
+        return self._cache.snapshot()
+
+    @property
+    def pods(self) -> Cache:
+        """The pods of the snapshot, for counting."""
+        return self._cache or Cache()
 
     def size(self) -> int | None:
         """How many nodes there are."""
@@ -118,7 +128,7 @@ class Snapshots:
         if not needs.annotations <= self._annotations:
             self._annotations |= needs.annotations
             self._reader = ClusterFileReader(ObjectCodec(self._schema, self._annotations))
-            if self._snapshot is not None:
+            if self._cache is not None:
                 self._read_again()
 
     def refresh(self) -> None:
@@ -129,14 +139,15 @@ class Snapshots:
     def _read_again(self) -> None:
         """Says in the log what is wrong, and then the last snapshot stays."""
         try:
-            self._snapshot = self._read()
+            self._cache = self._read()
         except ClusterFileError as error:
             self._log.error("%s (%s): the last snapshot stays", error.message, error.hint)
 
-    def _read(self) -> Snapshot:
+    def _read(self) -> Cache:
         reading = self._origin.read(self._reader)
-        nodes, pods = len(reading.snapshot.table.places), len(reading.snapshot.pods())
+        snapshot = reading.cache.snapshot()
+        nodes, pods = len(snapshot.table.places), len(snapshot.pods())
         self._log.info("cluster of %d nodes and %d pods", nodes, pods)
         for notice in reading.notices:
             self._log.warning("cluster: %s", notice)
-        return reading.snapshot
+        return reading.cache

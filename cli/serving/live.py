@@ -10,10 +10,13 @@ from logging import Logger
 from pathlib import Path
 
 from cli.version import version
-from engine.cache.comparison import compare
+from engine.cache.cache import Cache
+from engine.cache.comparison import Difference, compare
 from engine.cache.informers import Informer, Informers
 from engine.cache.snapshot import Snapshot
+from engine.cache.timing import Timing
 from engine.cluster.client import connect
+from engine.engine import Engine
 from engine.errors import NotSyncedError
 from engine.objects import ObjectCodec
 from engine.program.needs import Needs
@@ -25,27 +28,38 @@ class Live:
     """Nothing is known until `connect` has been called, from the event loop that serves."""
 
     def __init__(
-        self, kubeconfig: Path | None, context: str | None, schema: Schema, log: Logger
+        self,
+        kubeconfig: Path | None,
+        context: str | None,
+        timing: Timing,
+        schema: Schema,
+        log: Logger,
     ) -> None:
         self._kubeconfig = kubeconfig
         self._context = context
+        self._timing = timing
         self._schema = schema
         self._log = log
         self._needs = Needs()
+        self._taken_over = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self.informers: Informers | None = None
 
-    async def connect(self, stack: AsyncExitStack) -> None:
-        """Connects, and watches until the stack ends. Raises ClusterConfigurationError."""
+    async def connect(self, stack: AsyncExitStack, engine: Engine) -> None:
+        """Connects, and watches until the stack ends; tells the engine what it must follow.
+
+        Raises ClusterConfigurationError.
+        """
         client = await stack.enter_async_context(
             connect(self._kubeconfig, self._context, version=version())
         )
         self._loop = asyncio.get_running_loop()
-        self.informers = Informers(client, self._codec())
+        self.informers = Informers(client, self._codec(), self._timing)
         stack.push_async_callback(self.informers.stop)
+        self.informers.cache.listeners.append(engine.pod_changed)
         self.informers.start(self._needs)
         self._log.info("watching the cluster at %s", client.host)
-        syncing = asyncio.create_task(self._until_synced())
+        syncing = asyncio.create_task(self._until_synced(engine))
         stack.callback(syncing.cancel)
 
     def adopt(self, needs: Needs) -> None:
@@ -60,11 +74,19 @@ class Live:
     def refresh(self) -> None:
         """Nothing: it is refreshed by its watches."""
 
+    @property
+    def pods(self) -> Cache:
+        """The pods, for counting."""
+        return self.informers.cache if self.informers is not None else Cache()
+
     def snapshot(self) -> Snapshot:
         """Raises NotSyncedError."""
         if self.informers is None:
             raise NotSyncedError("not synced: not connected yet")
-        return self.informers.snapshot()
+        snapshot = self.informers.snapshot()
+        if not self._taken_over:
+            raise NotSyncedError("not synced: about to take over")
+        return snapshot
 
     def size(self) -> int | None:
         """How many nodes there are, None while not all are known."""
@@ -88,23 +110,33 @@ class Live:
         return {
             "synced": not missing,
             **({"missing": missing} if missing else {}),
+            "tasks": len(asyncio.all_tasks()),
             "resources": {i.resource.name: _status(i) for i in watched},
         }
 
     async def compare(self) -> Mapping[str, object]:
-        """Where the cache is not what the API server has. Raises EngineError."""
+        """Where the cache is not what the API server has. Raises EngineError.
+
+        What is not as it is there is listed again, as soon as its watch shows a sign.
+        """
         self.snapshot()
         assert self.informers is not None, "there is a snapshot"
         watched = list(self.informers.informers)
-        found = [await compare(informer, self.informers.source) for informer in watched]
+        differences: list[Difference] = []
+        for informer in watched:
+            found = await compare(informer, self.informers.source)
+            if found:
+                informer.reflector.ask_relist("compare")
+            differences += found
         objects = {i.resource.name: len(i.store) for i in watched}
-        differences = [difference for each in found for difference in each]
         return {"objects": objects, "differences": differences, "count": len(differences)}
 
-    async def _until_synced(self) -> None:
+    async def _until_synced(self, engine: Engine) -> None:
         assert self.informers is not None
         await self.informers.synced()
-        snapshot = self.snapshot()
+        snapshot = self.informers.snapshot()
+        engine.take_over(snapshot)
+        self._taken_over = True
         nodes, pods = len(snapshot.table.places), len(snapshot.pods())
         self._log.info("cluster of %d nodes and %d pods", nodes, pods)
         # What is there now mostly stays; looking through it for garbage would stop the server.

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Protocol
 
 from cli.serving.policies import PolicyFiles
+from engine.cache.cache import Cache
 from engine.cache.snapshot import Snapshot
 from engine.engine import Engine, Observer
 from engine.objects import ObjectCodec
 from engine.program.needs import Needs
+from engine.registry import Registry
 from grammar.schema import Schema
 from policies.validation import Validator
 from policies.watcher import INTERVAL_SECONDS
@@ -24,6 +26,11 @@ class View(Protocol):
 
     def snapshot(self) -> Snapshot:
         """Raises NotSyncedError while there is none."""
+        ...
+
+    @property
+    def pods(self) -> Cache:
+        """The pods of the snapshot, for counting."""
         ...
 
     def size(self) -> int | None:
@@ -70,22 +77,27 @@ class Upkeep:
         """Looks at the files again and again, until it is cancelled."""
         while True:
             await asyncio.sleep(INTERVAL_SECONDS)
-            # Requests are answered while files are read.
-            await asyncio.to_thread(self.refresh)
+            # Requests are answered while files are read, and never by half of a change.
+            if (registry := await asyncio.to_thread(self._look)) is not None:
+                self.engine.adopt(registry)
 
     def refresh(self) -> None:
-        """Looks at the files once. Never raises: what was in force before stays so."""
-        try:
-            self._refresh()
-        except Exception:  # noqa: BLE001 - whatever it is, serving goes on
-            self._log.exception("reading changed files failed; what was in force stays so")
+        """Looks at the files once."""
+        if (registry := self._look()) is not None:
+            self.engine.adopt(registry)
 
-    def _refresh(self) -> None:
-        if self.policies.changed():
+    def _look(self) -> Registry | None:
+        """The policies if they are others now. Never raises: what was in force stays so."""
+        try:
+            self.view.refresh()
+            if not self.policies.changed():
+                return None
             registry = self.policies.read()
             self._adopt()
-            self.engine.registry = registry
-        self.view.refresh()
+        except Exception:  # noqa: BLE001 - whatever it is, serving goes on
+            self._log.exception("reading changed files failed; what was in force stays so")
+            return None
+        return registry
 
     def _adopt(self) -> None:
         self.view.adopt(self.policies.needs)

@@ -11,7 +11,7 @@ change. Assumed pods follow kube-scheduler's cache:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -39,6 +39,10 @@ class _Assumption:
     seen: bool
 
 
+# Told of each change of a pod: what it was, what it is, and the resource version of that, or 0.
+PodListener = Callable[[Peer | None, Peer | None, int], None]
+
+
 class Cache:
     """The newest state of every object, and what follows from them."""
 
@@ -48,9 +52,11 @@ class Cache:
         self._workloads = Workloads()
         self._pods: dict[str, Peer] = {}
         self._pending: dict[str, Peer] = {}
+        self._nominated: dict[str, Peer] = {}
         self._namespaces: dict[str, Namespace] = {}
         self._assumed: dict[str, _Assumption] = {}
         self._snapshot: Snapshot | None = None
+        self.listeners: list[PodListener] = []
 
     # ---- events
 
@@ -62,8 +68,8 @@ class Cache:
         self.nodes.remove(name)
         self._snapshot = None
 
-    def put_pod(self, pod: Peer) -> None:
-        """A pod as the API server has it."""
+    def put_pod(self, pod: Peer, revision: int = 0) -> None:
+        """A pod as the API server has it, at a resource version where that is known."""
         key = key_of(pod)
         if pod.phase in ENDED:
             self.remove_pod(key)
@@ -75,7 +81,7 @@ class Cache:
             else:
                 self._assumed[key] = replace(assumed, seen=True)
                 pod = msgspec.structs.replace(pod, nodeName=assumed.node)
-        self._replace(key, rooted(pod, self._workloads.roots))
+        self._replace(key, rooted(pod, self._workloads.roots), revision)
 
     def remove_pod(self, key: str) -> None:
         self._assumed.pop(key, None)
@@ -132,6 +138,18 @@ class Cache:
     def pod(self, key: str) -> Peer | None:
         return self._pods.get(key)
 
+    def within(self, scope: Scope) -> Iterator[tuple[str, Peer]]:
+        """The pods of a scope, by key."""
+        return ((key, pod) for key, pod in self._pods.items() if pod in scope)
+
+    def assumed(self) -> Iterator[Peer]:
+        """The pods on nodes that no watch has shown them on."""
+        return (self._pods[key] for key in self._assumed)
+
+    def nominated(self) -> Iterable[Peer]:
+        """The pods without a node that are nominated to one."""
+        return self._nominated.values()
+
     def holds_pod(self, key: str, pod: Peer) -> bool:
         """Whether what is known of a pod follows from this state of it."""
         known = self._pods.get(key)
@@ -168,7 +186,7 @@ class Cache:
 
     # ---- changes
 
-    def _replace(self, key: str, pod: Peer | None) -> None:
+    def _replace(self, key: str, pod: Peer | None, revision: int = 0) -> None:
         """The one way in which a pod changes: what it was leaves, what it is arrives."""
         old = self._pods.get(key)
         if old == pod:
@@ -177,13 +195,18 @@ class Cache:
             del self._pods[key]
             del self._beside(old)[key]
             self.nodes.touch(old.nodeName)
+            self._nominated.pop(key, None)
             self._workloads.remove_pod(old.controller, key)
             self.tallies.leaves(key, old)
         if pod is not None:
             self._pods[key] = self._beside(pod)[key] = pod
             self.nodes.touch(pod.nodeName)
+            if pod.nominatedNodeName and not pod.nodeName:
+                self._nominated[key] = pod
             self._workloads.add_pod(pod.controller, key)
             self.tallies.arrives(key, pod)
+        for listener in self.listeners:
+            listener(old, pod, revision)
         self._snapshot = None
 
     def _beside(self, pod: Peer) -> dict[str, Peer]:

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import msgspec
 
+from engine.cache.cache import Cache
 from engine.cache.controllers import Controller, ControllerDecoder
 from engine.cache.documents import ClusterFileError, documents, files_of, how_to_write
 from engine.cache.namespace import Namespace, NamespaceDecoder
-from engine.cache.snapshot import ENDED, Snapshot, build
+from engine.cache.snapshot import ENDED, Snapshot
 from engine.errors import BadObjectError
 from engine.objects import Node, ObjectCodec
 from engine.peer import Peer
@@ -32,13 +33,13 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A snapshot, the files that it is from, and what a reader should know of it.
+    """What was read, the files that it is from, and what a reader should know of it.
 
     `skipped` says how many objects there were of each kind that no rule reads; `notices` are
     sentences.
     """
 
-    snapshot: Snapshot
+    cache: Cache
     files: tuple[Path, ...]
     skipped: Mapping[str, int]
     notices: tuple[str, ...]
@@ -97,15 +98,9 @@ class ClusterFileReader:
         if not found.nodes:
             names = ", ".join(f"`{file}`" for file in files)
             raise ClusterFileError(f"there are no nodes in {names}", how_to_write(files[0]))
-        snapshot = build(
-            found.nodes,
-            found.pods,
-            namespaces=found.namespaces,
-            controllers=found.controllers,
-        )
-        return Reading(
-            snapshot, tuple(files), dict(found.skipped), tuple(_notices(found, snapshot))
-        )
+        cache = _cache_of(found)
+        notices = tuple(_notices(found, cache.snapshot()))
+        return Reading(cache, tuple(files), dict(found.skipped), notices)
 
     def _document(self, document: bytes, file: Path, found: _Found) -> None:
         """Takes up an object, or every object of a list."""
@@ -165,6 +160,20 @@ class ClusterFileReader:
             raise _no_snapshot(file, "it is not a Kubernetes object") from None
         except msgspec.DecodeError as error:
             raise _not_json(file, str(error)) from None
+
+
+def _cache_of(found: _Found) -> Cache:
+    """Of two objects of one name the later counts."""
+    cache = Cache()
+    for controller in found.controllers:
+        cache.put_controller(controller)
+    for namespace in found.namespaces:
+        cache.put_namespace(namespace)
+    for node in found.nodes:
+        cache.put_node(node)
+    for pod in found.pods:
+        cache.put_pod(pod)
+    return cache
 
 
 def _no_snapshot(file: Path, reason: str) -> ClusterFileError:

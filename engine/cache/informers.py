@@ -14,6 +14,7 @@ from engine.cache.list_watch import ListerWatcher, Resource
 from engine.cache.reflector import Reflector
 from engine.cache.snapshot import Snapshot
 from engine.cache.stores import ObjectStore
+from engine.cache.timing import Timing
 from engine.errors import NotSyncedError
 from engine.objects import ObjectCodec
 from engine.program.needs import Needs
@@ -50,10 +51,11 @@ class Informers:
     Everything here happens on one event loop: no event is half applied when a snapshot is taken.
     """
 
-    def __init__(self, source: ListerWatcher, codec: ObjectCodec) -> None:
+    def __init__(self, source: ListerWatcher, codec: ObjectCodec, timing: Timing) -> None:
         self.cache = Cache()
         self.source = source
         self._codec = codec
+        self._timing = timing
         self._informers: dict[str, Informer] = {}
 
     # ---- what is watched
@@ -85,6 +87,11 @@ class Informers:
 
     # ---- what is known
 
+    @property
+    def pods(self) -> Cache:
+        """The pods, for counting."""
+        return self.cache
+
     def snapshot(self) -> Snapshot:
         """The cluster as it is known now. Raises NotSyncedError until all of it has been seen."""
         if (missing := self.missing()) is not None:
@@ -111,7 +118,7 @@ class Informers:
         return self._informers.values()
 
     def _informer(self, resource: Resource, store: ObjectStore[Any]) -> Informer:
-        reflector = Reflector(resource, self.source, store)
+        reflector = Reflector(resource, self.source, store, timing=self._timing)
         task = asyncio.create_task(reflector.run(), name=f"informer {resource.name}")
         return Informer(resource, reflector, store, task)
 

@@ -24,7 +24,7 @@ class Nodes:
         self._pods: dict[str, dict[str, Peer]] = {}
         self._vacant: list[int] = []
         self._version = 0
-        self._changed: set[str] = set()
+        self._changed: dict[str, None] = {}  # in order, as a set is not
         self._missing: set[str] = set()
         self._table = NodeTable(self, {}, (None,), np.zeros(1, np.int64))
 
@@ -39,11 +39,11 @@ class Nodes:
 
     def put(self, node: Node) -> None:
         self._nodes[node.name] = node
-        self._changed.add(node.name)
+        self._changed[node.name] = None
 
     def remove(self, name: str) -> None:
         if self._nodes.pop(name, None) is not None:
-            self._changed.add(name)
+            self._changed[name] = None
 
     def pods(self, name: str) -> dict[str, Peer]:
         """The pods on a node, by key. Whoever changes them says so with `touch`."""
@@ -52,7 +52,7 @@ class Nodes:
     def touch(self, name: str) -> None:
         """The pods on a node are others now; of no node, if the name is empty."""
         if name:
-            self._changed.add(name)
+            self._changed[name] = None
 
     def strays(self) -> Mapping[str, Peer]:
         """The pods on nodes that were not there when the last table was made."""
@@ -65,7 +65,7 @@ class Nodes:
         """
         if not self._changed:
             return self._table
-        changed, self._changed = self._changed, set()
+        changed, self._changed = self._changed, {}
         places, views = self._settled(changed)
         versions: Versions = np.zeros(len(views), np.int64)
         versions[: len(self._table.versions)] = self._table.versions
@@ -83,7 +83,7 @@ class Nodes:
         self._table = NodeTable(self, places, views, versions)
         return self._table
 
-    def _settled(self, changed: set[str]) -> tuple[Mapping[str, int], list[NodeView | None]]:
+    def _settled(self, changed: Iterable[str]) -> tuple[Mapping[str, int], list[NodeView | None]]:
         """The places of the nodes that are there now, and the views so far.
 
         A new node takes a place that has become free. Its version is new, so nothing that is kept

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from typing import Generic, TypeVar
 
 import msgspec
@@ -30,11 +31,14 @@ class ObjectStore(Generic[T]):
     def __init__(
         self,
         decode: Callable[[bytes], T],
-        put: Callable[[str, T], None],
+        put: Callable[[str, T, int], None],
         remove: Callable[[str], None],
         holds: Callable[[str, T], bool],
     ) -> None:
-        """`put` and `remove` are told of changes; `holds` says whether a state is the one there."""
+        """`put`, with the resource version, and `remove` are told of changes.
+
+        `holds` says whether a state is the one that is there.
+        """
         self.decode = decode
         self.holds = holds
         self._put = put
@@ -55,7 +59,7 @@ class ObjectStore(Generic[T]):
         revision = revision_of(version)
         if revision and revision <= self.known(key):
             return
-        self._put(key, self.decode(raw))
+        self._put(key, self.decode(raw), revision)
         self._revisions[key] = revision
 
     def remove(self, key: str, version: str) -> None:
@@ -90,22 +94,32 @@ def revision_of(version: str) -> int:
 def nodes(codec: ObjectCodec, cache: Cache) -> ObjectStore[Node]:
     return ObjectStore(
         codec.node,
-        lambda _, node: cache.put_node(node),
+        lambda _, node, __: cache.put_node(node),
         cache.remove_node,
-        lambda key, node: cache.nodes.get(key) == node,
+        lambda key, node: _same(cache.nodes.get(key), node),
+    )
+
+
+def _same(known: Node | None, node: Node) -> bool:
+    """Kind and version aside: watches name them in each object, and lists once for all."""
+    return known is not None and known == replace(
+        node, kind=known.kind, apiVersion=known.apiVersion
     )
 
 
 def pods(codec: ObjectCodec, cache: Cache) -> ObjectStore[Peer]:
     return ObjectStore(
-        codec.peer, lambda _, pod: cache.put_pod(pod), cache.remove_pod, cache.holds_pod
+        codec.peer,
+        lambda _, pod, revision: cache.put_pod(pod, revision),
+        cache.remove_pod,
+        cache.holds_pod,
     )
 
 
 def namespaces(cache: Cache) -> ObjectStore[Namespace]:
     return ObjectStore(
         NamespaceDecoder().decode,
-        lambda _, namespace: cache.put_namespace(namespace),
+        lambda _, namespace, __: cache.put_namespace(namespace),
         cache.remove_namespace,
         lambda key, namespace: cache.namespace(key) == namespace,
     )
@@ -116,7 +130,7 @@ def controllers(kind: str, cache: Cache) -> ObjectStore[Controller]:
     decoder = ControllerDecoder()
     uids: dict[str, str] = {}
 
-    def put(key: str, controller: Controller) -> None:
+    def put(key: str, controller: Controller, _: int) -> None:
         uid = controller.workload.uid
         if uids.get(key, uid) != uid:
             cache.remove_controller(uids[key])

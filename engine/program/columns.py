@@ -5,9 +5,11 @@ from __future__ import annotations
 from engine.program.frame import Evaluate, Frame
 from grammar.errors import EvaluationError
 
-# A column forgets everything when it has seen this many nodes more than it keeps: names come and
-# go.
+# A column forgets everything when it has this many nodes: names come and go.
 _MOST_NODES = 100_000
+
+# The value, and the error in its place, None where there is none.
+Outcome = tuple[object, EvaluationError | None]
 
 
 def once_per_pod(evaluate: Evaluate) -> Evaluate:
@@ -15,47 +17,49 @@ def once_per_pod(evaluate: Evaluate) -> Evaluate:
     part = object()
 
     def run(frame: Frame) -> object:
-        memo = frame.memo
-        if part not in memo:
-            memo[part] = _outcome(evaluate, frame)
-        return _value(memo[part])
+        kept: Outcome | None = frame.memo.get(part)  # type: ignore[assignment]
+        if kept is None:
+            kept = frame.memo[part] = _outcome(evaluate, frame)
+        value, error = kept
+        if error is not None:
+            # A kept error is raised many times: its traceback must not grow each time.
+            raise error.with_traceback(None)
+        return value
 
     return run
 
 
-class Column:
+def once_per_node(evaluate: Evaluate) -> Evaluate:
     """The values of a part that reads the node alone, by node, each with the version it is of.
 
-    It belongs to its program and goes with it. A node's view is immutable, so the view itself is
-    the version.
+    They belong to the closure and go with it. A node's view is immutable, so the view itself is the
+    version.
     """
+    column: dict[str, tuple[object, object, EvaluationError | None]] = {}
 
-    def __init__(self, evaluate: Evaluate) -> None:
-        self._evaluate = evaluate
-        self._kept: dict[str, tuple[object, object]] = {}
-
-    def __call__(self, frame: Frame) -> object:
+    def run(frame: Frame) -> object:
         node = frame.node
         name: str = node.name  # type: ignore[attr-defined]
-        kept = self._kept.get(name)
+        kept = column.get(name)
         if kept is not None and kept[0] is node:
-            return _value(kept[1])
-        outcome = _outcome(self._evaluate, frame)
-        if len(self._kept) >= _MOST_NODES:
-            self._kept.clear()
-        self._kept[name] = (node, outcome)
-        return _value(outcome)
+            if kept[2] is not None:
+                raise kept[2].with_traceback(None)
+            return kept[1]
+        if len(column) >= _MOST_NODES:
+            column.clear()
+        try:
+            value = evaluate(frame)
+        except EvaluationError as error:
+            column[name] = node, None, error.with_traceback(None)
+            raise
+        column[name] = node, value, None
+        return value
+
+    return run
 
 
-def _outcome(evaluate: Evaluate, frame: Frame) -> object:
+def _outcome(evaluate: Evaluate, frame: Frame) -> Outcome:
     try:
-        return evaluate(frame)
+        return evaluate(frame), None
     except EvaluationError as error:
-        return error
-
-
-def _value(outcome: object) -> object:
-    if isinstance(outcome, EvaluationError):
-        # A kept error is raised many times: without this its traceback would grow each time.
-        raise outcome.with_traceback(None)
-    return outcome
+        return None, error

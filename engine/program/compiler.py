@@ -7,13 +7,14 @@ the two equal.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from operator import attrgetter
 from typing import assert_never
 
-from engine.program import operations
-from engine.program.columns import Column, once_per_pod
+from engine.program import chains, operations
+from engine.program.columns import once_per_node, once_per_pod
+from engine.program.comparisons import comparison
 from engine.program.comprehensions import comprehension
 from engine.program.frame import Evaluate, Frame
+from engine.program.loops import loop
 from engine.program.stages import Stage, Stages
 from grammar.ast import (
     Binary,
@@ -57,7 +58,7 @@ class Compiler:
         read: Callable[[str], Evaluate] = operations.variable,
         wrap: Wrap | None = None,
     ) -> None:
-        self._environment = environment
+        self.environment = environment
         self._read = read
         self._wrap = wrap
         self._locals: dict[str, int] = {}
@@ -88,7 +89,11 @@ class Compiler:
             compiled = self._compile(expr)
         finally:
             self._keeping = False
-        return Column(compiled) if stage is Stage.NODE else once_per_pod(compiled)
+        return once_per_node(compiled) if stage is Stage.NODE else once_per_pod(compiled)
+
+    def local(self, name: str) -> int | None:
+        """The place of a local; None where no local has the name."""
+        return self._locals.get(name)
 
     def place(self) -> int:
         """A new local."""
@@ -105,6 +110,26 @@ class Compiler:
             self._locals = outer
 
     def _compile(self, expr: Expr) -> Evaluate:
+        # A wrap must see every part, and the closures for special shapes take several at once.
+        special = self._special(expr) if self._wrap is None else None
+        return special or self.general(expr)
+
+    def _special(self, expr: Expr) -> Evaluate | None:
+        """The closure of a shape that is common enough to have one of its own."""
+        match expr:
+            case Select() | Index():
+                return chains.value(self, expr)
+            case Call():
+                return chains.value_or_default(self, expr)
+            case Binary():
+                return chains.key_test(self, expr) or comparison(self, expr)
+            case Comprehension():
+                return loop(self, expr)
+            case _:
+                return None
+
+    def general(self, expr: Expr) -> Evaluate:
+        """The closure that every expression of its kind can have, over those of its parts."""
         match expr:
             case Literal(value):
                 return lambda _: value
@@ -147,7 +172,7 @@ class Compiler:
                 return self._has(operand)
             case LetReference(name):
                 if name not in self._lets:
-                    self._lets[name] = self._closed(self._environment.lets[name], {})
+                    self._lets[name] = self._closed(self.environment.lets[name], {})
                 return self._lets[name]
             case DefCall():
                 return self._def_call(expr)
@@ -157,7 +182,7 @@ class Compiler:
     def _ident(self, expr: Ident) -> Evaluate:
         if not expr.absolute and (place := self._locals.get(expr.name)) is not None:
             return lambda frame: frame.locals[place]
-        if (constant := self._environment.constant(expr.name)) is not None:
+        if (constant := self.environment.constant(expr.name)) is not None:
             return lambda _: constant
         return self._read(expr.name)
 
@@ -171,7 +196,7 @@ class Compiler:
 
     def _def_call(self, expr: DefCall) -> Evaluate:
         if expr.name not in self._defs:
-            known = self._environment.defs[expr.name]
+            known = self.environment.defs[expr.name]
             places = tuple(self.place() for _ in known.params)
             names = dict(zip((n for n, _ in known.params), places, strict=True))
             self._defs[expr.name] = (places, self._closed(known.body, names))
@@ -181,32 +206,23 @@ class Compiler:
     def _select(self, expr: Select) -> Evaluate:
         kind = expr.operand.type
         if kind.is_record and not expr.optional:
-            path = self._path(expr) if self._wrap is None else None
-            return (
-                operations.path(attrgetter(path), self._step(expr))
-                if path is not None
-                else self._step(expr)
+            known = self.environment.field(kind, expr.name)
+            assert known is not None, "the checker knows every field"
+            zero = self.environment.zero(known)
+            return operations.field(
+                self.compile(expr.operand), known.name, zero, optional=known.optional
             )
         inner = kind.args[0] if kind.name == "optional" else kind
         return operations.select(
             self.compile(expr.operand), self._choice(inner, expr.name), optional=expr.optional
         )
 
-    def _step(self, expr: Select) -> Evaluate:
-        """One field of a record: also what a path falls back to when a part of it is absent."""
-        known = self._environment.field(expr.operand.type, expr.name)
-        assert known is not None, "the checker knows every field"
-        zero = self._environment.zero(known)
-        return operations.field(
-            self.compile(expr.operand), known.name, zero, optional=known.optional
-        )
-
     def _choice(self, kind: Type, name: str) -> Callable[[object], object]:
         """How to take a field of a value that may be a record or a map."""
-        known = self._environment.field(kind, name) if kind.is_record else None
+        known = self.environment.field(kind, name) if kind.is_record else None
         if known is None:
             return lambda value: operations.key_of(value, name)
-        zero = self._environment.zero(known)
+        zero = self.environment.zero(known)
         return lambda value: read_field(value, name, zero, optional=known.optional)
 
     def _index(self, expr: Index) -> Evaluate:
@@ -219,17 +235,6 @@ class Compiler:
         ):
             return operations.key(self.compile(operand), index.value)
         return operations.index(self.compile(operand), self.compile(index), optional=expr.optional)
-
-    def _path(self, expr: Select) -> str | None:
-        """`node.metadata.labels` as one attribute path, where every step is a record's."""
-        parts = [expr.name]
-        node: Expr = expr.operand
-        while isinstance(node, Select) and node.operand.type.is_record and not node.optional:
-            parts.append(node.name)
-            node = node.operand
-        if not isinstance(node, Ident) or node.absolute or node.name in self._locals:
-            return None
-        return ".".join([node.name, *reversed(parts)])
 
     def _has(self, operand: Select | Index) -> Evaluate:
         held, kind = self.compile(operand.operand), operand.operand.type
@@ -257,7 +262,7 @@ class Compiler:
             fast := operations.comparison(expr.op, left, right, kinds, self._known(expr.right))
         ) is not None:
             return fast
-        implementation = self._environment.implementation(expr.op, kinds, member=False)
+        implementation = self.environment.implementation(expr.op, kinds, member=False)
         return operations.apply(implementation, (left, right))
 
     def _call(self, expr: Call) -> Evaluate:
@@ -266,16 +271,18 @@ class Compiler:
         return self._apply(expr.function, expr.args, member=False)
 
     def _apply(self, function: str, args: tuple[Expr, ...], *, member: bool) -> Evaluate:
-        implementation = self._environment.implementation(
+        implementation = self.environment.implementation(
             function, tuple(a.type for a in args), member=member
         )
+        if len(args) == 2 and (constant := self._known(args[1])) is not None:
+            return operations.apply_to(implementation, self.compile(args[0]), constant.value)
         return operations.apply(implementation, tuple(self.compile(a) for a in args))
 
     def _overload_of_sum(self, operands: tuple[Expr, ...]) -> Callable[..., object]:
         kinds = {o.type for o in operands}
         first = operands[0].type
         pair: tuple[Type, Type] = (first, first) if len(kinds) == 1 else (Type("dyn"), Type("dyn"))
-        return self._environment.implementation("+", pair, member=False)
+        return self.environment.implementation("+", pair, member=False)
 
     def _known(self, expr: Expr) -> Literal | None:
         return expr if isinstance(expr, Literal) and self._wrap is None else None

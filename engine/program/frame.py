@@ -6,6 +6,9 @@ from collections.abc import Callable
 
 from grammar.values.timestamp import Timestamp
 
+# How many steps of comprehensions one request may take.
+FUEL = 10_000_000
+
 Evaluate = Callable[["Frame"], object]
 
 
@@ -43,4 +46,4 @@ class Frame:
         self.victims: object = None
         self.locals: list[object] = [None] * places
         self.memo: dict[object, object] = {}
-        self.fuel = 10_000_000
+        self.fuel = FUEL

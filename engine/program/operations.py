@@ -22,10 +22,7 @@ from grammar.values.optional import NONE, Optional
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {"<": lt, "<=": le, ">": gt, ">=": ge}
 # Types whose values Python compares as CEL does when both sides have the same one.
 _PLAIN = frozenset({INT, STRING, DOUBLE})
-_NANOS = frozenset({QUANTITY, DURATION, TIMESTAMP})
 _EQUAL_AS_PYTHON = frozenset({BOOL, INT, STRING, DOUBLE, QUANTITY, DURATION, TIMESTAMP})
-
-_nanos = attrgetter("nanos")
 
 
 def variable(name: str) -> Evaluate:
@@ -51,19 +48,6 @@ def field(operand: Evaluate, name: str, zero: object, *, optional: bool) -> Eval
         if optional:
             raise MissingError(f"there is no `{name}`")
         return zero
-
-    return run
-
-
-def path(read: Callable[[Frame], object], steps: Evaluate) -> Evaluate:
-    """A path of fields read at once; where a part of it is absent, field by field."""
-
-    def run(frame: Frame) -> object:
-        try:
-            value = read(frame)
-        except AttributeError:
-            return steps(frame)
-        return value if value is not None else steps(frame)
 
     return run
 
@@ -94,14 +78,19 @@ def _through(value: object, choose: Callable[[object], object]) -> object:
 
 def key(operand: Evaluate, constant: str) -> Evaluate:
     """`map["constant"]` where the type says that it is a map with string keys."""
+    missing = no_key(constant)
 
     def run(frame: Frame) -> object:
         try:
             return operand(frame)[constant]  # type: ignore[index]
         except KeyError:
-            raise MissingError(f"there is no key `{constant}`") from None
+            raise MissingError(missing) from None
 
     return run
+
+
+def no_key(constant: str) -> str:
+    return f"there is no key `{constant}`"
 
 
 def index(operand: Evaluate, at: Evaluate, *, optional: bool) -> Evaluate:
@@ -168,6 +157,9 @@ def disjunction(parts: tuple[Evaluate, ...]) -> Evaluate:
 
 
 def _absorbing(parts: tuple[Evaluate, ...], *, decisive: bool) -> Evaluate:
+    if len(parts) == 2:
+        return _either(*parts, decisive=decisive)
+
     def run(frame: Frame) -> object:
         failure: EvaluationError | None = None
         for part in parts:
@@ -181,6 +173,30 @@ def _absorbing(parts: tuple[Evaluate, ...], *, decisive: bool) -> Evaluate:
         return not decisive
 
     return run
+
+
+def _either(first: Evaluate, second: Evaluate, *, decisive: bool) -> Evaluate:
+    """`_absorbing` of two parts, which is the most common, without the loop."""
+
+    def run(frame: Frame) -> object:
+        try:
+            if first(frame) is decisive:
+                return decisive
+        except EvaluationError:
+            # The second decides, or one of the two errors is the outcome: the first one.
+            if _decides(second, frame, decisive=decisive):
+                return decisive
+            raise
+        return decisive if second(frame) is decisive else not decisive
+
+    return run
+
+
+def _decides(part: Evaluate, frame: Frame, *, decisive: bool) -> bool:
+    try:
+        return part(frame) is decisive
+    except EvaluationError:
+        return False
 
 
 def conditional(condition: Evaluate, then: Evaluate, otherwise: Evaluate) -> Evaluate:
@@ -223,11 +239,6 @@ def comparison(
             value = constant.value
             return lambda frame: compare(left(frame), value)
         return lambda frame: compare(left(frame), right(frame))
-    if kinds[0] in _NANOS:
-        if constant is not None:
-            edge = _nanos(constant.value)
-            return lambda frame: compare(_nanos(left(frame)), edge)
-        return lambda frame: compare(_nanos(left(frame)), _nanos(right(frame)))
     return None
 
 
@@ -240,6 +251,11 @@ def apply(function: Callable[..., object], args: tuple[Evaluate, ...]) -> Evalua
             return lambda frame: function(one(frame), two(frame))
         case _:
             return lambda frame: function(*[a(frame) for a in args])
+
+
+def apply_to(function: Callable[..., object], operand: Evaluate, constant: object) -> Evaluate:
+    """A call of a resolved function with a constant as its second argument."""
+    return lambda frame: function(operand(frame), constant)
 
 
 def total(parts: tuple[Evaluate, ...], add: Callable[..., object]) -> Evaluate:

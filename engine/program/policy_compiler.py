@@ -100,7 +100,9 @@ class _PolicyCompiler:
     def pod_reads(self) -> frozenset[Path]:
         """What of the pod decides; a message only says so."""
         deciders = deciding((self._selector, *self._clauses))
-        return frozenset(chain.from_iterable(map(self._pod_reads.paths, deciders)))
+        read = frozenset(chain.from_iterable(map(self._pod_reads.paths, deciders)))
+        spreads = any(isinstance(clause, Spread) for clause in self._clauses)
+        return read | _ELIGIBILITY if spreads else read
 
     def timely(self) -> bool:
         whens = (c.when for c in self._clauses if isinstance(c, Score))
@@ -166,10 +168,21 @@ class _PolicyCompiler:
             weight=clause.strength.weight,
             message=self._message(clause.message, clause.name),
             missing=clause.missing,
+            # As for PodTopologySpread and InterPodAffinity.
+            terminating=isinstance(clause, Limit),
         )
 
     def _peers(self, pods: PodSet) -> Peers:
-        return Peers(self._optional(pods.where), pods.all, pods.placed, replicas=pods.where is None)
+        where = pods.where
+        read = {path[0] for path in self._paths(where)} if where is not None else set()
+        return Peers(
+            where=self._optional(where),
+            by_pod=not read.isdisjoint({"pod", "namespaceObject"}),
+            timely="now" in read,
+            everywhere=pods.all,
+            placed=pods.placed,
+            replicas=where is None,
+        )
 
     def _optional(self, expr: Expr | None) -> Evaluate | None:
         return self._compiler.compile(expr) if expr is not None else None
@@ -228,6 +241,14 @@ class _PolicyCompiler:
         return lambda frame: "".join(p if isinstance(p, str) else _shown(p, frame) for p in parts)
 
 
+# What says which nodes' domains a spread compares.
+_ELIGIBILITY = frozenset(
+    {
+        ("spec", "nodeSelector"),
+        ("spec", "affinity", "nodeAffinity"),
+        ("spec", "tolerations"),
+    }
+)
 _OCCUPANCY = frozenset({("node", "requested"), ("node", "free"), ("node", "pods")})
 
 

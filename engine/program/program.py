@@ -61,20 +61,24 @@ class Peers:
 
     `where` is about `peer` and the frame's pod; None for the pods of the same workload. `replicas`
     says that the total is what the workload wants, not what there is; `placed` that only pods with
-    a node count; `everywhere` that pods of every namespace do.
+    a node count; `everywhere` that pods of every namespace do. `by_pod` says that another pod may
+    count other ones, `timely` that the time can change which count.
     """
 
     where: Evaluate | None = None
+    by_pod: bool = False
+    timely: bool = False
     everywhere: bool = False
     placed: bool = False
     replicas: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class CountProgram:
     """What share, spread and limit clauses have in common.
 
-    `weight` is None for a strict clause, else its weight in the mean.
+    `weight` is None for a strict clause, else its weight in the mean. `terminating` says that pods
+    count until they are gone.
     """
 
     policy: str
@@ -84,9 +88,10 @@ class CountProgram:
     weight: float | None
     message: Callable[[Frame], str]
     missing: MissingRule | None
+    terminating: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class ShareProgram:
     """How many of the pods sit on the nodes for which `on` is true."""
 
@@ -95,7 +100,7 @@ class ShareProgram:
     bound: Bound
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class SpreadProgram:
     """The count in a node's domain against the least count over the domains."""
 
@@ -105,7 +110,7 @@ class SpreadProgram:
     min_domains: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class LimitProgram:
     """Cardinality per node, per cluster (no domain, not per node) or per domain."""
 
@@ -113,6 +118,9 @@ class LimitProgram:
     per_node: bool
     domain: Evaluate | None
     bound: Bound
+
+
+CountClause = ShareProgram | SpreadProgram | LimitProgram
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +163,11 @@ class Program:
     places: int
     reads: frozenset[Path]
     timely: bool
+
+    @property
+    def counts(self) -> tuple[CountClause, ...]:
+        """The clauses that count pods."""
+        return (*self.shares, *self.spreads, *self.limits)
 
 
 def magnitude(value: object) -> float:

@@ -20,7 +20,7 @@ from grammar.policy_checker import Checked
 from grammar.values.timestamp import Timestamp
 from tests.properties import strategies
 from tests.properties.test_engine import CODEC, checked, texts
-from tests.support.engines import Silent
+from tests.support.engines import Known, Silent
 from tests.support.oracle import Oracle
 
 Cluster = tuple[list[dict[str, Any]], list[dict[str, Any]]]
@@ -69,7 +69,7 @@ def test_engine_equals_oracle_after_any_events(
         return float(next(seconds))
 
     registry = Registry([compile_policy(c) for c in known])
-    engine = Engine(registry, cache, CODEC, Silent(), clock=later, now=tick)
+    engine = Engine(registry, Known(cache), CODEC, Silent(), clock=later, now=tick)
     for cluster, all_of_it in clusters:
         change(cache, cluster, all_of_it=all_of_it)
         views = cache.snapshot().nodes

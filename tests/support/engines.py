@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from engine.cache.cache import Cache
 from engine.cache.snapshot import Snapshot
 
 
@@ -15,6 +16,23 @@ class Fixed:
 
     def snapshot(self) -> Snapshot:
         return self.view
+
+    @property
+    def pods(self) -> Cache:
+        cache = Cache()
+        for pod in self.view.pods().values():
+            cache.put_pod(pod)
+        return cache
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A cluster that changes as its cache does."""
+
+    pods: Cache
+
+    def snapshot(self) -> Snapshot:
+        return self.pods.snapshot()
 
 
 @dataclass(slots=True)

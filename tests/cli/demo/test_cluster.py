@@ -26,7 +26,7 @@ def labels(views: list[NodeView], key: str) -> Counter[str]:
 
 
 def test_nodes_are_of_many_kinds(reading: Reading) -> None:
-    views = list(reading.snapshot.nodes.values())
+    views = list(reading.cache.snapshot().nodes.values())
     assert tuple(view.name for view in views) == NODE_NAMES
     assert len(views) == 12
     assert len(labels(views, "topology.kubernetes.io/zone")) == 3
@@ -42,10 +42,10 @@ def test_nodes_are_of_many_kinds(reading: Reading) -> None:
 def test_pods_fit_where_they_are(reading: Reading) -> None:
     """No node is over-full, and every pod has a controller whose size is known or has none."""
     assert reading.notices == ()
-    assert len(reading.snapshot.pods()) == 40
-    for view in reading.snapshot.nodes.values():
+    assert len(reading.cache.snapshot().pods()) == 40
+    for view in reading.cache.snapshot().nodes.values():
         assert view.free is not None
         assert all(amount.nanos >= 0 for amount in view.free.values())
-    workloads = {pod.workload for pod in reading.snapshot.pods().values()}
+    workloads = {pod.workload for pod in reading.cache.snapshot().pods().values()}
     kinds = Counter(workload.kind for workload in workloads if workload is not None)
     assert kinds == {"Deployment": 6, "StatefulSet": 1, "Job": 1, "DaemonSet": 1}

@@ -31,7 +31,7 @@ def written(path: Path, *documents: Object) -> Path:
 
 def check(reading: Reading) -> None:
     """It is CLUSTER, however it was written."""
-    snapshot = reading.snapshot
+    snapshot = reading.cache.snapshot()
     assert set(snapshot.nodes) == {"n1", "n2"}
     requested = snapshot.nodes["n1"].requested
     assert requested is not None
@@ -82,7 +82,7 @@ def test_times_without_quotes_are_read(reader: ClusterFileReader, tmp_path: Path
         "status: {allocatable: {cpu: 8, memory: 32Gi}}\n",
         encoding="utf-8",
     )
-    assert str(reader.read([path]).snapshot.newest()) == "2026-11-21T10:00:00Z"
+    assert str(reader.read([path]).cache.snapshot().newest()) == "2026-11-21T10:00:00Z"
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
@@ -99,8 +99,8 @@ def test_recorded_cluster_is_read(reader: ClusterFileReader) -> None:
     """What kubectl wrote of a cluster with eight nodes."""
     contract = Path(__file__).parents[2] / "contract"
     reading = reader.read([contract / "nodes.json", contract / "pods.json"])
-    assert len(reading.snapshot.nodes) == 8
-    assert all(view.pods for view in reading.snapshot.nodes.values())
+    assert len(reading.cache.snapshot().nodes) == 8
+    assert all(view.pods for view in reading.cache.snapshot().nodes.values())
     assert reading.notices == ()
 
 
@@ -114,7 +114,7 @@ def test_everything_else_is_skipped_aloud(reader: ClusterFileReader, tmp_path: P
     assert reading.notices == (
         "skipped what no rule reads: 1 Node of longhorn.io/v1beta2, 2 Service",
     )
-    assert set(reading.snapshot.namespaces) == {"shop"}
+    assert set(reading.cache.snapshot().namespaces) == {"shop"}
 
 
 def test_oddities_are_noticed(reader: ClusterFileReader, tmp_path: Path) -> None:

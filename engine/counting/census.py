@@ -1,0 +1,201 @@
+"""How many of the pods that a clause counts are in each of its cells, for one request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from engine.cache.node_table import NOWHERE, NodeTable
+from engine.cache.snapshot import key_of
+from engine.cache.tallies import Scope, Tally
+from engine.counting.cells import Cells
+from engine.counting.ledger import Ledger
+from engine.counting.numbers import Counts, Numbers
+from engine.peer import Peer
+from engine.program.frame import FUEL, Frame
+from engine.program.program import CountClause, CountProgram, ShareProgram
+from grammar.errors import EvaluationError, MissingError
+
+TEMPLATE_HASH = "pod-template-hash"
+
+
+class Pods(Protocol):
+    """What is known of the cluster's pods."""
+
+    def tally(self, name: Hashable, scope: Scope, counts: Callable[[Peer], bool]) -> Tally:
+        """The pods of a scope for which a function is true, by node."""
+        ...
+
+    def within(self, scope: Scope) -> Iterable[tuple[str, Peer]]:
+        """The pods of a scope, by key."""
+        ...
+
+    def pod(self, key: str) -> Peer | None: ...
+
+    def assumed(self) -> Iterable[Peer]:
+        """Those that count on a node which no watch has shown them on."""
+        ...
+
+    def nominated(self) -> Iterable[Peer]:
+        """Those without a node that are nominated to one."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """The pod in question, as other pods see it, and the frame that rules about it read.
+
+    `revision` is the resource version that kube-scheduler knows the pod at. `replicas` is what its
+    root controller wants, None where that is not known. `shape` stands for all that rules read of
+    the pod.
+    """
+
+    peer: Peer
+    revision: int
+    frame: Frame
+    replicas: int | None
+    shape: Hashable
+
+
+class Census:
+    """Counts for one request."""
+
+    def __init__(self, pods: Pods, ledger: Ledger, table: NodeTable, asker: Asker) -> None:
+        self._pods = pods
+        self._table = table
+        self._asker = asker
+        self._others = tuple(ledger.others(asker.peer.uid, table.owner))
+        waiting = {possible.pod.uid for possible in self._others}
+        priority = asker.peer.priority
+        # A pod that is on its way is counted where it may go, which has its nominated node.
+        self._nominated = tuple(
+            pod
+            for pod in pods.nominated()
+            if pod.priority >= priority and pod.uid not in waiting and pod.uid != asker.peer.uid
+        )
+
+    def take(self, clause: CountClause, cells: Cells, *, predicted: bool) -> Numbers:
+        """The numbers of a clause; `predicted` counts who is on its way where it likely ends."""
+        count = clause.count
+        counts, scope, name = self._membership(clause)
+        tally = self._tally(name, scope, counts, kept=not count.peers.timely)
+        bound = self._by_cell(cells, tally)
+        known = self._pods.pod(key_of(self._asker.peer))
+        there = known is not None and counts(known) and known.uid == self._asker.peer.uid
+        if there and known is not None and known.nodeName:
+            self._add(bound, cells, known.nodeName, -1)
+        low = bound.copy()
+        for pod in self._pods.assumed():
+            if pod.uid != self._asker.peer.uid and self._in(pod, scope) and counts(pod):
+                self._add(low, cells, pod.nodeName, -1)
+        high = bound
+        on_way = 0
+        for possible in self._others:
+            if self._in(possible.pod, scope) and counts(possible.pod):
+                on_way += 1
+                if predicted:
+                    cell = cells.ids[possible.predicted]
+                    if cell >= 0:
+                        high[cell] += 1
+                else:
+                    high[possible.cells(cells.ids)] += 1
+        for pod in self._nominated:
+            if self._in(pod, scope) and counts(pod):
+                self._add(high, cells, pod.nominatedNodeName, 1)
+        own = int(counts(self._asker.peer))
+        others = tally.nodes.total() + len(tally.waiting) - int(there)
+        return Numbers(
+            high=high,
+            low=low,
+            own=own,
+            total=self._total(count, tally, others, own),
+            anywhere=bool(others) or bool(on_way),
+            domains=cells.domains(),
+        )
+
+    def _total(self, count: CountProgram, tally: Tally, others: int, own: int) -> int:
+        if count.peers.replicas and self._asker.replicas is not None:
+            return self._asker.replicas
+        if count.peers.placed:
+            known = self._pods.pod(key_of(self._asker.peer))
+            there = known is not None and bool(known.nodeName)
+            return tally.nodes.total() - int(there) + own
+        return others + own
+
+    def _membership(
+        self, clause: CountClause
+    ) -> tuple[Callable[[Peer], bool], Scope | None, Hashable]:
+        """Which pods count, where they can be, and a name for that."""
+        count, asker = clause.count, self._asker
+        if count.peers.where is None:
+            return self._workload(clause)
+        scope = Scope(None if count.peers.everywhere else asker.peer.namespace)
+        where, frame = count.peers.where, asker.frame
+
+        def counts(pod: Peer) -> bool:
+            if pod.deletionTimestamp is not None and not count.terminating:
+                return False
+            # It may be asked about pods for as long as its tally is kept.
+            frame.peer, frame.fuel = pod, FUEL
+            try:
+                return where(frame) is True
+            except MissingError:
+                return False
+            except EvaluationError:
+                return False
+
+        return counts, scope, (count, asker.shape if count.peers.by_pod else None)
+
+    def _workload(
+        self, clause: CountClause
+    ) -> tuple[Callable[[Peer], bool], Scope | None, Hashable]:
+        """The pods of the same root controller; a pod without one is alone."""
+        peer, terminating = self._asker.peer, clause.count.terminating
+        if peer.workload is None:
+            return (lambda pod: pod.uid == peer.uid), None, None
+        uid = peer.workload.uid
+        # Of a rolling update, each revision has its own share.
+        exactly = isinstance(clause, ShareProgram) and clause.bound.kind == "exactly"
+        template = peer.labels.get(TEMPLATE_HASH) if exactly else None
+
+        def counts(pod: Peer) -> bool:
+            if pod.deletionTimestamp is not None and not terminating:
+                return False
+            if template is not None and pod.labels.get(TEMPLATE_HASH) != template:
+                return False
+            return pod.workload is not None and pod.workload.uid == uid
+
+        return counts, Scope(peer.namespace, uid), ("workload", terminating, template)
+
+    def _tally(
+        self, name: Hashable, scope: Scope | None, counts: Callable[[Peer], bool], *, kept: bool
+    ) -> Tally:
+        if scope is not None and kept:
+            return self._pods.tally(name, scope, counts)
+        tally = Tally(counts)
+        if scope is not None:
+            for key, pod in self._pods.within(scope):
+                tally.arrives(key, pod)
+        return tally
+
+    def _by_cell(self, cells: Cells, tally: Tally) -> Counts:
+        found = np.zeros(max(cells.count, 1), np.int64)
+        if tally.nodes:
+            places = self._table.find(list(tally.nodes))
+            amounts = np.fromiter(tally.nodes.values(), np.int64, len(tally.nodes))
+            ids = cells.ids[places]
+            inside = ids >= 0
+            np.add.at(found, ids[inside], amounts[inside])
+        return found
+
+    def _add(self, found: Counts, cells: Cells, node: str, amount: int) -> None:
+        place = self._table.places.get(node, NOWHERE)
+        if (cell := cells.ids[place]) >= 0:
+            found[cell] += amount
+
+    @staticmethod
+    def _in(pod: Peer, scope: Scope | None) -> bool:
+        return scope is not None and pod in scope

@@ -1,0 +1,131 @@
+"""What the shares, spreads and limits of one shape of pods allow, and what they prefer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from engine.cache.node_table import NodeTable, Places
+from engine.counting.cells import Cells
+from engine.counting.census import Census
+from engine.counting.numbers import is_narrow, open_cells, points
+from engine.filtering import CheckDeadline
+from engine.program.frame import Frame
+from engine.program.program import CountClause
+from engine.scoring import Floats, Report, Term
+from grammar.errors import EvaluationError, MissingError
+
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Where a strict clause has room, in the order of the places asked about.
+
+    `hopeful` is where it would have room if those on their way went elsewhere; `cells` tells which
+    places are in one cell.
+    """
+
+    clause: CountClause
+    open: Mask
+    hopeful: Mask
+    cells: npt.NDArray[np.int32]
+
+    @property
+    def narrow(self) -> bool:
+        """Whether a pod must be sent to one cell at a time."""
+        return is_narrow(self.clause)
+
+
+class Counting:
+    """The count clauses that apply to pods of one shape."""
+
+    def __init__(self, clauses: Sequence[CountClause], frame: Frame, report: Report) -> None:
+        applying = [clause for clause in clauses if _applies(clause, frame, report)]
+        self._strict = [Cells(c, report) for c in applying if c.count.weight is None]
+        self._wishes = [Cells(c, report) for c in applying if c.count.weight is not None]
+
+    @property
+    def strict(self) -> bool:
+        return bool(self._strict)
+
+    @property
+    def wishes(self) -> bool:
+        """Whether any clause is best effort."""
+        return bool(self._wishes)
+
+    def rooms(
+        self,
+        census: Census,
+        table: NodeTable,
+        places: Places,
+        frame: Callable[[], Frame],
+        check: CheckDeadline,
+    ) -> list[Room]:
+        """Each strict clause in turn. Raises DeadlineExceededError."""
+        found = []
+        for cells in self._strict:
+            cells.look(table, frame, check)
+            numbers = census.take(cells.clause, cells, predicted=False)
+            ids = cells.ids[places]
+            outside = ids < 0
+            passes = cells.clause.count.missing == "pass"
+            room = open_cells(cells.clause, numbers)[ids]
+            hopeful = open_cells(cells.clause, numbers.hopeful())[ids]
+            room[outside] = hopeful[outside] = passes
+            found.append(Room(cells.clause, room, hopeful, ids))
+        return found
+
+    def terms(
+        self,
+        census: Census,
+        table: NodeTable,
+        places: Places,
+        frame: Callable[[], Frame],
+        check: CheckDeadline,
+    ) -> list[Term]:
+        """The weight of each clause that is best effort, and its points per place."""
+        found = []
+        for cells in self._wishes:
+            cells.look(table, frame, check)
+            count = cells.clause.count
+            assert count.weight is not None, "it is best effort"
+            given = points(cells.clause, census.take(cells.clause, cells, predicted=True))
+            ids = cells.ids[places]
+            missing = count.missing if isinstance(count.missing, int | float) else 0.0
+            found.append((count.weight, np.where(ids < 0, missing, given[ids])))
+        return found
+
+
+def narrowed(rooms: Sequence[Room], feasible: Mask, suits: Floats, avoid: Mask) -> Mask:
+    """Those of the feasible places that are in one cell of each narrow clause: the best one's.
+
+    `suits` has our own scores. Places to `avoid` are taken only if there are no others.
+    """
+    narrow = [room for room in rooms if room.narrow]
+    if not narrow or not feasible.any():
+        return feasible
+    choice = feasible & ~avoid
+    if not choice.any():
+        choice = feasible
+    best = int(np.argmax(np.where(choice, suits, -np.inf)))
+    kept = feasible.copy()
+    for room in narrow:
+        kept &= room.cells == room.cells[best]
+    return kept
+
+
+def _applies(clause: CountClause, frame: Frame, report: Report) -> bool:
+    when = clause.count.when
+    if when is None:
+        return True
+    try:
+        return when.evaluate(frame) is True
+    except MissingError:
+        return False
+    except EvaluationError as error:
+        report(clause.count.policy, clause.count.name, error)
+        return False

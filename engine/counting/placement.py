@@ -1,0 +1,127 @@
+"""Which of the feasible nodes a pod is told: as many as leave every bound whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from engine.cache.node_table import NodeTable, Places
+from engine.counting.census import Asker, Census, Pods
+from engine.counting.counting import Counting, Mask, Room, narrowed
+from engine.counting.ledger import Ledger
+from engine.errors import WaitingError
+from engine.filtering import CheckDeadline
+from engine.program.frame import Frame
+from engine.scoring import Floats
+from engine.verdict import Decision, Rejected, Verdict
+
+# What kube-scheduler does with a node that it was told, and the pod is not there, nobody tells.
+CAME_BACK = "the node that it was sent to did not take it"
+
+
+class PodsView(Protocol):
+    """Where the pods are known from."""
+
+    @property
+    def pods(self) -> Pods: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One filter call: who asks, about which nodes of the cache, and what they suit (0..10)."""
+
+    asker: Asker
+    table: NodeTable
+    places: Places
+    frame: Callable[[], Frame]
+    check: CheckDeadline
+    suits: Callable[[], Floats]
+
+
+class Placement:
+    """Decides by counts, and remembers whom it has told what."""
+
+    def __init__(self, view: PodsView, ledger: Ledger) -> None:
+        self._view = view
+        self.ledger = ledger
+
+    def census(self, table: NodeTable, asker: Asker) -> Census:
+        return Census(self._view.pods, self.ledger, table, asker)
+
+    def answer(self, counting: Counting, asked: Question, decided: Decision) -> Decision:
+        """What is left of the feasible nodes of `decided`.
+
+        Raises WaitingError where only pods on their way stand in the way, and
+        DeadlineExceededError.
+        """
+        feasible: Mask = decided.codes == 0
+        if not counting.strict:
+            self._tell(asked, feasible, is_narrow=False)
+            return decided
+        before = self.ledger.narrowed(asked.asker.peer.uid)
+        census = self.census(asked.table, asked.asker)
+        rooms = counting.rooms(census, asked.table, asked.places, asked.frame, asked.check)
+        room = feasible.copy()
+        hopeful = feasible.copy()
+        for each in rooms:
+            room &= each.open
+            hopeful &= each.hopeful
+        if not room.any():
+            self.ledger.forget(asked.asker.peer.uid)
+            if hopeful.any():
+                raise WaitingError(_reason(rooms, feasible, asked.frame()))
+            return _refused(decided, rooms, feasible, room, asked.frame())
+        if before is not None and not before.excused:
+            before.excused = True
+            raise WaitingError(CAME_BACK)
+        tried = np.isin(asked.places, before.tried) if before is not None else ~feasible
+        kept = narrowed(rooms, room, asked.suits(), tried)
+        is_narrow = any(each.narrow for each in rooms)
+        self._tell(asked, kept, is_narrow=is_narrow)
+        return _refused(decided, rooms, feasible, kept, asked.frame())
+
+    def _tell(self, asked: Question, kept: Mask, *, is_narrow: bool) -> None:
+        places = asked.places[kept]
+        best = int(places[int(np.argmax(asked.suits()[kept]))]) if len(places) > 1 else 0
+        if len(places) == 1:
+            best = int(places[0])
+        who = asked.asker
+        self.ledger.answered(
+            who.peer, who.revision, asked.table.owner, places, best, is_narrow=is_narrow
+        )
+
+
+def _refused(
+    decided: Decision, rooms: Sequence[Room], feasible: Mask, kept: Mask, frame: Frame
+) -> Decision:
+    """The decision with a verdict of the first clause without room, for all that is not kept."""
+    codes = decided.codes.copy()
+    verdicts: list[Verdict] = list(decided.verdicts)
+    left = feasible & ~kept
+
+    def refuse(room: Room, nodes: Mask) -> None:
+        count = room.clause.count
+        # Whoever is counted may be evicted.
+        verdicts.append(Rejected(count.message(frame), count.policy, count.name, resolvable=True))
+        codes[nodes] = len(verdicts) - 1
+
+    for room in rooms:
+        if (full := left & ~room.open).any():
+            refuse(room, full)
+            left &= ~full
+    for room in rooms:
+        # There is room here too, and another cell was chosen.
+        if room.narrow and (others := left & ~np.isin(room.cells, room.cells[kept])).any():
+            refuse(room, others)
+            left &= ~others
+    return Decision(codes, verdicts)
+
+
+def _reason(rooms: Sequence[Room], feasible: Mask, frame: Frame) -> str:
+    """Which clauses wait for pods on their way."""
+    waiting = [r for r in rooms if (feasible & ~r.open & r.hopeful).any()]
+    texts = dict.fromkeys(room.clause.count.message(frame) for room in waiting)
+    return f"waiting for pods on their way: {'; '.join(texts)}"

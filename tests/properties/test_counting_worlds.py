@@ -1,0 +1,131 @@
+"""In thousands of small worlds no strict bound is passed, and no pod is stuck."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from random import Random
+
+import pytest
+
+from engine.objects import ObjectCodec
+from engine.program.policy_compiler import compile_policy
+from engine.registry import Registry
+from grammar.parser import parse_file
+from grammar.policy_checker import check_policy
+from grammar.schema import load_schema
+from grammar.source import Source
+from tests.support.builders import Object, node
+from tests.support.worlds import World, apps
+
+SCHEMA = load_schema()
+CODEC = ObjectCodec(SCHEMA)
+WEB = 'peer.labels["app"] == "web"'
+SPOT = 'node.labels["cap"] == "spot"'
+WORLDS = 100
+
+Broken = Callable[[list[Object]], str | None]
+
+
+def registry(*clauses: str) -> Registry:
+    text = 'policy p { for pods where pod.labels["app"] == "web"\n' + "\n".join(clauses) + "\n}"
+    file, found = parse_file(Source("p", text))
+    assert not found
+    checked = [check_policy(policy, SCHEMA) for policy in file.policies]
+    assert not any(c.broken for c in checked), checked
+    return Registry([compile_policy(c) for c in checked])
+
+
+def cluster(random: Random) -> list[Object]:
+    count = random.randint(2, 6)
+    return [
+        node(f"n{i}", f"z{i % random.randint(1, 3)}", labels={"cap": "spot" if i % 2 else "od"})
+        for i in range(count)
+    ]
+
+
+def label(nodes: list[Object], name: str, key: str) -> str:
+    (found,) = (n for n in nodes if n["metadata"]["name"] == name)
+    labels: dict[str, str] = found["metadata"]["labels"]
+    return labels[key]
+
+
+def web(bound: list[Object]) -> list[str]:
+    return [p["spec"]["nodeName"] for p in bound if p["metadata"]["labels"]["app"] == "web"]
+
+
+@pytest.mark.parametrize("seed", range(WORLDS))
+def test_exact_share(seed: int) -> None:
+    """Never more than the part on either side, and in the end all of it."""
+    random = Random(seed)
+    nodes, count, percent = cluster(random), random.randint(1, 12), random.choice((0, 30, 40, 100))
+    most = count * percent // 100
+    rules = registry(
+        f'share "s" {{ of pods where {WEB} on nodes where {SPOT} exactly {percent}% strict }}'
+    )
+
+    def broken(bound: list[Object]) -> str | None:
+        on = sum(label(nodes, n, "cap") == "spot" for n in web(bound))
+        off = len(web(bound)) - on
+        return f"{on} and {off}" if on > most or off > count - most else None
+
+    world = World(seed, rules, CODEC, nodes, apps(count, "web"), broken)
+    world.play()
+    on = [label(nodes, n, "cap") for n in web(world.server.bound())]
+    assert Counter(on) == Counter({"spot": most, "od": count - most}) or not most * (count - most)
+    assert len(on) == count
+
+
+@pytest.mark.parametrize("seed", range(WORLDS))
+def test_ceiling(seed: int) -> None:
+    """`at most`: the other side is open to all, so nobody ever waits for long."""
+    random = Random(seed)
+    nodes, count, most = cluster(random), random.randint(1, 12), random.randint(0, 4)
+    rules = registry(
+        f'share "s" {{ of pods where {WEB} on nodes where {SPOT} at most {most} strict }}'
+    )
+
+    def broken(bound: list[Object]) -> str | None:
+        on = sum(label(nodes, n, "cap") == "spot" for n in web(bound))
+        return f"{on} of {most}" if on > most else None
+
+    world = World(seed, rules, CODEC, nodes, apps(count, "web"), broken)
+    world.play()
+    assert len(web(world.server.bound())) == count
+
+
+@pytest.mark.parametrize("seed", range(WORLDS))
+def test_spread(seed: int) -> None:
+    random = Random(seed)
+    nodes, count, skew = cluster(random), random.randint(1, 12), random.randint(1, 2)
+    zones = {label(nodes, n["metadata"]["name"], "topology.kubernetes.io/zone") for n in nodes}
+    rules = registry(f'spread "z" {{ pods where {WEB} over node.zone skew at most {skew} strict }}')
+
+    def broken(bound: list[Object]) -> str | None:
+        found = Counter(label(nodes, n, "topology.kubernetes.io/zone") for n in web(bound))
+        least = min(found[zone] for zone in zones)
+        return str(found) if max(found.values()) - least > skew else None
+
+    world = World(seed, rules, CODEC, nodes, apps(count, "web"), broken)
+    world.play()
+    assert len(web(world.server.bound())) == count
+
+
+@pytest.mark.parametrize("seed", range(WORLDS))
+def test_limit_per_node(seed: int) -> None:
+    """And none beside a database."""
+    random = Random(seed)
+    nodes, count, most = cluster(random), random.randint(1, 12), random.randint(1, 3)
+    taken = nodes[0]["metadata"]["name"]
+    rules = registry(
+        f'limit "few" {{ pods where {WEB} per node at most {most} strict }}',
+        'limit "apart" { pods where peer.labels["app"] == "db" per node at most 0 strict }',
+    )
+
+    def broken(bound: list[Object]) -> str | None:
+        found = Counter(web(bound))
+        return str(found) if found[taken] or max(found.values()) > most else None
+
+    world = World(seed, rules, CODEC, nodes, apps(count, "web"), broken, apps(1, "db", on=[taken]))
+    world.play(1500)
+    assert len(web(world.server.bound())) == min(count, most * (len(nodes) - 1))

@@ -1,0 +1,249 @@
+"""A proxy between a client and a real API server that can be told to be at fault."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Thread
+from typing import TypeVar
+
+import aiohttp
+import trustme
+from aiohttp import web
+from yarl import URL
+
+from tests.support.fake_api_server import Answer, Request
+
+T = TypeVar("T")
+# What becomes of a line of a watch, told its path: the lines to send in its place.
+Edit = Callable[[str, bytes], list[bytes]]
+
+_CALL_SECONDS = 30.0
+_CHUNK = 2**16
+_HOP = {"host", "connection", "transfer-encoding", "content-length", "keep-alive"}
+_END = b"<end>"
+_BROKEN = b"<broken>"
+
+
+def unchanged(_path: str, line: bytes) -> list[bytes]:
+    """The edit that is none."""
+    return [line]
+
+
+class _Watch:
+    """An answer that is still being passed on."""
+
+    def __init__(self, path: str, transport: asyncio.Transport) -> None:
+        self.path = path
+        self.transport = transport
+        self.flowing = asyncio.Event()
+        self.flowing.set()
+
+
+class ApiProxy:
+    """Passes on everything, with switches that a test may set from another thread.
+
+    `edit` is what is done to the lines of watches, `delay` how many seconds late they are,
+    `answer` what every new request gets in place of an answer of the server.
+    """
+
+    def __init__(self, upstream: str, authority: Path, loop: asyncio.AbstractEventLoop) -> None:
+        self.url = ""
+        self.requests: list[Request] = []
+        self.edit: Edit = unchanged
+        self.delay = 0.0
+        self.answer: Answer | None = None
+        self._upstream = upstream
+        self._trust = ssl.create_default_context(cafile=str(authority))
+        self._loop = loop
+        self._watches: list[_Watch] = []
+        self._session: aiohttp.ClientSession | None = None
+
+    # ---- what tests do
+
+    def freeze(self) -> None:
+        """Stops what is open: not a byte more, not even its end. What comes anew passes."""
+        self._call(lambda watch: watch.flowing.clear())
+
+    def thaw(self) -> None:
+        """Lets what was stopped go on, with all that has come for it meanwhile."""
+        self._call(lambda watch: watch.flowing.set())
+
+    def cut(self, path: str | None = None) -> None:
+        """Breaks off every watch, or those of one path, in the middle of what it says."""
+        self._call(lambda watch: watch.transport.abort(), path)
+
+    def watches(self) -> int:
+        """How many are open."""
+        return len(self._watches)
+
+    def lists(self) -> int:
+        """How often all of a resource was asked for, streamed or as a first page."""
+        return sum(request.kind in ("stream", "list") for request in self.requests)
+
+    # ---- what clients get
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        body = await request.read()
+        asked = Request(request.method, request.path, dict(request.query), request.headers, body)
+        self.requests.append(asked)
+        if self.answer is not None:
+            answer = self.answer
+            return web.Response(status=answer.status, body=answer.body, headers=answer.headers)
+        assert self._session is not None
+        assert request.transport is not None
+        try:
+            async with self._session.request(
+                request.method,
+                URL(self._upstream + request.raw_path, encoded=True),
+                data=body,
+                headers=_passed_on(request.headers),
+                allow_redirects=False,
+            ) as response:
+                if asked.kind in ("stream", "watch") and response.status == 200:
+                    return await self._watch(request, response)
+                return web.Response(
+                    status=response.status,
+                    body=await response.read(),
+                    headers=_passed_on(response.headers),
+                )
+        except aiohttp.ClientError:
+            request.transport.abort()
+            raise
+
+    async def _watch(
+        self, request: web.Request, upstream: aiohttp.ClientResponse
+    ) -> web.StreamResponse:
+        response = web.StreamResponse(headers=_passed_on(upstream.headers))
+        await response.prepare(request)
+        assert request.transport is not None
+        watch = _Watch(request.path, request.transport)
+        self._watches.append(watch)
+        lines: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
+        reading = asyncio.create_task(self._read(upstream, lines))
+        try:
+            await self._write(watch, lines, response)
+        except (ConnectionError, aiohttp.ClientError):
+            pass
+        finally:
+            self._watches.remove(watch)
+            reading.cancel()
+        return response
+
+    async def _write(
+        self,
+        watch: _Watch,
+        lines: asyncio.Queue[tuple[float, bytes]],
+        response: web.StreamResponse,
+    ) -> None:
+        while True:
+            due, line = await lines.get()
+            await asyncio.sleep(max(0.0, due - self._loop.time()))
+            await watch.flowing.wait()
+            match line:
+                case b"<end>":
+                    return
+                case b"<broken>":
+                    watch.transport.abort()
+                    return
+                case _:
+                    for each in self.edit(watch.path, line):
+                        await response.write(each + b"\n")
+
+    async def _read(
+        self, upstream: aiohttp.ClientResponse, lines: asyncio.Queue[tuple[float, bytes]]
+    ) -> None:
+        """All that comes, at once, whether or not it may be passed on."""
+        begun = bytearray()
+        last = _END
+        try:
+            async for chunk in upstream.content.iter_chunked(_CHUNK):
+                begun += chunk
+                if b"\n" in chunk:
+                    *whole, rest = begun.split(b"\n")
+                    begun = rest
+                    for line in whole:
+                        lines.put_nowait((self._loop.time() + self.delay, bytes(line)))
+        except aiohttp.ClientError:
+            last = _BROKEN
+        lines.put_nowait((0.0, last))
+
+    # ---- its life
+
+    async def start(self, tls: ssl.SSLContext) -> web.AppRunner:
+        """Listens."""
+        connector = aiohttp.TCPConnector(limit=0, ssl=self._trust)
+        self._session = aiohttp.ClientSession(
+            connector=connector, auto_decompress=False, timeout=aiohttp.ClientTimeout(total=None)
+        )
+        app = web.Application(client_max_size=2**24)
+        app.router.add_route("*", "/{path:.*}", self.handle)
+        runner = web.AppRunner(
+            app, shutdown_timeout=0.1, access_log=None, handler_cancellation=True
+        )
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
+        await site.start()
+        self.url = f"https://127.0.0.1:{runner.addresses[0][1]}"
+        return runner
+
+    async def stop(self, runner: web.AppRunner) -> None:
+        """Breaks off what is open."""
+        for watch in self._watches:
+            watch.transport.abort()
+        await runner.cleanup()
+        assert self._session is not None
+        await self._session.close()
+
+    def _call(self, act: Callable[[_Watch], None], path: str | None = None) -> None:
+        """Does it to open watches in the thread of the proxy, between two of its steps."""
+
+        async def acting() -> None:
+            for watch in self._watches:
+                if path in (None, watch.path):
+                    act(watch)
+
+        run_in(self._loop, acting())
+
+
+@contextmanager
+def api_proxy(upstream: str, authority: Path, certificate: Path) -> Iterator[ApiProxy]:
+    """A proxy in a thread of its own, before the server at `upstream`, a URL.
+
+    `authority` is the file of what the server is trusted by; what the proxy is trusted by is
+    written to `certificate`.
+    """
+    own = trustme.CA()
+    own.cert_pem.write_to_path(certificate)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    own.issue_cert("127.0.0.1").configure_cert(tls)
+    loop = asyncio.new_event_loop()
+    thread = Thread(target=loop.run_forever, name="api proxy", daemon=True)
+    thread.start()
+    try:
+        proxy = ApiProxy(upstream, authority, loop)
+        runner = run_in(loop, proxy.start(tls))
+        try:
+            yield proxy
+        finally:
+            run_in(loop, proxy.stop(runner))
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+def run_in(loop: asyncio.AbstractEventLoop, work: Awaitable[T]) -> T:
+    """What comes of work that is done in another thread's loop."""
+
+    async def doing() -> T:
+        return await work
+
+    return asyncio.run_coroutine_threadsafe(doing(), loop).result(_CALL_SECONDS)
+
+
+def _passed_on(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in headers.items() if name.lower() not in _HOP}
