@@ -16,7 +16,7 @@ from grammar.checks import (
     percentage,
     sampling,
     shares,
-    uncounted,
+    unacted,
     unused,
     weights,
 )
@@ -34,7 +34,7 @@ CHECKS: tuple[Check, ...] = (
     percentage.check,
     sampling.check,
     shares.check,
-    uncounted.check,
+    unacted.check,
     unused.check,
     weights.check,
 )

@@ -61,7 +61,7 @@ class Api:
             method,
             path,
             None if body is None else json.dumps(body),
-            {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"},
+            {"Authorization": f"Bearer {self._token}", "Content-Type": _content_type(method)},
         )
         response = connection.getresponse()
         content = response.read()
@@ -70,3 +70,7 @@ class Api:
             raise ApiError(message)
         answer: dict[str, Any] = json.loads(content)
         return answer
+
+
+def _content_type(method: str) -> str:
+    return "application/merge-patch+json" if method == "PATCH" else "application/json"

@@ -12,6 +12,7 @@ from tests.e2e.manifests import namespace
 from tests.e2e.waiting import until
 
 KUBECTL_SECONDS = 60.0
+AT_ONCE = {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0}
 
 
 class Cluster:
@@ -53,6 +54,11 @@ class Cluster:
         file.write_text(self.kubectl("get", "nodes,pods", "-A", "-o", "json"))
         return file
 
+    def create(self, document: dict[str, Any]) -> dict[str, Any]:
+        """Create a Deployment or ReplicaSet in this test's namespace; return it with its uid."""
+        path = f"/apis/apps/v1/namespaces/{self.namespace}/{document['kind'].lower()}s"
+        return self._api.request("POST", path, document)
+
     def create_nodes(self, nodes: Iterable[dict[str, Any]]) -> None:
         """Register nodes as a kubelet does, status included."""
         self._api.create("/api/v1/nodes", nodes)
@@ -60,6 +66,18 @@ class Cluster:
     def create_pods(self, pods: Iterable[dict[str, Any]]) -> None:
         """Create pods in this test's namespace."""
         self._api.create(self._pods, pods)
+
+    def label_node(self, name: str, labels: dict[str, str]) -> None:
+        """Give a node labels."""
+        self._api.request("PATCH", f"/api/v1/nodes/{name}", {"metadata": {"labels": labels}})
+
+    def delete_node(self, name: str) -> None:
+        """Remove a node; its pods stay."""
+        self._api.request("DELETE", f"/api/v1/nodes/{name}")
+
+    def delete_pod(self, name: str) -> None:
+        """Remove a pod at once."""
+        self._api.request("DELETE", f"{self._pods}/{name}", AT_ONCE)
 
     def pod(self, name: str) -> dict[str, Any]:
         """Return a pod of this test's namespace."""
@@ -74,10 +92,15 @@ class Cluster:
             if "nodeName" in each["spec"]
         }
 
+    def _waiting(self) -> set[str]:
+        """The pods without a node; of thousands of pods, mostly the few that there are."""
+        pods = self._api.request("GET", f"{self._pods}?fieldSelector=spec.nodeName%3D")["items"]
+        return {each["metadata"]["name"] for each in pods}
+
     def wait_placed(self, names: Sequence[str], seconds: float = 30.0) -> dict[str, str]:
         """Return the nodes of these pods as soon as each has one."""
         until(
-            lambda: self.placements().keys() >= set(names),
+            lambda: not set(names) & self._waiting(),
             seconds,
             lambda: (
                 f"pods on nodes; placed {self.placements()}, conditions "
@@ -103,6 +126,5 @@ class Cluster:
 
     def clear(self) -> None:
         """Remove this test's pods and every node; the namespace stays, as nobody finalises it."""
-        at_once = {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0}
-        self._api.request("DELETE", self._pods, at_once)
-        self._api.request("DELETE", "/api/v1/nodes", at_once)
+        self._api.request("DELETE", self._pods, AT_ONCE)
+        self._api.request("DELETE", "/api/v1/nodes", AT_ONCE)

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.api import Api
 from tests.e2e.cluster import Cluster
 from tests.e2e.control_plane import ControlPlane, control_plane
+from tests.e2e.permissions import create_role
 from tests.e2e.process import termination_as_interrupt
 from tests.e2e.stage import Stage, stage
 
@@ -38,6 +40,7 @@ def plane(programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     """Return a control plane that every test of the session shares."""
     folder = tmp_path_factory.mktemp("control-plane")
     with termination_as_interrupt(), control_plane(programs, folder) as running_plane:
+        create_role(Api(running_plane))
         yield running_plane
 
 

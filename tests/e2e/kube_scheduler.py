@@ -14,10 +14,7 @@ READY_SECONDS = 60.0
 
 
 def extender(address: str, *, node_cache_capable: bool) -> dict[str, Any]:
-    """Return the entry for a Placet that knows the cluster from a file or from the calls alone.
-
-    No bindVerb: such a Placet talks to no API server, so kube-scheduler has to bind.
-    """
+    """Return the entry for a Placet. No bindVerb: it does not bind, kube-scheduler has to."""
     return {
         "urlPrefix": f"{address}/api/scheduler",
         "filterVerb": "filter",
@@ -41,7 +38,12 @@ def kube_scheduler(
     configuration: dict[str, Any] = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
-        "clientConnection": {"kubeconfig": str(plane.scheduler_kubeconfig)},
+        # At the default of 50 requests a second, binding would be what a thousand pods wait for.
+        "clientConnection": {
+            "kubeconfig": str(plane.scheduler_kubeconfig),
+            "qps": 1000,
+            "burst": 1000,
+        },
         "leaderElection": {"leaderElect": False},
         "extenders": list(extenders),
     }

@@ -1,5 +1,6 @@
 """Nodes, pods and priority classes as the API takes them, with defaults a test can leave alone."""
 
+import json
 from typing import Any
 
 
@@ -18,6 +19,14 @@ def node(name: str, labels: dict[str, str] | None = None, *, cpu: str = "8") -> 
             ],
         },
     }
+
+
+def huge_node(name: str, size: int) -> dict[str, Any]:
+    """Return a node of so many bytes of JSON; of protobuf, etcd gets 2 MiB at most."""
+    made = node(name)
+    image = {"names": ["registry.example/0:1"], "sizeBytes": 1}
+    made["status"]["images"] = [image] * (size // len(json.dumps(image)))
+    return made
 
 
 def pod(
@@ -45,6 +54,30 @@ def pod(
             **spec,
         },
     }
+
+
+def controller(kind: str, name: str, namespace: str) -> dict[str, Any]:
+    """Return a Deployment or ReplicaSet of pods like those of `pod`; nobody acts on it here."""
+    labels = {"app": name}
+    template = pod(name, namespace, labels)
+    return {
+        "apiVersion": "apps/v1",
+        "kind": kind,
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"selector": {"matchLabels": labels}, "template": template},
+    }
+
+
+def owned_by(owner: dict[str, Any], child: dict[str, Any]) -> dict[str, Any]:
+    """Return an object with a controller, which the API server has given its uid."""
+    reference = {
+        "apiVersion": owner["apiVersion"],
+        "kind": owner["kind"],
+        "name": owner["metadata"]["name"],
+        "uid": owner["metadata"]["uid"],
+        "controller": True,
+    }
+    return {**child, "metadata": {**child["metadata"], "ownerReferences": [reference]}}
 
 
 def priority_class(name: str, value: int) -> dict[str, Any]:

@@ -1,35 +1,100 @@
 """A Placet server, started as users start it, for as long as a block runs."""
 
+import http.client
+import json
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from tests.e2e.process import running
+from tests.e2e.process import Process, running
 from tests.e2e.waiting import answers_ok, free_port
 
 REPOSITORY = Path(__file__).parents[2]
-READY_SECONDS = 30.0
+READY_SECONDS = 60.0
+# Comparing looks several times at what differs, a second apart.
+TIMEOUT_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Placet:
+    """A running server, asked over HTTP as operators and kube-scheduler do."""
+
+    port: int
+    process: Process
+
+    def get(self, path: str) -> tuple[int, str]:
+        """Return status and text of an answer."""
+        return self._ask("GET", path, None)
+
+    def filter(self, pod: dict[str, Any], nodes: Sequence[str]) -> dict[str, Any]:
+        """Return the answer to what kube-scheduler asks with nodeCacheCapable."""
+        body = {"Pod": pod, "Nodes": None, "NodeNames": list(nodes)}
+        status, text = self._ask("POST", "/api/scheduler/filter", json.dumps(body))
+        assert status == http.client.OK, text
+        answer: dict[str, Any] = json.loads(text)
+        return answer
+
+    def cache(self) -> dict[str, Any]:
+        """Return what is known of the cluster and how that came."""
+        return self._json("/debug/cache")
+
+    def compare(self) -> dict[str, Any]:
+        """Return how that differs from what the API server has, once it is not on its way."""
+        return self._json("/debug/cache?compare=1")
+
+    def relists(self) -> dict[str, dict[str, int]]:
+        """Return the complete lists of each resource by their reasons."""
+        return {name: each["relists"] for name, each in self.cache()["resources"].items()}
+
+    def answers(self, path: str) -> bool:
+        """Whether the answer is 200; also false while nobody listens."""
+        return answers_ok(self.port, path)
+
+    def wait_ready(self) -> None:
+        """Return once the server is."""
+        self.process.wait_ready(self.is_ready, READY_SECONDS)
+
+    def is_ready(self) -> bool:
+        return self.answers("/readyz")
+
+    def descriptors(self) -> int:
+        """Return how many files and connections the process has open."""
+        return len(os.listdir(f"/proc/{self.process.child.pid}/fd"))  # noqa: PTH208 - no paths
+
+    def _json(self, path: str) -> dict[str, Any]:
+        status, text = self.get(path)
+        assert status == http.client.OK, text
+        answer: dict[str, Any] = json.loads(text)
+        return answer
+
+    def _ask(self, method: str, path: str, body: str | None) -> tuple[int, str]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=TIMEOUT_SECONDS)
+        with closing(connection):
+            connection.request(method, path, body, {"Content-Type": "application/json"})
+            response = connection.getresponse()
+            return response.status, response.read().decode()
 
 
 @contextmanager
-def placet(folder: Path, policies: Path, snapshot: Path | None = None) -> Iterator[int]:
-    """Serve a file of policies and yield the port; `snapshot` is what it knows of the cluster."""
+def placet(folder: Path, policies: Path, *view: str) -> Iterator[Placet]:
+    """Serve a file of policies; `view` are the flags that say what it knows of the cluster."""
     port = free_port()
-    command: list[str | Path] = [
+    command = [
         sys.executable,
         "-m",
         "cli",
         "serve",
         f"--listen=127.0.0.1:{port}",
         f"--policies={policies}",
+        *view,
     ]
-    command.append("--no-cluster" if snapshot is None else f"--cluster={snapshot}")
-    # No API server here, least of all the one that whoever runs the tests is logged in to.
-    environment = {"KUBECONFIG": os.devnull}
+    # No API server but one that a test names, least of all that of whoever runs the tests.
+    environment = {"KUBECONFIG": os.devnull, "NO_PROXY": "*", "no_proxy": "*"}
     with running(
         command, folder / "placet.log", cwd=REPOSITORY, environment=environment
     ) as process:
-        process.wait_ready(lambda: answers_ok(port, "/readyz"), READY_SECONDS)
-        yield port
+        yield Placet(port, process)

@@ -43,14 +43,18 @@ class Process:
 
         until(ready_or_ended, seconds, lambda: f"{self.name} ready; {self.tail()}")
 
+    def kill(self) -> None:
+        """End the program at once, as a crash does."""
+        self.child.kill()
+        self.child.wait()
+
     def stop(self) -> None:
         """End the program by its own pid: politely, then not."""
         self.child.terminate()
         try:
             self.child.wait(TERMINATION_SECONDS)
         except subprocess.TimeoutExpired:
-            self.child.kill()
-            self.child.wait()
+            self.kill()
 
 
 @contextmanager
@@ -66,7 +70,7 @@ def running(
     The child gets a process group of its own: an interrupt typed at the terminal then reaches
     pytest alone, which ends the programs in order instead of finding them half gone.
     """
-    with log.open("wb") as output:
+    with log.open("ab") as output:
         child = subprocess.Popen(
             [os.fspath(part) for part in command],
             stdin=subprocess.DEVNULL,

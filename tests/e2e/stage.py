@@ -8,7 +8,7 @@ from typing import Literal
 from tests.e2e.cluster import Cluster
 from tests.e2e.control_plane import ControlPlane
 from tests.e2e.kube_scheduler import extender, kube_scheduler
-from tests.e2e.placet import placet
+from tests.e2e.placet import Placet, placet
 from tests.e2e.recorder import Recorder, recorder
 
 Mode = Literal["names", "full"]
@@ -34,15 +34,22 @@ class Stage:
 
         In names mode Placet knows the nodes from a snapshot taken now, in full mode from each call.
         """
-        self.write_policy(clauses)
-        snapshot = None
+        view = "--no-cluster"
         if mode == "names":
-            snapshot = self._cluster.write_snapshot(self._folder / "snapshot.json")
-        port = self._programs.enter_context(placet(self._folder, self._policies, snapshot))
-        calls = self._programs.enter_context(recorder(port))
-        entry = extender(calls.address, node_cache_capable=mode == "names")
-        self._programs.enter_context(kube_scheduler(self._plane, self._folder, [entry], percentage))
-        return calls
+            view = f"--cluster={self._cluster.write_snapshot(self._folder / 'snapshot.json')}"
+        server = self._serve(clauses, view)
+        server.wait_ready()
+        return self._schedule(server, percentage, node_cache_capable=mode == "names")
+
+    def watch(self, clauses: str, kubeconfig: Path | None = None, *flags: str) -> Placet:
+        """Serve a policy of these clauses from the API server itself; it may not be ready yet."""
+        return self._serve(
+            clauses, f"--kubeconfig={kubeconfig or self._plane.placet_kubeconfig}", *flags
+        )
+
+    def schedule(self, server: Placet, percentage: int | None = None) -> Recorder:
+        """Schedule by a Placet that knows the nodes; return what the scheduler asks."""
+        return self._schedule(server, percentage, node_cache_capable=True)
 
     def write_policy(self, clauses: str) -> None:
         """Let these clauses govern the pods labelled GOVERNED in the test's namespace."""
@@ -53,6 +60,18 @@ class Stage:
             f"{clauses}\n"
             "}\n"
         )
+
+    def _serve(self, clauses: str, *flags: str) -> Placet:
+        self.write_policy(clauses)
+        return self._programs.enter_context(placet(self._folder, self._policies, *flags))
+
+    def _schedule(
+        self, server: Placet, percentage: int | None, *, node_cache_capable: bool
+    ) -> Recorder:
+        calls = self._programs.enter_context(recorder(server.port))
+        entry = extender(calls.address, node_cache_capable=node_cache_capable)
+        self._programs.enter_context(kube_scheduler(self._plane, self._folder, [entry], percentage))
+        return calls
 
 
 @contextmanager

@@ -23,6 +23,7 @@ Edit = Callable[[str, bytes], list[bytes]]
 
 _CALL_SECONDS = 30.0
 _CHUNK = 2**16
+_PARTING_SECONDS = 0.2
 _HOP = {"host", "connection", "transfer-encoding", "content-length", "keep-alive"}
 _END = b"<end>"
 _BROKEN = b"<broken>"
@@ -61,6 +62,7 @@ class ApiProxy:
         self._loop = loop
         self._watches: list[_Watch] = []
         self._session: aiohttp.ClientSession | None = None
+        self._listening: asyncio.Server | None = None
 
     # ---- what tests do
 
@@ -185,16 +187,23 @@ class ApiProxy:
             app, shutdown_timeout=0.1, access_log=None, handler_cancellation=True
         )
         await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
-        await site.start()
-        self.url = f"https://127.0.0.1:{runner.addresses[0][1]}"
+        assert runner.server is not None
+        self._listening = await self._loop.create_server(
+            runner.server, "127.0.0.1", 0, ssl=tls, ssl_shutdown_timeout=_PARTING_SECONDS
+        )
+        port = self._listening.sockets[0].getsockname()[1]
+        self.url = f"https://127.0.0.1:{port}"
         return runner
 
     async def stop(self, runner: web.AppRunner) -> None:
-        """Breaks off what is open."""
+        """Breaks off what is open, and gives TLS the time to say goodbye, or to say hello first."""
+        assert self._listening is not None
+        self._listening.close()
         for watch in self._watches:
             watch.transport.abort()
+        await asyncio.sleep(_PARTING_SECONDS)
         await runner.cleanup()
+        await asyncio.sleep(2 * _PARTING_SECONDS)
         assert self._session is not None
         await self._session.close()
 

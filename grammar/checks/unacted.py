@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from grammar.clauses import Limit, Preempt, Share, Spread
+from grammar.clauses import Preempt
 from grammar.diagnostics import Diagnostic
 from grammar.policy_checker import Checked
 
 
 def check(checked: Checked) -> Iterator[Diagnostic]:
-    """Warn of each clause that counts pods, or that is about preemption."""
+    """Warn of each clause about preemption."""
     for clause in checked.policy.clauses:
-        if isinstance(clause, Share | Spread | Limit | Preempt):
-            word = type(clause).__name__.lower()
+        if isinstance(clause, Preempt):
             yield Diagnostic(
                 "P0316",
                 "warning",
-                f"{word} `{clause.name}` is checked, but not acted on by this version",
+                f"preempt `{clause.name}` is checked, but not acted on by this version",
                 clause.name_span,
-                hint="filter and score clauses decide; see the language reference",
+                hint="every candidate is answered as kube-scheduler proposed it",
             )
