@@ -56,6 +56,7 @@ def standings(peers: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str
     contestants = {
         "cold": ("placet", "cold", RULE, str(objects)),
         "warm": ("placet", "warm", RULE, str(objects)),
+        "served": ("placet", "served", RULE, str(objects)),
         "cel-expr-python": ("cel_expr", PEERS_RULE, str(variables)),
         "cel-python": ("cel_python", "CompiledRunner", *cel_python),
         "cel-python, default runner": ("cel_python", "InterpretedRunner", *cel_python),
@@ -83,8 +84,16 @@ def _variables(i: int, node: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("state", ["cold", "warm"])
-@pytest.mark.parametrize(("peer", "target"), [("cel-expr-python", 5), ("cel-python", 250)])
+@pytest.mark.parametrize(
+    ("state", "peer", "target"),
+    [
+        ("cold", "cel-expr-python", 5),
+        ("cold", "cel-python", 250),
+        ("warm", "cel-expr-python", 5),
+        ("warm", "cel-python", 250),
+        ("served", "cel-expr-python", 10),
+    ],
+)
 def test_rule(
     state: str, peer: str, target: float, standings: dict[str, Standing], record: Record
 ) -> None:
@@ -95,6 +104,7 @@ def test_rule(
     about = {
         "cold": "every node evaluated for the first time",
         "warm": "the same nodes as the time before",
+        "served": "all of a filter call, nothing changed since one about another such pod",
         "cel-expr-python": "ready-made activations of typed variables, amounts as ints",
         "cel-python": f"its own values, amounts as ints, {FEW} nodes, compiled runner; its default"
         f" one takes {standings['cel-python, default runner'].micros:.0f} us",

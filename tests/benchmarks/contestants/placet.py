@@ -1,20 +1,26 @@
-"""Placet: the program of a policy's first filter over the nodes of a snapshot.
+"""Placet: a policy's one filter over the nodes of a snapshot.
 
-Arguments: `cold` or `warm`, the rule, and a JSON file with the nodes. Cold, the program and every
-node are new each time, so that nothing is known of any of them; warm, the nodes are the same
-versions as the time before.
+Arguments: `cold`, `warm` or `served`, the rule, and a JSON file with the nodes. Cold, the program
+and every node are new each time, so that nothing is known of any of them; warm, the nodes are the
+same versions as the time before; served, they are that too, and what is timed is all that the
+engine does for a filter call about another pod of the same shape.
 """
 
+import math
 import sys
+from itertools import count
 from pathlib import Path
 
 import msgspec
 
 from engine.cache.snapshot import build
+from engine.engine import Engine
 from engine.objects import ObjectCodec
 from engine.program.frame import Frame
 from engine.program.policy_compiler import compile_policy
 from engine.program.program import Program
+from engine.registry import Registry
+from engine.verdict import Decision
 from grammar.errors import MissingError
 from grammar.schema import load_schema
 from grammar.source import Source
@@ -22,6 +28,7 @@ from grammar.values.timestamp import Timestamp
 from policies.validation import check_source
 from tests.benchmarks.contestants.loop import Rule, compete
 from tests.support import builders
+from tests.support.engines import Fixed, Silent
 
 
 def main() -> None:
@@ -61,7 +68,24 @@ def main() -> None:
     def same() -> Rule:
         return kept
 
-    compete(fresh if state == "cold" else same)
+    def served() -> Rule:
+        cluster = build(decoded, ())
+        engine = Engine(Registry([program()]), Fixed(cluster), codec, Silent())
+        names = list(cluster.nodes)
+        calls = count()
+
+        def ask() -> Decision:
+            asked = builders.pod(f"web-{next(calls)}", cpu="500m", memory="1Gi")
+            return engine.filter(builders.raw(asked), names, None, math.inf)
+
+        def once() -> list[bool]:
+            decision = ask()
+            return [not code for code in decision.codes.tolist()]
+
+        ask()
+        return once
+
+    compete({"cold": fresh, "warm": same, "served": served}[state])
 
 
 if __name__ == "__main__":
