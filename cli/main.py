@@ -19,6 +19,10 @@ COMMANDS = {
     "serve": "answer kube-scheduler",
     "check": "say what is wrong with policy files",
     "fmt": "lay policy files out in the one canonical way",
+    "eval": "show the value of an expression for a pod and a node",
+    "schema": "show what policies can read of pods and nodes",
+    "explain": "say which policies decide about a pod, and why each node passes or fails",
+    "analyze": "say what stands in a pod's way, and what would help",
 }
 _EPILOG = "exit codes: 0 all is well, 1 something was found, 2 the command could not be carried out"
 
@@ -44,11 +48,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     command: Command | None = None
     for name, summary in COMMANDS.items():
         sub = commands.add_parser(name, help=summary, description=f"{summary.capitalize()}.")
-        sub.epilog = _EPILOG
         sub.formatter_class = argparse.RawDescriptionHelpFormatter
         if name == wanted:
             command = cast("Command", import_module(f"cli.commands.{name}"))
             command.configure(sub)
+        sub.epilog = "\n".join(filter(None, (sub.epilog, _EPILOG)))
     args = parser.parse_args(arguments)
     if args.version:
         print(f"placet {version()}")

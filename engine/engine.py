@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
@@ -20,6 +21,7 @@ from engine.counting.ledger import Ledger
 from engine.counting.placement import Placement, Question
 from engine.damper import Damper
 from engine.errors import DeadlineExceededError, EngineError, NotSyncedError
+from engine.inspection import Inspection
 from engine.objects import ObjectCodec
 from engine.offered import OfferedNodes
 from engine.peer import Peer
@@ -146,6 +148,16 @@ class Engine:
             self.placement.ledger.predict(call.asked.uid, int(best[0]))
         scores: list[int] = found.tolist()
         return scores
+
+    def inspect(self, pod: bytes) -> Inspection:
+        """What there is to say about a pod, as filter and prioritize find it; answers nobody.
+
+        Raises EngineError where there would be no decision.
+        """
+        call = self._call(pod, (), math.inf)
+        snapshot = call.snapshot or self._view.snapshot()
+        census = self.placement.census(snapshot.table, self._asker(call, snapshot))
+        return Inspection(call.plan.selection, call.frame(), snapshot.table, census)
 
     def adopt(self, registry: Registry) -> None:
         """Decides by other policies from now on."""

@@ -60,7 +60,7 @@ def open_cells(clause: CountClause, numbers: Numbers) -> Open:
         case ShareProgram():
             return _open_sides(clause.bound, numbers)
         case SpreadProgram():
-            return high + own - _least(clause, numbers) <= clause.skew
+            return high + own - fewest(clause, numbers) <= clause.skew
         case LimitProgram():
             most = high + own <= clause.bound.amount
             least = (low >= clause.bound.amount) | bool(own and not numbers.anywhere)
@@ -86,7 +86,7 @@ def points(clause: CountClause, numbers: Numbers) -> npt.NDArray[np.float64]:
     """0..100 per cell, for a clause that is best effort."""
     if isinstance(clause, SpreadProgram):
         among = numbers.high[numbers.domains]
-        least = _least(clause, numbers)
+        least = fewest(clause, numbers)
         greatest = int(among.max()) if len(among) else 0
         given = 100 * (1 - (numbers.high - least) / max(1, greatest - least))
         return np.clip(given, 0, 100)
@@ -108,7 +108,8 @@ def _open_sides(bound: Bound, numbers: Numbers) -> Open:
             assert_never(bound.kind)
 
 
-def _least(clause: SpreadProgram, numbers: Numbers) -> int:
+def fewest(clause: SpreadProgram, numbers: Numbers) -> int:
+    """The count over the domains that a spread compares with; 0 where there are too few of them."""
     among = numbers.low[numbers.domains]
     if not len(among) or (clause.min_domains is not None and len(among) < clause.min_domains):
         return 0

@@ -1,0 +1,38 @@
+"""`placet analyze`: what stands in a pod's way, clause by clause, and what would help."""
+
+from __future__ import annotations
+
+import argparse
+
+from cli.analysis_views import print_clauses, print_nearest, print_relaxation
+from cli.exits import Exit
+from cli.explaining import explain
+from cli.explanation_views import print_head
+from cli.world import add_arguments, add_pod_arguments, asked_pod, read_world
+
+_EXAMPLES = """\
+examples:
+  placet analyze shop/web-1 --cluster cluster.json --policies policies/
+  placet analyze --pod-file pod.yaml --cluster cluster.json --policies policies/
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EXAMPLES
+    add_pod_arguments(parser)
+    add_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    world = read_world(args)
+    pod = asked_pod(world.cluster, args.pod, args.pod_file)
+    with world.cluster.asking(pod):
+        found = explain(world, pod)
+        print_head(world, found)
+        if not found.objections:
+            print(f"no clause can reject the pod: {len(found.passing)} nodes pass")
+            return Exit.OK
+        standing = print_clauses(world, found)
+        print_nearest(world, found, standing)
+        print_relaxation(found, standing)
+    return Exit.OK

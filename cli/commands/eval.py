@@ -1,0 +1,146 @@
+"""`placet eval`: the value and type of an expression, for a pod and a node of a snapshot."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from cli.console import show, table
+from cli.exits import CommandError, Exit
+from cli.expressions import Evaluator, Expression, Failure, check
+from cli.objects import read_pod
+from cli.render import render, wants_colour
+from cli.values import Values
+from cli.world import AskedPod, Cluster, asked_pod, engine, read_cluster
+from engine.errors import EngineError
+from engine.objects import ObjectCodec
+from engine.program.frame import Frame
+from engine.registry import Registry
+from grammar.schema import Schema, load_schema
+from grammar.values.timestamp import Timestamp
+
+_EXAMPLES = """\
+examples:
+  placet eval '"1500m" < quantity("2")'
+  placet eval --cluster cluster.json --node n-1 'node.free["cpu"]'
+  placet eval --cluster cluster.json --pod shop/web-1 --all-nodes 'node.usage["memory"]'
+"""
+_OF_CLAUSES = "it is for `preempt` and `pods where`, in a policy"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EXAMPLES
+    parser.add_argument("expression", metavar="EXPR", help="an expression, as a policy has them")
+    parser.add_argument(
+        "--cluster",
+        metavar="SNAPSHOT",
+        action="append",
+        type=Path,
+        help="what `kubectl get nodes,pods -A -o json` (or yaml) wrote; may be given again",
+    )
+    parser.add_argument(
+        "--pod", metavar="NS/NAME", help="what `pod` is; the name alone if only one pod has it"
+    )
+    parser.add_argument(
+        "--pod-file", metavar="FILE", type=Path, help="the manifest of a pod that is not there yet"
+    )
+    nodes = parser.add_mutually_exclusive_group()
+    nodes.add_argument("--node", metavar="NAME", help="what `node` is")
+    nodes.add_argument(
+        "--all-nodes", action="store_true", help="one row for each node of the cluster"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    schema = load_schema()
+    expression = _checked(args, schema)
+    if expression is None:
+        return Exit.ERROR
+    codec = ObjectCodec(schema, expression.annotations)
+    cluster = read_cluster(args.cluster, codec) if args.cluster else None
+    if cluster is None and (args.pod or args.node or args.all_nodes):
+        raise CommandError("there is no cluster to look in", "name one with --cluster SNAPSHOT")
+    asked = _asked(args, cluster)
+    frame = _frame(asked, cluster, codec)
+    values = Values(schema)
+    if cluster is None:
+        return _one(expression, frame, values)
+    if asked is None:
+        return _answer(args, cluster, expression, frame, values)
+    with cluster.asking(asked):
+        return _answer(args, cluster, expression, frame, values)
+
+
+def _answer(
+    args: argparse.Namespace,
+    cluster: Cluster,
+    expression: Expression,
+    frame: Frame,
+    values: Values,
+) -> int:
+    if args.all_nodes:
+        return _every_node(expression, frame, cluster, values)
+    if args.node is not None:
+        frame.node = cluster.node(args.node)
+    return _one(expression, frame, values)
+
+
+def _one(expression: Expression, frame: Frame, values: Values) -> int:
+    found = Evaluator(expression).evaluate(frame)
+    if isinstance(found, Failure):
+        print(found.text(expression.source), file=sys.stderr)
+        return Exit.FINDINGS
+    print(values.typed(found, expression.expr.type))
+    return Exit.OK
+
+
+def _every_node(expression: Expression, frame: Frame, cluster: Cluster, values: Values) -> int:
+    """A table; a node without a value has the reason in its place."""
+    evaluator, kind = Evaluator(expression), expression.expr.type
+    rows = table("node", f"value : {kind}")
+    failed = False
+    for name, node in sorted(cluster.snapshot().nodes.items()):
+        frame.node = node
+        found = evaluator.evaluate(frame)
+        failed |= isinstance(found, Failure)
+        text = f"error: {found.error}" if isinstance(found, Failure) else values.line(found, kind)
+        rows.add_row(name, text)
+    show(rows)
+    return Exit.FINDINGS if failed else Exit.OK
+
+
+def _checked(args: argparse.Namespace, schema: Schema) -> Expression | None:
+    """None after the mistakes in the expression were shown."""
+    hidden = dict.fromkeys(("peer", "victim", "victims"), _OF_CLAUSES)
+    if not args.pod and not args.pod_file:
+        hint = "name a pod with --pod NS/NAME, or --pod-file FILE"
+        hidden |= {"pod": hint, "namespaceObject": hint}
+    if not args.node and not args.all_nodes:
+        hidden["node"] = "name a node with --node NAME, or all of them with --all-nodes"
+    expression, found, source = check(args.expression, schema, hidden)
+    shown = render([(d, source) for d in found], "human", colour=wants_colour(sys.stderr))
+    for line in shown:
+        print(line, file=sys.stderr)
+    return expression
+
+
+def _asked(args: argparse.Namespace, cluster: Cluster | None) -> AskedPod | None:
+    if args.pod is None and args.pod_file is None:
+        return None
+    if cluster is not None:
+        return asked_pod(cluster, args.pod, args.pod_file)
+    return AskedPod(*read_pod(args.pod_file))
+
+
+def _frame(asked: AskedPod | None, cluster: Cluster | None, codec: ObjectCodec) -> Frame:
+    """What the expression reads, as an engine would have it read."""
+    if asked is None:
+        now = cluster.now if cluster is not None else Timestamp.now()
+        return Frame(None, now, places=0)
+    try:
+        if cluster is None:
+            return Frame(codec.pod(asked.body), Timestamp.now(), places=0)
+        return engine(Registry(), cluster, codec).inspect(asked.body).frame
+    except EngineError as error:
+        raise CommandError(str(error), "mend the pod") from None

@@ -1,0 +1,178 @@
+"""`placet schema`: what policies can read, from a name like `node` down to a single field."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Iterator, Sequence
+
+from cli.console import show, table
+from cli.exits import Exit
+from cli.render import render, wants_colour
+from grammar import mistakes
+from grammar.diagnostics import Diagnostic
+from grammar.policy_checker import VARIABLES
+from grammar.schema import Field, Record, Schema, load_schema
+from grammar.source import Source, Span
+from grammar.types import Type
+
+_EXAMPLES = """\
+examples:
+  placet schema
+  placet schema node
+  placet schema pod.spec.containers.resources
+"""
+_SELF = re.compile(r"\bself\b")
+_STEP = re.compile(r"[^.\[\]]+|\[[^\]]*\]")
+# What each variable is, and where it can be read.
+_WHERE = {
+    "pod": ("the pod that kube-scheduler asks about", "everywhere but in a domain"),
+    "node": ("a node that the pod could go to", "filters, scores, binds, shares, domains"),
+    "peer": ("another pod, that may be counted", "`pods where`"),
+    "victim": ("a pod that may be evicted", "`protect`"),
+    "victims": ("the pods that may be evicted together", "`allow`, `keep`"),
+    "namespaceObject": ("the pod's namespace", "everywhere but in a domain"),
+    "now": ("the time of the request", "everywhere but in a domain"),
+}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EXAMPLES
+    parser.add_argument(
+        "path",
+        metavar="PATH",
+        nargs="?",
+        help="a variable or a type, and fields of it, as in node.status; without it, all variables",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    schema = load_schema()
+    if args.path is None:
+        _variables()
+        return Exit.OK
+    found = _looked_up(args.path, schema)
+    if isinstance(found, Diagnostic):
+        source = Source("path", args.path)
+        for line in render([(found, source)], "human", colour=wants_colour(sys.stderr)):
+            print(line, file=sys.stderr)
+        return Exit.ERROR
+    type_, field = found
+    record = schema.records.get(_inner(type_).name)
+    if field is not None and (record is None or field.doc or _note(field, "")):
+        _field(args.path, field)
+    elif args.path != str(type_):
+        print(f"{args.path} : {type_}")
+    if record is not None:
+        if args.path != record.name:
+            print()
+        # What stands for an expression over a variable reads best with the variable in it.
+        _record(record, args.path if args.path.split(".")[0] in VARIABLES else "self")
+    return Exit.OK
+
+
+def _looked_up(path: str, schema: Schema) -> tuple[Type, Field | None] | Diagnostic:
+    """The type at the end of a path, and the field that it is the type of; or what is wrong."""
+    steps = [(m.group(), Span(m.start(), m.end())) for m in _STEP.finditer(path)]
+    if not steps:
+        return mistakes.unknown_name(path, VARIABLES, Span(0, len(path)))
+    (name, span), rest = steps[0], steps[1:]
+    type_ = VARIABLES.get(name) or (Type(name) if name in schema.records else None)
+    if type_ is None:
+        return mistakes.unknown_name(name, [*VARIABLES, *schema.records], span)
+    field: Field | None = None
+    for step, at in rest:
+        # A list stands for its items, with brackets or without; so does a map with them.
+        if step.startswith("[") and type_.args:
+            type_, field = type_.args[-1], None
+            continue
+        record = schema.records.get(_items(type_).name)
+        if record is None:
+            return mistakes.no_fields(type_, step, at)
+        field = record.fields.get(step)
+        if field is None:
+            return mistakes.unknown_field(Type(record.name), step, record.fields, at)
+        type_ = field.type
+    return type_, field
+
+
+def _variables() -> None:
+    rows = table("variable", "type", "is", "can be read in")
+    for name, type_ in VARIABLES.items():
+        rows.add_row(name, str(type_), *_WHERE[name])
+    show(rows)
+    print("\nplacet schema node shows the fields of one")
+
+
+def _record(record: Record, owner: str) -> None:
+    """Short forms and what the engine works out first, as people look for those first."""
+    special = [f for f in record.fields.values() if f.derived is not None or f.native]
+    api = [f for f in record.fields.values() if f not in special]
+    if record.doc:
+        print(f"{record.doc}\n")
+    shown = [(h, its) for h, its in (("short form", special), ("field", api)) if its]
+    for number, (heading, fields) in enumerate(shown):
+        if number:
+            print()
+        _fields(heading, fields, owner)
+
+
+def _fields(heading: str, fields: Sequence[Field], owner: str) -> None:
+    described = any(_note(f, owner) or f.doc for f in fields)
+    rows = table(heading, "type", "if absent", *(["is"] if described else []))
+    for field in fields:
+        name = f"{field.name}[{field.parameter}]" if field.parameter else field.name
+        about = ["\n".join(_about(field, owner))] if described else []
+        rows.add_row(name, str(field.type), _absent(field), *about)
+    show(rows)
+
+
+def _field(path: str, field: Field) -> None:
+    owner = path.rpartition(".")[0]
+    print(
+        f"{path}[{field.parameter}] : {field.type}" if field.parameter else f"{path} : {field.type}"
+    )
+    absent = _absent(field)
+    for line in (*_about(field, owner), *([f"If absent: {absent}."] if absent else [])):
+        print(f"  {line}")
+
+
+def _about(field: Field, owner: str) -> Iterator[str]:
+    if field.doc:
+        yield field.doc
+    if note := _note(field, owner):
+        yield note
+
+
+def _note(field: Field, owner: str) -> str:
+    if field.derived is not None:
+        return f"= {_SELF.sub(owner, field.derived)}"
+    return "worked out by the engine" if field.native else ""
+
+
+def _absent(field: Field) -> str:
+    """How it reads where the object does not have it; a short form does as what it stands for."""
+    if field.derived is not None:
+        return ""
+    if field.optional:
+        return "missing"
+    match field.type.name:
+        case "bool":
+            return "false"
+        case "int" | "double" | "quantity" | "dyn":
+            return "0"
+        case "string":
+            return '""'
+        case "timestamp":
+            return "year 1"
+        case _:
+            return "empty"
+
+
+def _inner(type_: Type) -> Type:
+    return type_.args[-1] if type_.args else type_
+
+
+def _items(type_: Type) -> Type:
+    return type_.args[0] if type_.name == "list" else type_

@@ -1,0 +1,248 @@
+"""What a terminal command looks at: a cluster in files, policies, and the names of their things."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import msgspec
+
+from cli.exits import CommandError
+from cli.objects import PodBodies, read_pod
+from cli.render import counted, render, wants_colour
+from engine.cache.cache import Cache
+from engine.cache.cluster_file import ClusterFileReader
+from engine.cache.documents import ClusterFileError, documents, files_of
+from engine.cache.node_view import NodeView
+from engine.cache.snapshot import Snapshot
+from engine.engine import Engine
+from engine.objects import ObjectCodec
+from engine.program.needs import Needs, needs
+from engine.program.policy_compiler import compile_policy
+from engine.registry import Registry
+from grammar.diagnostics import nearest
+from grammar.schema import Schema, load_schema
+from grammar.values.timestamp import Timestamp
+from policies.loader import load
+from policies.validation import Validation, Validator
+
+_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Policies:
+    """Policies without errors: as they were written, and compiled."""
+
+    validation: Validation
+    registry: Registry
+    needs: Needs
+
+
+@dataclass(frozen=True, slots=True)
+class AskedPod:
+    """A pod that somebody asks about: its JSON as kube-scheduler would send it.
+
+    `node` is where it is in the snapshot, empty for one that waits or is not in it. The body names
+    no node: it is asked about as if it had none.
+    """
+
+    namespace: str
+    name: str
+    body: bytes
+    node: str = ""
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+class Cluster:
+    """A cluster in files, which never changes; also an engine's view of it.
+
+    `now` is its newest timestamp, so that ages do not depend on when somebody looks.
+    """
+
+    def __init__(self, cache: Cache, bodies: PodBodies, files: Sequence[Path]) -> None:
+        self._cache = cache
+        self._bodies = bodies
+        self._files = ", ".join(f"`{file}`" for file in files)
+
+    @cached_property
+    def now(self) -> Timestamp:
+        return self.snapshot().newest() or Timestamp.now()
+
+    def snapshot(self) -> Snapshot:
+        return self._cache.snapshot()
+
+    @property
+    def pods(self) -> Cache:
+        return self._cache
+
+    def node(self, name: str) -> NodeView:
+        """Raises CommandError for a name that no node has."""
+        found = self.snapshot().node(name)
+        if found is None:
+            names = sorted(self.snapshot().table.places)
+            raise CommandError(f"there is no node `{name}` in {self._files}", _similar(name, names))
+        return found
+
+    def pod(self, name: str) -> AskedPod:
+        """The pod of a `NAMESPACE/NAME`, or of a name that only one pod has.
+
+        Raises CommandError for a name that none has, or several have.
+        """
+        keys = self._bodies.keys(name)
+        if not keys:
+            known = self._bodies.all_keys()
+            names = known if "/" in name else {key.partition("/")[2] for key in known}
+            hint = _similar(name, sorted(names))
+            raise CommandError(f"there is no pod `{name}` in {self._files}", hint)
+        if len(keys) > 1:
+            listed = ", ".join(f"`{key}`" for key in keys[:_SHOWN])
+            more = f" and {len(keys) - _SHOWN} more" if len(keys) > _SHOWN else ""
+            hint = f"give the namespace too, as in `{keys[0]}`"
+            raise CommandError(f"several pods are called `{name}`: {listed}{more}", hint)
+        namespace, _, short = keys[0].partition("/")
+        body, node = self._bodies.body(keys[0])
+        return AskedPod(namespace, short, body, node)
+
+    @contextmanager
+    def asking(self, pod: AskedPod) -> Iterator[None]:
+        """The cluster as it was before the pod had a node: for a while, it is off that node."""
+        known = self._cache.pod(pod.key)
+        if known is None or not known.nodeName:
+            yield
+            return
+        self._cache.put_pod(msgspec.structs.replace(known, nodeName=""))
+        try:
+            yield
+        finally:
+            self._cache.put_pod(known)
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """All of it: what decides, and about what."""
+
+    schema: Schema
+    codec: ObjectCodec
+    cluster: Cluster
+    policies: Policies
+
+    def engine(self) -> Engine:
+        return engine(self.policies.registry, self.cluster, self.codec)
+
+
+def engine(registry: Registry, cluster: Cluster, codec: ObjectCodec) -> Engine:
+    """An engine that decides at the time of the snapshot, and has told nobody anything yet."""
+    return Engine(registry, cluster, codec, Silent(), now=lambda: cluster.now)
+
+
+class Silent:
+    """An observer of an engine whose answers say all that somebody wants to know."""
+
+    def rejected(self, policy: str, clause: str, nodes: int) -> None:
+        """Nothing."""
+
+    def failed(self, policy: str, clause: str, error: str) -> None:
+        """Nothing."""
+
+    def would_reject(self, policy: str, clause: str, nodes: int) -> None:
+        """Nothing."""
+
+    def conflict(self, winner: str, loser: str) -> None:
+        """Nothing."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The flags that name a world: each takes one path, so that names may come after it."""
+    parser.add_argument(
+        "--cluster",
+        metavar="SNAPSHOT",
+        action="append",
+        required=True,
+        type=Path,
+        help="what `kubectl get nodes,pods -A -o json` (or yaml) wrote; may be given again",
+    )
+    parser.add_argument(
+        "--policies",
+        metavar="PATH",
+        action="append",
+        required=True,
+        type=Path,
+        help="a policy file, or a folder of them; may be given again",
+    )
+
+
+def add_pod_arguments(parser: argparse.ArgumentParser) -> None:
+    """The two ways to say which pod."""
+    parser.add_argument(
+        "pod", metavar="POD", nargs="?", help="NAMESPACE/NAME, or a name that only one pod has"
+    )
+    parser.add_argument(
+        "--pod-file", metavar="FILE", type=Path, help="the manifest of a pod that is not there yet"
+    )
+
+
+def read_world(args: argparse.Namespace) -> World:
+    """What the flags of `add_arguments` name. Raises CommandError."""
+    schema = load_schema()
+    policies = read_policies(args.policies, schema)
+    codec = ObjectCodec(schema, policies.needs.annotations)
+    return World(schema, codec, read_cluster(args.cluster, codec), policies)
+
+
+def read_policies(paths: Sequence[Path], schema: Schema) -> Policies:
+    """Reads and compiles. Raises CommandError, after the errors of policies that have some."""
+    loaded = load(paths)
+    for problem in loaded.problems:
+        raise CommandError(problem.message, problem.hint)
+    validation = Validator(schema).validate(loaded.sources)
+    errors = [(d, source) for d, source in validation.findings() if d.severity == "error"]
+    if errors:
+        for line in render(errors, "human", colour=wants_colour(sys.stderr)):
+            print(line, file=sys.stderr)
+        found = counted(len(errors), "error")
+        raise CommandError(
+            f"the policies have {found}", "mend them first: `placet check` shows the same"
+        )
+    checked = validation.policies
+    registry = Registry(compile_policy(c) for c in checked)
+    read = needs(part.policy for c in checked for part in (c, *c.uses))
+    return Policies(validation, registry, read)
+
+
+def read_cluster(paths: Sequence[Path], codec: ObjectCodec) -> Cluster:
+    """Reads a snapshot. Raises CommandError for what is none."""
+    try:
+        files = files_of(paths)
+        contents = [(file, document) for file in files for document in documents(file)]
+        reading = ClusterFileReader(codec).take(files, contents)
+    except ClusterFileError as error:
+        raise CommandError(error.message, error.hint) from None
+    return Cluster(reading.cache, PodBodies([document for _, document in contents]), files)
+
+
+def asked_pod(cluster: Cluster, name: str | None, file: Path | None) -> AskedPod:
+    """The pod that either of the two names. Raises CommandError."""
+    if (name is None) == (file is None):
+        problem = "no pod is named" if name is None else "two pods are named"
+        raise CommandError(problem, "give either POD or --pod-file FILE")
+    if name is not None:
+        return cluster.pod(name)
+    assert file is not None, "one of the two is given"
+    return AskedPod(*read_pod(file))
+
+
+def _similar(name: str, names: Sequence[str]) -> str:
+    close = nearest(name, names)
+    if close is not None:
+        return f"a similar name exists: `{close}`"
+    some = [n for n in names if name in n] or list(names)
+    shown = ", ".join(f"`{n}`" for n in some[:_SHOWN])
+    return f"there is {shown}{' …' if len(some) > _SHOWN else ''}" if some else ""

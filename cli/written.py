@@ -1,0 +1,136 @@
+"""The clauses in force as they were written: for each, its policy's text and its tree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import copy
+from dataclasses import dataclass
+
+from cli.world import Policies
+from engine.program.compiler import Compiler
+from engine.program.frame import FUEL, Frame
+from engine.program.trace import Step, Tracer
+from grammar.ast import Comprehension, DefCall, Expr, Ident, Index, LetReference, Select
+from grammar.clauses import Clause, Filter, Limit, Policy, Share, Spread, Template
+from grammar.environment import Environment
+from grammar.errors import EvaluationError
+from grammar.policy_checker import Checked
+from grammar.printer import print_expression
+from grammar.reads import children
+from grammar.source import Source, Span
+from grammar.values.format import show
+from grammar.values.kinds import kind
+from policies.loader import library_sources
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """One clause, in the policy that it stands in, which may be one that another uses."""
+
+    clause: Clause
+    environment: Environment
+    source: Source | None
+
+    def text(self, expr: Expr) -> str:
+        """What stands in the file, on one line; in canonical form where there is no file."""
+        if self.source is None:
+            return print_expression(expr)
+        return " ".join(self.source.slice(expr.span).split())
+
+    def trace(self, expr: Expr, frame: Frame) -> list[Step]:
+        """Every part of one of the clause's expressions; the frame stays as it is."""
+        return Tracer(self.environment).trace(expr, _own(frame))
+
+    def detail(self, frame: Frame) -> str:
+        """What its `detail` says of the frame's node; empty without one."""
+        clause = self.clause
+        if not isinstance(clause, Filter | Share | Spread | Limit) or clause.detail is None:
+            return ""
+        return self._filled(clause.detail, _own(frame))
+
+    def _filled(self, template: Template, frame: Frame) -> str:
+        compiler = Compiler(self.environment)
+        parts = [p if isinstance(p, str) else compiler.compile(p) for p in template.parts]
+        frame.locals = [None] * compiler.places
+        shown = []
+        for part in parts:
+            try:
+                shown.append(part if isinstance(part, str) else show(part(frame)))
+            except EvaluationError:
+                shown.append("{?}")
+        return "".join(shown)
+
+
+class Texts:
+    """Finds clauses by what verdicts call them: a policy's address and a name."""
+
+    def __init__(self, policies: Policies) -> None:
+        files = policies.validation.files
+        self._sources = {_place(c.policy): f.source for f in files for c in f.policies}
+        self._clauses: dict[tuple[str, str], Written] = {}
+        for checked in policies.validation.policies:
+            for part in (checked, *checked.uses):
+                for clause in part.policy.clauses:
+                    written = Written(clause, part.environment, self._source(part))
+                    self._clauses[checked.policy.address, clause.name] = written
+
+    def find(self, policy: str, clause: str) -> Written:
+        return self._clauses[policy, clause]
+
+    def _source(self, part: Checked) -> Source | None:
+        """Its file, or the one that comes with Placet."""
+        found = self._sources.get(_place(part.policy))
+        if found is not None:
+            return found
+        policy = part.policy
+        here = (s for s in library_sources() if s.slice(policy.name_span) == policy.name)
+        return next(here, None)
+
+
+def _place(policy: Policy) -> tuple[str, bool, Span]:
+    return policy.address, policy.cluster, policy.span
+
+
+def _own(frame: Frame) -> Frame:
+    """A frame for another program: one that has no places for this one's locals would break."""
+    other = copy(frame)
+    other.memo, other.fuel = {}, FUEL
+    return other
+
+
+def rows(written: Written, steps: list[Step]) -> Iterator[tuple[int, str, Step]]:
+    """What is worth showing of a trace: depth, text and step.
+
+    Left out are constants, the objects and maps on the way to a value, and the turns of a loop that
+    a short form is made of.
+    """
+    open_: list[Step] = []
+    for step in steps:
+        while open_ and open_[-1].depth >= step.depth:
+            open_.pop()
+        outer = open_[-1] if open_ else None
+        if outer is None:
+            yield 0, written.text(step.expr), step
+        elif step.expr.span != outer.expr.span:
+            if _on_the_way(step) or _constant(step.expr):
+                continue
+            yield len(open_), written.text(step.expr), step
+        else:
+            if _on_the_way(step) or _constant(step.expr) or isinstance(outer.expr, Comprehension):
+                continue
+            yield len(open_), print_expression(step.expr), step
+        open_.append(step)
+
+
+def _on_the_way(step: Step) -> bool:
+    if not isinstance(step.expr, Ident | Select | Index):
+        return False
+    if isinstance(step.outcome, EvaluationError):
+        return False
+    return kind(step.outcome) in ("list", "map", "record")
+
+
+def _constant(expr: Expr) -> bool:
+    if isinstance(expr, Ident | LetReference | DefCall | Comprehension):
+        return False
+    return all(map(_constant, children(expr)))

@@ -1,0 +1,206 @@
+"""`placet explain`: policies, verdicts, values and scores of a pod, as text of a fixed width."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli import shop
+from tests.cli.conftest import Placet
+from tests.support.builders import kubectl_list, node, pod, raw
+
+HEAD = """\
+pod shop/web-1 at 2026-11-21T10:00:00Z
+
+policy        applies   because
+shop/shop     governs   it can reject, and `fallback` cannot
+fallback      no        `shop/shop` governs
+guards        no        its `for` has no value: there is no key `guarded`
+shop/lenient  in audit  it is evaluated beside the others, and rejects nothing
+and 1 policy of other namespaces
+"""
+
+
+@pytest.fixture(autouse=True)
+def files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "96")
+    shop.write(folder)
+
+
+def test_every_node_has_its_verdict(placet: Placet) -> None:
+    done = placet("explain", "shop/web-1", *shop.WORLD)
+    assert (done.code, done.err) == (0, "")
+    assert (
+        done.out
+        == HEAD
+        + """\
+
+node  verdict  score  why
+n-1   passes       4
+n-2   fails           shop/shop: headroom: needs 1Gi to spare (1536Mi free)
+n-3   fails           shop/shop: zone
+n-4   fails           shop/shop: one per node: one is there
+
+1 of 4 nodes passes
+shop/lenient, in audit, would reject 4 nodes
+"""
+    )
+
+
+def test_a_node_shows_every_value_and_bars_that_add_up(placet: Placet) -> None:
+    done = placet("explain", "shop/web-1", "n-1", *shop.WORLD)
+    assert (done.code, done.err) == (0, "")
+    assert (
+        done.out
+        == HEAD
+        + """\
+
+node n-1 passes
+
+shop/shop: headroom holds
+  node.free["memory"] - pod.requests["memory"] >= "1Gi"  = true
+    node.free["memory"] - pod.requests["memory"]         = 3Gi
+      node.free["memory"]                                = 4Gi
+      pod.requests["memory"]                             = 1Gi
+  node.ready  = true
+
+shop/shop: zone holds
+  node.zone != "c"  = true
+    node.zone       = "a"
+
+shop/shop: one per node holds
+  0 on this node, at most 1 with this pod
+
+score 4 of 10
+score                           weight  points  adds
+shop/shop: pack                      3    25.0  1.88  ████████
+shop/shop: spot                      1   100.0  2.50          ██████████
+sum, rounded to a whole number       4          4.38  ██████████████████
+
+shop/shop: pack
+  node.usage["cpu"]                              = 0.25
+    node.requested["cpu"] + pod.requests["cpu"]  = 1
+      node.requested["cpu"]                      = 0
+      pod.requests["cpu"]                        = 1
+    node.allocatable["cpu"]                      = 4
+
+shop/shop: spot
+  spot                                 = true
+    node.labels["capacity"] == "spot"  = true
+      node.labels["capacity"]          = "spot"
+"""
+    )
+
+
+def test_a_node_that_fails_says_by_how_much(placet: Placet) -> None:
+    done = placet("explain", "shop/web-1", "n-2", *shop.WORLD)
+    assert (
+        done.out
+        == HEAD
+        + """\
+
+node n-2 fails by shop/shop: headroom: needs 1Gi to spare
+
+shop/shop: headroom fails: needs 1Gi to spare
+  1536Mi free
+  node.free["memory"] - pod.requests["memory"] >= "1Gi"  = false
+    node.free["memory"] - pod.requests["memory"]         = 512Mi
+      node.free["memory"]                                = 1536Mi
+      pod.requests["memory"]                             = 1Gi
+  node.ready  = true
+
+shop/shop: zone holds
+  node.zone != "c"  = true
+    node.zone       = "b"
+
+shop/shop: one per node holds
+  0 on this node, at most 1 with this pod
+
+not scored: only what passes is
+"""
+    )
+
+
+def test_a_placed_pod_is_asked_about_as_if_it_were_not(placet: Placet) -> None:
+    """Its own node has room for it, and its limit does not count it."""
+    done = placet("explain", "shop/web-2", *shop.WORLD)
+    assert "asked about as if it were not on n-4" in done.out
+    assert "n-4   passes " in done.out
+    assert "2 of 4 nodes pass; this answer offers 1 of them" in done.out
+
+
+def test_many_nodes_are_grouped_by_their_reasons(placet: Placet, folder: Path) -> None:
+    nodes = [node(f"m-{i:02}", "a", memory="1Gi" if i % 3 else "8Gi") for i in range(24)]
+    waiting = pod("web-1", "shop", cpu="1", memory="1Gi", labels={"tier": "web"})
+    (folder / "cluster.json").write_bytes(raw(kubectl_list([*nodes, waiting])))
+    done = placet("explain", "web-1", *shop.WORLD)
+    assert (
+        done.out.partition("\n\n")[2].partition("\n\n")[2]
+        == """\
+nodes  verdict  why                                           which
+    7  pass     not in this answer: shop/shop: one per node   m-03, m-06, m-09, m-12 and 3 more
+                takes one place at a time
+    1  pass     score 1                                       m-00
+   16  fail     shop/shop: headroom: needs 1Gi to spare       m-01, m-02, m-04, m-05 and 12 more
+
+8 of 24 nodes pass; this answer offers 1 of them
+shop/lenient, in audit, would reject 24 nodes
+"""
+    )
+
+
+def test_a_pod_may_come_from_a_manifest(placet: Placet, folder: Path) -> None:
+    """With the second name left out, the first one is the node."""
+    (folder / "pod.json").write_bytes(raw(pod("new", "shop", memory="9Gi", labels={"tier": "web"})))
+    done = placet("explain", "--pod-file", "pod.json", "n-1", *shop.WORLD)
+    assert done.code == 0
+    assert "pod shop/new at" in done.out
+    assert "node n-1 fails by shop/shop: headroom: needs 1Gi to spare" in done.out
+
+
+def test_a_for_that_cannot_be_evaluated_rejects_every_node(placet: Placet, folder: Path) -> None:
+    text = 'policy odd { for pods where 1 / pod.priority == 1 filter "a" { require node.ready } }'
+    (folder / "shop.policy").write_text(text, encoding="utf-8")
+    done = placet("explain", "shop/web-1", *shop.WORLD)
+    assert "odd     rejects all  its `for` cannot be evaluated: division by zero" in done.out
+    assert "0 of 4 nodes pass" in done.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["web-1"], "several pods are called `web-1`: `far/web-1`, `shop/web-1`"),
+        (["shop/web-9"], "there is no pod `shop/web-9` in `cluster.json`"),
+        (["shop/web-1", "n-9"], "there is no node `n-9` in `cluster.json`"),
+        ([], "no pod is named"),
+        (
+            ["--pod-file", "shop.policy"],
+            "`shop.policy` is no manifest of one pod: it has no object",
+        ),
+        (["--pod-file", "cluster.json"], "`cluster.json` is no manifest of one pod: it has List"),
+    ],
+    ids=["several", "no such pod", "no such node", "none", "no manifest", "a list"],
+)
+def test_names_that_lead_nowhere_are_an_error_with_a_hint(
+    placet: Placet, arguments: list[str], message: str
+) -> None:
+    done = placet("explain", *arguments, *shop.WORLD)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(f"error: {message}\n  = help: ")
+    assert done.err.count("\n") == 2
+
+
+def test_policies_with_errors_decide_nothing(placet: Placet, folder: Path) -> None:
+    text = 'cluster policy a { filter "a" { require node.nme } }'
+    (folder / "shop.policy").write_text(text, encoding="utf-8")
+    done = placet("explain", "shop/web-1", *shop.WORLD)
+    assert (done.code, done.out) == (2, "")
+    assert "error[P0102]: Node has no field `nme`" in done.err
+    assert "error: the policies have 1 error\n  = help: mend them first" in done.err
+
+
+@pytest.mark.parametrize("command", ["explain", "analyze"])
+def test_a_snapshot_that_is_none_is_an_error(placet: Placet, folder: Path, command: str) -> None:
+    (folder / "cluster.json").write_text("{}", encoding="utf-8")
+    done = placet(command, "shop/web-1", *shop.WORLD)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("error: `cluster.json` is no snapshot of a cluster")
