@@ -22,7 +22,12 @@ COMMANDS = {
     "eval": "show the value of an expression for a pod and a node",
     "schema": "show what policies can read of pods and nodes",
     "explain": "say which policies decide about a pod, and why each node passes or fails",
+    "test": "run the tests of policy files",
     "analyze": "say what stands in a pod's way, and what would help",
+    "simulate": "say where pods would go, and what other policies would change",
+    "crds": "print the definitions of PlacementPolicy and ClusterPlacementPolicy",
+    "scheduler-config": "write the configuration of kube-scheduler that asks Placet",
+    "doctor": "say what is wrong with the configuration of a kube-scheduler",
 }
 _EPILOG = "exit codes: 0 all is well, 1 something was found, 2 the command could not be carried out"
 
@@ -50,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sub = commands.add_parser(name, help=summary, description=f"{summary.capitalize()}.")
         sub.formatter_class = argparse.RawDescriptionHelpFormatter
         if name == wanted:
-            command = cast("Command", import_module(f"cli.commands.{name}"))
+            command = cast("Command", import_module(f"cli.commands.{name.replace('-', '_')}"))
             command.configure(sub)
         sub.epilog = "\n".join(filter(None, (sub.epilog, _EPILOG)))
     args = parser.parse_args(arguments)

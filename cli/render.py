@@ -34,7 +34,7 @@ def render(findings: Sequence[Finding], form: str, *, colour: bool = False) -> I
         case "human":
             for diagnostic, source in findings:
                 text = human(diagnostic, source)
-                yield _coloured(text, diagnostic.severity) if colour else text
+                yield coloured(text, diagnostic.severity) if colour else text
                 yield ""
         case "github":
             yield from (_annotation(*finding) for finding in findings)
@@ -64,7 +64,7 @@ def counted(number: int, one: str, many: str = "") -> str:
     return f"{number} {one if number == 1 else many or one + 's'}"
 
 
-def _coloured(text: str, severity: str) -> str:
+def coloured(text: str, severity: str) -> str:
     """The rows of `human`: the head by severity, carets too, line numbers and arrows in blue."""
     colour = _SEVERITY_COLOURS[severity]
     head, *rows = text.split("\n")

@@ -13,7 +13,7 @@ from tests.cli.conftest import Placet
 def test_help_names_every_command(placet: Placet) -> None:
     done = placet("--help")
     assert done.code == 0
-    assert all(f"    {name} " in done.out for name in COMMANDS)
+    assert {line.split()[0] for line in done.out.splitlines() if line.strip()} >= {*COMMANDS}
     assert "exit codes: 0" in done.out
 
 

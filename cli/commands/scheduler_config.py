@@ -1,0 +1,182 @@
+"""`placet scheduler-config`: the configuration of kube-scheduler in which Placet is an extender."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from cli.arguments import seconds
+from cli.exits import CommandError, Exit
+from cli.scheduling.fields import VERBS, Extender, Scheduler, Tls, policy, section
+from cli.scheduling.writing import json_text, yaml_text
+from grammar.values.duration import SECOND, Duration
+
+_EXAMPLES = """\
+examples:
+  placet scheduler-config > kube-scheduler.yaml
+  placet scheduler-config --url https://10.96.0.50:443 --ca ca.crt --server-name placet
+  placet scheduler-config --section --verbs filter,prioritize,preempt,bind
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EXAMPLES
+    what = parser.add_argument_group("what is written")
+    form = what.add_mutually_exclusive_group()
+    form.add_argument(
+        "--full", action="store_true", help="a whole KubeSchedulerConfiguration v1 (default)"
+    )
+    form.add_argument(
+        "--section", action="store_true", help="only what is to be put into one that exists"
+    )
+    form.add_argument(
+        "--legacy", action="store_true", help="the JSON of a Policy, read up to Kubernetes 1.22"
+    )
+    what.add_argument(
+        "--scheduler-name",
+        metavar="NAME",
+        default="",
+        help="for a second kube-scheduler: the schedulerName of its pods, and its Lease",
+    )
+    what.add_argument(
+        "--scheduler-kubeconfig",
+        metavar="PATH",
+        default="",
+        help="the kubeconfig of a kube-scheduler that is no pod with a service account, such as "
+        "/etc/kubernetes/scheduler.conf",
+    )
+    _configure_extender(parser.add_argument_group("the extender"))
+    _configure_tls(parser.add_argument_group("TLS, for a URL with https"))
+
+
+def _configure_extender(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--url",
+        default="http://127.0.0.1:12345/api/scheduler",
+        help="urlPrefix: where kube-scheduler reaches Placet (default: %(default)s)",
+    )
+    group.add_argument(
+        "--verbs",
+        metavar="VERB,…",
+        type=_verbs,
+        default="filter,prioritize,preempt",
+        help=f"of {', '.join(VERBS)} (default: %(default)s)",
+    )
+    group.add_argument(
+        "--weight",
+        metavar="N",
+        type=int,
+        default=10,
+        help="what scores are multiplied by (default: %(default)s)",
+    )
+    group.add_argument(
+        "--http-timeout",
+        metavar="TIME",
+        type=seconds,
+        default="5s",
+        help="httpTimeout, as given to `placet serve` (default: %(default)s)",
+    )
+    group.add_argument(
+        "--no-node-cache-capable",
+        action="store_true",
+        help="have whole nodes sent; kube-scheduler 1.36 then takes every node for idle",
+    )
+    group.add_argument(
+        "--managed-resource",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="ask only about pods with such an extended resource; may be given again",
+    )
+    group.add_argument(
+        "--ignored-resource",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="the same, and kube-scheduler itself disregards it (ignoredByScheduler)",
+    )
+    group.add_argument(
+        "--ignorable", action="store_true", help="schedule without Placet when it does not answer"
+    )
+
+
+def _configure_tls(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--ca", metavar="FILE", help="the CA of Placet's certificate, for caData")
+    group.add_argument(
+        "--client-cert", metavar="FILE", help="what kube-scheduler shows, for certData"
+    )
+    group.add_argument("--client-key", metavar="FILE", help="its key, for keyData")
+    group.add_argument("--server-name", metavar="NAME", default="", help="serverName")
+    group.add_argument(
+        "--tls-paths",
+        action="store_true",
+        help="write the paths of these files, as they are on kube-scheduler's machine, "
+        "instead of what is in them",
+    )
+    group.add_argument("--insecure", action="store_true", help="take any server for Placet")
+
+
+def run(args: argparse.Namespace) -> int:
+    # Reading YAML takes longer to import than all the rest.
+    from cli.scheduling.examination import refuse_unsound  # noqa: PLC0415
+
+    if (args.section or args.legacy) and (args.scheduler_name or args.scheduler_kubeconfig):
+        form = "--section" if args.section else "--legacy"
+        raise CommandError(
+            f"`{form}` has no place for a scheduler's name and kubeconfig", f"leave out {form}"
+        )
+    extender = _extender(args)
+    scheduler = Scheduler(args.scheduler_name, args.scheduler_kubeconfig)
+    whole = json_text(policy(extender)) if args.legacy else yaml_text(scheduler.fields(extender))
+    refuse_unsound(whole, args.http_timeout)
+    sys.stdout.write(yaml_text(section(extender)) if args.section else whole)
+    return Exit.OK
+
+
+def _extender(args: argparse.Namespace) -> Extender:
+    return Extender(
+        url=args.url,
+        verbs=args.verbs,
+        weight=args.weight,
+        http_timeout=Duration.of(round(args.http_timeout * SECOND)),
+        node_cache_capable=not args.no_node_cache_capable,
+        ignorable=args.ignorable,
+        tls=_tls(args),
+        managed_resources=tuple(args.managed_resource),
+        ignored_resources=tuple(args.ignored_resource),
+    )
+
+
+def _tls(args: argparse.Namespace) -> Tls:
+    paths: bool = args.tls_paths
+    return Tls(
+        ca=_file(args.ca, paths=paths),
+        certificate=_file(args.client_cert, paths=paths),
+        key=_file(args.client_key, paths=paths),
+        server_name=args.server_name,
+        insecure=args.insecure,
+    )
+
+
+def _file(path: str | None, *, paths: bool) -> bytes | str | None:
+    """What is in a file, or its path; None without one."""
+    if path is None or paths:
+        return path
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        hint = "check the path, or have only the path written with --tls-paths"
+        raise CommandError(f"cannot read `{path}`: {reason}", hint) from None
+
+
+def _verbs(text: str) -> tuple[str, ...]:
+    """The verbs of a list, in the order of VERBS."""
+    named = [name.strip() for name in text.split(",")]
+    for name in named:
+        if name not in VERBS:
+            raise argparse.ArgumentTypeError(
+                f"`{name}` is no verb of an extender: {', '.join(VERBS)}"
+            )
+    return tuple(verb for verb in VERBS if verb in named)

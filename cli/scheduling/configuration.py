@@ -1,0 +1,201 @@
+"""The configurations in what somebody named: as they are, in a ConfigMap, or behind a manifest."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+from cli.exits import CommandError
+from cli.scheduling.entry import Entry, entry
+from cli.scheduling.reading import Document, join, read
+
+POLICY = "Policy"
+_KINDS = ("KubeSchedulerConfiguration", POLICY)
+_KIND = re.compile(rf"""["']?kind["']?\s*:\s*["']?({"|".join(_KINDS)})\b""")
+_LISTS = ("List", "ConfigMapList")
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a kube-scheduler's pod says about itself. `path` is of its spec, `None` is unset."""
+
+    host_network: bool
+    dns_policy: str | None
+    config: str | None
+    # Where that file is on the machine, if its folder is mounted from there.
+    on_host: str | None
+
+    @property
+    def resolves_services(self) -> bool:
+        """Whether names of services have addresses: with the host's network, only when asked."""
+        if self.dns_policy in (None, "ClusterFirst"):
+            return not self.host_network
+        return self.dns_policy == "ClusterFirstWithHostNet"
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """A KubeSchedulerConfiguration or a Policy, whatever is wrong with it.
+
+    `source` is what a reader looks for it in; `before` is the line before its first one, None if
+    its lines are not known.
+    """
+
+    source: str
+    document: Document
+    before: int | None = 0
+    manifest: Manifest | None = None
+
+    @property
+    def value(self) -> dict[str, Any]:
+        assert isinstance(self.document.value, dict), "nothing else is a configuration"
+        return self.document.value
+
+    @property
+    def legacy(self) -> bool:
+        return self.value.get("kind") == POLICY
+
+    @property
+    def extenders(self) -> tuple[Entry, ...]:
+        written = self.value.get("extenders")
+        items = written if isinstance(written, list) else []
+        return tuple(
+            entry(item, f"extenders[{place}]", legacy=self.legacy)
+            for place, item in enumerate(items)
+        )
+
+    def line(self, path: str) -> int:
+        """The line of a place in the source; 0 is unknown."""
+        return 0 if self.before is None else self.before + self.document.line(path)
+
+
+def configurations(
+    texts: Sequence[tuple[str, str]], open_file: Callable[[str], str | None]
+) -> list[Configuration]:
+    """Those in texts with their names.
+
+    If there is none, but the manifest of a kube-scheduler, the file that it is started with, which
+    `open_file` finds. Raises CommandError if that leads nowhere.
+    """
+    documents = [(name, document) for name, text in texts for document in read(text, name)]
+    found = [c for name, document in documents for c in _inside(document, name)]
+    manifests = [m for _, document in documents if (m := _manifest(document.value)) is not None]
+    names = ", ".join(f"`{name}`" for name, _ in texts)
+    if not found and manifests:
+        found = _started_with(manifests[0], names, open_file)
+    if not found:
+        raise CommandError(
+            f"there is no KubeSchedulerConfiguration in {names}",
+            "`placet scheduler-config` writes one",
+        )
+    # One kube-scheduler at a time: what its pod says goes for its configuration.
+    manifest = manifests[0] if len(manifests) == 1 else None
+    return [Configuration(c.source, c.document, c.before, manifest) for c in found]
+
+
+def _inside(document: Document, name: str) -> Iterator[Configuration]:
+    value = document.value
+    if not isinstance(value, dict):
+        return
+    kind = value.get("kind")
+    if _is_configuration(value) or ("extenders" in value and "metadata" not in value):
+        yield Configuration(name, document)
+    elif kind == "ConfigMap":
+        yield from _in_config_map(document, value, "", name)
+    elif kind in (*_LISTS, None) and isinstance(value.get("items"), list):
+        for place, item in enumerate(value["items"]):
+            if isinstance(item, dict) and item.get("kind", "ConfigMap") == "ConfigMap":
+                yield from _in_config_map(document, item, f"items[{place}]", name)
+
+
+def _is_configuration(value: Mapping[str, Any]) -> bool:
+    """Other APIs have a Policy too."""
+    kind, version = value.get("kind"), value.get("apiVersion")
+    return kind in _KINDS and (kind != POLICY or version in (None, "v1"))
+
+
+def _in_config_map(
+    outer: Document, value: Mapping[str, Any], path: str, name: str
+) -> Iterator[Configuration]:
+    data = value.get("data")
+    for key, text in data.items() if isinstance(data, dict) else ():
+        if not isinstance(text, str) or not _KIND.search(text):
+            continue
+        metadata = _mapping(value, "metadata")
+        parts = (metadata.get("namespace"), metadata.get("name"), key)
+        label = "/".join(str(part) for part in parts if part)
+        for document in read(text, f"{name} {label}"):
+            if isinstance(document.value, dict) and _is_configuration(document.value):
+                before = outer.literals.get(join(join(path, "data"), key))
+                source = name if before is not None else f"{name} {label}"
+                yield Configuration(source, document, before)
+
+
+def _started_with(
+    manifest: Manifest, names: str, open_file: Callable[[str], str | None]
+) -> list[Configuration]:
+    if manifest.config is None:
+        raise CommandError(
+            f"kube-scheduler is started without `--config` in {names}, so it has no extenders",
+            "write one with `placet scheduler-config`, mount it, and name it with `--config`",
+        )
+    for path in dict.fromkeys(filter(None, (manifest.on_host, manifest.config))):
+        text = open_file(path)
+        if text is not None:
+            return [c for document in read(text, path) for c in _inside(document, path)]
+    raise CommandError(
+        f"kube-scheduler is started with `{manifest.config}`, which is not here",
+        "name that file too, wherever it is",
+    )
+
+
+def _manifest(value: Any) -> Manifest | None:
+    """Of a pod, or of what makes pods, that runs kube-scheduler."""
+    if not isinstance(value, dict):
+        return None
+    spec = _mapping(value, "spec")
+    spec = _mapping(_mapping(spec, "template"), "spec") or spec
+    for container in _items(spec, "containers"):
+        words = [str(w) for key in ("command", "args") for w in container.get(key) or ()]
+        program = PurePosixPath(words[0]).name if words else ""
+        if program == "kube-scheduler" or "kube-scheduler" in str(container.get("image", "")):
+            config = _flag(words, "--config")
+            dns = spec.get("dnsPolicy")
+            return Manifest(
+                spec.get("hostNetwork") is True,
+                dns if isinstance(dns, str) else None,
+                config,
+                None if config is None else _on_host(config, spec, container),
+            )
+    return None
+
+
+def _flag(words: Sequence[str], name: str) -> str | None:
+    for place, word in enumerate(words):
+        if word.startswith(f"{name}="):
+            return word.partition("=")[2]
+        if word == name and place + 1 < len(words):
+            return words[place + 1]
+    return None
+
+
+def _on_host(path: str, spec: Mapping[str, Any], container: Mapping[str, Any]) -> str | None:
+    volumes = {v.get("name"): _mapping(v, "hostPath").get("path") for v in _items(spec, "volumes")}
+    for mount in _items(container, "volumeMounts"):
+        at, host = mount.get("mountPath"), volumes.get(mount.get("name"))
+        if isinstance(at, str) and isinstance(host, str) and PurePosixPath(path).is_relative_to(at):
+            return str(PurePosixPath(host) / PurePosixPath(path).relative_to(at))
+    return None
+
+
+def _mapping(value: Mapping[str, Any], key: str) -> dict[str, Any]:
+    found = value.get(key)
+    return found if isinstance(found, dict) else {}
+
+
+def _items(value: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+    found = value.get(key)
+    return [i for i in found if isinstance(i, dict)] if isinstance(found, list) else []

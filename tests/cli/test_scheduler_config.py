@@ -1,0 +1,243 @@
+"""`placet scheduler-config`: every field of an extender, why it is so, and what is refused."""
+
+import base64
+import json
+import re
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+import yaml
+
+from cli.scheduling.fields import Field
+from cli.scheduling.writing import yaml_text
+from tests.cli.conftest import Placet
+
+ROOT = Path(__file__).parents[2]
+
+
+def entry(placet: Placet, *arguments: str) -> dict[str, Any]:
+    """Return the one extender that is written."""
+    done = placet("scheduler-config", *arguments)
+    assert (done.code, done.err) == (0, "")
+    (written,) = yaml.safe_load(done.out)["extenders"]
+    assert isinstance(written, dict)
+    return written
+
+
+@pytest.fixture
+def tls(folder: Path) -> Path:
+    """A folder with a CA, a certificate and its key."""
+    authority = trustme.CA()
+    certificate = authority.issue_cert("kube-scheduler")
+    authority.cert_pem.write_to_path(folder / "ca.crt")
+    certificate.cert_chain_pems[0].write_to_path(folder / "tls.crt")
+    certificate.private_key_pem.write_to_path(folder / "tls.key")
+    return folder
+
+
+def test_default_is_a_whole_configuration(placet: Placet) -> None:
+    done = placet("scheduler-config")
+    assert yaml.safe_load(done.out) == {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "percentageOfNodesToScore": 100,
+        "extenders": [
+            {
+                "urlPrefix": "http://127.0.0.1:12345/api/scheduler",
+                "filterVerb": "filter",
+                "prioritizeVerb": "prioritize",
+                "preemptVerb": "preempt",
+                "weight": 10,
+                "httpTimeout": "5s",
+                "nodeCacheCapable": True,
+                "ignorable": False,
+            }
+        ],
+    }
+    assert placet("scheduler-config", "--full").out == done.out
+
+
+def test_section_is_the_end_of_it(placet: Placet) -> None:
+    section = placet("scheduler-config", "--section").out
+    assert yaml.safe_load(section).keys() == {"percentageOfNodesToScore", "extenders"}
+    assert placet("scheduler-config").out.endswith(section)
+
+
+def test_every_field_can_be_said(placet: Placet, tls: Path) -> None:
+    written = entry(
+        placet,
+        *("--url", "https://10.96.0.50/api/scheduler", "--verbs", "bind, filter,prioritize"),
+        *("--weight", "3", "--http-timeout", "1500ms", "--no-node-cache-capable", "--ignorable"),
+        *("--managed-resource", "a.b/c", "--ignored-resource", "a.b/d"),
+        *("--ca", "ca.crt", "--client-cert", "tls.crt", "--client-key", "tls.key"),
+        *("--server-name", "placet"),
+    )
+    data = {
+        f"{name}Data": base64.b64encode((tls / file).read_bytes()).decode()
+        for name, file in (("ca", "ca.crt"), ("cert", "tls.crt"), ("key", "tls.key"))
+    }
+    assert written == {
+        "urlPrefix": "https://10.96.0.50/api/scheduler",
+        "filterVerb": "filter",
+        "prioritizeVerb": "prioritize",
+        "bindVerb": "bind",
+        "weight": 3,
+        "enableHTTPS": True,
+        "tlsConfig": {"serverName": "placet", **data},
+        "httpTimeout": "1.5s",
+        "nodeCacheCapable": False,
+        "managedResources": [{"name": "a.b/c"}, {"name": "a.b/d", "ignoredByScheduler": True}],
+        "ignorable": True,
+    }
+
+
+def test_tls_files_can_be_named_instead(placet: Placet) -> None:
+    """They are on another machine, and need not be here."""
+    names = ("--ca", "/pki/ca.crt", "--client-cert", "/pki/c.crt", "--client-key", "/pki/c.key")
+    written = entry(placet, "--url", "https://10.0.0.1", "--tls-paths", *names)
+    assert written["tlsConfig"] == {
+        "caFile": "/pki/ca.crt",
+        "certFile": "/pki/c.crt",
+        "keyFile": "/pki/c.key",
+    }
+    written = entry(placet, "--url", "https://127.0.0.1", "--insecure")
+    assert written["tlsConfig"] == {"insecure": True}
+
+
+def test_second_scheduler_has_a_name_and_a_lease_of_its_own(placet: Placet) -> None:
+    done = placet(
+        "scheduler-config", "--scheduler-name", "second", "--scheduler-kubeconfig", "/etc/k.conf"
+    )
+    written = yaml.safe_load(done.out)
+    assert written["clientConnection"] == {"kubeconfig": "/etc/k.conf"}
+    assert written["leaderElection"] == {"leaderElect": True, "resourceName": "second"}
+    assert written["profiles"] == [{"schedulerName": "second"}]
+
+
+def test_policy_has_the_names_and_times_of_its_day(placet: Placet) -> None:
+    done = placet(
+        *("scheduler-config", "--legacy", "--url", "https://10.0.0.1", "--http-timeout", "2s"),
+        *("--tls-paths", "--ca", "/ca.crt", "--managed-resource", "a.b/c"),
+    )
+    assert json.loads(done.out) == {
+        "kind": "Policy",
+        "apiVersion": "v1",
+        "extenders": [
+            {
+                "urlPrefix": "https://10.0.0.1",
+                "filterVerb": "filter",
+                "prioritizeVerb": "prioritize",
+                "preemptVerb": "preempt",
+                "weight": 10,
+                "enableHttps": True,
+                "tlsConfig": {"caFile": "/ca.crt"},
+                "httpTimeout": 2_000_000_000,
+                "nodeCacheCapable": True,
+                "managedResources": [{"name": "a.b/c"}],
+                "ignorable": False,
+            }
+        ],
+    }
+
+
+def test_reasons_are_a_line_each_above_their_field(placet: Placet) -> None:
+    done = placet(
+        "scheduler-config", "--ignorable", "--scheduler-name", "x", "--ignored-resource", "a.b/c"
+    )
+    lines = done.out.splitlines()
+    assert all(len(line) <= 100 for line in lines)
+    reasons = [(a, b) for a, b in pairwise(lines) if a.lstrip().startswith("#")]
+    assert len(reasons) >= 8
+    for reason, field in reasons:
+        assert re.match(r" *# \S", reason), reason
+        assert re.match(r" *[a-zA-Z]+:", field), field
+        assert reason.index("#") == len(field) - len(field.lstrip())
+
+
+ODD_TEXTS = [
+    "",
+    "a b",
+    "yes",
+    "1.5",
+    "#x",
+    "x: y",
+    "x #y",
+    '"',
+    "é\n",
+    "-",
+    "null",
+    "2020-01-01",
+    "a:b",
+    "a:",
+    "~",
+    "0x1f",
+    "1e3",
+    ".inf",
+    "*a",
+    "[",
+    "http://h:1/p",
+    "kube.io/x",
+]
+
+
+@pytest.mark.parametrize("text", ODD_TEXTS)
+def test_any_text_comes_back_as_it_was(text: str) -> None:
+    assert yaml.safe_load(yaml_text([Field("x", text)])) == {"x": text}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (("--url", "127.0.0.1:12345"), "`127.0.0.1:12345` is no URL of a server"),
+        (("--url", "https://10.0.0.1"), "without a CA takes any server for Placet"),
+        (("--tls-paths", "--ca", "/ca.crt"), "the URL begins with `http:`, and that decides"),
+        (("--weight", "0"), "the `weight` must be positive"),
+        (("--verbs", "filter,score"), "`score` is no verb of an extender"),
+        (("--verbs", ""), "`` is no verb of an extender"),
+        (("--managed-resource", "cpu"), "`cpu` is no extended resource"),
+        (("--managed-resource", "a.b/c", "--ignored-resource", "a.b/c"), "is managed twice"),
+        (("--http-timeout", "0s"), "`0s` is no time at all"),
+        (("--url", "https://10.0.0.1", "--ca", "missing.crt"), "cannot read `missing.crt`"),
+        (("--url", "https://10.0.0.1", "--ca", "no.crt"), "has no certificate in PEM"),
+        (("--section", "--scheduler-name", "x"), "`--section` has no place for"),
+        (("--section", "--legacy"), "not allowed with argument"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_what_cannot_work_is_refused(
+    placet: Placet, folder: Path, arguments: tuple[str, ...], error: str
+) -> None:
+    (folder / "no.crt").write_text("no certificate", encoding="utf-8")
+    done = placet("scheduler-config", *arguments)
+    assert (done.code, done.out) == (2, "")
+    assert error in done.err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("--legacy",),
+        ("--verbs", "filter,prioritize,preempt,bind"),
+        ("--http-timeout", "30s"),
+        ("--url", "https://10.96.0.50:443/api/scheduler", "--ca", "ca.crt"),
+        ("--legacy", "--url", "https://10.96.0.50", "--ca", "ca.crt", "--server-name", "x"),
+        ("--scheduler-name", "second"),
+    ],
+    ids=" ".join,
+)
+def test_doctor_finds_nothing_in_it(placet: Placet, tls: Path, arguments: tuple[str, ...]) -> None:
+    text = placet("scheduler-config", *arguments).out
+    served = arguments[1] if arguments[:1] == ("--http-timeout",) else "5s"
+    done = placet("doctor", "--strict", "--http-timeout", served, "-", stdin=text)
+    assert (done.code, done.err) == (0, "")
+    assert done.out.endswith("all is well\n")
+
+
+def test_page_shows_what_is_written(placet: Placet) -> None:
+    page = (ROOT / "docs" / "extender.md").read_text(encoding="utf-8")
+    (shown,) = re.findall(r"(?ms)^```yaml\n(.*?)^```", page)
+    assert shown == placet("scheduler-config").out

@@ -1,0 +1,129 @@
+"""kube-scheduler itself reads configurations: those that Placet writes, and those it warns of.
+
+It validates a configuration before it looks for an API server, so none is there.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+import yaml
+
+from tests.e2e.placet import REPOSITORY
+from tests.support.scheduler_configs import ACCEPTED, REFUSED, SOUND, Wrong
+
+pytestmark = pytest.mark.e2e
+
+SECONDS = 60.0
+
+
+def read_by_kube_scheduler(programs: Path, folder: Path, text: str) -> dict[str, Any] | str:
+    """Return the configuration as it was understood, or why it was refused."""
+    file, completed = folder / "scheduler.yaml", folder / "completed.yaml"
+    file.write_text(text, encoding="utf-8")
+    done = subprocess.run(
+        [
+            programs / "kube-scheduler",
+            f"--config={file}",
+            f"--write-config-to={completed}",
+            "--master=http://127.0.0.1:1",  # an address is wanted, and not called
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=SECONDS,
+    )
+    if done.returncode != 0:
+        return done.stderr
+    understood = yaml.safe_load(completed.read_text(encoding="utf-8"))
+    assert isinstance(understood, dict)
+    return understood
+
+
+def placet(*arguments: str, folder: Path) -> str:
+    """Return what a command prints."""
+    done = subprocess.run(
+        [sys.executable, "-m", "cli", *arguments],
+        cwd=folder,
+        env={"PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=SECONDS,
+    )
+    return done.stdout
+
+
+@pytest.fixture
+def tls(tmp_path: Path) -> Path:
+    """Return a folder with a CA, a certificate and its key."""
+    authority = trustme.CA()
+    certificate = authority.issue_cert("kube-scheduler")
+    authority.cert_pem.write_to_path(tmp_path / "ca.crt")
+    certificate.cert_chain_pems[0].write_to_path(tmp_path / "tls.crt")
+    certificate.private_key_pem.write_to_path(tmp_path / "tls.key")
+    return tmp_path
+
+
+HTTPS = ("--url", "https://10.96.0.50/api/scheduler", "--server-name", "placet")
+CLIENT = ("--ca", "ca.crt", "--client-cert", "tls.crt", "--client-key", "tls.key")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("--section",),
+        ("--verbs", "filter,prioritize,preempt,bind", "--weight", "3", "--http-timeout", "1500ms"),
+        (*HTTPS, *CLIENT),
+        (*HTTPS, *CLIENT, "--tls-paths"),
+        (*HTTPS, "--insecure"),
+        ("--managed-resource", "a.b/c", "--ignored-resource", "a.b/d", "--ignorable"),
+        ("--scheduler-name", "second", "--no-node-cache-capable"),
+    ],
+    ids=" ".join,
+)
+def test_kube_scheduler_understands_what_is_written(
+    programs: Path, tls: Path, arguments: tuple[str, ...]
+) -> None:
+    text = placet("scheduler-config", *arguments, folder=tls)
+    if "--section" in arguments:
+        head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+        text = head + text
+    # Paths are those of kube-scheduler's machine: as that runs elsewhere, they have to be whole.
+    text = text.replace("File: ", f"File: {tls}/")
+
+    understood = read_by_kube_scheduler(programs, tls, text)
+
+    assert isinstance(understood, dict), understood
+    written = yaml.safe_load(text)
+    assert understood["percentageOfNodesToScore"] == 100
+    # It writes no zeros, and adds none to what we say.
+    (expected,) = written["extenders"]
+    (extender,) = understood["extenders"]
+    assert extender == {name: value for name, value in expected.items() if value is not False}
+
+
+@pytest.mark.parametrize("wrong", REFUSED, ids=lambda wrong: wrong.id)
+def test_kube_scheduler_refuses_what_doctor_says_it_does(
+    programs: Path, tmp_path: Path, wrong: Wrong
+) -> None:
+    assert isinstance(read_by_kube_scheduler(programs, tmp_path, wrong.text), str)
+
+
+@pytest.mark.parametrize("wrong", ACCEPTED, ids=lambda wrong: wrong.id)
+def test_kube_scheduler_takes_what_only_doctor_finds(
+    programs: Path, tmp_path: Path, wrong: Wrong
+) -> None:
+    understood = read_by_kube_scheduler(programs, tmp_path, wrong.text)
+    assert isinstance(understood, dict), understood
+
+
+@pytest.mark.parametrize("number", range(len(SOUND)))
+def test_kube_scheduler_takes_what_is_sound(programs: Path, tmp_path: Path, number: int) -> None:
+    wrong = Wrong("", "", SOUND[number])
+    understood = read_by_kube_scheduler(programs, tmp_path, wrong.text)
+    assert isinstance(understood, dict), understood
