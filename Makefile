@@ -20,6 +20,7 @@ check: .venv/stamp  ## format, lint, types, layers, and the policies that ship
 	.venv/bin/mypy
 	.venv/bin/lint-imports
 	.venv/bin/placet check policies/library cli/demo
+	.venv/bin/placet test --threshold 100 policies/library
 
 fmt: .venv/stamp  ## what `check` asks of the format
 	.venv/bin/ruff format .

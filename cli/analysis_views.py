@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
-from cli.console import show, table
+from cli.console import Part, table
 from cli.counts import count_text
 from cli.explaining import Explanation
 from cli.render import counted
@@ -23,10 +25,20 @@ _NEAREST = 5
 _RELAXATIONS = 3
 
 
-def print_clauses(world: World, found: Explanation) -> Standing:
+def analysis(world: World, found: Explanation) -> Iterator[Part]:
+    """All of it."""
+    if not found.objections:
+        yield f"no clause can reject the pod: {len(found.passing)} nodes pass"
+        return
+    result = standing(np.array([o.refused for o in found.objections]))
+    yield from _clauses(world, found, result)
+    yield from _nearest(world, found, result)
+    yield from _relaxations(found, result)
+
+
+def _clauses(world: World, found: Explanation, result: Standing) -> Iterator[Part]:
     """How many nodes each clause lets pass, and each `require` of it by itself."""
     texts, nodes = Texts(world.policies), len(found.names)
-    result = standing(np.array([o.refused for o in found.objections]))
     listed = table(
         "clause", "passes", "fails", "fails only this", right=("passes", "fails", "fails only this")
     )
@@ -35,42 +47,41 @@ def print_clauses(world: World, found: Explanation) -> Standing:
         listed.add_row(named, str(nodes - fails), str(fails), str(alone))
         for text, failing in _requires(objection, texts, found):
             listed.add_row(f"  {text}", str(nodes - failing), str(failing), "")
-    show(listed)
+    yield listed
     verb = "passes" if result.passing == 1 else "pass"
-    print(f"\n{result.passing} of {counted(nodes, 'node')} {verb}")
-    return result
+    yield f"\n{result.passing} of {counted(nodes, 'node')} {verb}"
 
 
-def print_nearest(world: World, found: Explanation, standing: Standing) -> None:
+def _nearest(world: World, found: Explanation, standing: Standing) -> Iterator[Part]:
     """The nodes with the fewest failing clauses, each with what it fails and by how much."""
     if not standing.nearest:
         return
     texts, values = Texts(world.policies), Values(world.schema)
     frame = found.inspection.frame
-    print("\nnearest misses")
+    yield "\nnearest misses"
     for index in standing.nearest[:_NEAREST]:
         name = found.names[index]
         frame.node = world.cluster.node(name)
         against = found.against(name)
-        print(f"  {name} fails {counted(len(against), 'clause')}")
+        yield f"  {name} fails {counted(len(against), 'clause')}"
         for objection in against:
-            print(f"    {objection.text}")
+            yield f"    {objection.text}"
             written = texts.find(objection.policy, objection.name)
             for line in _shortfall(objection, written, found, name, values):
-                print(f"      {line}")
+                yield f"      {line}"
     if (more := len(standing.nearest) - _NEAREST) > 0:
-        print(f"  and {more} more")
+        yield f"  and {more} more"
 
 
-def print_relaxation(found: Explanation, standing: Standing) -> None:
+def _relaxations(found: Explanation, standing: Standing) -> Iterator[Part]:
     """The fewest clauses without which a node passes."""
     if not standing.relaxations:
         return
-    print("\nsmallest relaxation")
+    yield "\nsmallest relaxation"
     for relaxation in standing.relaxations[:_RELAXATIONS]:
-        print(f"  {_relaxed(relaxation, found)}")
+        yield f"  {_relaxed(relaxation, found)}"
     if (more := len(standing.relaxations) - _RELAXATIONS) > 0:
-        print(f"  and {more} more of {counted(len(standing.relaxations[0].clauses), 'clause')}")
+        yield f"  and {more} more of {counted(len(standing.relaxations[0].clauses), 'clause')}"
 
 
 def _requires(objection: Objection, texts: Texts, found: Explanation) -> list[tuple[str, int]]:

@@ -38,3 +38,20 @@ def size(text: str) -> int:
     if found <= 0:
         raise ArgumentTypeError(f"`{text}` has no room for anything")
     return found
+
+
+def lease(text: str) -> tuple[str, str] | None:
+    """A namespace and a name, or None for `none`."""
+    if text == "none":
+        return None
+    namespace, slash, name = text.partition("/")
+    if not (namespace and slash and name) or "/" in name:
+        raise ArgumentTypeError(f"`{text}` is no Lease, as in kube-system/placet")
+    return namespace, name
+
+
+def positive(text: str) -> int:
+    """A whole number that is at least 1."""
+    if not text.isdecimal() or int(text) < 1:
+        raise ArgumentTypeError(f"`{text}` is no whole number from 1")
+    return int(text)

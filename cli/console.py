@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
 
 from rich.console import Console, RenderableType
 from rich.table import Table
@@ -12,6 +13,9 @@ from cli.render import wants_colour
 
 # Wide enough for a row of a table; whoever reads a pipe can say otherwise with COLUMNS.
 PLAIN_WIDTH = 120
+
+# What an answer consists of: lines as they are, and tables.
+Part = str | Table
 
 
 def console() -> Console:
@@ -37,6 +41,15 @@ def show(renderable: RenderableType) -> None:
         to.print(renderable)
     for line in captured.get().splitlines():
         print(line.rstrip())
+
+
+def put(parts: Iterable[Part]) -> None:
+    """Prints an answer as it comes; a line is never broken."""
+    for part in parts:
+        if isinstance(part, str):
+            print(part)
+        else:
+            show(part)
 
 
 def table(*columns: str, right: tuple[str, ...] = ()) -> Table:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
+from rich.table import Table
 from rich.text import Text
 
-from cli.console import show, table
+from cli.console import Part, table
 from cli.counts import count_text
 from cli.explaining import Explanation
 from cli.render import counted
@@ -35,58 +36,58 @@ _PASS, _PASSES = Text("pass", "green"), Text("passes", "green")
 _FAIL, _FAILS = Text("fail", "red"), Text("fails", "red")
 
 
-def print_head(world: World, found: Explanation) -> None:
+def head(world: World, found: Explanation) -> Iterator[Part]:
     """The pod, and what each policy has to do with it."""
     where = f", asked about as if it were not on {found.pod.node}" if found.pod.node else ""
-    print(f"pod {found.pod.key} at {world.cluster.now}{where}\n")
+    yield f"pod {found.pod.key} at {world.cluster.now}{where}\n"
     registry, inspection = world.policies.registry, found.inspection
     listed = selection_table(registry, inspection.selection, found.pod.namespace, inspection.frame)
     if listed.row_count:
-        show(listed)
+        yield listed
     else:
-        print("no policy concerns pods of its namespace")
+        yield "no policy concerns pods of its namespace"
     if others := elsewhere(registry, found.pod.namespace):
-        print(f"and {counted(others, 'policy', 'policies')} of other namespaces")
-    print()
+        yield f"and {counted(others, 'policy', 'policies')} of other namespaces"
+    yield ""
     if found.problem:
-        print(f"kube-scheduler would get an error, and try again: {found.problem}\n")
+        yield f"kube-scheduler would get an error, and try again: {found.problem}\n"
 
 
-def print_nodes(world: World, found: Explanation) -> None:
+def every_node(world: World, found: Explanation) -> Iterator[Part]:
     """Every node, or every reason where the nodes are many."""
     if len(found.names) > LISTED:
-        _print_reasons(found)
+        yield _by_reason(found)
     else:
-        _print_list(world, found)
+        yield _listed(world, found)
     passing = sum(found.holds(name) for name in found.names)
-    print(f"\n{_pass(passing, len(found.names))}{_narrowed(found, passing)}")
+    yield f"\n{_pass(passing, len(found.names))}{_narrowed(found, passing)}"
     for program in found.inspection.selection.audited:
         objections = found.inspection.objections([program], found.names)
         would = int(np.any([o.refused for o in objections], axis=0).sum()) if objections else 0
-        print(f"{program.address}, in audit, would reject {counted(would, 'node')}")
+        yield f"{program.address}, in audit, would reject {counted(would, 'node')}"
 
 
-def print_node(world: World, found: Explanation, name: str) -> None:
+def one_node(world: World, found: Explanation, name: str) -> Iterator[Part]:
     """One node: every clause, and every part of its expressions with its value."""
     texts, values, frame = Texts(world.policies), Values(world.schema), found.inspection.frame
     frame.node = world.cluster.node(name)
     against = found.against(name)
-    print(f"node {name} {_outcome(found, name)}")
+    yield f"node {name} {_outcome(found, name)}"
     for objection in found.objections:
         written = texts.find(objection.policy, objection.name)
         refuses = objection in against
-        print(f"\n{_clause_line(objection, refuses=refuses)}")
+        yield f"\n{_clause_line(objection, refuses=refuses)}"
         if refuses and (detail := written.detail(frame)):
-            print(f"  {detail}")
+            yield f"  {detail}"
         if isinstance(objection.program, FilterProgram):
-            _print_traces(written, frame, values)
+            yield from _traces(written, frame, values)
         else:
             numbers, cell = found.inspection.numbers(objection.program, name)
-            print(f"  {count_text(objection.program, numbers, cell)}")
-    _print_scores(texts, values, found, name)
+            yield f"  {count_text(objection.program, numbers, cell)}"
+    yield from _scores(texts, values, found, name)
 
 
-def _print_list(world: World, found: Explanation) -> None:
+def _listed(world: World, found: Explanation) -> Table:
     texts, frame = Texts(world.policies), found.inspection.frame
     listed = table("node", "verdict", "score", "why", right=("score",))
     for name in found.names:
@@ -96,10 +97,10 @@ def _print_list(world: World, found: Explanation) -> None:
         score = str(found.scores[name]) if name in found.scores else ""
         verdict = _PASSES if found.holds(name) else _FAILS
         listed.add_row(name, verdict, score, "\n".join(reasons))
-    show(listed)
+    return listed
 
 
-def _print_reasons(found: Explanation) -> None:
+def _by_reason(found: Explanation) -> Table:
     """Nodes that fail the same clauses have one row; those that pass are the first."""
     groups: dict[tuple[str, ...], list[str]] = {}
     for name in found.names:
@@ -112,51 +113,51 @@ def _print_reasons(found: Explanation) -> None:
         verdict = _PASS if found.holds(names[0]) else _FAIL
         why = "\n".join(texts) or _score_range(found, names)
         listed.add_row(str(len(names)), verdict, why, _some(names))
-    show(listed)
+    return listed
 
 
-def _print_traces(written: Written, frame: Frame, values: Values) -> None:
+def _traces(written: Written, frame: Frame, values: Values) -> Iterator[Part]:
     clause = written.clause
     assert isinstance(clause, Filter), "its program is a filter's"
     if clause.when is not None:
-        print("  when")
-        _print_trace(written, clause.when, frame, values)
+        yield "  when"
+        yield from traced(written, clause.when, frame, values)
     for require in clause.requires:
-        _print_trace(written, require, frame, values)
+        yield from traced(written, require, frame, values)
 
 
-def _print_trace(written: Written, expr: Expr, frame: Frame, values: Values) -> None:
+def traced(written: Written, expr: Expr, frame: Frame, values: Values) -> Iterator[Part]:
     """A row for each part; the value stands where a reader finds it without looking."""
     steps = list(rows(written, written.trace(expr, frame)))
     if not steps:
-        print(f"  {written.text(expr)}")
+        yield f"  {written.text(expr)}"
         return
     grid = table("", "")
     grid.show_header = False
     for depth, text, step in steps[:_STEPS]:
         grid.add_row(f"  {'  ' * depth}{text}", f"= {_outcome_text(step, values)}")
-    show(grid)
+    yield grid
     if len(steps) > _STEPS:
-        print(f"  … and {len(steps) - _STEPS} parts more")
+        yield f"  … and {len(steps) - _STEPS} parts more"
 
 
-def _print_scores(texts: Texts, values: Values, found: Explanation, name: str) -> None:
+def _scores(texts: Texts, values: Values, found: Explanation, name: str) -> Iterator[Part]:
     if name not in found.scores:
         text = "no score applies" if name in found.passing else "not scored: only what passes is"
-        print(f"\n{text}")
+        yield f"\n{text}"
         return
     names = list(found.scores)
     contributions = found.inspection.contributions(names)
-    print(f"\nscore {found.scores[name]} of 10")
-    show(score_bars(contributions, names.index(name)))
+    yield f"\nscore {found.scores[name]} of 10"
+    yield score_bars(contributions, names.index(name))
     found.inspection.frame.node = found.inspection.table.views[
         int(found.inspection.table.find([name])[0])
     ]
     for contribution in contributions:
         written = texts.find(contribution.policy, contribution.name)
         if isinstance(written.clause, Score):
-            print(f"\n{contribution.policy}: {contribution.name}")
-            _print_trace(written, written.clause.value, found.inspection.frame, values)
+            yield f"\n{contribution.policy}: {contribution.name}"
+            yield from traced(written, written.clause.value, found.inspection.frame, values)
 
 
 def _outcome(found: Explanation, name: str) -> str:

@@ -15,8 +15,8 @@ from grammar.clauses import Let, Policy
 from grammar.diagnostics import Diagnostic, human
 from grammar.environment import Environment
 from grammar.errors import EvaluationError, MissingError
-from grammar.parser import parse_expression
-from grammar.policy_checker import VARIABLES
+from grammar.parser import parse_expression, parse_rules
+from grammar.policy_checker import VARIABLES, check_policy
 from grammar.reads import Definitions, reads
 from grammar.schema import Schema
 from grammar.source import Source, Span
@@ -37,7 +37,11 @@ class Expression:
     @property
     def annotations(self) -> frozenset[str]:
         """The annotations of other pods that it may read."""
-        return named_annotations([Policy("", (Let("", self.expr),))])
+        definitions = (
+            *self.environment.lets.values(),
+            *(d.body for d in self.environment.defs.values()),
+        )
+        return named_annotations([Policy("", tuple(Let("", e) for e in (self.expr, *definitions)))])
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,29 +56,35 @@ class Failure:
         """Whether something is not there, which clauses have a rule for."""
         return isinstance(self.error, MissingError)
 
+    @property
+    def diagnostic(self) -> Diagnostic:
+        """What is wrong, and where; there is no code for it."""
+        return Diagnostic("", "error", str(self.error), self.step.expr.span)
+
     def text(self, source: Source) -> str:
         """What is wrong, with a caret in place."""
-        diagnostic = Diagnostic("", "error", str(self.error), self.step.expr.span)
-        return human(diagnostic, source).replace("error[]", "error", 1)
+        return human(self.diagnostic, source).replace("error[]", "error", 1)
 
 
 def check(
-    text: str, schema: Schema, hidden: Mapping[str, str]
+    text: str, schema: Schema, hidden: Mapping[str, str], definitions: str = ""
 ) -> tuple[Expression | None, list[Diagnostic], Source]:
     """The expression, or the mistakes in it.
 
     `hidden` are the variables that cannot be read here, with what to do about each or "".
+    `definitions` are `let` and `def` that it can use, without mistakes. They stand behind it in its
+    source, so that no two of its parts are at the same place.
     """
-    source = Source(NAME, text)
-    parsed, found = parse_expression(source)
+    source = Source(NAME, f"{text}\n{definitions}" if definitions else text)
+    parsed, found = parse_expression(Source(NAME, text))
     if parsed is None:
         return None, found, source
-    environment = Environment(variables=VARIABLES, schema=schema)
+    environment = _environment(text, definitions, schema)
     checker = Checker(environment)
     expr = checker.check(parsed)
     found = list(checker.found)
     names = set()
-    for read in reads(expr, Definitions({}, {}, {})):
+    for read in reads(expr, _bodies(environment)):
         name = read.path[0]
         if name in VARIABLES:
             names.add(name)
@@ -110,6 +120,21 @@ class Evaluator:
         assert isinstance(error, EvaluationError), "what fails once fails twice"
         innermost = max((s for s in steps if s.outcome is error), key=lambda s: s.depth)
         return Failure(error, innermost)
+
+
+def _environment(text: str, definitions: str, schema: Schema) -> Environment:
+    """What names mean to a text with definitions behind it."""
+    if not definitions:
+        return Environment(variables=VARIABLES, schema=schema)
+    before = "".join("\n" if c == "\n" else " " for c in text)
+    items, _ = parse_rules(Source(NAME, f"{before}\n{definitions}"))
+    return check_policy(Policy("", items, cluster=True), schema).environment
+
+
+def _bodies(environment: Environment) -> Definitions:
+    defs = environment.defs
+    parameters = {name: frozenset(p for p, _ in d.params) for name, d in defs.items()}
+    return Definitions(environment.lets, {n: d.body for n, d in defs.items()}, parameters)
 
 
 def _unavailable(name: str, hint: str, span: Span) -> Diagnostic:

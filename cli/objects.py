@@ -1,4 +1,4 @@
-"""Pods as the JSON they came in: the engine keeps less of them than a rule about `pod` may read."""
+"""Objects as the JSON they came in: the engine keeps less of a pod than a rule may read."""
 
 from __future__ import annotations
 
@@ -49,16 +49,21 @@ class PodBodies:
 
     @cached_property
     def _found(self) -> dict[str, msgspec.Raw | bytes]:
-        decoder = msgspec.json.Decoder(_Object)
-        found: dict[str, msgspec.Raw | bytes] = {}
-        for document in self._documents:
-            outer = decoder.decode(document)
-            default = (outer.kind or "").removesuffix("List") or None
-            for item in outer.items if outer.items is not None else [document]:
-                inner = decoder.decode(item)
-                if (inner.kind or default) == "Pod" and inner.metadata is not None:
-                    found[f"{inner.metadata.namespace or ''}/{inner.metadata.name}"] = item
-        return found
+        return bodies(self._documents, "Pod")
+
+
+def bodies(documents: Sequence[bytes], kind: str) -> dict[str, msgspec.Raw | bytes]:
+    """The JSON of every object of a kind, by `namespace/name`; of two the later counts."""
+    decoder = msgspec.json.Decoder(_Object)
+    found: dict[str, msgspec.Raw | bytes] = {}
+    for document in documents:
+        outer = decoder.decode(document)
+        default = (outer.kind or "").removesuffix("List") or None
+        for item in outer.items if outer.items is not None else [document]:
+            inner = decoder.decode(item)
+            if (inner.kind or default) == kind and inner.metadata is not None:
+                found[f"{inner.metadata.namespace or ''}/{inner.metadata.name}"] = item
+    return found
 
 
 def read_pod(file: Path) -> tuple[str, str, bytes]:

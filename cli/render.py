@@ -54,9 +54,12 @@ def summary(findings: Iterable[Finding], policies: int, files: int) -> str:
 def print_error(message: str, hint: str) -> None:
     """An error that is about no text, and what to do about it."""
     kind = f"{_BOLD}{_RED}error{_RESET}" if wants_colour(sys.stderr) else "error"
-    print(f"{kind}: {message}", file=sys.stderr)
-    if hint:
-        print(f"  = help: {hint}", file=sys.stderr)
+    print(error_text(message, hint, kind), file=sys.stderr)
+
+
+def error_text(message: str, hint: str, kind: str = "error") -> str:
+    """The same as a text."""
+    return f"{kind}: {message}\n  = help: {hint}" if hint else f"{kind}: {message}"
 
 
 def counted(number: int, one: str, many: str = "") -> str:

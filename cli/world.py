@@ -21,11 +21,14 @@ from engine.cache.documents import ClusterFileError, documents, files_of
 from engine.cache.node_view import NodeView
 from engine.cache.snapshot import Snapshot
 from engine.engine import Engine
-from engine.objects import ObjectCodec
+from engine.errors import EngineError
+from engine.objects import Node, ObjectCodec
+from engine.program.frame import Frame
 from engine.program.needs import Needs, needs
 from engine.program.policy_compiler import compile_policy
 from engine.registry import Registry
 from grammar.diagnostics import nearest
+from grammar.policy_checker import Checked
 from grammar.schema import Schema, load_schema
 from grammar.values.timestamp import Timestamp
 from policies.loader import load
@@ -41,6 +44,22 @@ class Policies:
     validation: Validation
     registry: Registry
     needs: Needs
+
+
+@dataclass(frozen=True, slots=True)
+class Documents:
+    """A snapshot as JSON, with the files that it is from: what a cluster is read from."""
+
+    files: Sequence[Path]
+    contents: Sequence[tuple[Path, bytes]]
+
+    def cluster(self, codec: ObjectCodec) -> Cluster:
+        """Raises CommandError for what is no snapshot."""
+        try:
+            reading = ClusterFileReader(codec).take(self.files, self.contents)
+        except ClusterFileError as error:
+            raise CommandError(error.message, error.hint) from None
+        return Cluster(reading.cache, PodBodies([d for _, d in self.contents]), self.files)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +129,19 @@ class Cluster:
         namespace, _, short = keys[0].partition("/")
         body, node = self._bodies.body(keys[0])
         return AskedPod(namespace, short, body, node)
+
+    def pod_keys(self) -> list[str]:
+        """`NAMESPACE/NAME` of every pod, those that have ended among them."""
+        return self._bodies.all_keys()
+
+    @contextmanager
+    def changing(self, node: Node, back: Node) -> Iterator[None]:
+        """The cluster with another state of a node, for a while."""
+        self._cache.put_node(node)
+        try:
+            yield
+        finally:
+            self._cache.put_node(back)
 
     @contextmanager
     def asking(self, pod: AskedPod) -> Iterator[None]:
@@ -211,21 +243,41 @@ def read_policies(paths: Sequence[Path], schema: Schema) -> Policies:
         raise CommandError(
             f"the policies have {found}", "mend them first: `placet check` shows the same"
         )
-    checked = validation.policies
-    registry = Registry(compile_policy(c) for c in checked)
-    read = needs(part.policy for c in checked for part in (c, *c.uses))
+    return compiled(validation, validation.policies)
+
+
+def compiled(validation: Validation, deciding: Sequence[Checked]) -> Policies:
+    """Policies without errors, of which some decide."""
+    registry = Registry(compile_policy(c) for c in deciding)
+    read = needs(part.policy for c in validation.policies for part in (c, *c.uses))
     return Policies(validation, registry, read)
 
 
 def read_cluster(paths: Sequence[Path], codec: ObjectCodec) -> Cluster:
     """Reads a snapshot. Raises CommandError for what is none."""
+    return read_documents(paths).cluster(codec)
+
+
+def read_documents(paths: Sequence[Path]) -> Documents:
+    """The texts of a snapshot. Raises CommandError for a file that cannot be read."""
     try:
         files = files_of(paths)
-        contents = [(file, document) for file in files for document in documents(file)]
-        reading = ClusterFileReader(codec).take(files, contents)
+        return Documents(files, [(file, d) for file in files for d in documents(file)])
     except ClusterFileError as error:
         raise CommandError(error.message, error.hint) from None
-    return Cluster(reading.cache, PodBodies([document for _, document in contents]), files)
+
+
+def frame(asked: AskedPod | None, cluster: Cluster | None, codec: ObjectCodec) -> Frame:
+    """What an expression reads, as an engine would have it read. Raises CommandError."""
+    if asked is None:
+        now = cluster.now if cluster is not None else Timestamp.now()
+        return Frame(None, now, places=0)
+    try:
+        if cluster is None:
+            return Frame(codec.pod(asked.body), Timestamp.now(), places=0)
+        return engine(Registry(), cluster, codec).inspect(asked.body).frame
+    except EngineError as error:
+        raise CommandError(str(error), "mend the pod") from None
 
 
 def asked_pod(cluster: Cluster, name: str | None, file: Path | None) -> AskedPod:

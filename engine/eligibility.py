@@ -39,13 +39,18 @@ def matches_affinity(pod: Record, node: Record) -> bool:
 
 def tolerates(pod: Record, node: Record) -> bool:
     """Every taint that forbids is tolerated."""
-    taints = (node.spec and node.spec.taints) or ()
+    return untolerated(pod, (node.spec and node.spec.taints) or ()) is None
+
+
+def untolerated(pod: Record, taints: Iterable[Record]) -> Record | None:
+    """The first taint that forbids and is not tolerated."""
     tolerations = (pod.spec and pod.spec.tolerations) or ()
-    return all(
-        any(_tolerates(toleration, taint) for toleration in tolerations)
-        for taint in taints
-        if taint.effect in _FORBIDDING
-    )
+    for taint in taints:
+        if taint.effect not in _FORBIDDING:
+            continue
+        if not any(_tolerates(toleration, taint) for toleration in tolerations):
+            return taint
+    return None
 
 
 def _tolerates(toleration: Record, taint: Record) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Protocol
@@ -12,20 +12,28 @@ from typing import Protocol
 import numpy as np
 from cachetools import LRUCache
 
-from engine import scoring
+from engine import filtering, scoring
 from engine.asked import AskedPod, PodReader
 from engine.cache.node_table import NodeTable, Places
 from engine.cache.snapshot import Snapshot, rooted
 from engine.counting.census import Asker, Pods
 from engine.counting.ledger import Ledger
 from engine.counting.placement import Placement, Question
+from engine.counting.slots import deletion_cost
 from engine.damper import Damper
-from engine.errors import DeadlineExceededError, EngineError, NotSyncedError
+from engine.errors import (
+    DeadlineExceededError,
+    EngineError,
+    NotSyncedError,
+    RefusedError,
+    WaitingError,
+)
 from engine.inspection import Inspection
 from engine.objects import ObjectCodec
 from engine.offered import OfferedNodes
 from engine.peer import Peer
 from engine.plan import LazyFrame, Plan
+from engine.preemption import Preemption, Victims
 from engine.program.frame import Frame
 from engine.registry import Registry
 from engine.scoring import Floats, Term
@@ -52,6 +60,21 @@ class ClusterView(Protocol):
         ...
 
 
+class Decider(Protocol):
+    """Who of several replicas decides by counts."""
+
+    def waiting(self) -> str:
+        """Why that is not this one now, or empty."""
+        ...
+
+
+class Alone:
+    """The one replica there is."""
+
+    def waiting(self) -> str:
+        return ""
+
+
 class Observer(Protocol):
     """What operators hear of decisions besides the answers."""
 
@@ -59,6 +82,14 @@ class Observer(Protocol):
     def failed(self, policy: str, clause: str, error: str) -> None: ...
     def would_reject(self, policy: str, clause: str, nodes: int) -> None: ...
     def conflict(self, winner: str, loser: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """A pod that may be bound, and what deleting it is to cost, if that is for us to say."""
+
+    pod: Peer
+    deletion_cost: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +104,11 @@ class _Call:
 
 
 class Engine:
-    """Decides filter and prioritize calls. `registry` is replaced whole when policies change."""
+    """Decides filter and prioritize calls.
+
+    `registry` is replaced whole when policies change; `decider` may be replaced before there are
+    calls. `listeners` are told of the uid and the JSON of each pod that filter is asked about.
+    """
 
     def __init__(
         self,
@@ -87,6 +122,8 @@ class Engine:
         now: Callable[[], Timestamp] = Timestamp.now,
     ) -> None:
         self.registry = registry
+        self.decider: Decider = Alone()
+        self.listeners: list[Callable[[str, bytes], None]] = []
         self._view = view
         self._codec = codec
         self._pods = PodReader(codec)
@@ -111,6 +148,8 @@ class Engine:
         of the clock) has passed, an object is not one, or the pod was rejected too often in a row.
         """
         call = self._call(pod, names, deadline)
+        for listener in self.listeners:
+            listener(call.asked.uid, pod)
         if not names or (call.plan.selection.empty and not self.registry.counts):
             return feasible(len(names))
         table, places = self._nodes(names, nodes, call.snapshot)
@@ -149,6 +188,57 @@ class Engine:
         scores: list[int] = found.tolist()
         return scores
 
+    def preempt(
+        self, pod: bytes, victims: Mapping[str, Victims], deadline: float
+    ) -> Mapping[str, Victims]:
+        """Those of the nodes where the pod may have others evicted, with their victims.
+
+        Raises EngineError where there is no decision.
+        """
+        call = self._call(pod, (), deadline)
+        selection = call.plan.selection
+        if selection.unselectable:
+            return {}
+        programs = selection.enforced
+        if not any(p.filters or p.counts or p.preempts for p in programs):
+            return victims
+        snapshot = call.snapshot or self._view.snapshot()
+        if call.plan.counting.strict and (reason := self.decider.waiting()):
+            raise WaitingError(reason)
+
+        def has_room(places: Places, gone: Collection[Peer]) -> bool:
+            asker = self._asker(call, snapshot)
+            asked = Question(asker, snapshot.table, places, call.frame, call.check, _unasked)
+            return self.placement.has_room(call.plan.counting, asked, gone)
+
+        preemption = Preemption(
+            programs, snapshot.table, call.frame(), has_room, call.check, self._clause_failed
+        )
+        return preemption.kept(victims)
+
+    def admit(self, pod: bytes, node: str, deadline: float) -> Admission:
+        """The last look before a pod is bound: `bind` clauses and strict counts hold on the node.
+
+        Raises EngineError where they do not, or nobody can tell.
+        """
+        call = self._call(pod, (node,), deadline)
+        snapshot = call.snapshot or self._view.snapshot()
+        peer = rooted(self._codec.peer(pod), snapshot.workloads)
+        selection = call.plan.selection
+        clauses = [c for p in selection.enforced for c in p.filters if c.at_bind]
+        view = snapshot.node(node)
+        (finding,) = filtering.findings(clauses, call.frame(), [view], call.check)
+        if finding is not None:
+            raise RefusedError(finding.verdict(call.frame()).reason)
+        if not call.plan.counting.strict:
+            return Admission(peer, None)
+        if reason := self.decider.waiting():
+            raise WaitingError(reason)
+        places = snapshot.table.find([node])
+        asker = self._asker(call, snapshot)
+        asked = Question(asker, snapshot.table, places, call.frame, call.check, _unasked)
+        return Admission(peer, deletion_cost(self.placement.take(call.plan.counting, asked)))
+
     def inspect(self, pod: bytes) -> Inspection:
         """What there is to say about a pod, as filter and prioritize find it; answers nobody.
 
@@ -178,6 +268,8 @@ class Engine:
 
     def _counted(self, call: _Call, names: Sequence[str], decided: Decision) -> Decision:
         """What the shares, spreads and limits leave of a decision."""
+        if call.plan.counting.strict and (reason := self.decider.waiting()):
+            raise WaitingError(reason)
         snapshot = call.snapshot or self._view.snapshot()
         places = snapshot.table.find(names)
 
@@ -276,3 +368,7 @@ class Engine:
 
     def _clause_failed(self, policy: str, clause: str, error: EvaluationError) -> None:
         self._observer.failed(policy, clause, str(error))
+
+
+def _unasked() -> Floats:
+    raise AssertionError("only an answer to filter is narrowed to what suits best")

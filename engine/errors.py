@@ -13,6 +13,10 @@ class WaitingError(EngineError):
     """Only time, or pods on their way to a node, stand in the way: it may be asked again."""
 
 
+class RefusedError(EngineError):
+    """The pod may not be bound where kube-scheduler wants it."""
+
+
 class DeadlineExceededError(EngineError):
     """The decision took longer than the request may."""
 
@@ -31,6 +35,10 @@ class ClusterConfigurationError(EngineError):
 
 class ApiUnreachableError(EngineError):
     """The API server gave no answer, or broke off in the middle of one."""
+
+
+class NotSentError(ApiUnreachableError):
+    """The API server never got the request: it cannot have acted on it."""
 
 
 class ApiError(EngineError):

@@ -18,6 +18,7 @@ from engine.program.frame import FUEL, Frame
 from engine.program.program import CountClause, FilterProgram, Program, ScoreProgram
 from engine.registry import Selection
 from engine.scoring import Floats
+from engine.verdict import full_reason
 from grammar.errors import EvaluationError
 
 
@@ -38,11 +39,7 @@ class Objection:
     @property
     def text(self) -> str:
         """Policy, clause and message, which says nothing more where the clause has none."""
-        named = f"{self.policy}: {self.name}"
-        name = self.policy.rpartition("/")[2]
-        return (
-            named if self.message == f"policy {name}: {self.name}" else f"{named}: {self.message}"
-        )
+        return full_reason(self.policy, self.name, self.message)
 
 
 @dataclass(frozen=True, slots=True)

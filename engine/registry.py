@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from engine.errors import WaitingError
 from engine.program.frame import Frame
 from engine.program.program import Program
 from engine.shape import Shapes
@@ -45,18 +46,23 @@ class Selection:
 
 
 class Registry:
-    """Compiled policies by the namespace they govern.
+    """Compiled policies by the namespace they govern, without those that govern nothing.
 
     `shapes` tells pods apart by what the policies read of them; `timely` says that the time can
     change which of them concern a pod, `counts` that some of them count pods.
     """
 
-    def __init__(self, programs: Iterable[Program] = ()) -> None:
-        self.programs = tuple(programs)
-        self.places = max((p.places for p in self.programs), default=0)
+    def __init__(
+        self, programs: Iterable[Program] = (), *, refusing: Iterable[Program] = ()
+    ) -> None:
+        """`refusing` stand for strict policies of which no version holds: only whom they select."""
+        self._refusing = tuple(refusing)
+        self.programs = tuple(p for p in programs if not p.only_used)
+        every = (*self.programs, *self._refusing)
+        self.places = max((p.places for p in every), default=0)
         self.counts = any(p.counts for p in self.programs)
-        self.timely = any(p.timely for p in self.programs)
-        self.shapes = Shapes(path for p in self.programs for path in p.reads)
+        self.timely = any(p.timely for p in every)
+        self.shapes = Shapes(path for p in every for path in p.reads)
         self._everywhere = tuple(p for p in self.programs if p.namespace is None)
         self._namespaced: dict[str, tuple[Program, ...]] = {}
         for program in self.programs:
@@ -69,7 +75,13 @@ class Registry:
 
         Of the policies that select it one governs: the highest weight; then one that can reject;
         then a namespaced one; then the first by name.
+
+        Raises WaitingError for a pod that is selected by a policy of which no version holds.
         """
+        for program in self._refusing:
+            if program.namespace in (None, namespace) and _selects(program, frame):
+                text = f"policy {program.address} is not in force: no version of it has held"
+                raise WaitingError(text)
         matching: list[Program] = []
         broken: list[Unselectable] = []
         for program in (*self._everywhere, *self._namespaced.get(namespace, ())):
@@ -89,6 +101,13 @@ class Registry:
             audited=tuple(p for p in matching if p.audit),
             unselectable=tuple(broken),
         )
+
+
+def _selects(program: Program, frame: Frame) -> bool:
+    try:
+        return program.select is None or program.select(frame) is True
+    except EvaluationError:
+        return False
 
 
 def _precedence(program: Program) -> tuple[int, bool, bool, str]:

@@ -80,6 +80,13 @@ class Decision(Sequence[Verdict]):
         return counts
 
 
+def full_reason(policy: str, clause: str, reason: str) -> str:
+    """Policy by address, clause and reason, which says nothing more where the clause has none."""
+    named = f"{policy}: {clause}"
+    is_default = reason == f"policy {policy.rpartition('/')[2]}: {clause}"
+    return named if is_default else f"{named}: {reason}"
+
+
 def feasible(count: int) -> Decision:
     return Decision(np.zeros(count, np.int32), (FEASIBLE,))
 

@@ -273,7 +273,7 @@ class Builder(ExpressionBuilder):
 
     def _pod_set(self, c: list[Child]) -> PodSet:
         where = next(iter(nodes(c)), None)
-        return PodSet(where, _has(c, "ALL"), _has(c, "PLACED"), span_of(c))
+        return PodSet(where, _has(c, "ALL"), _has(c, "PLACED"), span=span_of(c))
 
     def over(self, c: list[Child]) -> _Part:
         return _Part("over", _expr(c), span_of(c))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal as OneOf
 
-from grammar.ast import NOWHERE, Expr, MapLiteral
+from grammar.ast import NOWHERE, Expr, Literal, MapLiteral
 from grammar.source import Span
 from grammar.types import Type
 
@@ -33,11 +33,16 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class PodSet:
-    """`[all|placed] pods where e`. `where` is None for `of replicas`."""
+    """`[all|placed] pods where e`. `where` is None for `of replicas`.
+
+    Of `all` pods, `namespaces` takes those of the namespaces for which it is true: only an object
+    with a `namespaceSelector` has it, and it reads the `namespaceObject` of each.
+    """
 
     where: Expr | None
     all: bool = False
     placed: bool = False
+    namespaces: Expr | None = None
     span: Span = field(default=NOWHERE, compare=False)
 
 
@@ -249,6 +254,12 @@ class Policy:
     @property
     def selector(self) -> Expr | None:
         return next((i.where for i in self.items if isinstance(i, ForPods)), None)
+
+    @property
+    def only_used(self) -> bool:
+        """Whether it says `for pods where false`: its clauses are there for `use` alone."""
+        selector = self.selector
+        return isinstance(selector, Literal) and selector.value is False
 
     @property
     def clauses(self) -> tuple[Clause, ...]:

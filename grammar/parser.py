@@ -89,7 +89,7 @@ def accepts(text: str, start: str = "file") -> set[str]:
     interactive = _lark().parse_interactive(text, start=start)
     try:
         interactive.exhaust_lexer()
-    except (UnexpectedToken, UnexpectedCharacters):
+    except (UnexpectedToken, UnexpectedCharacters, MistakeError):
         return set()
     return set(interactive.accepts())  # type: ignore[no-untyped-call]
 

@@ -297,7 +297,13 @@ class _PolicyChecker:
     def _pods(self, pods: PodSet) -> PodSet:
         if pods.where is None:
             return pods
-        return replace(pods, where=self._bool(pods.where, _PEER, "`pods where`"))
+        namespaces = pods.namespaces
+        if namespaces is not None:
+            namespaces = self._bool(
+                namespaces, frozenset({"namespaceObject"}), "a namespaceSelector"
+            )
+        where = self._bool(pods.where, _PEER, "`pods where`")
+        return replace(pods, where=where, namespaces=namespaces)
 
     def _domain(self, expr: Expr) -> Expr:
         domain = self._check(

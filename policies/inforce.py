@@ -46,7 +46,8 @@ def succeed(previous: InForce, now: Validation, unread: Collection[str] = ()) ->
     in no file any more is gone.
     """
     old = {identity(s.checked.policy): s for s in previous.standing}
-    written = {identity(p.policy) for f in now.files if f.whole for p in f.policies}
+    files = [file for file in now.files if not file.private]
+    written = {identity(p.policy) for f in files if f.whole for p in f.policies}
     found: dict[Identity, Standing] = {}
 
     def keep(file: str) -> None:
@@ -54,7 +55,7 @@ def succeed(previous: InForce, now: Validation, unread: Collection[str] = ()) ->
             if standing.file == file and key not in written:
                 found.setdefault(key, replace(standing, stale=True))
 
-    for file in now.files:
+    for file in files:
         name = file.source.name
         if not file.whole:
             keep(name)

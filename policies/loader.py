@@ -8,9 +8,14 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
+from grammar.mistakes import listed
 from grammar.source import Source
+from policies.forms import GROUP, MANIFEST_SUFFIXES, is_manifest
 
 SUFFIX = ".policy"
+# Such a file is for tests: what policies it has decide in them, and nowhere else.
+TEST_SUFFIX = "_test.policy"
+_MANIFESTS = listed(f"`{suffix}`" for suffix in sorted(MANIFEST_SUFFIXES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,26 +42,42 @@ class Loaded:
 def load(paths: Iterable[Path]) -> Loaded:
     """Reads the policy files behind the paths, each once, however often it is named.
 
-    A path is a file, or a folder that stands for the `*.policy` files in it and below. The name of
-    a source is its path as it was given.
+    A path is a file, or a folder that stands for the `*.policy` files in it and below, and for the
+    YAML and JSON files there that have manifests of ours. The name of a source is its path as it
+    was given.
     """
     search = Search(paths)
     sources: list[Source] = []
     problems = list(search.problems)
+    foreign: list[Path] = []
     for file in search.files:
         read = read_source(file)
         if isinstance(read, Problem):
             problems.append(read)
-        else:
+        elif file in search.named or not is_manifest(file.name) or f"{GROUP}/" in read.text:
             sources.append(read)
-    return Loaded(tuple(sources), tuple(problems))
+        else:
+            foreign.append(file)
+    said = [*(Path(s.name) for s in sources), *(Path(p.path) for p in problems)]
+    barren = (f for f in search.folders if _inside(f, foreign) and not _inside(f, said))
+    return Loaded(tuple(sources), (*problems, *map(_no_policies, barren)))
+
+
+def _inside(folder: Path, files: Iterable[Path]) -> bool:
+    return any(file.is_relative_to(folder) for file in files)
 
 
 def library_sources() -> tuple[Source, ...]:
     """The policies that come with Placet."""
     shipped = files("policies").joinpath("library")
-    texts = sorted((f for f in shipped.iterdir() if f.name.endswith(SUFFIX)), key=lambda f: f.name)
+    found = (f for f in shipped.iterdir() if f.name.endswith(SUFFIX) and not is_test_file(f.name))
+    texts = sorted(found, key=lambda f: f.name)
     return tuple(Source(f"library/{f.name}", f.read_text("utf-8")) for f in texts)
+
+
+def is_test_file(name: str) -> bool:
+    """Whether a file holds tests for the one beside it: `shop_test.policy` for `shop.policy`."""
+    return name.endswith(TEST_SUFFIX)
 
 
 def read_source(file: Path) -> Source | Problem:
@@ -75,6 +96,8 @@ def read_source(file: Path) -> Source | Problem:
 class Search:
     """The files behind some paths, in order, and the folders that show none.
 
+    `named` are those that were themselves among the paths, `folders` the others of these.
+
     A folder stands for what is in it and below, by name, without what is hidden. Two paths to one
     file give it once, under the first: the files of a mounted ConfigMap are links into a hidden
     folder beside them.
@@ -82,15 +105,18 @@ class Search:
 
     def __init__(self, paths: Iterable[Path]) -> None:
         self.files: list[Path] = []
+        self.named: set[Path] = set()
+        self.folders: list[Path] = []
         self.problems: list[Problem] = []
         self._seen: set[str] = set()
         for path in paths:
             if not _is_folder(path):
+                self.named.add(path)
                 self._add(path)
             elif not self._walk(path, frozenset()):
-                message = f"the folder `{path}` has no policy files"
-                hint = f"policy files end in `{SUFFIX}`"
-                self.problems.append(Problem(str(path), message, hint, unread=False))
+                self.problems.append(_no_policies(path))
+            else:
+                self.folders.append(path)
 
     def _walk(self, folder: Path, above: frozenset[str]) -> bool:
         """Whether there was anything to report; a loop of links ends itself."""
@@ -108,7 +134,7 @@ class Search:
                 continue
             if _is_folder(entry):
                 fruitful |= self._walk(entry, above | {here})
-            elif entry.suffix == SUFFIX:
+            elif entry.suffix == SUFFIX or is_manifest(entry.name):
                 self._add(entry)
                 fruitful = True
         return fruitful
@@ -123,6 +149,11 @@ class Search:
 def _is_folder(path: Path) -> bool:
     """Unlike Path.is_dir, this says no of what may not be looked at."""
     return os.path.isdir(path)  # noqa: PTH112
+
+
+def _no_policies(folder: Path) -> Problem:
+    hint = f"policy files end in `{SUFFIX}`, manifests in {_MANIFESTS}"
+    return Problem(str(folder), f"the folder `{folder}` has no policy files", hint, unread=False)
 
 
 def _unreadable(path: Path, error: OSError) -> Problem:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from grammar import checks, mistakes
-from grammar.clauses import Def, Let, Policy, Test, Use
+from grammar.clauses import Def, File, Let, Policy, Test, Use
 from grammar.cost import LIMIT
-from grammar.diagnostics import Diagnostic
+from grammar.diagnostics import Diagnostic, Fix
 from grammar.parser import parse_file
 from grammar.policy_checker import Checked, check_policy
 from grammar.schema import Schema
-from grammar.source import Source
+from grammar.source import Source, Span
 from policies import uses
-from policies.loader import library_sources
+from policies.forms import is_manifest
+from policies.loader import is_test_file, library_sources
 
 # Whether it is a cluster policy, its namespace, its name: no two policies have the same.
 Identity = tuple[bool, str | None, str]
@@ -37,6 +38,11 @@ class CheckedFile:
     unread: tuple[Diagnostic, ...]
 
     @property
+    def private(self) -> bool:
+        """Whether its policies are for its tests alone."""
+        return is_test_file(self.source.name)
+
+    @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """All of the file's, in the order of the text."""
         found = [*self.unread, *(d for p in self.policies for d in p.diagnostics)]
@@ -51,7 +57,8 @@ class Validation:
 
     @property
     def policies(self) -> tuple[Checked, ...]:
-        return tuple(policy for file in self.files for policy in file.policies)
+        """Those that are to decide, which those of test files are not."""
+        return tuple(policy for file in self.files if not file.private for policy in file.policies)
 
     def findings(self) -> Iterator[tuple[Diagnostic, Source]]:
         """Every diagnostic with the text that it is about."""
@@ -68,10 +75,12 @@ class Validator:
         self._cost_limit = cost_limit
         self._known: dict[Source, CheckedFile] = {}
 
-    def validate(self, sources: Sequence[Source]) -> Validation:
-        """Every file by itself, then what they must not say together."""
+    def validate(
+        self, sources: Sequence[Source], objects: Sequence[CheckedFile] = ()
+    ) -> Validation:
+        """Every file by itself, then what they, and objects, must not say together."""
         self._known = {s: self._known.get(s) or self._checked(s) for s in sources}
-        files = tuple(_unique(self._known[s] for s in sources))
+        files = tuple(_unique(iter((*(self._known[s] for s in sources), *objects))))
         return Validation(self._with_uses(files))
 
     def _checked(self, source: Source) -> CheckedFile:
@@ -82,7 +91,8 @@ class Validator:
         if not any(isinstance(i, Use) for f in files for p in f.policies for i in p.policy.items):
             return files
         library = [p for s in library_sources() for p in self._checked(s).policies]
-        names = uses.known_names((p for f in files for p in f.policies), library)
+        shared = (p for f in files if not f.private for p in f.policies)
+        names = uses.known_names(shared, library)
         return tuple(
             replace(f, policies=tuple(uses.resolve(p, names) for p in f.policies)) for f in files
         )
@@ -98,12 +108,39 @@ def check_source(source: Source, schema: Schema, cost_limit: int = LIMIT) -> Che
 
     `cost_limit` is the most steps that an expression may take for one node.
     """
-    file, found = parse_file(source)
+    if not is_manifest(source.name):
+        return checked_file(source, *parse_file(source), schema, cost_limit)
+    # YAML takes as long to import as a check of most files takes.
+    from policies.manifests import mendable, parse_manifests  # noqa: PLC0415
+
+    file = checked_file(source, *parse_manifests(source), schema, cost_limit)
+    if not any(d.fix is not None for d in file.diagnostics):
+        return file
+    spans = mendable(source)
+    policies = (replace(p, diagnostics=_mended_in(p.diagnostics, spans)) for p in file.policies)
+    return replace(file, policies=tuple(policies), unread=_mended_in(file.unread, spans))
+
+
+def checked_file(
+    source: Source, file: File, found: list[Diagnostic], schema: Schema, cost_limit: int = LIMIT
+) -> CheckedFile:
+    """Checks what a parser made of a text; `found` are the mistakes of the text itself."""
     whole = not any(d.severity == "error" for d in found)
     policies = (check_policy(policy, schema) for policy in file.policies)
     # What could not be read is missing from its policy: looking further would find that.
     looked = (_further(p, cost_limit) if whole else _without_echoes(p, source) for p in policies)
     return CheckedFile(source, whole, tuple(looked), file.tests, tuple(found))
+
+
+def _mended_in(found: Iterable[Diagnostic], spans: Sequence[Span]) -> tuple[Diagnostic, ...]:
+    """The diagnostics, without the edits that are not within any of the spans."""
+
+    def is_within(fix: Fix) -> bool:
+        return any(s.start <= fix.span.start and fix.span.end <= s.end for s in spans)
+
+    return tuple(
+        replace(d, fix=None) if d.fix is not None and not is_within(d.fix) else d for d in found
+    )
 
 
 def _further(checked: Checked, cost_limit: int) -> Checked:
@@ -132,15 +169,19 @@ def _without_echoes(checked: Checked, source: Source) -> Checked:
 
 
 def _unique(files: Iterator[CheckedFile]) -> Iterator[CheckedFile]:
-    """The files, with an error on every policy that an earlier one has taken the name of."""
-    first: dict[Identity, str] = {}
+    """The files, with an error on every policy that an earlier one has taken the name of.
+
+    The names in a test file are its own.
+    """
+    first: dict[tuple[str, Identity], str] = {}
     for file in files:
         policies: list[Checked] = []
         for checked in file.policies:
             policy = checked.policy
             line, column = file.source.position(policy.name_span.start)
             here = f"{file.source.name}:{line}:{column}"
-            there = first.setdefault(identity(policy), here)
+            scope = file.source.name if file.private else ""
+            there = first.setdefault((scope, identity(policy)), here)
             policies.append(checked if there == here else _second(checked, there))
         yield replace(file, policies=tuple(policies))
 

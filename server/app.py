@@ -6,14 +6,23 @@ from collections.abc import Callable
 from logging import Logger
 
 from aiohttp import web
+from aiohttp.typedefs import Middleware
 
+from server.access import access
 from server.debug import Debug, Inspection
-from server.handlers import Decider, Handlers
+from server.handlers import Binder, Decider, Handlers
 from server.health import Health, Readiness
 from server.metrics import Metrics
 from server.middleware import Observation
 from server.notices import Notices
-from server.routes import debug_routes, operations_routes, verb_routes, verbs_by_path
+from server.routes import (
+    OPEN_PATHS,
+    READING_PATHS,
+    debug_routes,
+    operations_routes,
+    verb_routes,
+    verbs_by_path,
+)
 from server.settings import Settings
 
 
@@ -26,18 +35,25 @@ def create_app(
     version: str,
     cluster_size: Callable[[], int | None] = lambda: None,
     inspection: Inspection | None = None,
+    binder: Binder | None = None,
 ) -> web.Application:
     """The application; `cluster_size` is the number of nodes in the cluster, None if not known.
 
-    `inspection` is of a live view of the cluster, if there is one.
+    `inspection` is of a live view of the cluster, if there is one, and `binder` binds pods in it.
     """
     notices = Notices(log, metrics, settings.warning_interval, cluster_size)
-    verbs = verbs_by_path(Handlers(decider, settings, notices, log))
+    verbs = verbs_by_path(Handlers(decider, binder, settings, notices, log))
     observation = Observation(metrics, log)
     refusals = observation.refusals({path: verb for path, (verb, _) in verbs.items()})
-    app = web.Application(middlewares=[refusals])
+    app = web.Application(middlewares=[refusals, *_access(settings)])
     app.add_routes(verb_routes(verbs, observation))
     app.add_routes(operations_routes(Health(readiness, version), metrics))
     if inspection is not None:
         app.add_routes(debug_routes(Debug(inspection)))
     return app
+
+
+def _access(settings: Settings) -> list[Middleware]:
+    if settings.tls is None or settings.tls.client_ca is None:
+        return []
+    return [access(settings.tls.client_names, OPEN_PATHS, READING_PATHS)]

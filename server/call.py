@@ -20,6 +20,8 @@ class Call:
     agent: str = ""
     received: int = 0
     pod: bytes = b""
+    # `namespace/name` of a pod, and the node to bind it to.
+    binds: tuple[str, str] | None = None
     full_nodes: bool = False
     offered: int = 0
     returned: int = 0
@@ -48,6 +50,8 @@ def entry_of(call: Call, code: int, seconds: float) -> Entry:
         fields["mode"] = "nodes" if call.full_nodes else "names"
         fields["offered"] = call.offered
         fields["returned"] = call.returned
+    if call.binds is not None:
+        fields["pod"], fields["node"] = call.binds
     fields["code"] = code
     fields["outcome"] = call.outcome.value
     fields["seconds"] = round(seconds, 6)

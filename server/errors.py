@@ -18,6 +18,8 @@ class Outcome(StrEnum):
 
     ANSWERED = "answered"
     # The request, from the outside in.
+    UNAUTHENTICATED = "unauthenticated"
+    FORBIDDEN = "forbidden"
     UNKNOWN_PATH = "unknown_path"
     WRONG_METHOD = "wrong_method"
     ENCODED_BODY = "encoded_body"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from logging import Logger
 from typing import Protocol
 
 from aiohttp import web
 
+from engine.cluster.binding import Binding
+from engine.preemption import Victims
 from engine.verdict import Decision
 from server import victims, wire
 from server.body import is_encoded, read_body
@@ -19,7 +21,7 @@ from server.settings import Settings
 
 
 class Decider(Protocol):
-    """Who decides. Both methods raise EngineError where there is no decision.
+    """Who decides. All methods raise EngineError where there is no decision.
 
     `pod` and `nodes` are JSON as it came, `deadline` is in seconds of `time.monotonic`.
     """
@@ -42,12 +44,32 @@ class Decider(Protocol):
     ) -> Sequence[int] | None:
         """A score 0..10 per name, in their order; None where no score applies."""
 
+    def preempt(
+        self, pod: bytes, victims: Mapping[str, Victims], deadline: float
+    ) -> Mapping[str, Victims]:
+        """Those of the nodes where pods may be evicted, with their victims."""
+
+
+class Binder(Protocol):
+    """Who binds pods."""
+
+    async def bind(self, binding: Binding, deadline: float) -> None:
+        """Returns when the pod is on the node. Raises EngineError where it is not."""
+
 
 class Handlers:
     """The verbs as HTTP calls. Each takes a call and fills in what is to be said about it."""
 
-    def __init__(self, decider: Decider, settings: Settings, notices: Notices, log: Logger) -> None:
+    def __init__(
+        self,
+        decider: Decider,
+        binder: Binder | None,
+        settings: Settings,
+        notices: Notices,
+        log: Logger,
+    ) -> None:
         self._decider = decider
+        self._binder = binder
         self._settings = settings
         self._notices = notices
         self._log = log
@@ -59,16 +81,16 @@ class Handlers:
         return await self._answer(request, call, self._prioritize, _refuse_prioritize)
 
     async def preempt(self, request: web.Request, call: Call) -> web.Response:
-        return await self._answer(request, call, _preempt, _refuse_preempt)
+        return await self._answer(request, call, self._preempt, _refuse_preempt)
 
     async def bind(self, request: web.Request, call: Call) -> web.Response:
-        return await self._answer(request, call, _bind, _refuse_bind)
+        return await self._answer(request, call, self._bind, _refuse_bind)
 
     async def _answer(
         self,
         request: web.Request,
         call: Call,
-        decide: Callable[[bytes, Call], bytes],
+        decide: Callable[[bytes, Call], bytes | Awaitable[bytes]],
         refuse: Callable[[Problem], web.Response],
     ) -> web.Response:
         try:
@@ -78,7 +100,8 @@ class Handlers:
             settings = self._settings
             body = await read_body(request, settings.body_limit, settings.body_seconds)
             call.received = len(body)
-            return _json(decide(body, call))
+            answer = decide(body, call)
+            return _json(answer if isinstance(answer, bytes) else await answer)
         except Exception as error:  # noqa: BLE001  # whatever it is, kube-scheduler gets its answer
             problem = problem_of(error)
             call.outcome, call.error = problem.outcome, problem.text
@@ -103,6 +126,25 @@ class Handlers:
         call.returned = len(scores)
         return answer
 
+    def _preempt(self, body: bytes, call: Call) -> bytes:
+        args = victims.decode_preemption(body)
+        call.pod = args.pod
+        call.offered = len(args.victims)
+        kept = self._decider.preempt(args.pod, args.victims, self._deadline(call))
+        call.returned = len(kept)
+        return victims.encode_preemption(kept)
+
+    async def _bind(self, body: bytes, call: Call) -> bytes:
+        binding = wire.decode_binding(body)
+        call.binds = f"{binding.namespace}/{binding.name}", binding.node
+        if self._binder is None:
+            raise UnsupportedError(
+                "this server watches no cluster and binds no pods: remove bindVerb from the"
+                " extender's configuration"
+            )
+        await self._binder.bind(binding, self._deadline(call))
+        return wire.encode_binding("")
+
     def _read(self, body: bytes, call: Call) -> wire.ExtenderArgs:
         args = wire.decode_args(body)
         call.pod = args.pod
@@ -113,21 +155,6 @@ class Handlers:
 
     def _deadline(self, call: Call) -> float:
         return call.arrived + self._settings.decision_seconds
-
-
-def _preempt(body: bytes, call: Call) -> bytes:
-    """Every candidate with its victims, as kube-scheduler chose them."""
-    args = victims.decode_preemption(body)
-    call.pod = args.pod
-    call.offered = call.returned = len(args.victims)
-    return victims.encode_preemption(args.victims)
-
-
-def _bind(body: bytes, _call: Call) -> bytes:
-    wire.check_binding(body)
-    raise UnsupportedError(
-        "this server binds no pods: remove bindVerb from the extender's configuration"
-    )
 
 
 def _refuse_filter(problem: Problem) -> web.Response:

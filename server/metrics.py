@@ -106,6 +106,17 @@ class Metrics:
             ["winner", "loser"],
             registry=registry,
         )
+        self._expiry = Gauge(
+            "placet_tls_certificate_expiry_timestamp_seconds",
+            "When the certificate that new connections get ends.",
+            ["file"],
+            registry=registry,
+        )
+        self._handshakes_failed = Counter(
+            "placet_tls_handshake_failures_total",
+            "Connections that did not come about.",
+            registry=registry,
+        )
         build = Gauge("placet_build_info", "Always 1.", ["version"], registry=registry)
         build.labels(version).set(1)
         self._pairs: set[tuple[str, str]] = set()
@@ -148,6 +159,13 @@ class Metrics:
 
     def conflict(self, winner: str, loser: str) -> None:
         self._conflicts.labels(*self._pair(winner, loser)).inc()
+
+    def certificate_expires(self, file: str, at: float) -> None:
+        """The certificate in this file is in force, until then in Unix seconds."""
+        self._expiry.labels(file).set(at)
+
+    def handshake_failed(self) -> None:
+        self._handshakes_failed.inc()
 
     def _pair(self, first: str, second: str) -> tuple[str, str]:
         pair = (first, second)

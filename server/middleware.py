@@ -18,6 +18,7 @@ VerbHandler = Callable[[web.Request, Call], Awaitable[web.Response]]
 
 # No verb: the path is none of ours.
 _NO_VERB = "none"
+_REFUSED = {401: Outcome.UNAUTHENTICATED, 403: Outcome.FORBIDDEN}
 
 
 class Observation:
@@ -62,11 +63,15 @@ class Observation:
             self._log.log(level, "%s", entry_of(call, code, seconds))
 
     def refusals(self, verbs: Mapping[str, str]) -> Middleware:
-        """A middleware that says plainly which path or method is wrong; `verbs` are by path."""
+        """A middleware that says plainly what is wrong with path, method or client.
+
+        `verbs` are by path.
+        """
 
         @web.middleware
         async def refuse(request: web.Request, handler: Handler) -> web.StreamResponse:
             arrived = self._clock()
+            why = ""
             try:
                 return await handler(request)
             except web.HTTPMethodNotAllowed as error:
@@ -78,7 +83,14 @@ class Observation:
                 outcome = Outcome.UNKNOWN_PATH
                 text = f"there is nothing at {request.path}\n"
                 response = web.Response(status=404, text=text)
-            call = Call(verbs.get(request.path, _NO_VERB), arrived, outcome=outcome)
+            except (web.HTTPUnauthorized, web.HTTPForbidden) as error:
+                outcome = _REFUSED[error.status]
+                why = error.text or ""
+                response = web.Response(status=error.status, text=f"{why}\n")
+                # Who may not ask is not listened to.
+                response.force_close()
+            verb = verbs.get(request.path, _NO_VERB)
+            call = Call(verb, arrived, outcome=outcome, error=why)
             self._record(call, response.status, response.content_length or 0)
             return response
 

@@ -15,6 +15,12 @@ from server.middleware import Observation, VerbHandler
 # With `urlPrefix: http://…/api/scheduler` as extenders are used to, or without any path in it.
 PREFIXES = ("/api/scheduler", "")
 
+# Of a server that wants client certificates, what is there for those who have none: probes.
+OPEN_PATHS = frozenset({"/livez", "/healthz", "/readyz", "/version"})
+# And what is there for any certificate of the CA, whatever its name: scrapers are not to be given
+# the name of kube-scheduler.
+READING_PATHS = frozenset({"/metrics"})
+
 
 def verbs_by_path(handlers: Handlers) -> Mapping[str, tuple[str, VerbHandler]]:
     """Every path of every verb.

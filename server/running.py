@@ -10,7 +10,10 @@ from typing import TypedDict
 
 from aiohttp import web
 
+from policies.watcher import INTERVAL_SECONDS
+from server.listener import Listener, Tls
 from server.settings import KEEP_ALIVE_SECONDS, MEBIBYTE, Settings
+from server.tls import Credentials
 
 
 class RunnerOptions(TypedDict):
@@ -42,29 +45,66 @@ def runner_options(settings: Settings) -> RunnerOptions:
 
 
 @asynccontextmanager
-async def listening(app: web.Application, settings: Settings) -> AsyncIterator[str]:
+async def listening(
+    app: web.Application, settings: Settings, credentials: Credentials | None = None
+) -> AsyncIterator[str]:
     """Serves while the block runs, which gets the URL; then answers what has been asked, and ends.
 
-    Port 0 takes a free one. Raises OSError where the address cannot be listened on.
+    With credentials it serves HTTPS. Port 0 takes a free one. Raises OSError where the address
+    cannot be listened on.
     """
     runner = web.AppRunner(app, **runner_options(settings))
     await runner.setup()
+    assert runner.server is not None, "it has been set up"
+    listener = _listener(runner.server, credentials)
     try:
-        await web.TCPSite(runner, settings.host, settings.port).start()
-        host, port = runner.addresses[0][:2]
-        yield f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        host, port = await listener.open(settings.host, settings.port)
+        scheme = "http" if credentials is None else "https"
+        async with _kept_up(credentials):
+            yield f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
     finally:
+        await listener.close()
         await runner.cleanup()
 
 
-async def serve(app: web.Application, settings: Settings, started: Callable[[str], None]) -> None:
+def _listener(server: web.Server, credentials: Credentials | None) -> Listener:
+    if credentials is None:
+        return Listener(server)
+    return Listener(server, Tls(lambda: credentials.generation.context, credentials.refused))
+
+
+@asynccontextmanager
+async def _kept_up(credentials: Credentials | None) -> AsyncIterator[None]:
+    """Looks at the files of the credentials again and again, while the block runs."""
+    if credentials is None:
+        yield
+        return
+
+    async def follow() -> None:
+        while True:
+            await asyncio.sleep(INTERVAL_SECONDS)
+            await asyncio.to_thread(credentials.look)
+
+    following = asyncio.create_task(follow())
+    try:
+        yield
+    finally:
+        following.cancel()
+
+
+async def serve(
+    app: web.Application,
+    settings: Settings,
+    started: Callable[[str], None],
+    credentials: Credentials | None = None,
+) -> None:
     """Serves until SIGTERM or SIGINT; `started` is called with the URL. Raises OSError.
 
     What has been asked is still answered. A second signal does not wait for that.
     """
     stop = asyncio.Event()
     with _set_by_signals(stop):
-        async with listening(app, settings) as url:
+        async with listening(app, settings, credentials) as url:
             started(url)
             await stop.wait()
 

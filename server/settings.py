@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 MEBIBYTE = 1024 * 1024
 # kube-scheduler keeps an idle connection for 90 seconds. A server that gives up earlier can close
@@ -19,6 +20,24 @@ class SettingsError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
+class TlsFiles:
+    """PEM files: a certificate with its chain, its key, and whom clients' certificates are of."""
+
+    certificate: Path
+    key: Path
+    # With it, verbs are for those who show a certificate of this CA.
+    client_ca: Path | None = None
+    # And whose common name or one of whose alternative names is one of these, if there are any.
+    client_names: frozenset[str] = frozenset()
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """All of them."""
+        mine = (self.certificate, self.key)
+        return mine if self.client_ca is None else (*mine, self.client_ca)
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """Seconds and bytes. Raises SettingsError for values with which no request could be served."""
 
@@ -32,6 +51,8 @@ class Settings:
     resolvable_rejections: bool = False
     # Between two warnings about the same misuse.
     warning_interval: float = 600.0
+    # None is plain HTTP.
+    tls: TlsFiles | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.port <= 65535:

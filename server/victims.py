@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import msgspec
 from msgspec import Raw, Struct, field
 
+from engine.preemption import Victims
 from server.errors import RequestError
 from server.spelling import PREEMPT
 from server.wire import check_pod, decode
-
-
-@dataclass(frozen=True, slots=True)
-class Victims:
-    """UIDs of the pods to evict from a node, highest priority first (C41)."""
-
-    uids: Sequence[str]
-    pdb_violations: int
 
 
 @dataclass(frozen=True, slots=True)

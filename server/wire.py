@@ -13,6 +13,7 @@ from typing import TypeVar
 import msgspec
 from msgspec import Raw, Struct, field
 
+from engine.cluster.binding import Binding
 from server.errors import RequestError
 from server.partition import Partition
 from server.spelling import BIND, FILTER, Shape, respell
@@ -130,11 +131,12 @@ def encode_priorities(names: Sequence[str], scores: Sequence[int]) -> bytes:
     return _ENCODER.encode(list(map(_HostPriority, names, scores)))
 
 
-def check_binding(body: bytes) -> None:
+def decode_binding(body: bytes) -> Binding:
     """Raises RequestError where a bind request does not say which pod goes where."""
-    binding = decode(_BINDING, body, BIND)
-    if not (binding.pod_name and binding.pod_namespace and binding.pod_uid and binding.node):
+    asked = decode(_BINDING, body, BIND)
+    if not (asked.pod_name and asked.pod_namespace and asked.pod_uid and asked.node):
         raise RequestError("the request does not say which pod goes to which node")
+    return Binding(asked.pod_namespace, asked.pod_name, asked.pod_uid, asked.node)
 
 
 def encode_binding(error: str) -> bytes:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 
-from cli.analysis_views import print_clauses, print_nearest, print_relaxation
+from cli.analysis_views import analysis
+from cli.console import put
 from cli.exits import Exit
 from cli.explaining import explain
-from cli.explanation_views import print_head
+from cli.explanation_views import head
 from cli.world import add_arguments, add_pod_arguments, asked_pod, read_world
 
 _EXAMPLES = """\
@@ -28,11 +29,6 @@ def run(args: argparse.Namespace) -> int:
     pod = asked_pod(world.cluster, args.pod, args.pod_file)
     with world.cluster.asking(pod):
         found = explain(world, pod)
-        print_head(world, found)
-        if not found.objections:
-            print(f"no clause can reject the pod: {len(found.passing)} nodes pass")
-            return Exit.OK
-        standing = print_clauses(world, found)
-        print_nearest(world, found, standing)
-        print_relaxation(found, standing)
+        put(head(world, found))
+        put(analysis(world, found))
     return Exit.OK

@@ -12,13 +12,10 @@ from cli.expressions import Evaluator, Expression, Failure, check
 from cli.objects import read_pod
 from cli.render import render, wants_colour
 from cli.values import Values
-from cli.world import AskedPod, Cluster, asked_pod, engine, read_cluster
-from engine.errors import EngineError
+from cli.world import AskedPod, Cluster, asked_pod, frame, read_cluster
 from engine.objects import ObjectCodec
 from engine.program.frame import Frame
-from engine.registry import Registry
 from grammar.schema import Schema, load_schema
-from grammar.values.timestamp import Timestamp
 
 _EXAMPLES = """\
 examples:
@@ -62,14 +59,14 @@ def run(args: argparse.Namespace) -> int:
     if cluster is None and (args.pod or args.node or args.all_nodes):
         raise CommandError("there is no cluster to look in", "name one with --cluster SNAPSHOT")
     asked = _asked(args, cluster)
-    frame = _frame(asked, cluster, codec)
+    read = frame(asked, cluster, codec)
     values = Values(schema)
     if cluster is None:
-        return _one(expression, frame, values)
+        return _one(expression, read, values)
     if asked is None:
-        return _answer(args, cluster, expression, frame, values)
+        return _answer(args, cluster, expression, read, values)
     with cluster.asking(asked):
-        return _answer(args, cluster, expression, frame, values)
+        return _answer(args, cluster, expression, read, values)
 
 
 def _answer(
@@ -131,16 +128,3 @@ def _asked(args: argparse.Namespace, cluster: Cluster | None) -> AskedPod | None
     if cluster is not None:
         return asked_pod(cluster, args.pod, args.pod_file)
     return AskedPod(*read_pod(args.pod_file))
-
-
-def _frame(asked: AskedPod | None, cluster: Cluster | None, codec: ObjectCodec) -> Frame:
-    """What the expression reads, as an engine would have it read."""
-    if asked is None:
-        now = cluster.now if cluster is not None else Timestamp.now()
-        return Frame(None, now, places=0)
-    try:
-        if cluster is None:
-            return Frame(codec.pod(asked.body), Timestamp.now(), places=0)
-        return engine(Registry(), cluster, codec).inspect(asked.body).frame
-    except EngineError as error:
-        raise CommandError(str(error), "mend the pod") from None

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 
+from cli.console import put
 from cli.exits import Exit
 from cli.explaining import explain
-from cli.explanation_views import print_head, print_node, print_nodes
+from cli.explanation_views import every_node, head, one_node
 from cli.world import add_arguments, add_pod_arguments, asked_pod, read_world
 
 _EXAMPLES = """\
@@ -36,9 +37,9 @@ def run(args: argparse.Namespace) -> int:
         world.cluster.node(args.node)
     with world.cluster.asking(pod):
         found = explain(world, pod)
-        print_head(world, found)
+        put(head(world, found))
         if args.node is not None:
-            print_node(world, found, args.node)
+            put(one_node(world, found, args.node))
         else:
-            print_nodes(world, found)
+            put(every_node(world, found))
     return Exit.OK

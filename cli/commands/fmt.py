@@ -12,6 +12,7 @@ from cli.render import print_error, render, wants_colour
 from grammar.formatter import format_file
 from grammar.parser import parse_file
 from grammar.source import Source
+from policies.forms import is_manifest
 from policies.loader import load
 
 _STANDARD_INPUT = Path("-")
@@ -39,7 +40,8 @@ def run(args: argparse.Namespace) -> int:
     for problem in loaded.problems:
         print_error(problem.message, problem.hint)
     unreadable = changed = 0
-    for source in loaded.sources:
+    # A manifest is laid out as its author's tools do it, and so are the rules in it.
+    for source in (s for s in loaded.sources if not is_manifest(s.name)):
         text = _formatted(source)
         if text is None:
             unreadable += 1

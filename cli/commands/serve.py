@@ -14,17 +14,19 @@ from pathlib import Path
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
-from cli.arguments import address, seconds, size
+from cli.arguments import address, lease, positive, seconds, size
 from cli.exits import CommandError, Exit
-from cli.serving import announcement
+from cli.serving import announcement, tls
 from cli.serving.cluster import Demo, Files, NoCluster, Snapshots
-from cli.serving.live import Live
+from cli.serving.live import Access, Live
 from cli.serving.logs import FORMATS, start_logging
 from cli.serving.observer import LogObserver
 from cli.serving.upkeep import Upkeep, View
 from cli.version import version
 from engine.cache.documents import ClusterFileError
 from engine.cache.timing import Timing
+from engine.cluster.configuration import own_namespace
+from engine.cluster.throttle import Limits
 from engine.errors import ClusterConfigurationError
 from grammar.schema import Schema, load_schema
 from policies.loader import load
@@ -32,6 +34,7 @@ from server import running
 from server.app import create_app
 from server.metrics import Metrics
 from server.settings import Settings, SettingsError
+from server.tls import Credentials
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -72,6 +75,33 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="a watch that has been silent for so long is begun anew (default: %(default)s)",
     )
     what.add_argument(
+        "--kube-api-qps",
+        metavar="N",
+        type=positive,
+        default=200,
+        help="requests to the API server a second, in the long run (default: %(default)s)",
+    )
+    what.add_argument(
+        "--kube-api-burst",
+        metavar="N",
+        type=positive,
+        default=400,
+        help="requests to the API server that may come together (default: %(default)s)",
+    )
+    what.add_argument(
+        "--lease",
+        metavar="NAMESPACE/NAME",
+        type=lease,
+        default=f"{own_namespace()}/placet",
+        help="the Lease by which replicas agree which of them decides by counts and writes; `none` "
+        "if there is no other (default: %(default)s)",
+    )
+    what.add_argument(
+        "--standby",
+        action="store_true",
+        help="be ready only while holding the Lease: for replicas behind one Service",
+    )
+    what.add_argument(
         "--no-cluster",
         action="store_true",
         help="know no cluster: requests must carry their nodes (nodeCacheCapable: false)",
@@ -110,6 +140,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="send rejections that evictions could cure as FailedNodes; only for kube-schedulers "
         "newer than 1.36, which let extenders add victims",
     )
+    tls.configure(parser)
     how.add_argument("--log-format", choices=FORMATS, default="text", help="default: text")
     how.add_argument("-v", "--verbose", action="store_true", help="log every rejection too")
 
@@ -119,6 +150,7 @@ def run(args: argparse.Namespace) -> int:
     policies = _policies(args)
     log = start_logging(args.log_format, verbose=args.verbose)
     metrics = Metrics(CollectorRegistry(), version())
+    credentials = tls.credentials(settings, metrics, log)
     schema = load_schema()
     view = _view(args, schema, log)
     upkeep = Upkeep(policies, view, schema, LogObserver(log, metrics), log)
@@ -127,6 +159,7 @@ def run(args: argparse.Namespace) -> int:
             view.read()
         except ClusterFileError as error:
             raise CommandError(error.message, error.hint) from None
+    live = view if isinstance(view, Live) else None
     app = create_app(
         upkeep.engine,
         upkeep.readiness,
@@ -135,7 +168,8 @@ def run(args: argparse.Namespace) -> int:
         log,
         version(),
         view.size,
-        view if isinstance(view, Live) else None,
+        live,
+        live,
     )
 
     def started(url: str) -> None:
@@ -144,7 +178,7 @@ def run(args: argparse.Namespace) -> int:
             print(*announcement.demo(url, upkeep), sep="\n", flush=True)
 
     try:
-        asyncio.run(_serve(app, settings, upkeep, started))
+        asyncio.run(_serve(app, settings, upkeep, started, credentials))
     except OSError as error:
         raise _cannot_listen(error, settings) from None
     except ClusterConfigurationError as error:
@@ -154,15 +188,19 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _serve(
-    app: web.Application, settings: Settings, upkeep: Upkeep, started: Callable[[str], None]
+    app: web.Application,
+    settings: Settings,
+    upkeep: Upkeep,
+    started: Callable[[str], None],
+    credentials: Credentials | None,
 ) -> None:
     """Serves until SIGTERM or SIGINT. Raises OSError and ClusterConfigurationError."""
     async with AsyncExitStack() as stack:
         if isinstance(upkeep.view, Live):
-            await upkeep.view.connect(stack, upkeep.engine)
+            await upkeep.view.connect(stack, upkeep.engine, upkeep.catch_up)
         looking = asyncio.create_task(upkeep.run())
         stack.callback(looking.cancel)
-        await running.serve(app, settings, started)
+        await running.serve(app, settings, started, credentials)
 
 
 def _settings(args: argparse.Namespace) -> Settings:
@@ -174,6 +212,7 @@ def _settings(args: argparse.Namespace) -> Settings:
             http_timeout=args.http_timeout,
             body_limit=args.body_limit,
             resolvable_rejections=args.resolvable_rejections,
+            tls=tls.tls_files(args),
         )
     except SettingsError as error:
         raise CommandError(str(error), "see placet serve --help") from None
@@ -189,14 +228,18 @@ def _cannot_listen(error: OSError, settings: Settings) -> CommandError:
 
 
 def _policies(args: argparse.Namespace) -> list[Path]:
-    if not args.policies and not args.demo:
+    # A cluster has policies of its own.
+    watches = not (args.cluster or args.no_cluster or args.demo)
+    if not args.policies and not args.demo and not watches:
         hint = "name some with --policies PATH, or look around with --demo"
         raise CommandError("there are no policies to decide by", hint)
     for problem in load(args.policies).problems:
         # A folder may be filled later; what is there and cannot be read is a mistake.
         if problem.unread or not Path(problem.path).is_dir():
             raise CommandError(problem.message, problem.hint)
-    return args.policies or [_folder("policies", "library"), _folder("cli", "demo")]
+    if args.demo and not args.policies:
+        return [_folder("policies", "library"), _folder("cli", "demo")]
+    return list(args.policies)
 
 
 def _view(args: argparse.Namespace, schema: Schema, log: Logger) -> View:
@@ -217,8 +260,9 @@ def _view(args: argparse.Namespace, schema: Schema, log: Logger) -> View:
         return Snapshots(Demo(), schema, log)
     if args.cluster:
         return Snapshots(Files(args.cluster), schema, log)
-    timing = Timing(idle=args.watch_idle)
-    return Live(args.kubeconfig, args.context, timing, schema, log)
+    limits = Limits(args.kube_api_qps, args.kube_api_burst)
+    access = Access(args.kubeconfig, args.context, args.lease, args.standby, limits)
+    return Live(access, Timing(idle=args.watch_idle), schema, log)
 
 
 def _folder(package: str, name: str) -> Path:

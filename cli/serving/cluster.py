@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from logging import Logger
 from pathlib import Path
@@ -21,6 +21,8 @@ from engine.program.needs import Needs
 from grammar.schema import Schema
 from policies.watcher import Watcher
 from server.health import Check
+
+_NO_POLICIES: Mapping[str, bytes] = {}
 
 
 class Origin(Protocol):
@@ -76,8 +78,12 @@ class NoCluster:
     def size(self) -> int | None:
         return None
 
-    def check(self) -> Check:
-        return Check("cluster")
+    def policies(self) -> Mapping[str, bytes]:
+        """None: there is nobody to have applied any."""
+        return _NO_POLICIES
+
+    def checks(self) -> Sequence[Check]:
+        return (Check("cluster"),)
 
     def adopt(self, needs: Needs) -> None:
         """Nothing: requests bring all that policies can read."""
@@ -116,9 +122,13 @@ class Snapshots:
         """How many nodes there are."""
         return len(self.snapshot().table.places)
 
-    def check(self) -> Check:
+    def policies(self) -> Mapping[str, bytes]:
+        """None: there is nobody to have applied any."""
+        return _NO_POLICIES
+
+    def checks(self) -> Sequence[Check]:
         """Everything was read before the server started."""
-        return Check("cluster")
+        return (Check("cluster"),)
 
     def adopt(self, needs: Needs) -> None:
         """A snapshot has only the annotations that policies read: others need it read again.

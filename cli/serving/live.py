@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Mapping
-from contextlib import AsyncExitStack
+import socket
+import uuid
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, field
 from logging import Logger
 from pathlib import Path
 
@@ -15,7 +18,11 @@ from engine.cache.comparison import Difference, compare
 from engine.cache.informers import Informer, Informers
 from engine.cache.snapshot import Snapshot
 from engine.cache.timing import Timing
-from engine.cluster.client import connect
+from engine.cluster.binding import Binder, Binding
+from engine.cluster.client import ApiClient, connect
+from engine.cluster.decider import Decider
+from engine.cluster.lease import Lease
+from engine.cluster.throttle import Limits
 from engine.engine import Engine
 from engine.errors import NotSyncedError
 from engine.objects import ObjectCodec
@@ -24,43 +31,84 @@ from grammar.schema import Schema
 from server.health import Check
 
 
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How to reach the cluster, and the Lease by which its replicas agree.
+
+    `lease` is a namespace and a name; None if there are no other replicas. A `standby` is ready
+    only while it holds the Lease.
+    """
+
+    kubeconfig: Path | None
+    context: str | None
+    lease: tuple[str, str] | None
+    standby: bool = False
+    limits: Limits = field(default_factory=Limits)
+
+
 class Live:
     """Nothing is known until `connect` has been called, from the event loop that serves."""
 
-    def __init__(
-        self,
-        kubeconfig: Path | None,
-        context: str | None,
-        timing: Timing,
-        schema: Schema,
-        log: Logger,
-    ) -> None:
-        self._kubeconfig = kubeconfig
-        self._context = context
+    def __init__(self, access: Access, timing: Timing, schema: Schema, log: Logger) -> None:
+        self._access = access
         self._timing = timing
         self._schema = schema
         self._log = log
         self._needs = Needs()
         self._taken_over = False
+        self._lease: Lease | None = None
+        self._binder: Binder | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self.informers: Informers | None = None
 
-    async def connect(self, stack: AsyncExitStack, engine: Engine) -> None:
+    async def connect(
+        self, stack: AsyncExitStack, engine: Engine, catch_up: Callable[[], Awaitable[None]]
+    ) -> None:
         """Connects, and watches until the stack ends; tells the engine what it must follow.
 
-        Raises ClusterConfigurationError.
+        `catch_up` takes up the policies that the cluster has. Raises ClusterConfigurationError.
         """
+        access = self._access
         client = await stack.enter_async_context(
-            connect(self._kubeconfig, self._context, version=version())
+            connect(access.kubeconfig, access.context, version=version(), limits=access.limits)
         )
         self._loop = asyncio.get_running_loop()
+        self._log.info("watching the cluster at %s", client.host)
         self.informers = Informers(client, self._codec(), self._timing)
         stack.push_async_callback(self.informers.stop)
         self.informers.cache.listeners.append(engine.pod_changed)
+        self._binder = binder = Binder(client, self.informers.cache, engine.admit)
+        engine.listeners.append(binder.asked)
+        stack.push_async_callback(binder.idle)
+        if access.lease is not None:
+            await self._agree(stack, client, engine, *access.lease)
         self.informers.start(self._needs)
-        self._log.info("watching the cluster at %s", client.host)
-        syncing = asyncio.create_task(self._until_synced(engine))
+        syncing = asyncio.create_task(self._until_synced(engine, catch_up))
         stack.callback(syncing.cancel)
+
+    async def _agree(
+        self, stack: AsyncExitStack, client: ApiClient, engine: Engine, namespace: str, name: str
+    ) -> None:
+        """Follows the Lease, and lets the engine decide by counts only while it is held."""
+        identity = f"{socket.gethostname()}_{uuid.uuid4()}"
+        self._lease = lease = Lease(client, namespace, name, identity)
+        # If nobody else is there, the first lists are those to take over with.
+        await lease.turn()
+        fresh = lease.held
+
+        async def take_over() -> None:
+            nonlocal fresh
+            assert self.informers is not None
+            if not fresh:
+                await self.informers.list_pods_anew()
+            fresh = False
+            await self.informers.synced()
+            engine.take_over(self.informers.snapshot())
+            self._log.info("this replica decides by counts from now on")
+
+        engine.decider = decider = Decider(lease, take_over)
+        for work in (lease.run(), decider.run()):
+            stack.push_async_callback(_end, asyncio.create_task(work))
 
     def adopt(self, needs: Needs) -> None:
         """Watches what the policies read now; from any thread."""
@@ -70,6 +118,10 @@ class Live:
             if fresh:
                 self._loop.call_soon_threadsafe(self.informers.read_anew, self._codec())
             self._loop.call_soon_threadsafe(self.informers.start, needs)
+
+    def policies(self) -> Mapping[str, bytes]:
+        """The policies that the cluster has, as JSON by resource and key."""
+        return self.informers.policies if self.informers is not None else {}
 
     def refresh(self) -> None:
         """Nothing: it is refreshed by its watches."""
@@ -95,21 +147,26 @@ class Live:
         except NotSyncedError:
             return None
 
-    def check(self) -> Check:
-        """Whether all of the cluster is known."""
+    def checks(self) -> Sequence[Check]:
+        """Whether all of the cluster is known, and whether it is this replica that answers."""
         try:
             self.snapshot()
         except NotSyncedError as error:
-            return Check("cluster", str(error))
-        return Check("cluster")
+            return (Check("cluster", str(error)),)
+        if not self._access.standby or self._lease is None or self._lease.held:
+            return (Check("cluster"),)
+        holder = self._lease.failure or f"`{self._lease.holder}` holds the Lease"
+        return (Check("cluster"), Check("lease", f"standing by: {holder}"))
 
     def status(self) -> Mapping[str, object]:
         """Each resource that is watched, for `/debug/cache`."""
         watched = self.informers.informers if self.informers is not None else ()
-        missing = self.check().problem
+        missing = self.checks()[0].problem
+        lease = self._lease
         return {
             "synced": not missing,
             **({"missing": missing} if missing else {}),
+            **({"lease": _lease_status(lease)} if lease is not None else {}),
             "tasks": len(asyncio.all_tasks()),
             "resources": {i.resource.name: _status(i) for i in watched},
         }
@@ -131,11 +188,21 @@ class Live:
         objects = {i.resource.name: len(i.store) for i in watched}
         return {"objects": objects, "differences": differences, "count": len(differences)}
 
-    async def _until_synced(self, engine: Engine) -> None:
+    async def bind(self, binding: Binding, deadline: float) -> None:
+        """Returns when the pod is on the node. Raises EngineError where it is not."""
+        self.snapshot()
+        assert self._binder is not None, "there is a snapshot"
+        await self._binder.bind(binding, deadline)
+
+    async def _until_synced(self, engine: Engine, catch_up: Callable[[], Awaitable[None]]) -> None:
         assert self.informers is not None
         await self.informers.synced()
+        # Nobody is answered before the policies that were watched decide, and know all they read.
+        await catch_up()
+        await self.informers.synced()
         snapshot = self.informers.snapshot()
-        engine.take_over(snapshot)
+        if self._lease is None:
+            engine.take_over(snapshot)
         self._taken_over = True
         nodes, pods = len(snapshot.table.places), len(snapshot.pods())
         self._log.info("cluster of %d nodes and %d pods", nodes, pods)
@@ -145,6 +212,21 @@ class Live:
 
     def _codec(self) -> ObjectCodec:
         return ObjectCodec(self._schema, self._needs.annotations)
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+
+
+def _lease_status(lease: Lease) -> Mapping[str, object]:
+    return {
+        "identity": lease.identity,
+        "holder": lease.holder,
+        "held": lease.held,
+        "failure": lease.failure,
+    }
 
 
 def _status(informer: Informer) -> Mapping[str, object]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from logging import Logger
 from pathlib import Path
 from typing import Protocol
 
-from cli.serving.policies import PolicyFiles
+from cli.serving.policies import Policies
 from engine.cache.cache import Cache
 from engine.cache.snapshot import Snapshot
 from engine.engine import Engine, Observer
@@ -16,7 +16,6 @@ from engine.objects import ObjectCodec
 from engine.program.needs import Needs
 from engine.registry import Registry
 from grammar.schema import Schema
-from policies.validation import Validator
 from policies.watcher import INTERVAL_SECONDS
 from server.health import Check
 
@@ -37,8 +36,15 @@ class View(Protocol):
         """How many nodes the cluster has; None where that is not known."""
         ...
 
-    def check(self) -> Check:
-        """Whether the cluster is known."""
+    def checks(self) -> Sequence[Check]:
+        """Whether the cluster is known, and what else must be so before it is asked."""
+        ...
+
+    def policies(self) -> Mapping[str, bytes]:
+        """The policies that the cluster has, as JSON by resource and key.
+
+        It is another mapping when they are others.
+        """
         ...
 
     def adopt(self, needs: Needs) -> None:
@@ -51,7 +57,7 @@ class View(Protocol):
 
 
 class Upkeep:
-    """Builds the engine, and brings it up to date when files change."""
+    """Builds the engine, and brings it up to date when policies change."""
 
     def __init__(
         self,
@@ -64,20 +70,27 @@ class Upkeep:
         """Reads the policies."""
         self._log = log
         self.view = view
-        self.policies = PolicyFiles(policies, Validator(schema), log)
-        registry = self.policies.read()
+        self.policies = Policies(policies, schema, log)
+        self._looking = asyncio.Lock()
+        self._objects = view.policies()
+        registry = self.policies.read(self._objects)
         self._adopt()
         self.engine = Engine(registry, view, ObjectCodec(schema), observer)
 
     def readiness(self) -> Sequence[Check]:
         """Policies are compiled before the server starts."""
-        return (Check("policies"), self.view.check())
+        return (Check("policies"), *self.view.checks())
 
     async def run(self) -> None:
         """Looks at the files again and again, until it is cancelled."""
         while True:
             await asyncio.sleep(INTERVAL_SECONDS)
-            # Requests are answered while files are read, and never by half of a change.
+            await self.catch_up()
+
+    async def catch_up(self) -> None:
+        """Looks once; returns when what it found decides."""
+        # Requests are answered while files are read, and never by half of a change.
+        async with self._looking:
             if (registry := await asyncio.to_thread(self._look)) is not None:
                 self.engine.adopt(registry)
 
@@ -90,12 +103,14 @@ class Upkeep:
         """The policies if they are others now. Never raises: what was in force stays so."""
         try:
             self.view.refresh()
-            if not self.policies.changed():
+            objects = self.view.policies()
+            if not self.policies.changed() and objects is self._objects:
                 return None
-            registry = self.policies.read()
+            self._objects = objects
+            registry = self.policies.read(objects)
             self._adopt()
         except Exception:  # noqa: BLE001 - whatever it is, serving goes on
-            self._log.exception("reading changed files failed; what was in force stays so")
+            self._log.exception("reading changed policies failed; what was in force stays so")
             return None
         return registry
 

@@ -161,6 +161,9 @@ class Cache:
     def namespace(self, name: str) -> Namespace | None:
         return self._namespaces.get(name)
 
+    def namespaces(self) -> Iterable[Namespace]:
+        return self._namespaces.values()
+
     def controller(self, uid: str) -> Controller | None:
         return self._workloads.get(uid)
 

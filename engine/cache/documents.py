@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import codecs
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 import yaml
+
+from policies.yaml_text import MAX_DEPTH, JsonLoader, depth, problem
 
 SUFFIXES = frozenset({".json", ".yaml", ".yml"})
 _BYTE_ORDER_MARKS = {
@@ -17,11 +18,6 @@ _BYTE_ORDER_MARKS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
-
-
-_MAX_DEPTH = 1_000
-_BRACKET = re.compile(rb"[\[\]{}]")
-_LEAD = re.compile(rb"^[-?: \t]+", re.MULTILINE)
 
 
 class ClusterFileError(Exception):
@@ -88,27 +84,17 @@ def _read(path: Path) -> bytes:
     return data
 
 
-class _Loader(yaml.CSafeLoader):
-    """Reads times as the text that they are: JSON has no others."""
-
-
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-    for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
-}
-
-
 def _yaml_documents(data: bytes, path: Path) -> Iterator[bytes]:
-    if _depth(data) > _MAX_DEPTH:
+    if depth(data) > MAX_DEPTH:
         raise ClusterFileError(f"`{path}` is nested too deeply", how_to_write(path))
     try:
         # An empty file and `---` alone are documents of their own, of nothing.
-        for document in yaml.load_all(data, Loader=_Loader):
+        for document in yaml.load_all(data, Loader=JsonLoader):
             if document is not None:
                 yield msgspec.json.encode(document)
     except yaml.YAMLError as error:
         raise ClusterFileError(
-            f"`{path}` is not YAML: {_problem(error)}",
+            f"`{path}` is not YAML: {problem(error)}",
             "a file that was cut off can be written again",
         ) from None
     except UnicodeDecodeError:
@@ -120,24 +106,3 @@ def _yaml_documents(data: bytes, path: Path) -> Iterator[bytes]:
         raise ClusterFileError(
             f"`{path}` is not what JSON could be: {error}", how_to_write(path)
         ) from None
-
-
-def _depth(data: bytes) -> int:
-    """How deep the YAML may be nested: an estimate that is never too low.
-
-    libyaml builds its tree by recursion and overflows the stack, which ends the process.
-    """
-    deepest = max((len(lead) for lead in _LEAD.findall(data)), default=0)
-    depth = 0
-    for bracket in _BRACKET.findall(data):
-        depth = depth + 1 if bracket in b"[{" else max(0, depth - 1)
-        deepest = max(deepest, depth)
-    return deepest
-
-
-def _problem(error: yaml.YAMLError) -> str:
-    """What is wrong and in which line, in one line."""
-    problem = getattr(error, "problem", None) or getattr(error, "reason", "it cannot be read")
-    mark = getattr(error, "problem_mark", None)
-    where = f" in line {mark.line + 1}" if mark is not None else ""
-    return " ".join(f"{problem}{where}".split())

@@ -8,6 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from engine.cache import stores
 from engine.cache.cache import Cache
 from engine.cache.list_watch import ListerWatcher, Resource
@@ -18,6 +20,7 @@ from engine.cache.timing import Timing
 from engine.errors import NotSyncedError
 from engine.objects import ObjectCodec
 from engine.program.needs import Needs
+from policies.forms import GROUP
 
 _LOOK_SECONDS = 0.05
 
@@ -27,6 +30,11 @@ PODS = Resource(
     "pods", "/api/v1/pods", field_selector="status.phase!=Succeeded,status.phase!=Failed"
 )
 NAMESPACES = Resource("namespaces", "/api/v1/namespaces")
+# Ours: a cluster in which they are not defined has none.
+POLICIES = tuple(
+    Resource(name, f"/apis/{GROUP}/v1/{name}", optional=True)
+    for name in ("placementpolicies", "clusterplacementpolicies")
+)
 CONTROLLERS: Mapping[str, Resource] = {
     "ReplicaSet": Resource("replicasets", "/apis/apps/v1/replicasets"),
     "Deployment": Resource("deployments", "/apis/apps/v1/deployments"),
@@ -37,12 +45,20 @@ CONTROLLERS: Mapping[str, Resource] = {
 
 @dataclass(frozen=True, slots=True)
 class Informer:
-    """A resource, what fills the cache with it, and what is filled."""
+    """A resource, what fills the cache with it, and what is filled.
+
+    `known` says that all of it has been seen once, if not by this reflector.
+    """
 
     resource: Resource
     reflector: Reflector
     store: ObjectStore[Any]
     task: asyncio.Task[None]
+    known: bool = False
+
+    @property
+    def synced(self) -> bool:
+        return self.known or self.reflector.synced
 
 
 class Informers:
@@ -57,6 +73,8 @@ class Informers:
         self._codec = codec
         self._timing = timing
         self._informers: dict[str, Informer] = {}
+        # The JSON of each policy object, by resource and key; another mapping after each change.
+        self.policies: Mapping[str, bytes] = {}
 
     # ---- what is watched
 
@@ -74,6 +92,19 @@ class Informers:
             pods.store.decode = codec.peer
             pods.store.distrust()
             self._informers[PODS.name] = self._informer(PODS, pods.store)
+
+    async def list_pods_anew(self) -> None:
+        """Returns when the pods have been listed by a request that began after this was called.
+
+        What is known of them meanwhile counts as known.
+        """
+        if (pods := self._informers.get(PODS.name)) is None:
+            return
+        pods.task.cancel()
+        fresh = self._informer(PODS, pods.store, known=pods.synced)
+        self._informers[PODS.name] = fresh
+        while not fresh.reflector.synced:  # noqa: ASYNC110 - a reflector says so only when asked
+            await asyncio.sleep(_LOOK_SECONDS)
 
     async def stop(self) -> None:
         """Ends every watch."""
@@ -107,7 +138,7 @@ class Informers:
         """What has not been seen completely yet, or None."""
         if not self._informers:
             return "not synced: nothing is watched yet"
-        waiting = [i for i in self._informers.values() if not i.reflector.synced]
+        waiting = [i for i in self._informers.values() if not i.synced]
         if not waiting:
             return None
         parts = (f"{i.resource.name} {len(i.store):,} so far" for i in waiting)
@@ -117,17 +148,43 @@ class Informers:
     def informers(self) -> Collection[Informer]:
         return self._informers.values()
 
-    def _informer(self, resource: Resource, store: ObjectStore[Any]) -> Informer:
+    def _informer(
+        self, resource: Resource, store: ObjectStore[Any], *, known: bool = False
+    ) -> Informer:
         reflector = Reflector(resource, self.source, store, timing=self._timing)
         task = asyncio.create_task(reflector.run(), name=f"informer {resource.name}")
-        return Informer(resource, reflector, store, task)
+        return Informer(resource, reflector, store, task, known)
+
+    def _policies(self, resource: Resource) -> ObjectStore[bytes]:
+        def put(key: str, raw: bytes, _: int) -> None:
+            self.policies = {**self.policies, f"{resource.name}/{key}": raw}
+
+        def remove(key: str) -> None:
+            gone = f"{resource.name}/{key}"
+            self.policies = {k: v for k, v in self.policies.items() if k != gone}
+
+        def holds(key: str, raw: bytes) -> bool:
+            return _same_json(self.policies.get(f"{resource.name}/{key}", b""), raw)
+
+        return ObjectStore(bytes, put, remove, holds)
 
     def _wanted(self, needs: Needs) -> Iterator[tuple[Resource, ObjectStore[Any]]]:
         cache = self.cache
         yield NODES, stores.nodes(self._codec, cache)
         yield PODS, stores.pods(self._codec, cache)
+        for resource in POLICIES:
+            yield resource, self._policies(resource)
         if needs.namespaces:
             yield NAMESPACES, stores.namespaces(cache)
         if needs.workloads:
             for kind, resource in CONTROLLERS.items():
                 yield resource, stores.controllers(kind, cache)
+
+
+def _same_json(known: bytes, raw: bytes) -> bool:
+    """Kind and version aside, which a list has once for all."""
+    objects = [msgspec.json.decode(each or b"{}") for each in (known, raw)]
+    for each in objects:
+        each.pop("kind", None)
+        each.pop("apiVersion", None)
+    return bool(objects[0] == objects[1])

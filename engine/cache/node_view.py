@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from engine.objects import Node
@@ -45,6 +45,14 @@ def view_of(node: Node, known: NodeView | None) -> NodeView:
     if known is None:
         return _view(node, None, None)
     return _view(node, known.requested, known.pods)
+
+
+def without(known: NodeView, gone: Collection[Peer]) -> NodeView:
+    """The node as it would be without some of its pods, which are known."""
+    uids = {pod.uid for pod in gone}
+    left = tuple(pod for pod in known.pods or () if pod.uid not in uids)
+    requested = total_requests([pod.requests for pod in left])
+    return replace(known, requested=requested, free=free(known.allocatable, requested), pods=left)
 
 
 def _view(node: Node, requested: Resources | None, pods: Sequence[Peer] | None) -> NodeView:

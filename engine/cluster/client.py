@@ -20,7 +20,7 @@ from engine.cluster.answer import refusal
 from engine.cluster.configuration import SERVICE_ACCOUNT, find
 from engine.cluster.session import Session, open_session
 from engine.cluster.throttle import Limits, Throttle
-from engine.errors import ApiUnreachableError
+from engine.errors import ApiUnreachableError, NotSentError
 
 _UNAUTHORIZED = 401
 # What a connection can come to: aiohttp's errors, the system's, and time that has run out.
@@ -53,15 +53,20 @@ class ApiClient:
         """The body of the answer. `path` is quoted already, `params` are not.
 
         `timeout_seconds` is for all of it, waiting for our own limits included.
-        Raises ApiError and ApiUnreachableError.
+        Raises ApiError and ApiUnreachableError, NotSentError among them.
         """
         headers = {"Content-Type": content_type} if body is not None else {}
+        waiting = True
         try:
             async with asyncio.timeout(timeout_seconds), self._throttle.slot():
+                waiting = False
                 response = await self._send(method, path, params, headers, body, None)
                 async with response:
                     return await response.read()
         except _TRANSPORT as error:
+            if waiting:
+                text = f"a request waited {timeout_seconds:g} s for its turn: `--kube-api-qps`"
+                raise NotSentError(text) from error
             raise self._unreachable(error, timeout_seconds) from error
 
     @asynccontextmanager
@@ -144,6 +149,7 @@ class ApiClient:
         return response
 
     def _unreachable(self, error: Exception, seconds: float) -> ApiUnreachableError:
+        kind = ApiUnreachableError
         match error:
             case TimeoutError():
                 text = f"`{self.host}` sent nothing for {seconds:g} s"
@@ -152,10 +158,11 @@ class ApiClient:
             case aiohttp.ClientConnectorError():
                 # The text of asyncio's error is the address again.
                 reason = os.strerror(error.errno) if error.errno else str(error.os_error)
+                kind = NotSentError
                 text = f"`{self.host}` cannot be reached: {reason}"
             case _:
                 text = f"`{self.host}` broke off: {str(error) or type(error).__name__}"
-        return ApiUnreachableError(text)
+        return kind(text)
 
 
 @asynccontextmanager

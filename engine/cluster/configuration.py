@@ -38,6 +38,14 @@ def find(kubeconfig: Path | None, context: str | None, service_account: Path) ->
     return _reading_files("~/.kube/config", context)
 
 
+def own_namespace(service_account: Path = SERVICE_ACCOUNT) -> str:
+    """The namespace of the pod we run in, or `kube-system`."""
+    try:
+        return (service_account / "namespace").read_text().strip()
+    except OSError:
+        return "kube-system"
+
+
 def _in_cluster(service_account: Path) -> bool:
     files = (service_account / "token", service_account / "ca.crt")
     return bool(os.environ.get("KUBERNETES_SERVICE_HOST")) and all(f.is_file() for f in files)

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 class Limits:
     """Requests a second in the long run, requests that may come together, requests in flight.
 
-    The first two are kube-scheduler's own defaults. Watches are not counted.
+    As much as kube-scheduler binds pods by default, and some more. Watches are not counted.
     """
 
-    requests_per_second: float = 50.0
-    burst: int = 100
-    in_flight: int = 16
+    requests_per_second: float = 200.0
+    burst: int = 400
+    in_flight: int = 32
 
 
 class TokenBucket:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
+from copy import copy
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
+from engine.cache.namespace import Namespace
 from engine.cache.node_table import NOWHERE, NodeTable
 from engine.cache.snapshot import key_of
 from engine.cache.tallies import Scope, Tally
@@ -15,7 +17,7 @@ from engine.counting.cells import Cells
 from engine.counting.ledger import Ledger
 from engine.counting.numbers import Counts, Numbers
 from engine.peer import Peer
-from engine.program.frame import FUEL, Frame
+from engine.program.frame import FUEL, Evaluate, Frame
 from engine.program.program import CountClause, CountProgram, ShareProgram
 from grammar.errors import EvaluationError, MissingError
 
@@ -42,6 +44,8 @@ class Pods(Protocol):
     def nominated(self) -> Iterable[Peer]:
         """Those without a node that are nominated to one."""
         ...
+
+    def namespaces(self) -> Iterable[Namespace]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +138,11 @@ class Census:
             return self._workload(clause)
         scope = Scope(None if count.peers.everywhere else asker.peer.namespace)
         where, frame = count.peers.where, asker.frame
+        inside = self._inside(count.peers.namespaces)
 
         def counts(pod: Peer) -> bool:
+            if inside is not None and pod.namespace not in inside:
+                return False
             if pod.deletionTimestamp is not None and not count.terminating:
                 return False
             # It may be asked about pods for as long as its tally is kept.
@@ -147,7 +154,23 @@ class Census:
             except EvaluationError:
                 return False
 
-        return counts, scope, (count, asker.shape if count.peers.by_pod else None)
+        # Of other namespaces another tally is made: that they change is rare.
+        return counts, scope, (count, asker.shape if count.peers.by_pod else None, inside)
+
+    def _inside(self, wanted: Evaluate | None) -> frozenset[str] | None:
+        """The names of the namespaces for which an expression is true; None for all of them."""
+        if wanted is None:
+            return None
+        frame = copy(self._asker.frame)
+        found = set()
+        for namespace in self._pods.namespaces():
+            frame.namespaceObject, frame.memo = namespace, {}
+            try:
+                if wanted(frame) is True:
+                    found.add(namespace.name)
+            except EvaluationError:
+                continue
+        return frozenset(found)
 
     def _workload(
         self, clause: CountClause

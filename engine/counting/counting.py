@@ -11,7 +11,7 @@ import numpy.typing as npt
 from engine.cache.node_table import NodeTable, Places
 from engine.counting.cells import Cells
 from engine.counting.census import Census
-from engine.counting.numbers import is_narrow, open_cells, points
+from engine.counting.numbers import Numbers, is_narrow, open_cells, points
 from engine.filtering import CheckDeadline
 from engine.program.frame import Frame
 from engine.program.program import CountClause
@@ -26,13 +26,14 @@ class Room:
     """Where a strict clause has room, in the order of the places asked about.
 
     `hopeful` is where it would have room if those on their way went elsewhere; `cells` tells which
-    places are in one cell.
+    places are in one cell, and `numbers` has the pods in each cell.
     """
 
     clause: CountClause
     open: Mask
     hopeful: Mask
     cells: npt.NDArray[np.int32]
+    numbers: Numbers
 
     @property
     def narrow(self) -> bool:
@@ -76,7 +77,7 @@ class Counting:
             room = open_cells(cells.clause, numbers)[ids]
             hopeful = open_cells(cells.clause, numbers.hopeful())[ids]
             room[outside] = hopeful[outside] = passes
-            found.append(Room(cells.clause, room, hopeful, ids))
+            found.append(Room(cells.clause, room, hopeful, ids, numbers))
         return found
 
     def terms(

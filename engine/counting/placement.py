@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -12,8 +12,10 @@ from engine.cache.node_table import NodeTable, Places
 from engine.counting.census import Asker, Census, Pods
 from engine.counting.counting import Counting, Mask, Room, narrowed
 from engine.counting.ledger import Ledger
+from engine.counting.without import Without
 from engine.errors import WaitingError
 from engine.filtering import CheckDeadline
+from engine.peer import Peer
 from engine.program.frame import Frame
 from engine.scoring import Floats
 from engine.verdict import Decision, Rejected, Verdict
@@ -50,6 +52,26 @@ class Placement:
 
     def census(self, table: NodeTable, asker: Asker) -> Census:
         return Census(self._view.pods, self.ledger, table, asker)
+
+    def has_room(self, counting: Counting, asked: Question, gone: Collection[Peer]) -> bool:
+        """Whether all places asked about would have room by every strict clause, some pods gone."""
+        pods = Without(self._view.pods, gone)
+        census = Census(pods, self.ledger, asked.table, asked.asker)
+        rooms = counting.rooms(census, asked.table, asked.places, asked.frame, asked.check)
+        return all(bool(room.open.all()) for room in rooms)
+
+    def take(self, counting: Counting, asked: Question) -> list[Room]:
+        """The strict clauses' rooms at the one place where the pod is about to be bound.
+
+        Raises WaitingError where one of them has none: kube-scheduler was told another place, or
+        others were quicker, and asks again.
+        """
+        census = self.census(asked.table, asked.asker)
+        rooms = counting.rooms(census, asked.table, asked.places, asked.frame, asked.check)
+        if full := [room for room in rooms if not room.open.all()]:
+            texts = dict.fromkeys(room.clause.count.message(asked.frame()) for room in full)
+            raise WaitingError("; ".join(texts))
+        return rooms
 
     def answer(self, counting: Counting, asked: Question, decided: Decision) -> Decision:
         """What is left of the feasible nodes of `decided`.

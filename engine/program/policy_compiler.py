@@ -62,6 +62,7 @@ def compile_policy(checked: Checked) -> Program:
         weight=int(policy.setting("weight", DEFAULT_WEIGHT)),
         audit=policy.setting("mode", "enforce") == "audit",
         ignores_errors=policy.setting("failure", "fail") == "ignore",
+        only_used=policy.only_used,
         select=parts[0].selector(),
         filters=filters,
         scores=tuple(s for part in parts for s in part.scores()),
@@ -180,6 +181,7 @@ class _PolicyCompiler:
             by_pod=not read.isdisjoint({"pod", "namespaceObject"}),
             timely="now" in read,
             everywhere=pods.all,
+            namespaces=self._optional(pods.namespaces),
             placed=pods.placed,
             replicas=where is None,
         )

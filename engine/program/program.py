@@ -61,14 +61,16 @@ class Peers:
 
     `where` is about `peer` and the frame's pod; None for the pods of the same workload. `replicas`
     says that the total is what the workload wants, not what there is; `placed` that only pods with
-    a node count; `everywhere` that pods of every namespace do. `by_pod` says that another pod may
-    count other ones, `timely` that the time can change which count.
+    a node count; `everywhere` that pods of every namespace do, or of those for which `namespaces`
+    is true. `by_pod` says that another pod may count other ones, `timely` that the time can change
+    which count.
     """
 
     where: Evaluate | None = None
     by_pod: bool = False
     timely: bool = False
     everywhere: bool = False
+    namespaces: Evaluate | None = None
     placed: bool = False
     replicas: bool = False
 
@@ -140,6 +142,7 @@ class PreemptProgram:
 class Program:
     """One policy.
 
+    `only_used` says that it governs no pod itself: its clauses are there for others.
     `strict` says that it can reject, which decides between policies of one weight. `reads` are the
     paths of the pod that its selector and clauses read, messages aside. `timely` says that the time
     can change whether the policy, or one of its scores, applies at all.
@@ -152,6 +155,7 @@ class Program:
     weight: int
     audit: bool
     ignores_errors: bool
+    only_used: bool
     select: Evaluate | None
     filters: tuple[FilterProgram, ...]
     scores: tuple[ScoreProgram, ...]

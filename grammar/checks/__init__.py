@@ -16,7 +16,6 @@ from grammar.checks import (
     percentage,
     sampling,
     shares,
-    unacted,
     unused,
     weights,
 )
@@ -34,7 +33,6 @@ CHECKS: tuple[Check, ...] = (
     percentage.check,
     sampling.check,
     shares.check,
-    unacted.check,
     unused.check,
     weights.check,
 )

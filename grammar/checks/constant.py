@@ -20,11 +20,15 @@ _MEANING = {
 
 
 def check(checked: Checked) -> Iterator[Diagnostic]:
-    """Warn of each constant condition or operand; `for pods where true` is how one says all."""
+    """Warn of each constant condition or operand.
+
+    `for pods where true` is how one says all, `for pods where false` that a policy is there for
+    `use` alone.
+    """
     for condition in conditions(checked.policy):
         folded = fold(condition.expr, checked.environment)
         if isinstance(folded, Literal) and isinstance(folded.value, bool):
-            if condition.word == "for" and folded.value:
+            if condition.word == "for" and (folded.value or condition.expr == folded):
                 continue
             meaning = _MEANING.get((condition.word, folded.value))
             yield _warning(condition.expr, folded.value, meaning)

@@ -21,7 +21,7 @@ from typing import Any
 import aiohttp
 import msgspec
 
-from cli.serving.live import Live
+from cli.serving.live import Access, Live
 from cli.serving.upkeep import Upkeep
 from engine.cache.informers import PODS, Informer
 from engine.cache.timing import Timing
@@ -55,7 +55,7 @@ class Measured:
         file = kubeconfig(folder / "kubeconfig", url, {"token": "static"})
         log = logging.getLogger("benchmark")
         schema = load_schema()
-        self._view = Live(file, None, Timing(), schema, log)
+        self._view = Live(Access(file, None, None), Timing(), schema, log)
         self._upkeep = Upkeep([folder / "room.policy"], self._view, schema, Silent(), log)
         assert self._upkeep.policies.in_force.policies
         self._http = aiohttp.ClientSession()
@@ -65,8 +65,8 @@ class Measured:
         before = _resident()
         async with contextlib.AsyncExitStack() as stack, self._http:
             began = time.perf_counter()
-            await self._view.connect(stack, self._upkeep.engine)
-            while self._view.check().problem:  # noqa: ASYNC110 - it is a question, no event
+            await self._view.connect(stack, self._upkeep.engine, self._upkeep.catch_up)
+            while self._view.checks()[0].problem:  # noqa: ASYNC110 - it is a question, no event
                 await asyncio.sleep(0.01)
             synced = time.perf_counter() - began
             return {

@@ -36,7 +36,7 @@ class Server:
 
     @property
     def url(self) -> str:
-        found = re.search(r"listening on (http://\S+?)\"?}?\n", self.err.read_text("utf-8"))
+        found = re.search(r"listening on (https?://\S+?)\"?}?\n", self.err.read_text("utf-8"))
         return found[1] if found else ""
 
     def ask(self, body: Object, verb: str = "filter") -> Any:

@@ -79,6 +79,17 @@ class Cluster:
         """Remove a pod at once."""
         self._api.request("DELETE", f"{self._pods}/{name}", AT_ONCE)
 
+    def get(self, resource: str, name: str) -> dict[str, Any]:
+        """Return one of our objects in this test's namespace."""
+        group = "/apis/placement-policy.scheduling.x-k8s.io/v1"
+        return self._api.request("GET", f"{group}/namespaces/{self.namespace}/{resource}/{name}")
+
+    def events(self, kind: str) -> list[dict[str, Any]]:
+        """Return the events about objects of a kind in this test's namespace."""
+        path = f"/apis/events.k8s.io/v1/namespaces/{self.namespace}/events"
+        events: list[dict[str, Any]] = self._api.request("GET", path)["items"]
+        return [each for each in events if each["regarding"]["kind"] == kind]
+
     def pod(self, name: str) -> dict[str, Any]:
         """Return a pod of this test's namespace."""
         return self._api.request("GET", f"{self._pods}/{name}")

@@ -13,13 +13,14 @@ from tests.e2e.waiting import answers_ok, free_port
 READY_SECONDS = 60.0
 
 
-def extender(address: str, *, node_cache_capable: bool) -> dict[str, Any]:
-    """Return the entry for a Placet. No bindVerb: it does not bind, kube-scheduler has to."""
+def extender(address: str, *, node_cache_capable: bool, binds: bool = False) -> dict[str, Any]:
+    """Return the entry for a Placet; unless it binds, kube-scheduler does."""
     return {
         "urlPrefix": f"{address}/api/scheduler",
         "filterVerb": "filter",
         "prioritizeVerb": "prioritize",
         "preemptVerb": "preempt",
+        **({"bindVerb": "bind"} if binds else {}),
         "weight": 1,
         "nodeCacheCapable": node_cache_capable,
         "ignorable": False,

@@ -1,4 +1,4 @@
-"""What Placet may do in the cluster: read what policies can read, and nothing else."""
+"""What Placet may do in the cluster: read what policies can read, hold its Lease, bind pods."""
 
 from typing import Any
 
@@ -6,6 +6,7 @@ from tests.e2e.api import Api
 
 ROLE = "placet"
 GROUP = "rbac.authorization.k8s.io"
+POLICIES = "placement-policy.scheduling.x-k8s.io"
 READ = ["get", "list", "watch"]
 RULES = [
     {"apiGroups": [""], "resources": ["nodes", "pods", "namespaces"], "verbs": READ},
@@ -15,6 +16,24 @@ RULES = [
         "verbs": READ,
     },
     {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": READ},
+    {
+        "apiGroups": [POLICIES],
+        "resources": ["placementpolicies", "clusterplacementpolicies"],
+        "verbs": READ,
+    },
+    {
+        "apiGroups": [POLICIES],
+        "resources": ["placementpolicies/status", "clusterplacementpolicies/status"],
+        "verbs": ["patch"],
+    },
+    {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
+    {"apiGroups": [""], "resources": ["pods/status"], "verbs": ["patch"]},
+    {"apiGroups": [""], "resources": ["pods/binding"], "verbs": ["create"]},
+    {
+        "apiGroups": ["coordination.k8s.io"],
+        "resources": ["leases"],
+        "verbs": ["get", "create", "update", "patch"],
+    },
 ]
 USER = {"kind": "User", "apiGroup": GROUP, "name": "placet"}
 

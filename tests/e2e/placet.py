@@ -80,8 +80,8 @@ class Placet:
 
 
 @contextmanager
-def placet(folder: Path, policies: Path, *view: str) -> Iterator[Placet]:
-    """Serve a file of policies; `view` are the flags that say what it knows of the cluster."""
+def placet(folder: Path, policies: Path | None, *view: str) -> Iterator[Placet]:
+    """Serve a file of policies, or none; `view` are the flags that say what it knows otherwise."""
     port = free_port()
     command = [
         sys.executable,
@@ -89,7 +89,7 @@ def placet(folder: Path, policies: Path, *view: str) -> Iterator[Placet]:
         "cli",
         "serve",
         f"--listen=127.0.0.1:{port}",
-        f"--policies={policies}",
+        *([f"--policies={policies}"] if policies is not None else []),
         *view,
     ]
     # No API server but one that a test names, least of all that of whoever runs the tests.

@@ -47,9 +47,16 @@ class Stage:
             clauses, f"--kubeconfig={kubeconfig or self._plane.placet_kubeconfig}", *flags
         )
 
-    def schedule(self, server: Placet, percentage: int | None = None) -> Recorder:
-        """Schedule by a Placet that knows the nodes; return what the scheduler asks."""
-        return self._schedule(server, percentage, node_cache_capable=True)
+    def watch_objects(self, kubeconfig: Path | None = None, *flags: str) -> Placet:
+        """Serve the policies that the cluster has; it may not be ready yet."""
+        reach = f"--kubeconfig={kubeconfig or self._plane.placet_kubeconfig}"
+        return self._programs.enter_context(placet(self._folder, None, reach, *flags))
+
+    def schedule(
+        self, server: Placet, percentage: int | None = None, *, binds: bool = False
+    ) -> Recorder:
+        """Schedule by a Placet that knows the nodes, and may bind; return what is asked of it."""
+        return self._schedule(server, percentage, node_cache_capable=True, binds=binds)
 
     def write_policy(self, clauses: str) -> None:
         """Let these clauses govern the pods labelled GOVERNED in the test's namespace."""
@@ -66,10 +73,15 @@ class Stage:
         return self._programs.enter_context(placet(self._folder, self._policies, *flags))
 
     def _schedule(
-        self, server: Placet, percentage: int | None, *, node_cache_capable: bool
+        self,
+        server: Placet,
+        percentage: int | None,
+        *,
+        node_cache_capable: bool,
+        binds: bool = False,
     ) -> Recorder:
         calls = self._programs.enter_context(recorder(server.port))
-        entry = extender(calls.address, node_cache_capable=node_cache_capable)
+        entry = extender(calls.address, node_cache_capable=node_cache_capable, binds=binds)
         self._programs.enter_context(kube_scheduler(self._plane, self._folder, [entry], percentage))
         return calls
 

@@ -1,24 +1,102 @@
-"""The policies that ship: without findings, in canonical form, and each in a file of its name."""
+"""The policies that ship: without findings, in canonical form, tested, and explained on a page."""
 
+from __future__ import annotations
+
+import math
+import re
 from importlib.resources import files
 from pathlib import Path
 
 import pytest
 
+from cli.main import main
+from engine.cache.cache import Cache
+from engine.engine import Engine
+from engine.objects import ObjectCodec
+from engine.preemption import Victims
+from engine.program.policy_compiler import compile_policy
+from engine.registry import Registry
 from grammar.formatter import format_file
 from grammar.parser import parse_file
 from grammar.schema import load_schema
 from grammar.source import Source
-from policies.loader import load
-from policies.validation import check_source
+from policies.loader import is_test_file, library_sources, load
+from policies.validation import Validator, check_source
+from tests.support.builders import node, pod, raw
+from tests.support.engines import Known, Silent
 
-SHIPPED = load([Path(str(files("policies") / "library")), Path(str(files("cli") / "demo"))]).sources
+LIBRARY = Path(str(files("policies") / "library"))
+SOURCES = load([LIBRARY, Path(str(files("cli") / "demo"))]).sources
+SHIPPED = [source for source in SOURCES if not is_test_file(source.name)]
+PAGE = (Path(__file__).parents[2] / "docs" / "library.md").read_text(encoding="utf-8")
+# 40% of one or two replicas is none, as its comment says.
+EXPECTED = {"spot-ceiling": ["P0313"]}
 
 
-@pytest.mark.parametrize("source", SHIPPED, ids=lambda source: Path(source.name).name)
+def name_of(source: Source) -> str:
+    return Path(source.name).stem
+
+
+@pytest.mark.parametrize("source", SHIPPED, ids=name_of)
 def test_shipped_policy_is_exemplary(source: Source) -> None:
     checked = check_source(source, load_schema())
-    assert checked.diagnostics == ()
-    assert [p.policy.name for p in checked.policies] == [Path(source.name).stem]
+    assert [d.code for d in checked.diagnostics] == EXPECTED.get(name_of(source), [])
+    assert [p.policy.name for p in checked.policies] == [name_of(source)]
     assert all(p.policy.setting("description", "") for p in checked.policies)
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=name_of)
+def test_shipped_file_is_laid_out_as_fmt_would(source: Source) -> None:
     assert format_file(parse_file(source)[0], source) == source.text
+
+
+def test_every_branch_of_the_library_is_tested(capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["test", "-v", "--threshold", "100", str(LIBRARY)])
+    done = capsys.readouterr()
+    assert (code, done.err) == (0, ""), done.out
+    tested = set(re.findall(r"(?m)^\S+/(\S+)_test\.policy: ", done.out))
+    assert tested == {name_of(source) for source in library_sources()}
+
+
+@pytest.mark.parametrize("source", library_sources(), ids=name_of)
+def test_library_policy_governs_nothing_unasked(source: Source) -> None:
+    """It is a guardrail, or there for `use` alone; both can be used."""
+    (checked,) = check_source(source, load_schema()).policies
+    assert checked.policy.cluster or checked.policy.only_used
+    user = f'policy u in namespace "u" {{ use "library/{checked.policy.name}" }}'
+    assert list(Validator(load_schema()).validate([Source("u.policy", user)]).findings()) == []
+
+
+def test_page_says_what_the_files_say() -> None:
+    """Each by its name, with its description, and the comment that says when to use it."""
+    said = dict(re.findall(r"(?ms)^## (\S+)\n\n(.*?)(?=\n## |\Z)", PAGE))
+    wanted = {}
+    for source in library_sources():
+        (checked,) = check_source(source, load_schema()).policies
+        policy = checked.policy
+        kind = "a cluster policy" if policy.cluster else "made for `use`"
+        comment = re.findall(r"(?m)^# (.*)$", source.text[: policy.span.start])
+        wanted[policy.name] = f"{policy.setting('description', '')}; {kind}. {' '.join(comment)}"
+    assert {name: " ".join(text.split()) for name, text in said.items()} == wanted
+
+
+def test_databases_are_not_evicted() -> None:
+    """By either label; whoever else would be evicted still is."""
+    source = next(s for s in library_sources() if name_of(s) == "protect-databases")
+    (checked,) = check_source(source, load_schema()).policies
+    codec = ObjectCodec(load_schema())
+    labels = {
+        "db": {"tier": "db"},
+        "labelled": {"app.kubernetes.io/component": "database"},
+        "web": {"tier": "web"},
+        "bare": {},
+    }
+    victims = [pod(name, labels=found, on=f"n-{name}") for name, found in labels.items()]
+    cache = Cache()
+    for victim in victims:
+        cache.put_node(codec.node(raw(node(victim["spec"]["nodeName"]))))
+        cache.put_pod(codec.peer(raw(victim)))
+    engine = Engine(Registry([compile_policy(checked)]), Known(cache), codec, Silent())
+    proposed = {f"n-{v['metadata']['name']}": Victims([v["metadata"]["uid"]], 0) for v in victims}
+    kept = engine.preempt(raw(pod("urgent", priority=1000)), proposed, math.inf)
+    assert set(kept) == {"n-web", "n-bare"}

@@ -64,10 +64,11 @@ def test_good_files_are_read_beside_bad_ones(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     loaded = load([tmp_path, tmp_path / "missing.policy", tmp_path / "empty"])
     assert [Path(s.name).name for s in loaded.sources] == ["good.policy"]
+    ending = "policy files end in `.policy`, manifests in `.json`, `.yaml` or `.yml`"
     assert {p.message.replace(str(tmp_path), ""): (p.hint, p.unread) for p in loaded.problems} == {
         "`/latin.policy` is not UTF-8 text at byte 5": ("save it as UTF-8", True),
         "`/missing.policy` is not there": ("check the path", False),
-        "the folder `/empty` has no policy files": ("policy files end in `.policy`", False),
+        "the folder `/empty` has no policy files": (ending, False),
     }
 
 

@@ -9,9 +9,10 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.preemption import Victims
 from engine.verdict import Decision, Failed, Feasible, Rejected, decision
 from server.partition import partition
-from server.victims import Victims, decode_preemption, encode_preemption
+from server.victims import decode_preemption, encode_preemption
 from server.wire import decode_args, encode_filter, encode_priorities
 from tests.support.scheduler_side import read_filter, read_scores
 

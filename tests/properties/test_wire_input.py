@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from server.errors import RequestError
 from server.victims import decode_preemption
-from server.wire import check_binding, decode_args, pod_key
+from server.wire import decode_binding, decode_args, pod_key
 
 KEYS = (
     "Pod Nodes NodeNames items metadata name uid Pods UID NumPDBViolations Node PodName PodUID "
     "PodNamespace NodeNameToVictims NodeNameToMetaVictims"
 ).split()
-DECODERS: tuple[Callable[[bytes], object], ...] = (decode_args, decode_preemption, check_binding)
+DECODERS: tuple[Callable[[bytes], object], ...] = (decode_args, decode_preemption, decode_binding)
 
 spelled = st.sampled_from(KEYS).flatmap(
     lambda key: st.sampled_from((key, key, key.lower(), key.upper(), key.swapcase()))

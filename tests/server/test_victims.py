@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from server.errors import RequestError
-from server.victims import Victims, decode_preemption, encode_preemption
+from engine.preemption import Victims
+from server.victims import decode_preemption, encode_preemption
 
 META = {"n2": {"Pods": [{"UID": "u2"}, {"UID": "u1"}], "NumPDBViolations": 1}}
 WHOLE = {

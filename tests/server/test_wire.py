@@ -7,12 +7,13 @@ import json
 import msgspec
 import pytest
 
+from engine.cluster.binding import Binding
 from server.errors import RequestError
 from server.partition import Partition
 from server.wire import (
     ExtenderArgs,
-    check_binding,
     decode_args,
+    decode_binding,
     encode_binding,
     encode_filter,
     encode_filter_error,
@@ -176,11 +177,13 @@ def test_a_score_more_or_less_is_a_mistake_of_ours() -> None:
 def test_bind_requests() -> None:
     """C43: names, UID and node, not the pod."""
     binding = {"PodName": "p", "PodNamespace": "d", "PodUID": "u", "Node": "n"}
-    check_binding(msgspec.json.encode(binding))
-    check_binding(msgspec.json.encode({key.lower(): value for key, value in binding.items()}))
+    asked = decode_binding(msgspec.json.encode(binding))
+    assert asked == Binding("d", "p", "u", "n")
+    lower = {key.lower(): value for key, value in binding.items()}
+    assert decode_binding(msgspec.json.encode(lower)) == asked
     for key in binding:
         with pytest.raises(RequestError, match="does not say which pod"):
-            check_binding(msgspec.json.encode({**binding, key: ""}))
+            decode_binding(msgspec.json.encode({**binding, key: ""}))
 
 
 def test_bind_answer() -> None:

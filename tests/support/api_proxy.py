@@ -48,7 +48,8 @@ class ApiProxy:
     """Passes on everything, with switches that a test may set from another thread.
 
     `edit` is what is done to the lines of watches, `delay` how many seconds late they are,
-    `answer` what every new request gets in place of an answer of the server.
+    `answer` what every new request gets in place of an answer of the server; `loses` says whether
+    the answer to a request that is no watch gets lost.
     """
 
     def __init__(self, upstream: str, authority: Path, loop: asyncio.AbstractEventLoop) -> None:
@@ -57,6 +58,7 @@ class ApiProxy:
         self.edit: Edit = unchanged
         self.delay = 0.0
         self.answer: Answer | None = None
+        self.loses: Callable[[Request], bool] = lambda _: False
         self._upstream = upstream
         self._trust = ssl.create_default_context(cafile=str(authority))
         self._loop = loop
@@ -107,10 +109,11 @@ class ApiProxy:
             ) as response:
                 if asked.kind in ("stream", "watch") and response.status == 200:
                     return await self._watch(request, response)
+                body = await response.read()
+                if self.loses(asked):
+                    request.transport.abort()
                 return web.Response(
-                    status=response.status,
-                    body=await response.read(),
-                    headers=_passed_on(response.headers),
+                    status=response.status, body=body, headers=_passed_on(response.headers)
                 )
         except aiohttp.ClientError:
             request.transport.abort()

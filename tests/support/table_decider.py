@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from engine.preemption import Victims
 from engine.verdict import FEASIBLE, Decision, Rejected, Verdict, decision
 
 
@@ -55,6 +56,13 @@ class TableDecider:
         self._remember(Asked("prioritize", pod, names, nodes, deadline))
         scores = self.scores
         return None if scores is None else [scores.get(name, 0) for name in names]
+
+    def preempt(
+        self, pod: bytes, victims: Mapping[str, Victims], deadline: float
+    ) -> Mapping[str, Victims]:
+        self._remember(Asked("preempt", pod, list(victims), None, deadline))
+        rejected = (node for node in victims if node in self.verdicts)
+        return {node: victims[node] for node in victims if node not in set(rejected)}
 
     def _remember(self, asked: Asked) -> None:
         self.asked.append(asked)

@@ -1,0 +1,36 @@
+"""`placet crds`: what an API server must know to take PlacementPolicy objects."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from cli.exits import CommandError, Exit
+from policies.crds import texts
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--output",
+        metavar="FOLDER",
+        type=Path,
+        help="write a file each into this folder instead of printing them",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.output is None:
+        print("---\n".join(texts().values()), end="")
+        return Exit.OK
+    folder: Path = args.output
+    for name, text in texts().items():
+        file = folder / name
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            hint = "check who may write there"
+            raise CommandError(f"cannot write `{file}`: {reason}", hint) from None
+        print(f"wrote {file}")
+    return Exit.OK

@@ -1,0 +1,231 @@
+"""The CustomResourceDefinitions, made from the structs and from what types cannot say.
+
+The schemas are structural (https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/
+custom-resource-definitions/#specifying-a-structural-schema), and the checks in them are CEL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import yaml
+from msgspec import NODEFAULT
+from msgspec.inspect import (
+    DictType,
+    Field,
+    IntType,
+    LiteralType,
+    Metadata,
+    StrType,
+    StructType,
+    Type,
+    UnionType,
+    VarTupleType,
+    type_info,
+)
+
+from policies import resource
+from policies.decoding import bare
+from policies.forms import GROUP
+from policies.resource import ALPHA, KINDS, RESERVED_WEIGHT, STORED, VERSIONS
+
+HEAD = "# Written by `placet crds`: change the structs that it is made from.\n"
+
+Schema = dict[str, Any]
+
+_PLURALS = {
+    "PlacementPolicy": ("placementpolicies", "plp"),
+    "ClusterPlacementPolicy": ("clusterplacementpolicies", "cplp"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A check in CEL, and what is said of that for which it is false."""
+
+    rule: str
+    message: str
+
+
+_SELECTIVE = Rule(
+    "(has(self.matchLabels) && size(self.matchLabels) > 0)"
+    " || (has(self.matchExpressions) && size(self.matchExpressions) > 0)",
+    "is empty, and would select every node",
+)
+_VALUES = Rule(
+    "self.operator in ['In', 'NotIn'] ? has(self.values) && size(self.values) > 0"
+    " : self.operator in ['Exists', 'DoesNotExist'] ? !has(self.values) || size(self.values) == 0"
+    " : true",
+    "In and NotIn need values, Exists and DoesNotExist have none",
+)
+_NUMBER = Rule(
+    "self.operator in ['Gt', 'Lt'] ? has(self.values) && size(self.values) == 1"
+    " && self.values[0].matches('^[+-]?[0-9]{1,18}$') : true",
+    "Gt and Lt need one whole number",
+)
+_SPEC = (
+    Rule(
+        "!(has(self.placementPolicy) && has(self.policy))",
+        "placementPolicy and policy are two names of one field: keep one of them",
+    ),
+    Rule(
+        "!(has(self.placementPolicy) || has(self.policy))"
+        " || has(self.nodeSelector) || has(self.annotationSelector)",
+        "a targetSize needs a nodeSelector or an annotationSelector",
+    ),
+    Rule(
+        "has(self.placementPolicy) || has(self.policy) || has(self.rules)",
+        "decides nothing: needs placementPolicy or rules",
+    ),
+)
+_RULES: Mapping[type, tuple[Rule, ...]] = {
+    resource.Requirement: (_VALUES,),
+    resource.NodeRequirement: (_VALUES, _NUMBER),
+    resource.NodeSelector: (_SELECTIVE,),
+    resource.Spec: _SPEC,
+    resource.ClusterSpec: _SPEC,
+}
+_WEIGHT: Mapping[str, Rule] = {
+    STORED: Rule(f"self > {RESERVED_WEIGHT}", "is not more than 100: 0 to 100 are reserved"),
+    ALPHA: Rule(f"self >= {RESERVED_WEIGHT}", "is less than 100: 0 to 99 are reserved"),
+}
+_SIZE = Rule(
+    "type(self) == int ? self >= 0 && self <= 2147483647 : self.matches('^(100|[0-9]{1,2})%$')",
+    "is neither a count of pods nor 0% to 100%",
+)
+# Required although the structs can do without, which have better words for it.
+_REQUIRED: Mapping[type, list[str]] = {
+    resource.Spec: ["podSelector"],
+    resource.ClusterSpec: ["podSelector"],
+}
+_COLUMNS = (
+    ("Mode", "string", ".spec.enforcementMode"),
+    ("Target", "string", ".spec['placementPolicy','policy'].targetSize"),
+    ("Placed", "integer", ".status.placedPods"),
+    ("Ready", "string", '.status.conditions[?(@.type=="Ready")].status'),
+    ("Age", "date", ".metadata.creationTimestamp"),
+)
+
+
+def definitions() -> dict[str, Schema]:
+    """Each CustomResourceDefinition under the name of a file for it."""
+    return {f"{GROUP}_{_PLURALS[kind][0]}.yaml": _definition(kind) for kind in KINDS}
+
+
+def _definition(kind: str) -> Schema:
+    plural, short = _PLURALS[kind]
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{GROUP}"},
+        "spec": {
+            "group": GROUP,
+            "names": {
+                "kind": kind,
+                "listKind": f"{kind}List",
+                "plural": plural,
+                "singular": kind.lower(),
+                "shortNames": [short],
+            },
+            "scope": "Namespaced" if kind == "PlacementPolicy" else "Cluster",
+            "conversion": {"strategy": "None"},
+            "versions": [_version(kind, version) for version in VERSIONS],
+        },
+    }
+
+
+def _version(kind: str, version: str) -> Schema:
+    return {
+        "name": version,
+        "served": True,
+        "storage": version == STORED,
+        "subresources": {"status": {}},
+        "additionalPrinterColumns": [
+            {"name": name, "type": of, "jsonPath": path} for name, of, path in _COLUMNS
+        ],
+        "schema": {"openAPIV3Schema": _object(KINDS[kind], version)},
+    }
+
+
+def _object(kind: type[msgspec.Struct], version: str) -> Schema:
+    """The schema of a whole object; its metadata is the API server's."""
+    known = type_info(kind)
+    assert isinstance(known, StructType)
+    schema = _schema(known, version)
+    fields = schema["properties"]
+    fields["apiVersion"] = fields["kind"] = {"type": "string"}
+    fields["metadata"] = {"type": "object"}
+    return {"description": kind.__doc__} | schema | {"required": ["spec"]}
+
+
+def _schema(kind: Type, version: str) -> Schema:
+    match kind:
+        case Metadata():
+            return {**(kind.extra_json_schema or {}), **_schema(kind.type, version)} | _format(kind)
+        case UnionType() if bare(kind) is not kind:
+            return _schema(bare(kind), version)
+        case UnionType():
+            return {"x-kubernetes-int-or-string": True, "maxLength": 16} | _checks([_SIZE])
+        case StructType():
+            return _struct(kind, version)
+        case DictType():
+            values = _schema(kind.value_type, version)
+            limits = _limits(maxProperties=kind.max_length)
+            return {"type": "object", **limits, "additionalProperties": values}
+        case VarTupleType():
+            items = _schema(kind.item_type, version)
+            return {"type": "array", **_limits(maxItems=kind.max_length), "items": items}
+        case LiteralType():
+            return {"type": "string", "enum": list(kind.values)}
+        case StrType():
+            limits = _limits(minLength=kind.min_length, maxLength=kind.max_length)
+            return {"type": "string", **limits}
+        case IntType():
+            limits = _limits(minimum=kind.ge, maximum=kind.le)
+            return {"type": "integer", "format": "int64", **limits}
+        case _:
+            raise TypeError(f"there is no schema for {kind}")
+
+
+def _struct(kind: StructType, version: str) -> Schema:
+    properties = {field.encode_name: _field(field, version) for field in kind.fields}
+    if issubclass(kind.cls, resource.Spec):
+        properties["weight"] |= _checks([_WEIGHT[version]])
+    required = [f.encode_name for f in kind.fields if f.required] + _REQUIRED.get(kind.cls, [])
+    schema: Schema = {"type": "object", "properties": properties}
+    return schema | ({"required": required} if required else {}) | _checks(_RULES.get(kind.cls, ()))
+
+
+def _field(field: Field, version: str) -> Schema:
+    """A field; what is empty where it is left out needs no default."""
+    default = field.default
+    has_default = default is not NODEFAULT and isinstance(default, int | str) and bool(default)
+    return _schema(field.type, version) | ({"default": default} if has_default else {})
+
+
+def _format(kind: Metadata) -> Schema:
+    given = (kind.extra_json_schema or {}).get("format")
+    return {"format": given} if given else {}
+
+
+def _limits(**limits: int | None) -> Schema:
+    return {name: limit for name, limit in limits.items() if limit is not None}
+
+
+def _checks(rules: Sequence[Rule]) -> Schema:
+    checks = [{"rule": rule.rule, "message": rule.message} for rule in rules]
+    return {"x-kubernetes-validations": checks} if checks else {}
+
+
+def texts() -> dict[str, str]:
+    """The definitions as YAML, each under the name of a file for it."""
+    return {name: HEAD + _yaml(made) for name, made in definitions().items()}
+
+
+def _yaml(made: Schema) -> str:
+    # By way of JSON no part is another's: YAML would write the second as an alias of the first.
+    plain = msgspec.json.decode(msgspec.json.encode(made))
+    return yaml.safe_dump(plain, sort_keys=False, width=100)

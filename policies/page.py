@@ -1,0 +1,103 @@
+"""Where the parts of a manifest stand in the text that its diagnostics are about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import TypeVar, cast
+
+from grammar.diagnostics import Diagnostic
+from grammar.source import Source, Span
+
+T = TypeVar("T")
+Move = Callable[[Span], Span]
+
+RULES = "spec.rules"
+# What an object's page has a line for; a field further down is on the line of the one above it.
+_LINES = (
+    "object",
+    "metadata",
+    "spec",
+    "spec.podSelector",
+    "spec.namespaceSelector",
+    "spec.nodeSelector",
+    "spec.annotationSelector",
+    "spec.placementPolicy",
+    "spec.policy",
+    "spec.weight",
+    "spec.enforcementMode",
+    "spec.failurePolicy",
+    RULES,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A text, and the places in it.
+
+    `place` has where a field is written, or else what it would be in. `rules` moves a place in the
+    rules to where it is written; it is None where they are written too differently.
+    """
+
+    source: Source
+    place: Callable[[str], Span]
+    rules: Move | None
+
+    def here(self, found: T) -> T:
+        """What is about a part of the rules, with the place that this has here."""
+        return put(found, self.place(RULES)) if self.rules is None else moved(found, self.rules)
+
+
+def object_page(name: str, rules: str) -> Page:
+    """The page of an object that stands in no file: its rules, then a line for each other field."""
+    starts: dict[str, int] = {}
+    text = f"{rules}\n"
+    for field in _LINES:
+        starts[field] = len(text)
+        text += f"{field}\n"
+
+    def place(field: str) -> Span:
+        known = nearest_above(field, starts)
+        return Span(starts[known], starts[known] + len(known))
+
+    return Page(Source(name, text), place, lambda span: span)
+
+
+def report(found: Diagnostic, source: Source) -> str:
+    """A diagnostic of an object's page in one line: `rules:3:12 error[P0102]: …`.
+
+    About any other field it begins with that field.
+    """
+    line, column = source.position(found.span.start)
+    where, message = f"rules:{line}:{column}", found.message
+    fields = sum(len(field) + 1 for field in _LINES)
+    if found.span.start >= len(source.text) - fields:
+        where = source.line(line)
+        if message.startswith(where):  # it names the field, which may be one further down
+            where, _, message = message.partition(": ")
+    hint = f" ({found.hint})" if found.hint else ""
+    return f"{where} {found.severity}[{found.code}]: {message}{hint}"
+
+
+def nearest_above(field: str, known: Mapping[str, object]) -> str:
+    """The field itself, or the nearest that it is in, of those that are known."""
+    while field and field not in known:
+        field = field[: max(field.rfind("."), field.rfind("["), 0)]
+    return field or _LINES[0]
+
+
+def moved(node: T, move: Move) -> T:
+    """The tree with every place in it moved. No deeper than the parser lets a tree be."""
+    if isinstance(node, Span):
+        return cast("T", move(node))
+    if isinstance(node, tuple):
+        return cast("T", tuple(moved(part, move) for part in node))
+    if not is_dataclass(node) or isinstance(node, type):
+        return node
+    changes = {f.name: moved(getattr(node, f.name), move) for f in fields(node)}
+    return replace(node, **changes)
+
+
+def put(node: T, place: Span) -> T:
+    """The tree with all of it in one place."""
+    return moved(node, lambda _: place)

@@ -1,0 +1,234 @@
+"""PlacementPolicy and ClusterPlacementPolicy as structs: the shape of v1 and v1alpha1 alike.
+
+The schemas that the API server keeps to are made from these (`policies.crds`), so that what it
+takes and what is decoded are one thing. Lengths are bounded everywhere: from them the API server
+estimates what its checks can cost, and it refuses a schema whose checks could cost too much.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from grammar.limits import MAX_BYTES
+
+STORED, ALPHA = "v1", "v1alpha1"
+VERSIONS = (STORED, ALPHA)
+
+# The weights up to this are reserved.
+RESERVED_WEIGHT = 100
+
+# A prefix of at most 253 characters, a slash, and a name of at most 63.
+_Key = Annotated[str, Meta(min_length=1, max_length=317)]
+# Of a label at most 63 can be; an annotation may be longer.
+_Value = Annotated[str, Meta(max_length=253)]
+_Values = Annotated[tuple[_Value, ...], Meta(max_length=64)]
+_Matches = Annotated[
+    dict[_Key, _Value], Meta(max_length=64, description="What the value of each key must be.")
+]
+_Rules = Annotated[str, Meta(max_length=MAX_BYTES)]
+_Count = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+
+
+class Base(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Common to all parts. A field that there is not is a mistake, and is not passed over."""
+
+
+class Requirement(Base, frozen=True):
+    """What the label of a key must be."""
+
+    key: _Key
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
+    values: _Values = ()
+
+
+class NodeRequirement(Base, frozen=True):
+    """What the label of a node must be. Gt and Lt compare it with one whole number."""
+
+    key: _Key
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
+    values: _Values = ()
+
+
+class Selector(Base, frozen=True):
+    """All of it must hold. An empty one selects everything."""
+
+    matchLabels: _Matches | None = None
+    matchExpressions: Annotated[tuple[Requirement, ...], Meta(max_length=32)] = ()
+
+
+class NodeSelector(Base, frozen=True):
+    """All of it must hold. An empty one is refused: it would be every node."""
+
+    matchLabels: _Matches | None = None
+    matchExpressions: Annotated[tuple[NodeRequirement, ...], Meta(max_length=32)] = ()
+
+
+class Target(Base, frozen=True):
+    """How many of the selected pods go on the selected nodes."""
+
+    targetSize: Annotated[
+        int | str, Meta(description="A count of pods, or a percentage of them: 3, 40%.")
+    ]
+    action: Annotated[
+        Literal["Must", "MustNot"],
+        Meta(description="Whether so many pods must, or must not, be on the nodes."),
+    ] = "Must"
+    bound: Annotated[
+        Literal["Exactly", "AtMost", "AtLeast"],
+        Meta(description="How the number that this leaves for the nodes binds."),
+    ] = "Exactly"
+
+
+class Spec(Base, frozen=True):
+    """What a policy says."""
+
+    podSelector: Annotated[
+        Selector | None, Meta(description="The pods that the policy is about.")
+    ] = None
+    nodeSelector: Annotated[
+        NodeSelector | None,
+        Meta(description="The nodes that placementPolicy is about, by their labels."),
+    ] = None
+    annotationSelector: Annotated[
+        NodeSelector | None,
+        Meta(
+            description="The nodes that placementPolicy is about, by their annotations; with a"
+            " nodeSelector, those that both select."
+        ),
+    ] = None
+    placementPolicy: Annotated[
+        Target | None, Meta(description="How many of the pods go on the nodes.")
+    ] = None
+    policy: Annotated[
+        Target | None, Meta(description="What v1alpha1 calls placementPolicy. Give one of them.")
+    ] = None
+    weight: Annotated[
+        int,
+        Meta(
+            le=2**31 - 1,
+            description="Of several policies that select a pod, the one with the greatest weight"
+            " governs it.",
+            extra_json_schema={"format": "int32"},
+        ),
+    ] = RESERVED_WEIGHT + 1
+    enforcementMode: Annotated[
+        Literal["BestEffort", "Strict", "Audit"],
+        Meta(
+            description="Whether placementPolicy is a wish, or a condition on which pods wait."
+            " Audit only reports what it, and the rules, would have done."
+        ),
+    ] = "BestEffort"
+    failurePolicy: Annotated[
+        Literal["Fail", "Ignore"],
+        Meta(description="What follows if a rule cannot be evaluated: no placement, or nothing."),
+    ] = "Fail"
+    rules: Annotated[
+        _Rules | None,
+        Meta(description="Clauses of the policy language, each with its own strictness."),
+    ] = None
+
+    @property
+    def target(self) -> Target | None:
+        """The declarative part, under either of its names."""
+        return self.placementPolicy or self.policy
+
+
+class ClusterSpec(Spec, frozen=True):
+    """What a guardrail says."""
+
+    namespaceSelector: Annotated[
+        Selector | None,
+        Meta(description="The namespaces whose pods the policy is about; without it, all of them."),
+    ] = None
+
+
+class Condition(Base, frozen=True):
+    """One thing that is so, or is not, or of which nobody knows."""
+
+    type: Annotated[str, Meta(max_length=316)]
+    status: Literal["True", "False", "Unknown"]
+    reason: Annotated[str, Meta(max_length=1024)]
+    message: Annotated[str, Meta(max_length=32768)]
+    lastTransitionTime: Annotated[
+        str, Meta(max_length=64, extra_json_schema={"format": "date-time"})
+    ]
+    observedGeneration: int = 0
+
+
+class InForce(Base, frozen=True):
+    """The last version that held."""
+
+    generation: int
+    rules: _Rules = ""
+
+
+class Status(Base, frozen=True):
+    """What has become of the policy."""
+
+    observedGeneration: int = 0
+    conditions: Annotated[
+        tuple[Condition, ...],
+        Meta(
+            max_length=8,
+            extra_json_schema={
+                "x-kubernetes-list-type": "map",
+                "x-kubernetes-list-map-keys": ["type"],
+            },
+        ),
+    ] = ()
+    inForce: InForce | None = None
+    matchedPods: Annotated[_Count | None, Meta(description="The pods that the policy selects.")] = (
+        None
+    )
+    placedPods: Annotated[
+        _Count | None, Meta(description="Those of them that are on the selected nodes.")
+    ] = None
+    targetPods: Annotated[
+        _Count | None, Meta(description="How many placementPolicy wants there.")
+    ] = None
+    violations: Annotated[
+        _Count | None, Meta(description="By how many pods that differs; nothing is repaired.")
+    ] = None
+    diagnostics: Annotated[
+        tuple[Annotated[str, Meta(max_length=1024)], ...],
+        Meta(max_length=64, description="What is wrong with the policy, and where."),
+    ] = ()
+
+
+class Metadata(Struct, frozen=True):
+    """What is read of an object's metadata; there is more in it."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    generation: int = 0
+    resourceVersion: str = ""
+
+
+class PlacementPolicy(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A policy of one namespace."""
+
+    apiVersion: str
+    kind: Literal["PlacementPolicy"]
+    metadata: Metadata
+    spec: Spec
+    status: Status | None = None
+
+
+class ClusterPlacementPolicy(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A guardrail: a policy of all namespaces, or of those that it selects."""
+
+    apiVersion: str
+    kind: Literal["ClusterPlacementPolicy"]
+    metadata: Metadata
+    spec: ClusterSpec
+    status: Status | None = None
+
+
+Manifest = PlacementPolicy | ClusterPlacementPolicy
+KINDS: dict[str, type[Manifest]] = {
+    "PlacementPolicy": PlacementPolicy,
+    "ClusterPlacementPolicy": ClusterPlacementPolicy,
+}

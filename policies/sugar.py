@@ -1,0 +1,158 @@
+"""A manifest as a policy of the language: its declarative part is a share, its rules are clauses.
+
+The fields become a text, which is parsed like any other. A tree built by hand would need a node for
+every operator of every selector, and could be one that no text has; a text can be read, and nothing
+is lost but places, which are no use here: what a field means stands where the field does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from grammar import mistakes
+from grammar.clauses import ForPods, Item, Policy, Setting, Share
+from grammar.diagnostics import Diagnostic
+from grammar.parser import parse_expression, parse_rules
+from grammar.printer import print_string
+from grammar.source import Source
+from policies.page import Page, put
+from policies.resource import ClusterSpec, Manifest, Target
+from policies.selectors import conditions
+
+# What messages, metrics and `expect` call the declarative part.
+CLAUSE = "placementPolicy"
+# Where kubectl puts an object that names no namespace.
+DEFAULT_NAMESPACE = "default"
+_BOUNDS = {"Exactly": "exactly", "AtMost": "at most", "AtLeast": "at least"}
+# All but three on these nodes is three on the others, and at most all but three at least three.
+_TURNED = {"Exactly": "exactly", "AtMost": "at least", "AtLeast": "at most"}
+# What only a field says of the policy as a whole.
+_FIELDS = {
+    "weight": "spec.weight",
+    "mode": "spec.enforcementMode",
+    "failure": "spec.failurePolicy",
+    "for": "spec.podSelector",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a field says, as an item of a policy."""
+
+    field: str
+    text: str
+
+
+def policy_of(manifest: Manifest, page: Page) -> tuple[Policy, list[Diagnostic]]:
+    """The policy, not yet checked, and what is wrong with that of it which could not be read.
+
+    All places are places of the page.
+    """
+    items: list[Item] = []
+    found: list[Diagnostic] = []
+    for part in parts(manifest):
+        place = page.place(part.field)
+        made, wrong = parse_rules(Source(part.field, part.text))
+        items.extend(put(_narrowed(item, manifest), place) for item in made)
+        found.extend(replace(d, span=place, fix=None) for d in wrong)
+    written, wrong = parse_rules(Source("rules", manifest.spec.rules or ""))
+    for item in written:
+        if (foreign := _foreign(item)) is None:
+            items.append(page.here(item))
+        else:
+            wrong.append(foreign)
+    found.extend(page.here(d) for d in wrong)
+    policy = Policy(
+        name=manifest.metadata.name,
+        items=tuple(items),
+        namespace=_namespace(manifest),
+        cluster=isinstance(manifest.spec, ClusterSpec),
+        span=page.place(""),
+        name_span=page.place("metadata.name"),
+    )
+    return policy, found
+
+
+def parts(manifest: Manifest) -> Iterator[Part]:
+    """The items of the policy that the fields stand for, each a text of the language."""
+    spec = manifest.spec
+    mode = "audit" if spec.enforcementMode == "Audit" else "enforce"
+    yield Part("spec.weight", f"weight {spec.weight}")
+    yield Part("spec.enforcementMode", f"mode {mode}")
+    yield Part("spec.failurePolicy", f"failure {spec.failurePolicy.lower()}")
+    selected = [*conditions(spec.podSelector, "pod.labels"), *_of_namespace(manifest)]
+    if selected:
+        yield Part("spec.podSelector", f"for pods where {_all(selected)}")
+    if spec.target is not None:
+        field = "spec.placementPolicy" if spec.placementPolicy is not None else "spec.policy"
+        yield Part(field, _share(manifest, spec.target))
+
+
+def _share(manifest: Manifest, target: Target) -> str:
+    """The clause that a target means: how many of the selected pods go on the selected nodes."""
+    spec = manifest.spec
+    nodes = _all(
+        [
+            *conditions(spec.nodeSelector, "node.labels"),
+            *conditions(spec.annotationSelector, "node.annotations"),
+        ]
+    )
+    bound, size = _BOUNDS[target.bound], str(target.targetSize)
+    said = size
+    if target.action == "MustNot" and isinstance(target.targetSize, int):
+        said = f"all but {size}"
+        nodes, bound = f"!({nodes})", _TURNED[target.bound]
+    elif target.action == "MustNot":
+        # N - ceil(p * N) is the rest of the percentage, rounded down.
+        said = size = f"{100 - int(size.removesuffix('%'))}%"
+    strength = "best effort weight 100" if spec.enforcementMode == "BestEffort" else "strict"
+    reason = f"{_BOUNDS[target.bound]} {said} of its pods on the selected nodes"
+    message = print_string(f"policy {manifest.metadata.name}: {reason}")
+    return (
+        f'share "{CLAUSE}" {{ of {_pods(manifest)} on nodes where {nodes}'
+        f" {bound} {size} {strength} message {message} }}"
+    )
+
+
+def _pods(manifest: Manifest) -> str:
+    """The pods that the policy selects, as a share counts them."""
+    selected = [*conditions(manifest.spec.podSelector, "peer.labels")]
+    # A set of pods needs a condition, and one that is always true would be taken for a mistake.
+    if (namespace := _namespace(manifest)) is None:
+        return f"all pods where {_all(selected or ['size(peer.namespace) > 0'])}"
+    here = f"peer.namespace == {print_string(namespace)}"
+    return f"pods where {_all(selected or [here])}"
+
+
+def _narrowed(item: Item, manifest: Manifest) -> Item:
+    """A share of pods everywhere counts those of the selected namespaces."""
+    selected = [*_of_namespace(manifest)]
+    if not isinstance(item, Share) or not selected:
+        return item
+    namespaces, _ = parse_expression(Source("spec.namespaceSelector", _all(selected)))
+    return replace(item, of=replace(item.of, namespaces=namespaces))
+
+
+def _of_namespace(manifest: Manifest) -> Iterator[str]:
+    if isinstance(manifest.spec, ClusterSpec):
+        yield from conditions(manifest.spec.namespaceSelector, "namespaceObject.labels")
+
+
+def _namespace(manifest: Manifest) -> str | None:
+    if isinstance(manifest.spec, ClusterSpec):
+        return None
+    return manifest.metadata.namespace or DEFAULT_NAMESPACE
+
+
+def _all(operands: list[str]) -> str:
+    return " && ".join(operands)
+
+
+def _foreign(item: Item) -> Diagnostic | None:
+    """The mistake of saying in the rules what a field says."""
+    name = "for" if isinstance(item, ForPods) else item.name
+    if not isinstance(item, ForPods | Setting) or name not in _FIELDS:
+        return None
+    mistake = mistakes.twice(name, "the policy", item.span)
+    return replace(mistake, label="", hint=f"leave it out: `{_FIELDS[name]}` says it")

@@ -1,0 +1,195 @@
+"""How a server proves who it is and whom it trusts, kept up with the files that say so."""
+
+from __future__ import annotations
+
+import ssl
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from logging import ERROR, WARNING, Logger
+from pathlib import Path
+
+from cachetools import TTLCache
+
+from policies.watcher import Watcher
+from server.certificate import CertificateError, not_after
+from server.metrics import Metrics
+from server.settings import SettingsError, TlsFiles
+
+_DAY = 86_400.0
+WARNING_SECONDS = 7 * _DAY
+# Files that cannot be used are tried again although they look the same: it may have been their
+# permissions, or a moment without free file descriptors.
+RETRY_SECONDS = 10.0
+# A client that cannot connect tries again and again.
+_QUIET_SECONDS = 600.0
+_MOST_TOLD = 1000
+
+
+class TlsError(SettingsError):
+    """The files cannot be used; the text is one sentence for the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """What new connections are met with, from one change of the files to the next."""
+
+    context: ssl.SSLContext
+    # Unix seconds.
+    expires: float
+
+
+def load(files: TlsFiles) -> Generation:
+    """Reads the files. Raises TlsError."""
+    try:
+        expires = not_after(_read(files.certificate))
+    except CertificateError:
+        raise TlsError(f"`{files.certificate}` holds no certificate") from None
+    if b"PRIVATE KEY-----" not in _read(files.key):
+        raise TlsError(f"`{files.key}` holds no private key")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    # A client that begins anew within a connection costs us more than it costs itself.
+    context.options |= ssl.OP_NO_RENEGOTIATION
+    context.set_alpn_protocols(["http/1.1"])
+    _present(context, files)
+    if files.client_ca is not None:
+        _trust(context, files.client_ca)
+    return Generation(context, expires)
+
+
+def _present(context: ssl.SSLContext, files: TlsFiles) -> None:
+    def refuse() -> str:
+        raise TlsError(f"the key `{files.key}` is encrypted")
+
+    try:
+        # Without `refuse`, OpenSSL would ask on the terminal.
+        context.load_cert_chain(files.certificate, files.key, password=refuse)
+    except ssl.SSLError as error:
+        if error.reason == "KEY_VALUES_MISMATCH":
+            text = f"the key `{files.key}` is not that of the certificate `{files.certificate}`"
+            raise TlsError(text) from None
+        text = f"`{files.certificate}` and `{files.key}` cannot be used: {_reason(error)}"
+        raise TlsError(text) from None
+    except OSError as error:
+        # Gone since they were read.
+        raise TlsError(f"cannot read `{files.certificate}` or `{files.key}`") from error
+
+
+def _trust(context: ssl.SSLContext, client_ca: Path) -> None:
+    """Whoever shows a certificate must show one of this CA; who must show one is for the paths."""
+    if b"-----BEGIN CERTIFICATE-----" not in _read(client_ca):
+        raise TlsError(f"`{client_ca}` holds no certificate")
+    try:
+        context.load_verify_locations(client_ca)
+    except OSError as error:
+        reason = _reason(error) if isinstance(error, ssl.SSLError) else "it cannot be read"
+        raise TlsError(f"`{client_ca}` cannot be trusted: {reason}") from None
+    context.verify_mode = ssl.CERT_OPTIONAL
+    # As in kube-apiserver: a CA that is named is trusted, whoever signed it.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+
+
+def _read(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise TlsError(f"cannot read `{file}`: {reason}") from None
+
+
+def _reason(error: ssl.SSLError) -> str:
+    return (error.reason or "OpenSSL cannot read it").lower().replace("_", " ")
+
+
+class Credentials:
+    """The newest generation of some files that could be used."""
+
+    def __init__(
+        self,
+        files: TlsFiles,
+        metrics: Metrics,
+        log: Logger,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Reads the files. Raises TlsError."""
+        self._files = files
+        self._metrics = metrics
+        self._log = log
+        self._clock = clock
+        self._watcher = Watcher(lambda: files.paths)
+        self._problem = ""
+        self._tried = 0.0
+        self._warned = ""
+        # Addresses and reasons that the log has had lately.
+        self._refused: TTLCache[tuple[str, str], None] = TTLCache(_MOST_TOLD, _QUIET_SECONDS)
+        self.generation = load(files)
+        self._tell()
+
+    def look(self) -> None:
+        """Reads the files again if they have changed; what cannot be used leaves the last.
+
+        From any thread, one at a time. Never raises.
+        """
+        try:
+            has_changed = self._watcher.changed()
+            is_due = not 0 <= self._clock() - self._tried < RETRY_SECONDS
+            if has_changed or (self._problem and is_due):
+                self._reload(has_changed=has_changed)
+            self._warn()
+        except Exception:  # noqa: BLE001 - whatever it is, serving and looking go on
+            self._log.exception("TLS: reading changed files failed; the last stay in force")
+
+    def refused(self, host: str, error: ssl.SSLError) -> None:
+        """A handshake with a client at this address has failed."""
+        self._metrics.handshake_failed()
+        reason = _reason(error)
+        if isinstance(error, ssl.SSLCertVerificationError):
+            reason = f"{reason}: {error.verify_message}"
+        if (host, reason) not in self._refused:
+            self._refused[host, reason] = None
+            self._log.warning("TLS: no connection for %s: %s", host, reason)
+
+    def _reload(self, *, has_changed: bool) -> None:
+        self._tried = self._clock()
+        try:
+            self.generation = load(self._files)
+        except TlsError as error:
+            if has_changed or str(error) != self._problem:
+                self._log.error("TLS: %s: the last certificates stay in force", error)
+            self._problem = str(error)
+        else:
+            self._problem = ""
+            self._tell()
+
+    def _tell(self) -> None:
+        file, expires = self._files.certificate, self.generation.expires
+        self._metrics.certificate_expires(str(file), expires)
+        self._log.info("TLS: certificate %s is in force, valid until %s", file, _date(expires))
+        self._warn()
+
+    def _warn(self) -> None:
+        """Once a day, which is how often the text changes."""
+        expires, now = self.generation.expires, self._clock()
+        warning = expiry_warning(expires, now)
+        if warning and warning != self._warned:
+            level = ERROR if expires <= now else WARNING
+            self._log.log(level, "TLS: certificate %s %s", self._files.certificate, warning)
+        self._warned = warning
+
+
+def expiry_warning(expires: float, now: float) -> str:
+    """What there is to say about a certificate that ends then, in Unix seconds; mostly nothing."""
+    left = expires - now
+    if left <= 0:
+        return f"has expired on {_date(expires)}"
+    if left > WARNING_SECONDS:
+        return ""
+    days = int(left / _DAY)
+    when = "in less than a day" if days == 0 else f"in {days} {'day' if days == 1 else 'days'}"
+    return f"expires {when}, on {_date(expires)}"
+
+
+def _date(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"

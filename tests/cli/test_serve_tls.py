@@ -1,0 +1,93 @@
+"""`placet serve` with TLS: its flags, their mistakes, and the process that they make."""
+
+from __future__ import annotations
+
+import http.client
+import re
+import shlex
+import ssl
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.cli.conftest import Placet
+from tests.cli.test_serve import serving, until
+from tests.support.certificates import Keyring, in_days
+
+PAIR = ("--tls-cert", "tls.crt", "--tls-key", "tls.key")
+MUTUAL = (*PAIR, "--client-ca", "ca.crt")
+
+
+@pytest.fixture
+def keyring(folder: Path) -> Keyring:
+    keyring = Keyring(folder)
+    keyring.write()
+    return keyring
+
+
+def get(url: str, path: str, client: ssl.SSLContext) -> tuple[int, str]:
+    connection = http.client.HTTPSConnection(urlsplit(url).netloc, context=client, timeout=10)
+    try:
+        connection.request("GET", path)
+        response = connection.getresponse()
+        return response.status, response.read().decode()
+    finally:
+        connection.close()
+
+
+def test_https_with_client_certificates_and_new_files(folder: Path, keyring: Keyring) -> None:
+    """A certificate that ends soon, and then one that does not."""
+    keyring.write_pair(in_days(3.5))
+    names = ("--client-name", "system:kube-scheduler", "--client-name", "prometheus")
+    leaf = keyring.client_ca.issue_cert(common_name="prometheus")
+    client = keyring.client(leaf)
+    with serving(folder, "--demo", *MUTUAL, *names) as server:
+        log = server.err.read_text("utf-8")
+        assert "TLS: certificate tls.crt expires in 3 days, on " in log
+        assert get(server.url, "/readyz", keyring.client()) == (200, "ok")
+        assert get(server.url, "/metrics", keyring.client())[0] == 401
+        assert get(server.url, "/debug/cache", client)[0] == 404
+        name = 'placet_tls_certificate_expiry_timestamp_seconds{file="tls.crt"}'
+        assert name in get(server.url, "/metrics", client)[1]
+        keyring.write_pair(in_days(90))
+        said = "TLS: certificate tls.crt is in force"
+        until(lambda: server.err.read_text("utf-8").count(said) == 2)
+        assert get(server.url, "/readyz", keyring.client()) == (200, "ok")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (PAIR[:2], "--tls-cert is of no use without --tls-key"),
+        (PAIR[2:], "--tls-key is of no use without --tls-cert"),
+        (MUTUAL[4:], "--client-ca is of no use without --tls-cert"),
+        ((*PAIR, "--client-name", "a"), "--client-name is of no use without --client-ca"),
+        (("--tls-cert", "tls.crt", "--tls-key", "no.key"), "cannot read `no.key`: no such file"),
+        (("--tls-cert", "tls.key", "--tls-key", "tls.key"), "`tls.key` holds no certificate"),
+        (("--tls-cert", "tls.crt", "--tls-key", "ca.crt"), "`ca.crt` holds no private key"),
+        (
+            ("--tls-cert", "ca.crt", "--tls-key", "tls.key"),
+            "the key `tls.key` is not that of the certificate `ca.crt`",
+        ),
+        ((*PAIR, "--client-ca", "tls.key"), "`tls.key` holds no certificate"),
+    ],
+    ids=lambda case: " ".join(case) if isinstance(case, tuple) else "",
+)
+def test_mistakes_are_one_line_and_a_hint(
+    placet: Placet, keyring: Keyring, arguments: tuple[str, ...], message: str
+) -> None:
+    done = placet("serve", "--demo", *arguments)
+    assert (done.code, done.out) == (2, "")
+    error, hint = done.err.splitlines()[-2:]
+    assert error.startswith(f"error: {message}")
+    assert hint.startswith("  = help: ")
+
+
+def test_the_example_of_kube_scheduler_s_side_is_what_is_written(placet: Placet) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
+    example = r"```sh\nplacet (scheduler-config .*?)```\n\n```yaml\n(.*?)```"
+    ((command, configuration),) = re.findall(example, page, re.DOTALL)
+    assert "tlsConfig" in configuration
+    done = placet(*shlex.split(command.replace("\\\n", "")))
+    assert (done.code, done.out) == (0, configuration)

@@ -1,0 +1,275 @@
+"""`placet simulate`: where pods would go, as text of a fixed width and as JSON."""
+
+import json
+import re
+import time
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from tests.cli.conftest import Placet
+from tests.support import openb
+from tests.support.builders import kubectl_list, node, pod, raw
+
+CARDS = """\
+policy cards {
+  for pods where pod.requests["nvidia.com/gpu"] > "0"
+  score "fill" weight 1 { value node.usage["nvidia.com/gpu"] range 0 .. 1 }
+}
+"""
+PLAIN = """\
+cluster policy plain {
+  for pods where pod.labels["qos"] == "BE"
+  filter "no cards" {
+    require node.allocatable["nvidia.com/gpu"] == "0"
+    message "only what is plain"
+  }
+}
+"""
+FILES = ("--cluster", "nodes.csv", "--pods", "pods.csv")
+
+
+@pytest.fixture(autouse=True)
+def files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    openb.write_small(folder)
+    (folder / "cards.policy").write_text(CARDS, encoding="utf-8")
+    (folder / "plain.policy").write_text(PLAIN, encoding="utf-8")
+    (folder / "none.policy").write_text("# kube-scheduler alone\n", encoding="utf-8")
+
+
+def test_the_result_is_what_is_placed_pending_allocated_and_governed(placet: Placet) -> None:
+    done = placet("simulate", *FILES, "--policies", "cards.policy")
+    assert done.code == 0
+    assert (
+        done.out
+        == """\
+3 of 5 pods placed on 3 nodes, 2 pending
+
+pending   nodes  because
+      2  1 to 3  Insufficient nvidia.com/gpu
+      1       2  node(s) didn't match Pod's node affinity/selector
+
+resource        allocated    of   part
+cpu                    11    24  45.8%
+memory                7Gi  48Gi  14.6%
+nvidia.com/gpu          2     4  50.0%
+pods                    3   330   0.9%
+
+policy  placed  pending
+cards        2        2
+(none)       1        0
+"""
+    )
+    assert re.fullmatch(r"5 pods in \d+\.\d s: \d+ µs a pod\n", done.err)
+
+
+def test_a_difference_shows_which_pods_move(placet: Placet) -> None:
+    done = placet("simulate", *FILES, "--diff", "cards.policy", "plain.policy")
+    assert done.code == 0
+    assert (
+        done.out
+        == """\
+5 pods on 3 nodes
+
+                          cards.policy  plain.policy
+placed                               3             3
+pending                              2             2
+cpu allocated                    45.8%         45.8%
+memory allocated                 14.6%         14.6%
+nvidia.com/gpu allocated         50.0%         75.0%
+pods allocated                    0.9%          0.9%
+
+under cards.policy
+policy  placed  pending
+cards        2        2
+(none)       1        0
+pending   nodes  because
+      2  1 to 3  Insufficient nvidia.com/gpu
+      1       2  node(s) didn't match Pod's node affinity/selector
+
+under plain.policy
+policy  placed  pending
+(none)       3        2
+pending  nodes  because
+      2      2  node(s) didn't match Pod's node affinity/selector
+      1      1  Insufficient nvidia.com/gpu
+      1      1  plain: no cards: only what is plain
+
+1 pod now pending, 1 pod now placed, 0 pods moved
+
+pod                     cards.policy                          plain.policy
+openb/p-2  now pending  n-2                                   pending: node(s) didn't match Pod's node affinity/selector
+openb/p-3  now placed   pending: Insufficient nvidia.com/gpu  n-2
+"""
+    )
+    assert done.err.startswith("10 pods in ")
+
+
+def test_policies_that_change_nothing_move_no_pod(placet: Placet) -> None:
+    done = placet("simulate", *FILES, "--diff", "none.policy", "cards.policy")
+    assert done.out.endswith("\nno pod moves\n")
+
+
+def test_json_has_every_pod(placet: Placet) -> None:
+    found = json.loads(placet("simulate", *FILES, "--policies", "cards.policy", "--json").out)
+    assert (found["nodes"], found["placed"], found["pending"]) == (3, 3, 2)
+    assert found["allocation"]["cpu"] == {
+        "requested": 11000,
+        "allocatable": 24000,
+        "part": 0.458333,
+    }
+    assert found["policies"][0] == {"policy": "cards", "placed": 2, "pending": 2}
+    assert found["pods"][0] == {"pod": "openb/p-0", "policy": None, "node": "n-0"}
+    assert found["pods"][3] == {
+        "pod": "openb/p-3",
+        "policy": "cards",
+        "node": None,
+        "reasons": {"Insufficient nvidia.com/gpu": 3},
+    }
+    assert found["because"][0] == {
+        "reason": "Insufficient nvidia.com/gpu",
+        "pods": 2,
+        "fewestNodes": 1,
+        "mostNodes": 3,
+    }
+
+
+def test_json_of_a_difference_has_both_and_every_change(placet: Placet) -> None:
+    done = placet("simulate", *FILES, "--diff", "cards.policy", "plain.policy", "--json")
+    found = json.loads(done.out)
+    assert found.keys() == {"old", "new", "changes"}
+    assert found["changes"] == [
+        {"pod": "openb/p-2", "change": "now pending", "old": "n-2", "new": None},
+        {"pod": "openb/p-3", "change": "now placed", "old": None, "new": "n-2"},
+    ]
+
+
+def test_a_chart_has_a_panel_per_resource_and_a_line_per_set(placet: Placet, folder: Path) -> None:
+    sets = ("--diff", "cards.policy", "plain.policy")
+    assert placet("simulate", *FILES, *sets, "--chart", "c.svg").code == 0
+    root = ET.fromstring((folder / "c.svg").read_text(encoding="utf-8"))  # noqa: S314 - our own
+    texts = [e.text for e in root.iter("{http://www.w3.org/2000/svg}text")]
+    for title in ("cpu", "memory", "nvidia.com/gpu", "5 pods", "cards.policy", "plain.policy"):
+        assert title in texts
+    assert len(list(root.iter("{http://www.w3.org/2000/svg}polyline"))) == 2 * 3
+
+
+def test_pods_of_kubectl_are_scheduled_anew_and_the_snapshots_others_stay(
+    placet: Placet, folder: Path
+) -> None:
+    """Of the pods that are there, those in --pods leave their nodes first; others keep theirs."""
+    stays = pod("stays", cpu="3", on="n-1")
+    moves = pod("moves", cpu="2", on="n-1", labels={"app": "web"})
+    ended = pod("ended", on="n-1", phase="Succeeded")
+    going = pod("going", on="n-1", deleted="2026-11-21T11:00:00Z")
+    nodes = [node("n-1", cpu="4"), node("n-2", cpu="4")]
+    (folder / "all.json").write_bytes(raw(kubectl_list([*nodes, stays, moves, ended, going])))
+    (folder / "pods.json").write_bytes(raw(kubectl_list([moves, ended, going, nodes[0]])))
+    world = ("--cluster", "all.json", "--policies", "none.policy", "--pods", "pods.json", "--json")
+    done = placet("simulate", *world)
+    assert json.loads(done.out)["pods"] == [{"pod": "default/moves", "policy": None, "node": "n-2"}]
+    assert done.err.splitlines()[:2] == [
+        "note: skipped 1 object that is no pod",
+        "note: skipped 2 pods that have ended or are being deleted",
+    ]
+
+
+def test_what_the_model_leaves_out_is_said(placet: Placet, folder: Path) -> None:
+    term = {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone"}]}
+    container = {"name": "main", "ports": [{"containerPort": 80, "hostPort": 80}]}
+    spec = {"affinity": {"podAntiAffinity": term}, "containers": [container]}
+    pods = [pod("a", spec=spec), pod("b", spec={"affinity": {"podAntiAffinity": term}})]
+    (folder / "pods.json").write_bytes(raw(kubectl_list(pods)))
+    done = placet("simulate", *FILES[:2], "--pods", "pods.json", "--policies", "none.policy")
+    assert done.err.startswith(
+        "note: the model leaves out what some pods ask for: "
+        "host ports (1 pod), pod anti-affinity (2 pods)\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "arguments", "message"),
+    [
+        ("x.json", "{}", ["--cluster", "x.json"], "`x.json` is no snapshot of a cluster"),
+        ("x.json", '{"kind": "List", "items": []}', ["--cluster", "x.json"], "there are no nodes"),
+        ("x", "", ["--cluster", "gone.csv"], "cannot read `gone.csv`: no such file"),
+        ("x", "", ["--cluster", "gone.json"], "cannot read `gone.json`: no such file"),
+        ("x", "", ["--cluster", "pods.csv"], "`pods.csv` has no column `sn`"),
+        ("x", "", ["--pods", "nodes.csv"], "`nodes.csv` has no column `name`"),
+        ("x", "", ["--pods", "gone.yaml"], "cannot read `gone.yaml`: no such file"),
+        ("x.yaml", "kind: Node", ["--pods", "x.yaml"], "there are no pods to schedule in `x.yaml`"),
+        ("x.yaml", "a: [", ["--pods", "x.yaml"], "`x.yaml` is not YAML"),
+        ("x.json", "[1]", ["--pods", "x.json"], "`x.json` is no list of pods"),
+        ("x.json", "{,}", ["--pods", "x.json"], "`x.json` is not JSON"),
+        ("x.yaml", "kind: Pod", ["--pods", "x.yaml"], "a pod in `x.yaml` has no name"),
+        (
+            "x.yaml",
+            "{kind: Pod, metadata: {name: a}, spec: 3}",
+            ["--pods", "x.yaml"],
+            "a pod in `x.yaml` has a part that is no object",
+        ),
+        (
+            "x.yaml",
+            "{kind: Pod, metadata: {name: a}, spec: {priority: high}}",
+            ["--pods", "x.yaml"],
+            "pod `default/a` in `x.yaml` cannot be read: bad Pod at `spec.priority`",
+        ),
+        (
+            "x.yaml",
+            "kind: PodList\nitems: [{metadata: {name: a}}, {metadata: {name: a}}]",
+            ["--pods", "x.yaml"],
+            "`x.yaml` has two pods `default/a`",
+        ),
+        ("x", "", ["--policies", "gone.policy"], "`gone.policy` is not there"),
+        ("x", "", ["--diff", "none.policy", "none.policy"], "`none.policy` is both"),
+        ("x", "", ["--chart", "gone/x.svg"], "cannot write `gone/x.svg`: no such file"),
+    ],
+)
+def test_bad_input_is_one_line_with_a_hint(
+    placet: Placet, folder: Path, name: str, text: str, arguments: list[str], message: str
+) -> None:
+    (folder / name).write_text(text, encoding="utf-8")
+    flags = {"--cluster": "nodes.csv", "--pods": "pods.csv", "--policies": "none.policy"}
+    if arguments[0] == "--diff":
+        del flags["--policies"]
+    given = [f for flag, value in flags.items() if flag != arguments[0] for f in (flag, value)]
+    done = placet("simulate", *given, *arguments)
+    assert done.code == 2
+    assert done.err.startswith(f"error: {message}"), done.err
+    assert re.search(r"\n  = help: \S", done.err)
+    assert done.err.count("\n") == 2
+
+
+def test_policies_with_errors_are_shown_and_simulated_under_by_nobody(
+    placet: Placet, folder: Path
+) -> None:
+    text = 'cluster policy a { filter "a" { require node.nme } }'
+    (folder / "bad.policy").write_text(text, encoding="utf-8")
+    done = placet("simulate", *FILES, "--diff", "none.policy", "bad.policy")
+    assert (done.code, done.out) == (2, "")
+    assert "error[P0102]: Node has no field `nme`" in done.err
+    assert "error: the policies have 1 error\n  = help: mend them first" in done.err
+
+
+@pytest.mark.parametrize("weight", ["0", "-1", "1.5", "²", str(2**31)])
+def test_a_weight_that_kube_scheduler_would_refuse_is_refused(placet: Placet, weight: str) -> None:
+    done = placet("simulate", *FILES, "--policies", "none.policy", f"--weight={weight}")
+    assert done.code == 2
+    assert f"`{weight}` is no weight, a whole number from 1" in done.err
+
+
+@openb.with_trace
+def test_the_openb_trace_runs_in_a_minute(placet: Placet, folder: Path) -> None:
+    openb.link(folder)
+    began = time.monotonic()
+    done = placet(
+        *("simulate", "--cluster", openb.NODES, "--pods", openb.PODS),
+        *("--policies", "cards.policy", "--json"),
+    )
+    assert time.monotonic() - began < 60
+    found = json.loads(done.out)
+    assert (found["nodes"], found["placed"] + found["pending"]) == (1523, 8152)
+    assert found["allocation"]["nvidia.com/gpu"]["allocatable"] == 6212
+    assert [p for p in found["pods"] if p["node"] is None and not p["reasons"]] == []

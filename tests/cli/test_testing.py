@@ -1,0 +1,220 @@
+"""`placet test`: what it prints, writes and returns."""
+
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from tests.cli.conftest import Outcome, Placet
+
+POLICY = """\
+policy shop in namespace "shop" {
+  filter "arm" { require node.labels["arch"] == "arm64" message "needs arm" }
+  filter "zone" { require node.zone == "a" }
+  score "pack" weight 3 { value node.usage["cpu"] range 0 .. 1 }
+}
+"""
+GOOD = """\
+test "arm only" {
+  node "arm" {"labels": {"arch": "arm64"}, "zone": "a"}
+  node "intel" {"labels": {"arch": "amd64"}, "zone": "a"}
+  pod "shop/web" {"requests": {"cpu": 4}}
+  expect pass "arm"
+  expect reject "intel" by "arm"
+  expect score "arm" == 5
+}
+"""
+WRONG = """\
+test "all is wrong" {
+  node "arm" {"labels": {"arch": "arm64"}, "zone": "a"}
+  node "intel" {"labels": {"arch": "amd64"}, "zone": "b"}
+  pod "shop/web"
+  expect reject "arm" by "zone"
+  expect pass "intel"
+  expect reject "intel" by "zone"
+  expect score "arm" > 0
+  expect score "intel" >= 0
+}
+"""
+GOLDEN = Path(__file__).parents[1] / "golden"
+
+
+@pytest.fixture
+def shop(folder: Path) -> Path:
+    """A policy with one good test."""
+    (folder / "shop.policy").write_text(POLICY + GOOD, encoding="utf-8")
+    return folder
+
+
+def timeless(done: Outcome) -> str:
+    return re.sub(r"in \d+\.\d\ds", "in 0.01s", done.out)
+
+
+def test_all_passes(placet: Placet, shop: Path) -> None:
+    done = placet("test")
+    assert (done.code, done.err) == (0, "")
+    assert timeless(done) == "shop.policy .\n\n1 passed in 0.01s\n"
+
+
+def test_what_failed_is_shown_in_its_place(placet: Placet, shop: Path) -> None:
+    (shop / "shop_test.policy").write_text(WRONG, encoding="utf-8")
+    done = placet("test", "shop.policy", "shop_test.policy")
+    assert (done.code, done.err) == (1, "")
+    assert timeless(done) == (GOLDEN / "test_failures.txt").read_text(encoding="utf-8")
+
+
+def test_verbose_names_each_test(placet: Placet, shop: Path) -> None:
+    (shop / "shop_test.policy").write_text(WRONG, encoding="utf-8")
+    assert placet("test", "-v").out.splitlines()[:2] == [
+        "shop.policy: arm only passed",
+        "shop_test.policy: all is wrong failed",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "names"),
+    [
+        ("ARM", 0, ["shop.policy: arm only"]),
+        ("shop_test", 1, ["shop_test.policy: all is wrong"]),
+        ("shop.policy: arm", 0, ["shop.policy: arm only"]),
+    ],
+)
+def test_tests_can_be_chosen(
+    placet: Placet, shop: Path, text: str, code: int, names: list[str]
+) -> None:
+    """By their names and files; what is not chosen has no line."""
+    (shop / "shop_test.policy").write_text(WRONG, encoding="utf-8")
+    done = placet("test", "-v", "-k", text)
+    assert done.code == code
+    named = [line.rpartition(" ")[0] for line in done.out.split("\n\n")[0].splitlines()]
+    assert named == names
+
+
+def test_nothing_to_run_is_no_success(placet: Placet, shop: Path) -> None:
+    done = placet("test", "-k", "nobody")
+    assert (done.code, done.out) == (2, "")
+    assert "no test has `nobody` in its file or name" in done.err
+    (shop / "shop.policy").write_text(POLICY, encoding="utf-8")
+    done = placet("test")
+    assert (done.code, done.out) == (2, "")
+    assert "error: there are no tests in `.`\n  = help: a test stands beside its policy" in done.err
+
+
+def test_path_that_is_not_there_is_an_error(placet: Placet, shop: Path) -> None:
+    """The others are tested all the same."""
+    done = placet("test", "shop.policy", "gone.policy")
+    assert done.code == 2
+    assert "1 passed" in done.out
+    assert done.err == "error: `gone.policy` is not there\n  = help: check the path\n"
+
+
+def test_policy_with_errors_is_shown_and_not_tested(placet: Placet, shop: Path) -> None:
+    """Once for its file, and for a test file beside it too; the others run."""
+    (shop / "shop.policy").write_text(POLICY.replace("zone", "zoen", 2) + GOOD, encoding="utf-8")
+    (shop / "shop_test.policy").write_text(WRONG, encoding="utf-8")
+    (shop / "other.policy").write_text(POLICY.replace("shop", "other", 1) + GOOD, encoding="utf-8")
+    done = placet("test")
+    assert (done.code, done.err) == (1, "")
+    lines = done.out.splitlines()
+    assert lines[:3] == ["other.policy .", "shop.policy E", "shop_test.policy E"]
+    assert done.out.count("error[P0102]: Node has no field `zoen`") == 2
+    assert lines[-1].startswith("1 passed, 2 errors in ")
+
+
+def test_file_that_cannot_be_read_whole_is_an_error(placet: Placet, shop: Path) -> None:
+    """What is lost may have been a test."""
+    (shop / "torn.policy").write_text('test "torn" { node', encoding="utf-8")
+    done = placet("test")
+    assert done.code == 1
+    assert "torn.policy E\n" in done.out
+    assert "error[P0001]" in done.out
+    assert "1 passed, 1 error in" in done.out
+
+
+def test_results_for_a_ci_service(placet: Placet, shop: Path) -> None:
+    (shop / "shop_test.policy").write_text(WRONG, encoding="utf-8")
+    (shop / "torn.policy").write_text('test "torn" { node', encoding="utf-8")
+    assert placet("test", "--junit-xml", "results.xml").code == 1
+    root = ET.parse(shop / "results.xml").getroot()  # noqa: S314 - we wrote it
+    assert (root.tag, root.get("tests"), root.get("failures")) == ("testsuites", "2", "1")
+    assert [(s.get("name"), s.get("tests"), s.get("failures")) for s in root] == [
+        ("shop.policy", "1", "0"),
+        ("shop_test.policy", "1", "1"),
+        ("torn.policy", "0", "0"),
+    ]
+    good, wrong, torn = root.iter("testcase")
+    assert (good.get("classname"), good.get("name"), list(good)) == ("shop.policy", "arm only", [])
+    (failure,) = wrong
+    assert failure.tag == "failure"
+    assert "`arm` is not rejected" in (failure.get("message") or "")
+    assert "it passes" in (failure.text or "")
+    assert [element.tag for element in torn] == ["error"]
+
+
+def test_results_that_cannot_be_written(placet: Placet, shop: Path) -> None:
+    done = placet("test", "--junit-xml", "no/such/folder.xml")
+    assert done.code == 2
+    assert "cannot write `no/such/folder.xml`" in done.err
+
+
+def test_coverage_names_what_never_happened(placet: Placet, shop: Path) -> None:
+    done = placet("test", "--coverage")
+    assert (done.code, done.err) == (0, "")
+    assert 'shop.policy:3:27: filter "zone" never failed in a test\n' in done.out
+    assert "coverage 80%: 4 of 5 branches\n" in done.out
+
+
+@pytest.mark.parametrize(("threshold", "code"), [("80", 0), ("80.5%", 1)])
+def test_threshold_is_the_least_that_is_enough(
+    placet: Placet, shop: Path, threshold: str, code: int
+) -> None:
+    done = placet("test", "--threshold", threshold)
+    assert done.code == code
+    assert "coverage 80%" in done.out
+    assert ("the coverage is 80%, which is less than 80.5%" in done.err) == bool(code)
+
+
+@pytest.mark.parametrize("threshold", ["much", "-1", "101"])
+def test_threshold_is_a_percentage(placet: Placet, shop: Path, threshold: str) -> None:
+    done = placet("test", f"--threshold={threshold}")
+    assert (done.code, done.out) == (2, "")
+
+
+def test_watch_runs_again_when_a_file_changes(shop: Path) -> None:
+    """The policy, and the cluster of a test; Ctrl-C ends it as it ends any command."""
+    root = str(Path(__file__).parents[2])
+    command = [sys.executable, "-c", "from cli.main import main; raise SystemExit(main())"]
+    with subprocess.Popen(
+        [*command, "test", "--watch"],
+        cwd=shop,
+        env={"PYTHONPATH": root},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        try:
+            assert process.stdout is not None
+
+            def until(wanted: str) -> str:
+                assert process.stdout is not None
+                seen = ""
+                for line in process.stdout:
+                    seen += line
+                    if line.startswith("waiting"):
+                        break
+                assert wanted in seen
+                return seen
+
+            until("1 passed")
+            (shop / "shop.policy").write_text(POLICY + GOOD + WRONG, encoding="utf-8")
+            until("1 failed, 1 passed")
+            (shop / "shop.policy").write_text(POLICY, encoding="utf-8")
+            until("there are no tests in `.`")
+            process.send_signal(signal.SIGINT)
+            assert process.wait(10) == 130
+        finally:
+            process.kill()

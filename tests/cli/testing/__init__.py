@@ -1,0 +1,1 @@
+"""Tests of `cli.testing`: what a test block means, without its command."""

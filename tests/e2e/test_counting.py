@@ -1,0 +1,58 @@
+"""Bounds on counts, while kube-scheduler binds faster than watches tell."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.cluster import Cluster
+from tests.e2e.control_plane import ControlPlane
+from tests.e2e.kubeconfigs import kubeconfig
+from tests.e2e.manifests import node, pod
+from tests.e2e.stage import GOVERNED, Stage
+from tests.support.api_proxy import api_proxy
+
+pytestmark = pytest.mark.e2e
+
+PODS = 200
+WATCH_DELAY_SECONDS = 2.0
+SPOT = {"capacity": "spot"}
+SHARE = """
+  share "on spot" {
+    of pods where peer.labels["app"] == "web"
+    on nodes where node.labels["capacity"] == "spot"
+    exactly 40%
+    strict
+  }
+"""
+
+
+def test_a_burst_against_a_strict_share(
+    plane: ControlPlane, cluster: Cluster, served: Stage, tmp_path: Path
+) -> None:
+    """All that Placet hears of is two seconds late; at no moment are there more than 40 %."""
+    cluster.create_nodes(node(f"spot-{number}", SPOT, cpu="64") for number in range(4))
+    cluster.create_nodes(node(f"steady-{number}", cpu="64") for number in range(4))
+    names = [f"web-{number}" for number in range(PODS)]
+    cluster.create_pods(pod(name, cluster.namespace, GOVERNED) for name in names)
+    with api_proxy(plane.url, plane.authority, tmp_path / "proxy.crt") as proxy:
+        file = kubeconfig(
+            tmp_path / "placet.kubeconfig",
+            proxy.url,
+            tmp_path / "proxy.crt",
+            {"token": plane.placet_token},
+        )
+        server = served.watch(SHARE, file)
+        server.wait_ready()
+        proxy.delay = WATCH_DELAY_SECONDS
+        served.schedule(server)
+
+        most, placed, deadline = 0, 0, time.monotonic() + 90.0
+        while placed < PODS and time.monotonic() < deadline:
+            where = cluster.placements().values()
+            placed = len(where)
+            most = max(most, sum(name.startswith("spot-") for name in where))
+            time.sleep(0.1)
+
+        assert placed == PODS, server.process.tail()
+        assert most == PODS * 40 // 100

@@ -1,0 +1,179 @@
+"""PlacementPolicies that users apply: where the pods go that they are about."""
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.e2e.cluster import Cluster
+from tests.e2e.control_plane import ControlPlane
+from tests.e2e.manifests import node, pod
+from tests.e2e.policies import cluster_policy, define, policy, wait_ready
+from tests.e2e.stage import GOVERNED, Stage
+from tests.e2e.waiting import until
+
+pytestmark = pytest.mark.e2e
+
+WANT = {"capacity": "spot"}
+
+
+@pytest.fixture(autouse=True)
+def defined(plane: ControlPlane, cluster: Cluster) -> Iterator[None]:
+    """Define our resources; a test's cluster-wide policies end with it."""
+    define(cluster)
+    yield
+    cluster.kubectl("delete", "clusterplacementpolicies", "--all")
+
+
+@pytest.fixture
+def nodes(cluster: Cluster) -> None:
+    """Register w1 and w2, which policies select, and w3."""
+    cluster.create_nodes([node("w1", WANT), node("w2", WANT), node("w3")])
+
+
+def sides(where: dict[str, str]) -> tuple[int, int]:
+    """How many pods are on selected nodes, and how many are elsewhere."""
+    on = sum(name in ("w1", "w2") for name in where.values())
+    return on, len(where) - on
+
+
+def schedule(cluster: Cluster, served: Stage, *applied: dict[str, Any]) -> None:
+    """Serve no policies but those that are applied, which have to be in force before pods come."""
+    cluster.apply(*applied)
+    server = served.watch_objects()
+    server.wait_ready()
+    served.schedule(server)
+
+
+def create(cluster: Cluster, count: int, name: str = "web", **fields: Any) -> list[str]:
+    names = [f"{name}-{number}" for number in range(count)]
+    labels = fields.pop("labels", GOVERNED)
+    cluster.create_pods(pod(each, cluster.namespace, labels, **fields) for each in names)
+    return names
+
+
+@pytest.mark.usefixtures("nodes")
+def test_strict_must(cluster: Cluster, served: Stage) -> None:
+    """Of ten pods four on w1 and w2."""
+    schedule(cluster, served, policy(cluster, "40%", enforcementMode="Strict"))
+    assert sides(cluster.wait_placed(create(cluster, 10))) == (4, 6)
+
+
+def test_best_effort_where_the_selected_nodes_are_full(cluster: Cluster, served: Stage) -> None:
+    cluster.create_nodes([node("w1", WANT, cpu="1"), node("w2", WANT, cpu="1"), node("w3")])
+    schedule(cluster, served, policy(cluster, "80%", enforcementMode="BestEffort"))
+    assert sides(cluster.wait_placed(create(cluster, 10, cpu="500m"))) == (4, 6)
+
+
+@pytest.mark.usefixtures("nodes")
+def test_two_workloads_that_share_labels(cluster: Cluster, served: Stage) -> None:
+    schedule(cluster, served, policy(cluster, "40%", enforcementMode="Strict"))
+    names = [*create(cluster, 5, "a"), *create(cluster, 5, "b")]
+    assert sides(cluster.wait_placed(names)) == (4, 6)
+
+
+@pytest.mark.usefixtures("nodes")
+def test_the_greater_weight_governs_and_then_the_name(cluster: Cluster, served: Stage) -> None:
+    """300 before 200; of two strict ones of one weight the first by name."""
+    mode = {"enforcementMode": "Strict"}
+    schedule(
+        cluster,
+        served,
+        policy(cluster, "0%", name="light", weight=200, **mode),
+        policy(cluster, "50%", name="heavy", weight=300, **mode),
+        policy(cluster, "100%", name="a", labels={"app": "even"}, **mode),
+        policy(cluster, "0%", name="b", labels={"app": "even"}, **mode),
+    )
+    assert sides(cluster.wait_placed(create(cluster, 10))) == (5, 5)
+    even = create(cluster, 4, "even", labels={"app": "even"})
+    assert sides(cluster.wait_placed(even)) == (4, 0)
+
+
+@pytest.mark.usefixtures("nodes")
+def test_at_most_so_many_on_ephemeral_nodes(cluster: Cluster, served: Stage) -> None:
+    """The proposal's first use case: 40 % at most, whatever else the nodes look like."""
+    target = {"targetSize": "40%", "bound": "AtMost"}
+    applied = policy(cluster, placementPolicy=target, enforcementMode="Strict")
+    schedule(cluster, served, applied)
+    on, elsewhere = sides(cluster.wait_placed(create(cluster, 10)))
+    assert on <= 4
+    assert on + elsewhere == 10
+
+
+def test_at_least_so_many_on_cheap_nodes_and_the_rest_overflows(
+    cluster: Cluster, served: Stage
+) -> None:
+    """The second one: 80 % if they have room, and they have for six."""
+    cluster.create_nodes([node("w1", WANT, cpu="3"), node("w2", WANT, cpu="3"), node("w3")])
+    target = {"targetSize": "80%", "bound": "AtLeast"}
+    applied = policy(cluster, placementPolicy=target, enforcementMode="BestEffort")
+    schedule(cluster, served, applied)
+    on, elsewhere = sides(cluster.wait_placed(create(cluster, 10, cpu="1")))
+    assert (on, elsewhere) == (6, 4)
+
+
+@pytest.mark.usefixtures("nodes")
+def test_a_guardrail_with_rules(cluster: Cluster, served: Stage) -> None:
+    rules = 'filter "steady" { require node.name == "w3" message "not steady" }'
+    schedule(cluster, served, cluster_policy("steady", rules))
+    assert sides(cluster.wait_placed(create(cluster, 3))) == (0, 3)
+
+
+@pytest.mark.usefixtures("nodes")
+def test_a_rolling_update_and_a_scale_down(cluster: Cluster, served: Stage) -> None:
+    """The new revision takes the place of the old one; what goes makes room on its side."""
+    schedule(cluster, served, policy(cluster, "40%", enforcementMode="Strict"))
+    old = create(cluster, 10, "old")
+    assert sides(cluster.wait_placed(old)) == (4, 6)
+    for number in range(5):
+        # Two come, then two go, as a surge of 20 % has it.
+        new = create(cluster, 2, f"new-{number}")
+        cluster.wait_placed(new)
+        for name in old[2 * number : 2 * number + 2]:
+            cluster.delete_pod(name)
+    on, elsewhere = sides(cluster.placements())
+    assert on + elsewhere == 10
+    assert on <= 4
+
+
+@pytest.mark.usefixtures("nodes")
+def test_an_object_that_does_not_hold_keeps_the_last_good_version(
+    cluster: Cluster, served: Stage
+) -> None:
+    """Also after a restart, as its status remembers it."""
+    rules = 'filter "steady" { require node.name == "w3" message "not steady" }'
+    applied = policy(cluster, rules=rules)
+    schedule(cluster, served, applied)
+    wait_ready(cluster, "web", "True")
+    applied["spec"]["rules"] = 'filter "steady" { require node.nmae == "w3" }'
+    cluster.apply(applied)
+    wait_ready(cluster, "web", "False")
+    assert sides(cluster.wait_placed(create(cluster, 3))) == (0, 3)
+    status = cluster.get("placementpolicies", "web")["status"]
+    assert status["inForce"] == {"generation": 1, "rules": rules}
+    assert status["diagnostics"] == [
+        "rules:1:33 error[P0102]: `node` has no field `nmae` (did you mean `name`?)"
+    ]
+
+
+@pytest.mark.usefixtures("nodes")
+def test_status(cluster: Cluster, served: Stage) -> None:
+    schedule(cluster, served, policy(cluster, "40%", enforcementMode="Strict"))
+    cluster.wait_placed(create(cluster, 10))
+    expected = {"matchedPods": 10, "placedPods": 4, "targetPods": 4, "violations": 0}
+
+    def numbers() -> dict[str, Any]:
+        status = cluster.get("placementpolicies", "web").get("status", {})
+        return {key: status.get(key) for key in expected}
+
+    until(lambda: numbers() == expected, 10.0, lambda: f"{expected}, not {numbers()}")
+    line = cluster.kubectl("get", "plp", "web", "-n", cluster.namespace).splitlines()
+    assert line[0].split() == ["NAME", "MODE", "TARGET", "PLACED", "READY", "AGE"]
+    assert line[1].split()[:5] == ["web", "Strict", "40%", "4", "True"]
+    version = cluster.get("placementpolicies", "web")["metadata"]["resourceVersion"]
+    time.sleep(3.0)
+    assert cluster.get("placementpolicies", "web")["metadata"]["resourceVersion"] == version
+    counts = Counter(each["reason"] for each in cluster.events("PlacementPolicy"))
+    assert counts == Counter()

@@ -1,0 +1,262 @@
+"""Binding: one for each pod, whatever is asked twice and whatever gets lost."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.cache.cache import Cache
+from engine.cluster.binding import DELETION_COST, Binder, Binding
+from engine.engine import Engine
+from engine.errors import ApiUnreachableError, EngineError, RefusedError, WaitingError
+from engine.objects import ObjectCodec
+from engine.program.policy_compiler import compile_policy
+from engine.registry import Registry
+from grammar.schema import load_schema
+from grammar.source import Source
+from policies.validation import check_source
+from tests.support import builders
+from tests.support.binding_api import BindingApi, Fault
+from tests.support.engines import Known, Silent
+
+SCHEMA = load_schema()
+CODEC = ObjectCodec(SCHEMA)
+READY = 'bind "ready" { require node.ready message "the node is leaving" }'
+SHARE = """
+  share "half" { of pods where peer.labels["app"] == "web" on nodes where node.name == "n1"
+    exactly 40% strict message "no room on this side" }
+"""
+
+
+class World:
+    """An API server, a cache, an engine, and a binder between them."""
+
+    def __init__(self, clauses: str = "") -> None:
+        text = f"cluster policy p {{ for pods where true\n{clauses}\n}}"
+        file = check_source(Source("p.policy", text), SCHEMA)
+        assert not [d for d in file.diagnostics if d.severity == "error"], file.diagnostics
+        self.cache = Cache()
+        self.api = BindingApi()
+        programs = [compile_policy(checked) for checked in file.policies]
+        self.engine = Engine(Registry(programs), Known(self.cache), CODEC, Silent())
+        self.cache.listeners.append(self.engine.pod_changed)
+        for name in ("n1", "n2"):
+            self.cache.put_node(CODEC.node(builders.raw(builders.node(name))))
+        self.binder = Binder(self.api, self.cache, self.engine.admit)
+
+    def create(self, name: str, **fields: Any) -> None:
+        """A pod, in the API server and known."""
+        made = builders.pod(name, "shop", labels={"app": "web"}, **fields)
+        made["metadata"]["uid"] = f"uid-{name}"
+        self.api.put(made)
+        self.watch(name)
+
+    def watch(self, name: str) -> None:
+        """The watch tells what the pod is now."""
+        self.cache.put_pod(CODEC.peer(builders.raw(self.api.pods[f"shop/{name}"])))
+
+    async def bind(self, name: str, node: str = "n1", seconds: float = 1.0, uid: str = "") -> None:
+        binding = Binding("shop", name, uid or f"uid-{name}", node)
+        await self.binder.bind(binding, time.monotonic() + seconds)
+
+    def on(self, node: str) -> set[str]:
+        """The pods that count on a node."""
+        found = self.cache.snapshot().node(node)
+        assert found is not None
+        return {pod.name for pod in found.pods or ()}
+
+
+async def test_a_pod_is_bound_with_its_uid_and_counts_at_once() -> None:
+    world = World()
+    world.create("a")
+    await world.bind("a")
+    [binding] = world.api.bindings
+    assert binding["metadata"] == {"name": "a", "namespace": "shop", "uid": "uid-a"}
+    assert binding["target"] == {"apiVersion": "v1", "kind": "Node", "name": "n1"}
+    assert world.on("n1") == {"a"}
+    world.watch("a")
+    assert list(world.cache.assumed()) == []
+    assert world.on("n1") == {"a"}
+
+
+async def test_what_is_there_already_is_a_success() -> None:
+    world = World()
+    world.create("a")
+    await world.bind("a")
+    await world.bind("a")
+    world.watch("a")
+    await world.bind("a")
+    assert len(world.api.bindings) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"node": "n2"}, "the pod is on node `n2` already"),
+        ({"uid": "other"}, "the pod is gone, and another one has its name"),
+        ({"deleted": True}, "the pod is being deleted"),
+        ({"gone": True}, "the pod is gone"),
+    ],
+    ids=lambda value: str(value)[:12],
+)
+@pytest.mark.parametrize("known", [True, False], ids=["known", "not known"])
+async def test_what_cannot_be(change: dict[str, Any], text: str, known: bool) -> None:
+    world = World()
+    world.create("a")
+    pod = world.api.pods["shop/a"]
+    if "node" in change:
+        pod["spec"]["nodeName"] = change["node"]
+    if "uid" in change:
+        pod["metadata"]["uid"] = change["uid"]
+    if "deleted" in change:
+        pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    if "gone" in change:
+        del world.api.pods["shop/a"]
+    if known and "gone" in change:
+        world.cache.remove_pod("shop/a")
+    elif known:
+        world.watch("a")
+    with pytest.raises(EngineError, match=text):
+        await world.bind("a")
+    assert world.api.bindings == []
+    assert not list(world.cache.assumed())
+
+
+async def test_bind_clauses_are_checked_on_the_newest_view() -> None:
+    world = World(READY)
+    world.create("a")
+    await world.bind("a")
+    world.create("b")
+    world.cache.put_node(CODEC.node(builders.raw(builders.node("n1", ready=False))))
+    with pytest.raises(RefusedError, match="the node is leaving"):
+        await world.bind("b")
+    assert len(world.api.bindings) == 1
+
+
+async def test_a_share_holds_and_its_pods_get_what_their_deletion_costs() -> None:
+    """Two of five on n1; the row is off, off, on, off, on."""
+    world = World(SHARE)
+    for name in "abcde":
+        world.create(name)
+    for name in "ab":
+        await world.bind(name, "n1")
+    with pytest.raises(WaitingError, match="no room on this side"):
+        await world.bind("c", "n1")
+    for name in "cde":
+        await world.bind(name, "n2")
+    costs = [int(b["metadata"]["annotations"][DELETION_COST]) for b in world.api.bindings]
+    assert costs == [-3, -5, -1, -2, -4]
+
+
+async def test_concurrent_binds_do_not_share_a_slot() -> None:
+    world = World(SHARE)
+    for name in "abcde":
+        world.create(name)
+    calls = [world.bind(name, "n1") for name in "abcde"]
+    outcomes = await asyncio.gather(*calls, return_exceptions=True)
+    assert [isinstance(o, WaitingError) for o in outcomes].count(True) == 3
+    assert len(world.api.bindings) == 2
+
+
+async def test_calls_about_one_pod_are_one() -> None:
+    world = World()
+    world.create("a")
+    await asyncio.gather(*(world.bind("a") for _ in range(5)))
+    assert [method for method, _ in world.api.requests] == ["GET", "POST"]
+    world.create("b")
+    first, second = world.bind("b", "n1"), world.bind("b", "n2")
+    outcomes = await asyncio.gather(first, second, return_exceptions=True)
+    assert outcomes[0] is None
+    assert isinstance(outcomes[1], RefusedError)
+
+
+@pytest.mark.parametrize("fault", ["lost", "deaf", "busy", "broken"])
+async def test_one_fault_costs_a_retry(fault: Fault) -> None:
+    world = World()
+    world.create("a")
+    world.binder.asked("uid-a", builders.raw(world.api.pods["shop/a"]))
+    world.api.faults.append(fault)
+    await world.bind("a")
+    assert len(world.api.bindings) == 1
+
+
+async def test_a_pod_that_was_asked_about_is_not_fetched() -> None:
+    world = World()
+    world.create("a")
+    world.engine.listeners.append(world.binder.asked)
+    world.engine.filter(builders.raw(world.api.pods["shop/a"]), ["n1"], None, math.inf)
+    await world.bind("a")
+    assert [method for method, _ in world.api.requests] == ["POST"]
+
+
+@pytest.mark.parametrize("acted", [True, False], ids=["bound", "not bound"])
+async def test_an_unknown_outcome_counts_until_somebody_knows(acted: bool) -> None:
+    world = World()
+    world.create("a")
+    world.binder.asked("uid-a", builders.raw(world.api.pods["shop/a"]))
+    if acted:
+        world.api.faults.append("lost")
+    world.api.faults.extend(["lost"] * 9 if acted else ["broken"] * 9)
+    with pytest.raises(ApiUnreachableError, match="nobody knows yet whether the pod was bound"):
+        await world.bind("a", seconds=0.05)
+    assert world.on("n1") == {"a"}
+    world.api.faults.clear()
+    await asyncio.sleep(1.2)
+    assert world.on("n1") == ({"a"} if acted else set())
+    await world.binder.idle()
+
+
+async def test_a_refusal_gives_the_slot_back() -> None:
+    world = World()
+    world.create("a")
+    world.api.pods["shop/a"]["spec"]["nodeName"] = "n2"
+    with pytest.raises(RefusedError):
+        await world.bind("a")
+    assert world.on("n1") == set()
+
+
+_CALLS = st.lists(
+    st.tuples(st.sampled_from("ab"), st.sampled_from(["n1", "n2"]), st.integers(0, 3)),
+    min_size=1,
+    max_size=8,
+)
+
+
+@settings(max_examples=30, deadline=None)  # it waits between retries, as the binder does
+@given(
+    calls=_CALLS,
+    faults=st.lists(st.sampled_from(["", "", "lost", "deaf", "busy", "broken"]), max_size=12),
+)
+def test_exactly_one_binding(calls: list[tuple[str, str, int]], faults: list[Fault]) -> None:
+    """Duplicate, concurrent, lost and repeated calls: one Binding a pod, and success is true."""
+
+    async def play() -> None:
+        world = World()
+        for name in "ab":
+            world.create(name)
+        world.api.faults.extend(faults)
+
+        async def call(name: str, node: str, turns: int) -> str | None:
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            try:
+                await world.bind(name, node, seconds=0.15)
+            except EngineError:
+                return None
+            return node
+
+        outcomes = await asyncio.gather(*(call(*each) for each in calls))
+        bound = {b["metadata"]["name"]: b["target"]["name"] for b in world.api.bindings}
+        assert len(bound) == len(world.api.bindings)
+        for (name, _, _), node in zip(calls, outcomes, strict=True):
+            assert node is None or bound[name] == node
+        world.api.faults.clear()
+        await world.binder.idle()
+
+    asyncio.run(play())

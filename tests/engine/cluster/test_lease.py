@@ -1,0 +1,211 @@
+"""The Lease: one holder at a time, whatever the API server and the clocks do."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.cluster.decider import Decider
+from engine.cluster.lease import WANTED_BY, Lease
+from tests.support.lease_api import LeaseApi
+
+
+@dataclass
+class Clock:
+    """A clock that a test moves."""
+
+    time: float = 0.0
+
+    def __call__(self) -> float:
+        return self.time
+
+
+@dataclass
+class Replicas:
+    """Replicas with one API server; each has a clock, and all clocks go alike."""
+
+    names: tuple[str, ...] = ("a", "b")
+    api: LeaseApi = field(default_factory=LeaseApi)
+
+    def __post_init__(self) -> None:
+        self.clocks = {name: Clock(1000.0 * i) for i, name in enumerate(self.names)}
+        self.leases = {
+            name: Lease(self.api, "placet", "placet", name, clock=clock)
+            for name, clock in self.clocks.items()
+        }
+
+    def wait(self, seconds: float) -> None:
+        for clock in self.clocks.values():
+            clock.time += seconds
+
+    async def turns(self, *names: str) -> None:
+        """One after the other."""
+        for name in names or self.names:
+            await self.leases[name].turn()
+
+    @property
+    def holders(self) -> list[str]:
+        return [name for name, lease in self.leases.items() if lease.held]
+
+
+async def test_the_first_one_takes_it_and_the_second_waits() -> None:
+    replicas = Replicas()
+    await replicas.turns()
+    assert replicas.holders == ["a"]
+    assert replicas.leases["b"].holder == "a"
+    for _ in range(20):
+        replicas.wait(2)
+        await replicas.turns()
+    assert replicas.holders == ["a"]
+
+
+async def test_a_holder_that_is_gone_is_followed_after_the_lease_has_run_out() -> None:
+    replicas = Replicas()
+    await replicas.turns()
+    for _ in range(7):
+        replicas.wait(2)
+        await replicas.turns("b")
+        assert "b" not in replicas.holders
+    replicas.wait(2)
+    await replicas.turns("b")
+    assert replicas.holders == ["b"]
+    assert replicas.api.lease is not None
+    assert replicas.api.lease["spec"]["leaseTransitions"] == 1
+
+
+async def test_a_holder_without_an_api_server_stops_before_another_may_begin() -> None:
+    replicas = Replicas()
+    await replicas.turns()
+    replicas.api.broken = True
+    replicas.wait(10)
+    await replicas.turns()
+    assert replicas.holders == []
+    assert replicas.leases["a"].failure == "nobody there"
+
+
+async def test_a_replica_that_is_asked_gets_it_from_one_that_is_not() -> None:
+    replicas = Replicas()
+    await replicas.turns()
+    replicas.leases["a"].asked()
+    for _ in range(9):
+        replicas.leases["b"].asked()
+        await replicas.turns()
+        replicas.wait(2)
+    assert replicas.holders == ["b"]
+    assert replicas.api.lease is not None
+    assert WANTED_BY not in replicas.api.lease["metadata"]["annotations"]
+    for _ in range(9):
+        await replicas.turns()
+        replicas.wait(2)
+    assert replicas.holders == ["b"], "nobody wants it back"
+
+
+async def test_two_that_are_asked_do_not_pass_it_to_and_fro() -> None:
+    replicas = Replicas()
+    await replicas.turns()
+    for _ in range(50):
+        replicas.leases["a"].asked()
+        replicas.leases["b"].asked()
+        await replicas.turns()
+        assert replicas.holders == ["a"]
+        replicas.wait(2)
+
+
+async def test_a_wish_of_a_replica_that_is_gone_does_not_leave_the_lease_free() -> None:
+    replicas = Replicas()
+    await replicas.turns()
+    replicas.wait(16)
+    replicas.leases["b"].asked()
+    await replicas.turns("a", "b", "a")
+    assert replicas.holders == []
+    for _ in range(9):
+        replicas.wait(2)
+        await replicas.turns("a")
+    assert replicas.holders == ["a"]
+
+
+async def test_it_is_let_go_when_the_replica_ends() -> None:
+    replicas = Replicas()
+    running = asyncio.create_task(replicas.leases["a"].run())
+    while not replicas.holders:  # noqa: ASYNC110 - it is a question, no event
+        await asyncio.sleep(0)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert replicas.api.holder == ""
+    await replicas.turns("b")
+    assert replicas.holders == ["b"]
+
+
+async def test_an_update_whose_answer_was_lost_is_no_hold() -> None:
+    replicas = Replicas()
+    replicas.api.lost = True
+    await replicas.turns("a")
+    assert replicas.api.holder == "a"
+    assert replicas.holders == []
+    replicas.api.lost = False
+    await replicas.turns()
+    assert replicas.holders == ["a"]
+
+
+_STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("wait"), st.floats(0.1, 20.0)),
+        st.tuples(st.just("turns"), st.lists(st.sampled_from("abc"), min_size=1, max_size=3)),
+        st.tuples(st.just("asked"), st.sampled_from("abc")),
+        st.tuples(st.just("fault"), st.sampled_from(["", "broken", "lost"])),
+    ),
+    max_size=40,
+)
+
+
+@given(steps=_STEPS)
+def test_never_two_holders(steps: list[tuple[str, object]]) -> None:
+    """Turns run at once, requests interleave, answers are lost, clocks differ."""
+
+    async def play() -> None:
+        replicas = Replicas(("a", "b", "c"))
+        for step in steps:
+            match step:
+                case ("wait", float(seconds)):
+                    replicas.wait(seconds)
+                case ("turns", list(names)):
+                    await asyncio.gather(*(replicas.leases[n].turn() for n in set(names)))
+                case ("asked", str(name)):
+                    replicas.leases[name].asked()
+                case (_, fault):
+                    replicas.api.broken, replicas.api.lost = fault == "broken", fault == "lost"
+            assert len(replicas.holders) <= 1
+        replicas.api.broken = replicas.api.lost = False
+        for _ in range(40):
+            replicas.wait(2)
+            await replicas.turns()
+        assert len(replicas.holders) == 1
+
+    asyncio.run(play())
+
+
+async def test_who_took_it_decides_only_after_taking_over() -> None:
+    replicas, listed = Replicas(), asyncio.Event()
+
+    async def take_over() -> None:
+        await listed.wait()
+
+    lease = replicas.leases["a"]
+    decider = Decider(lease, take_over)
+    assert decider.waiting() == "the decider Lease is being taken"
+    running = asyncio.create_task(decider.run())
+    await replicas.turns()
+    await asyncio.sleep(0.15)
+    assert decider.waiting() == "the decider Lease was taken just now; pods are listed afresh"
+    listed.set()
+    await asyncio.sleep(0.15)
+    assert decider.waiting() == ""
+    replicas.wait(11)
+    assert decider.waiting() == "the decider Lease is being taken"
+    assert Decider(replicas.leases["b"], take_over).waiting() == (
+        "counts are decided by `a`, which is asked to hand over"
+    )
+    running.cancel()

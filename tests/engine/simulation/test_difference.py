@@ -1,0 +1,46 @@
+"""What is said of all pods together, and which of them others policies would move."""
+
+from __future__ import annotations
+
+from engine.simulation.difference import changes
+from engine.simulation.result import Because, Result, result
+from tests.support.builders import node, pod
+from tests.support.simulated import simulation
+
+NODES = [node("a", cpu="3"), node("b", cpu="2")]
+PODS = [pod("p-0", cpu="1"), pod("p-1", cpu="1"), pod("p-2", cpu="3"), pod("p-3", cpu="9")]
+PACK = 'cluster policy pack { score "b" weight 1 { value node.name == "b" } }'
+KEEP = 'policy keep { for pods where pod.name != "p-3" filter "a" { require node.name == "a" } }'
+
+
+def ran(policies: str = "") -> Result:
+    heard: list[int] = []
+    done = result(simulation(NODES, PODS, policies), heard.append)
+    assert heard == [1, 2, 3, 4]
+    return done
+
+
+def test_a_result_counts_and_sums_up() -> None:
+    done = ran(KEEP)
+    assert (done.nodes, len(done.placed), len(done.pending)) == (2, 2, 2)
+    assert done.policies() == {"keep": (2, 1), "": (0, 1)}
+    assert done.because() == [Because("Insufficient cpu", pods=2, fewest=2, most=2)]
+    cpu = done.allocation["cpu"]
+    assert (cpu.allocatable, list(cpu.course), cpu.part) == (5000, [0, 1000, 2000, 2000, 2000], 0.4)
+    assert list(done.allocation["pods"].course) == [0, 1, 2, 2, 2]
+
+
+def test_reasons_are_in_the_order_of_how_many_pods_have_them() -> None:
+    never = 'cluster policy x { filter "y" { require pod.name == "p-0" } }'
+    assert ran(never).because() == [
+        Because("Insufficient cpu", pods=2, fewest=2, most=2),
+        Because("x: y", pods=1, fewest=2, most=2),
+    ]
+
+
+def test_changes_are_pods_that_move_and_those_that_are_pending_or_placed_now() -> None:
+    old, new = ran(), ran(PACK)
+    kinds = {c.pod.partition("/")[2]: c.kind for c in changes(old, new)}
+    assert kinds == {"p-0": "moved", "p-2": "now placed"}
+    assert {c.kind for c in changes(new, old)} == {"moved", "now pending"}
+    assert changes(old, old) == []

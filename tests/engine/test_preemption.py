@@ -1,0 +1,193 @@
+"""Preemption: a candidate stays only if the pod may go there once its victims are gone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.cache.cache import Cache
+from engine.engine import Engine
+from engine.errors import WaitingError
+from engine.objects import ObjectCodec
+from engine.preemption import Victims
+from engine.program.policy_compiler import compile_policy
+from engine.registry import Registry
+from grammar.schema import load_schema
+from grammar.source import Source
+from policies.validation import check_source
+from tests.support import builders
+from tests.support.engines import Known, Silent
+
+SCHEMA = load_schema()
+CODEC = ObjectCodec(SCHEMA)
+# n1 and n2 are full; n3 has a pod of a team that is protected.
+PODS = {
+    "db": {"on": "n1", "cpu": "4", "priority": 10, "labels": {"tier": "db"}},
+    "web": {"on": "n1", "cpu": "4", "priority": 5, "labels": {"tier": "web"}},
+    "batch-1": {"on": "n2", "cpu": "4", "priority": 1, "labels": {"tier": "batch"}},
+    "batch-2": {"on": "n2", "cpu": "4", "priority": 2, "labels": {"tier": "batch"}},
+    "api": {"on": "n3", "cpu": "2", "priority": 3, "labels": {"tier": "web"}},
+}
+PROPOSED = {
+    "n1": Victims(["web", "db"], 0),
+    "n2": Victims(["batch-2", "batch-1"], 1),
+    "n3": Victims(["api"], 0),
+}
+
+
+def engine_of(clauses: str) -> Engine:
+    text = f"cluster policy p {{ for pods where pod.name == 'asked'\n{clauses}\n}}"
+    file = check_source(Source("p.policy", text), SCHEMA)
+    assert not file.diagnostics, file.diagnostics
+    (checked,) = file.policies
+    cache = Cache()
+    for name in ("n1", "n2", "n3"):
+        made = builders.node(name, zone=f"z{name[1]}", cpu="8")
+        cache.put_node(CODEC.node(builders.raw(made)))
+    for name, fields in PODS.items():
+        made = builders.pod(name, **fields)  # type: ignore[arg-type]
+        made["metadata"]["uid"] = name
+        cache.put_pod(CODEC.peer(builders.raw(made)))
+    return Engine(Registry([compile_policy(checked)]), Known(cache), CODEC, Silent())
+
+
+def kept(
+    clauses: str, proposed: Mapping[str, Victims] = PROPOSED, name: str = "asked"
+) -> Mapping[str, Victims]:
+    pod = builders.pod(name, cpu="4", priority=100, labels={"tier": "web"})
+    return engine_of(clauses).preempt(builders.raw(pod), proposed, math.inf)
+
+
+ROOM = 'filter "room" { require node.free["cpu"] >= pod.requests["cpu"] }'
+
+
+@pytest.mark.parametrize(
+    ("clauses", "stay"),
+    [
+        pytest.param(ROOM, "n1 n2 n3", id="room-once-they-are-gone"),
+        pytest.param('filter "z" { require node.zone == "z2" }', "n2", id="a-filter-says-no"),
+        pytest.param(
+            'bind "z" { require node.zone == "z2" }', "n2", id="bind-is-a-filter-here-as-well"
+        ),
+        pytest.param(
+            'preempt "db" { protect victim where victim.labels["tier"] == "db" }',
+            "n2 n3",
+            id="protected",
+        ),
+        pytest.param(
+            'preempt "x" { protect victim where victim.labels["none"] == "db" }',
+            "",
+            id="missing-protects",
+        ),
+        pytest.param(
+            'preempt "x" { protect victim where 1 / (victim.priority - 3) == 7 }',
+            "n1 n2",
+            id="an-error-protects",
+        ),
+        pytest.param(
+            'preempt "few" { allow when size(victims) == 1 }', "n3", id="allowed-only-there"
+        ),
+        pytest.param(
+            'preempt "few" { allow when victims[0].labels["none"] == "" }', "", id="not-known"
+        ),
+        pytest.param(
+            'preempt "x" when pod.priority < 50 { allow when size(victims) > 9 }',
+            "n1 n2 n3",
+            id="when",
+        ),
+        pytest.param('preempt "k" { keep 2 by size(victims) }', "n1 n3", id="keep-spares-budgets"),
+        pytest.param('preempt "k" { keep 1 by size(victims) }', "n3", id="keep-spares-priority"),
+        pytest.param('preempt "k" { keep 9 by size(victims) }', "n1 n2 n3", id="keep-all"),
+        pytest.param(
+            'limit "one" { pods where peer.labels["tier"] == "web" per node at most 1 strict }',
+            "n1 n2 n3",
+            id="a-limit-holds-without-them",
+        ),
+        pytest.param(
+            'limit "l" { pods where peer.labels["tier"] == "web" per cluster at most 2 strict }',
+            "n1 n3",
+            id="a-limit-of-the-cluster",
+        ),
+        pytest.param(
+            'share "s" { of pods where peer.labels["tier"] == "web"'
+            ' on nodes where node.zone == "z3" at most 1 strict }',
+            "n1 n2 n3",
+            id="a-share",
+        ),
+    ],
+)
+def test_which_candidates_stay(clauses: str, stay: str) -> None:
+    assert list(kept(clauses)) == stay.split()
+
+
+def test_a_pod_that_no_policy_selects_gets_what_was_proposed() -> None:
+    assert kept('preempt "x" { allow when size(victims) > 9 }', name="other") == PROPOSED
+
+
+def test_a_full_node_stays_full_for_those_that_are_not_victims() -> None:
+    assert kept(ROOM, {"n1": Victims(["web"], 0)}) == {"n1": Victims(["web"], 0)}
+    room_for_two = ROOM.replace('pod.requests["cpu"]', '"8"')
+    assert kept(room_for_two, {"n1": Victims(["web"], 0)}) == {}
+
+
+def test_what_is_not_known_is_not_evicted() -> None:
+    proposed = {
+        "n9": Victims(["api"], 0),
+        "n3": Victims(["api", "nobody"], 0),
+        "n2": Victims(["api"], 0),
+        "n1": Victims([], 0),
+    }
+    assert kept(ROOM, proposed) == {}
+
+
+def test_victims_keep_their_budgets_and_come_in_the_order_of_priority() -> None:
+    assert kept(ROOM) == {
+        "n1": Victims(["db", "web"], 0),
+        "n2": Victims(["batch-2", "batch-1"], 1),
+        "n3": Victims(["api"], 0),
+    }
+
+
+def test_counts_are_decided_by_the_holder_of_the_lease_alone() -> None:
+    engine = engine_of('limit "one" { per node at most 1 strict }')
+
+    class Elsewhere:
+        def waiting(self) -> str:
+            return "counts are decided by `b`"
+
+    engine.decider = Elsewhere()
+    pod = builders.raw(builders.pod("asked"))
+    with pytest.raises(WaitingError, match="counts are decided by `b`"):
+        engine.preempt(pod, PROPOSED, math.inf)
+
+
+_VICTIMS = st.builds(
+    Victims, st.lists(st.sampled_from([*PODS, "nobody"]), unique=True), st.integers(0, 2)
+)
+
+
+@given(
+    proposed=st.dictionaries(st.sampled_from(["n1", "n2", "n3", "n9"]), _VICTIMS),
+    clauses=st.lists(
+        st.sampled_from(
+            [
+                ROOM,
+                'preempt "db" { protect victim where victim.labels["tier"] == "db" }',
+                'preempt "k" { keep 1 by victims[0].priority }',
+                'limit "l" { pods where peer.labels["tier"] == "web" per node at most 1 strict }',
+            ]
+        ),
+        unique=True,
+    ),
+)
+def test_nothing_is_added(proposed: Mapping[str, Victims], clauses: list[str]) -> None:
+    """Whatever is proposed: nodes go, and go whole."""
+    answer = kept("\n".join(clauses), proposed)
+    assert list(answer) == [name for name in proposed if name in answer]
+    for name, victims in answer.items():
+        assert sorted(victims.uids) == sorted(proposed[name].uids)
+        assert victims.pdb_violations == proposed[name].pdb_violations

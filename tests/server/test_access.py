@@ -1,0 +1,192 @@
+"""Who gets an answer of a server with TLS, over real connections."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from aiohttp import ClientError, ClientSession
+from trustme import CA, LeafCert
+
+from tests.support.certificates import LONG_AGO, Keyring
+from tests.support.secured import Secured, secured
+
+NAMES = ("system:kube-scheduler", "scheduler.example")
+VERBS = ("/filter", "/prioritize", "/preempt", "/bind")
+OPEN = ("/livez", "/healthz", "/readyz", "/version")
+
+
+@pytest.fixture
+def keyring(tmp_path: Path) -> Keyring:
+    keyring = Keyring(tmp_path)
+    keyring.write()
+    return keyring
+
+
+@pytest.fixture
+async def server(keyring: Keyring) -> AsyncIterator[Secured]:
+    async with secured(keyring.mutual(*NAMES)) as served:
+        yield served
+
+
+def scheduler(keyring: Keyring) -> LeafCert:
+    """As kubeadm makes it: the name is the common name, and there is no other."""
+    return keyring.client_ca.issue_cert(common_name="system:kube-scheduler")
+
+
+async def test_without_a_client_ca_nobody_needs_a_certificate(keyring: Keyring) -> None:
+    async with secured(keyring.files) as server:
+        answer = await server.ask(keyring.client())
+    assert server.url.startswith("https://127.0.0.1:")
+    assert answer.json["NodeNames"] == ["a"]
+
+
+async def test_the_right_common_name_is_answered(keyring: Keyring, server: Secured) -> None:
+    answer = await server.ask(keyring.client(scheduler(keyring)))
+    assert (answer.status, answer.json["NodeNames"]) == (200, ["a"])
+
+
+@pytest.mark.parametrize("names", [("scheduler.example",), ("other.example", NAMES[1])])
+async def test_the_right_alternative_name_is_answered(
+    keyring: Keyring, server: Secured, names: tuple[str, ...]
+) -> None:
+    leaf = keyring.client_ca.issue_cert(*names, common_name="anybody")
+    assert (await server.ask(keyring.client(leaf))).status == 200
+
+
+async def test_every_name_will_do_where_none_is_listed(keyring: Keyring) -> None:
+    async with secured(keyring.mutual()) as server:
+        leaf = keyring.client_ca.issue_cert("whoever.example")
+        assert (await server.ask(keyring.client(leaf))).status == 200
+        assert (await server.ask(keyring.client())).status == 401
+
+
+@pytest.mark.parametrize("path", [*VERBS, "/metrics", "/debug/cache", "/livez/", "/nothing"])
+async def test_no_certificate_is_not_enough(keyring: Keyring, server: Secured, path: str) -> None:
+    """Not even to learn what there is."""
+    answer = await server.ask(keyring.client(), path)
+    assert (answer.status, answer.body) == (401, f"{path} takes a client certificate\n".encode())
+    assert answer.headers["Connection"] == "close"
+
+
+@pytest.mark.parametrize("path", OPEN)
+async def test_probes_have_no_certificate(keyring: Keyring, server: Secured, path: str) -> None:
+    assert (await server.ask(keyring.client(), path)).status == 200
+
+
+@pytest.mark.parametrize("path", [*VERBS, "/debug/cache", "/nothing"])
+async def test_the_wrong_name_is_not_enough(keyring: Keyring, server: Secured, path: str) -> None:
+    """A name that begins or ends like the right one is another one."""
+    leaf = keyring.client_ca.issue_cert("scheduler.example.org", common_name="kube-scheduler")
+    answer = await server.ask(keyring.client(leaf), path)
+    text = b"the client certificate is of `kube-scheduler`, `scheduler.example.org`, "
+    assert (answer.status, answer.body) == (403, text + b"whom no --client-name lets in\n")
+
+
+async def test_a_scraper_needs_no_name_of_the_list(keyring: Keyring, server: Secured) -> None:
+    leaf = keyring.client_ca.issue_cert(common_name="prometheus")
+    assert (await server.ask(keyring.client(leaf), "/metrics")).status == 200
+
+
+async def test_a_name_in_another_field_is_none(keyring: Keyring, server: Secured) -> None:
+    leaf = keyring.client_ca.issue_cert(
+        "a.example", organization_name=NAMES[0], organization_unit_name=NAMES[1]
+    )
+    assert (await server.ask(keyring.client(leaf))).status == 403
+
+
+async def test_refusals_are_in_the_log(
+    keyring: Keyring, server: Secured, caplog: pytest.LogCaptureFixture
+) -> None:
+    await server.ask(keyring.client())
+    await server.ask(keyring.client(keyring.client_ca.issue_cert(common_name="eve")))
+    first, second = (record.getMessage() for record in caplog.records)
+    assert 'verb="filter" code=401 outcome="unauthenticated"' in first
+    assert 'verb="filter" code=403 outcome="forbidden"' in second
+    assert 'err="the client certificate is of `eve`, whom no --client-name lets in"' in second
+
+
+def stranger(_: Keyring) -> LeafCert:
+    return CA().issue_cert(common_name="system:kube-scheduler")
+
+
+def expired(keyring: Keyring) -> LeafCert:
+    return keyring.client_ca.issue_cert(common_name="system:kube-scheduler", not_after=LONG_AGO)
+
+
+def of_the_server(keyring: Keyring) -> LeafCert:
+    return keyring.server_ca.issue_cert(common_name="system:kube-scheduler")
+
+
+@pytest.mark.parametrize("leaf", [stranger, expired, of_the_server], ids=lambda made: made.__name__)
+@pytest.mark.parametrize("path", ["/filter", "/livez"])
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+async def test_a_bad_certificate_is_worse_than_none(
+    keyring: Keyring, server: Secured, leaf: object, path: str, version: ssl.TLSVersion
+) -> None:
+    """There is no connection at all."""
+    assert callable(leaf)
+    client = keyring.client(leaf(keyring))
+    client.maximum_version = version
+    with pytest.raises((ClientError, OSError)):
+        await server.ask(client, path)
+
+
+async def test_clients_of_an_intermediate_are_verified_by_it(
+    tmp_path: Path,
+) -> None:
+    """The CA that is named is trusted, though it is not the root."""
+    keyring = Keyring(tmp_path, client_ca=CA().create_child_ca())
+    keyring.write()
+    async with secured(keyring.mutual(*NAMES)) as server:
+        assert (await server.ask(keyring.client(scheduler(keyring)))).status == 200
+
+
+async def test_plain_http_gets_nothing(server: Secured, caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(3):
+        async with ClientSession() as session:
+            with pytest.raises(ClientError):
+                await session.get(f"http://127.0.0.1:{server.port}/livez")
+    assert messages(caplog) == ["TLS: no connection for 127.0.0.1: http request"]
+
+
+async def test_who_fails_to_connect_is_in_the_log(
+    keyring: Keyring, server: Secured, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Once, as kube-scheduler would try for each pod; each time is counted."""
+    for leaf in (stranger(keyring), stranger(keyring), expired(keyring)):
+        with pytest.raises((ClientError, OSError)):
+            await server.ask(keyring.client(leaf))
+    start = "TLS: no connection for 127.0.0.1: certificate verify failed: "
+    first, second = messages(caplog)
+    assert first.startswith(start)
+    assert second == f"{start}certificate has expired"
+    assert server.registry.get_sample_value("placet_tls_handshake_failures_total") == 3
+
+
+async def test_who_says_nothing_is_no_failure(
+    server: Secured, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A probe of the port, for one; meanwhile others are served."""
+    _, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    writer.close()
+    await writer.wait_closed()
+    await asyncio.sleep(0.1)
+    assert messages(caplog) == []
+
+
+def messages(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records]
+
+
+@pytest.mark.filterwarnings("ignore:ssl.TLSVersion.TLSv1_1 is deprecated")
+async def test_tls_1_1_is_too_old(keyring: Keyring, server: Secured) -> None:
+    client = keyring.client()
+    client.set_ciphers("ALL:@SECLEVEL=0")
+    client.minimum_version = ssl.TLSVersion.TLSv1_1
+    client.maximum_version = ssl.TLSVersion.TLSv1_1
+    with pytest.raises((ClientError, OSError)):
+        await server.ask(client, "/livez")

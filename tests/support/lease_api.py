@@ -1,0 +1,74 @@
+"""The part of an API server that Leases need, in memory: resource versions, conflicts, failures."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+from engine.errors import ApiError, ApiUnreachableError
+
+
+class LeaseApi:
+    """One Lease, or none yet. Requests take a turn of the loop before and after they act.
+
+    `broken` makes every request fail; `lost` lets them act and loses their answers.
+    """
+
+    def __init__(self) -> None:
+        self.lease: dict[str, Any] | None = None
+        self.broken = False
+        self.lost = False
+        self._version = 0
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        timeout_seconds: float = 30.0,
+    ) -> bytes:
+        assert path.startswith("/apis/coordination.k8s.io/v1/namespaces/")
+        await asyncio.sleep(0)
+        if self.broken:
+            raise ApiUnreachableError("nobody there")
+        answer = self._act(method, json.loads(body) if body else {}, content_type)
+        await asyncio.sleep(0)
+        if self.lost:
+            raise ApiUnreachableError(f"no answer within {timeout_seconds} s")
+        return json.dumps(answer).encode()
+
+    @property
+    def holder(self) -> str:
+        return str((self.lease or {}).get("spec", {}).get("holderIdentity", ""))
+
+    def _act(self, method: str, sent: dict[str, Any], content_type: str) -> dict[str, Any]:
+        if method == "POST":
+            if self.lease is not None:
+                raise ApiError(409, "AlreadyExists", "it is there")
+            return self._store(sent)
+        if self.lease is None:
+            raise ApiError(404, "NotFound", "it is not there")
+        match method:
+            case "GET":
+                return self.lease
+            case "PUT":
+                if sent["metadata"]["resourceVersion"] != str(self._version):
+                    raise ApiError(409, "Conflict", "it has changed")
+                return self._store(sent)
+            case _:
+                assert (method, content_type) == ("PATCH", "application/merge-patch+json")
+                metadata = dict(self.lease["metadata"])
+                metadata["annotations"] = {
+                    **metadata.get("annotations", {}),
+                    **sent["metadata"]["annotations"],
+                }
+                return self._store({**self.lease, "metadata": metadata})
+
+    def _store(self, lease: dict[str, Any]) -> dict[str, Any]:
+        self._version += 1
+        self.lease = {**lease, "metadata": {**lease["metadata"]}}
+        self.lease["metadata"]["resourceVersion"] = str(self._version)
+        return self.lease

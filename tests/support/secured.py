@@ -1,0 +1,74 @@
+"""A server that speaks TLS on loopback, and clients to it with certificates of a test's choice."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import msgspec
+from aiohttp import ClientSession, TCPConnector, TraceConfig
+from prometheus_client import CollectorRegistry
+from trustme import LeafCert
+
+from server.metrics import Metrics
+from server.running import listening
+from server.settings import Settings, TlsFiles
+from server.tls import Credentials
+from tests.support.served import LOG, Answer, Parts, names_request
+
+
+@dataclass(frozen=True)
+class Secured:
+    """A running server."""
+
+    url: str
+    registry: CollectorRegistry
+
+    @property
+    def port(self) -> int:
+        return int(self.url.rpartition(":")[2])
+
+    async def ask(self, client: ssl.SSLContext, path: str = "/filter") -> Answer:
+        """Asks on a connection of its own: POST for what is a verb, GET for what is not."""
+        async with self.session(client) as session:
+            return await ask(session, path)
+
+    def session(self, client: ssl.SSLContext, *traces: TraceConfig) -> ClientSession:
+        """A session whose connections stay open, one at a time."""
+        connector = TCPConnector(ssl=client, limit=1)
+        return ClientSession(self.url, connector=connector, trace_configs=[*traces])
+
+    async def shown(self, client: ssl.SSLContext) -> bytes | None:
+        """The certificate of a new connection, whose hello names no host: an address is none."""
+        _, writer = await asyncio.open_connection("127.0.0.1", self.port, ssl=client)
+        found: bytes | None = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+        writer.close()
+        await writer.wait_closed()
+        return found
+
+    async def shows(self, leaf: LeafCert, client: ssl.SSLContext) -> None:
+        """Returns when this certificate is what new connections get."""
+        wanted = ssl.PEM_cert_to_DER_cert(leaf.cert_chain_pems[0].bytes().decode())
+        async with asyncio.timeout(10):
+            while await self.shown(client) != wanted:  # noqa: ASYNC110 - it is a question
+                await asyncio.sleep(0.02)
+
+
+async def ask(session: ClientSession, path: str = "/filter") -> Answer:
+    verb = path in {"/filter", "/prioritize", "/preempt", "/bind"}
+    body = msgspec.json.encode(names_request("a")) if verb else None
+    async with session.request("POST" if verb else "GET", path, data=body) as response:
+        return Answer(response.status, dict(response.headers), await response.read())
+
+
+@asynccontextmanager
+async def secured(files: TlsFiles) -> AsyncIterator[Secured]:
+    """Listens as `placet serve` does with these files, on a free port."""
+    settings = Settings(port=0, tls=files)
+    registry = CollectorRegistry()
+    credentials = Credentials(files, Metrics(registry, "1.2.3"), LOG)
+    async with listening(Parts(settings=settings).app(), settings, credentials) as url:
+        yield Secured(url, registry)

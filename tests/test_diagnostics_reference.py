@@ -1,0 +1,150 @@
+"""The page of diagnostics: every code has a section, and every section is what the checker says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from cli.exits import Exit
+from cli.main import main
+from grammar.fixes import mend
+from grammar.schema import load_schema
+from grammar.source import Source
+from policies.validation import check_source
+
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs" / "diagnostics.md").read_text(encoding="utf-8")
+LANGUAGE = (ROOT / "docs" / "language.md").read_text(encoding="utf-8")
+# Their examples would fill the page.
+WITHOUT_EXAMPLE = ("P0010", "P0011")
+_SECTION = re.compile(r"(?ms)^### (P\d{4}): .+?(?=^##|\Z)")
+_FENCE = re.compile(r"(?ms)^```(\w[a-z ]*)\n(.*?)^```$")
+_FIXED = "*Fixed by `--fix`:*"
+# What a section says that is not about its text alone.
+_AGAINST_CLUSTER = "`placet check --cluster`"
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """What the page says of one code."""
+
+    code: str
+    text: str
+
+    def fence(self, info: str) -> str | None:
+        """The one fence of that kind, or None."""
+        found = [text for kind, text in _FENCE.findall(self.text) if kind == info]
+        assert len(found) <= 1, f"{self.code} has {len(found)} of `{info}`"
+        return found[0] if found else None
+
+    @property
+    def is_manifest(self) -> bool:
+        return self.fence("yaml wrong") is not None
+
+    @property
+    def file(self) -> str:
+        return "example.yaml" if self.is_manifest else "example.policy"
+
+    @property
+    def wrong(self) -> str:
+        text = self.fence("yaml wrong" if self.is_manifest else "placet wrong")
+        assert text is not None, f"{self.code} has no example"
+        return text
+
+    @property
+    def said(self) -> str:
+        return self.fence("text") or ""
+
+    @property
+    def mended(self) -> str | None:
+        return self.fence("yaml mended" if self.is_manifest else "placet mended")
+
+
+SECTIONS = tuple(Section(match[1], match[0]) for match in _SECTION.finditer(PAGE))
+EXAMPLES = tuple(s for s in SECTIONS if s.code not in WITHOUT_EXAMPLE)
+MENDED = tuple(s for s in EXAMPLES if s.mended is not None)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder to work in, with the nodes of the language reference."""
+    (nodes,) = (text for kind, text in _FENCE.findall(LANGUAGE) if kind == "yaml")
+    (tmp_path / "nodes.yaml").write_text(nodes, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def check(section: Section, text: str) -> int:
+    """Run `placet check` on a text, as the section does, and return its exit code."""
+    Path(section.file).write_text(text, encoding="utf-8")
+    cluster = ["--cluster", "nodes.yaml"] if _AGAINST_CLUSTER in section.text else []
+    return main(["check", "--format", "plain", *cluster, section.file])
+
+
+# ---- examples
+
+
+@pytest.mark.parametrize("section", EXAMPLES, ids=lambda s: s.code)
+def test_wrong_text_gives_what_is_printed(
+    section: Section, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = check(section, section.wrong)
+    assert capsys.readouterr().out == section.said
+    assert f"[{section.code}]" in section.said
+    assert code == (Exit.FINDINGS if " error[" in section.said else Exit.OK)
+
+
+@pytest.mark.parametrize("section", MENDED, ids=lambda s: s.code)
+def test_nothing_is_wrong_with_the_mended_text(
+    section: Section, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert section.mended is not None
+    assert check(section, section.mended) == Exit.OK
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("section", EXAMPLES, ids=lambda s: s.code)
+def test_certain_fix_gives_the_mended_text(section: Section) -> None:
+    """And the page says of a fix that there is one."""
+    schema = load_schema()
+    wrong = Source(section.file, section.wrong)
+    mended = mend(wrong, lambda source: check_source(source, schema).diagnostics)
+    assert bool(mended.applied) == (_FIXED in section.text)
+    if mended.applied:
+        assert {diagnostic.code for diagnostic, _ in mended.applied} == {section.code}
+        assert mended.source.text == section.mended
+
+
+def test_every_mistake_has_a_remedy() -> None:
+    assert [s.code for s in EXAMPLES if s.mended is None] == []
+
+
+# ---- nothing is left out
+
+
+def test_every_code_has_a_section_and_no_other() -> None:
+    assert [s.code for s in SECTIONS] == sorted(codes())
+
+
+def codes() -> set[str]:
+    """Every code that the checker's own text names."""
+    return {code for text in programs() for code in re.findall(r"P0\d{3}", text)}
+
+
+def programs() -> Iterator[str]:
+    for package in ("cli", "grammar", "policies"):
+        for path in (ROOT / package).rglob("*.py"):
+            yield path.read_text(encoding="utf-8")
+
+
+def test_language_reference_names_the_same_codes() -> None:
+    assert re.findall(r"(?m)^\| (P\d{4}) \|", LANGUAGE) == [s.code for s in SECTIONS]
+
+
+def test_every_section_says_something_besides_its_fences() -> None:
+    prose = (_FENCE.sub("", s.text).replace(_FIXED, "").partition("\n")[2] for s in SECTIONS)
+    assert [s.code for s, text in zip(SECTIONS, prose, strict=True) if not text.strip()] == []
