@@ -24,6 +24,7 @@ COMMANDS = {
     "explain": "say which policies decide about a pod, and why each node passes or fails",
     "test": "run the tests of policy files",
     "analyze": "say what stands in a pod's way, and what would help",
+    "repl": "try expressions, clauses and policies on a cluster, line by line",
     "simulate": "say where pods would go, and what other policies would change",
     "crds": "print the definitions of PlacementPolicy and ClusterPlacementPolicy",
     "scheduler-config": "write the configuration of kube-scheduler that asks Placet",

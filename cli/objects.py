@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -27,13 +27,23 @@ class _Object(msgspec.Struct, frozen=True, gc=False):
 
 
 class PodBodies:
-    """The JSON of every pod in some documents, by `namespace/name`; looked for when asked for."""
+    """The JSON of every pod in some documents, by `namespace/name`; looked for when asked for.
+
+    Nodes are found by their names too.
+    """
 
     def __init__(self, documents: Sequence[bytes]) -> None:
         self._documents = documents
 
     def all_keys(self) -> list[str]:
         return list(self._found)
+
+    def all_bodies(self) -> Iterable[bytes | msgspec.Raw]:
+        return self._found.values()
+
+    def node(self, name: str) -> bytes | msgspec.Raw:
+        """The JSON of a node. Raises KeyError."""
+        return bodies(self._documents, "Node")[f"/{name}"]
 
     def keys(self, name: str) -> list[str]:
         """The keys that a name can mean: itself, or those of every namespace."""

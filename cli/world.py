@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -129,6 +129,14 @@ class Cluster:
         namespace, _, short = keys[0].partition("/")
         body, node = self._bodies.body(keys[0])
         return AskedPod(namespace, short, body, node)
+
+    def node_body(self, name: str) -> bytes | msgspec.Raw:
+        """The JSON of a node that is there."""
+        return self._bodies.node(name)
+
+    def pod_bodies(self) -> Iterable[bytes | msgspec.Raw]:
+        """The JSON of every pod, as it is there."""
+        return self._bodies.all_bodies()
 
     def pod_keys(self) -> list[str]:
         """`NAMESPACE/NAME` of every pod, those that have ended among them."""

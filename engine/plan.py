@@ -42,6 +42,11 @@ class Plan:
         clauses = [clause for program in selection.enforced for clause in program.filters]
         self._filters = FilterMemo(clauses)
         self._audits = [(program, FilterMemo(program.filters)) for program in selection.audited]
+        self.audited_counts = [
+            (program, Counting(program.counts, frame, report))
+            for program in selection.audited
+            if any(clause.count.weight is None for clause in program.counts)
+        ]
         self._scores = [
             ScoreMemo(clause)
             for program in selection.enforced

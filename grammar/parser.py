@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import os
 import re
+from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import cast
@@ -92,6 +93,14 @@ def accepts(text: str, start: str = "file") -> set[str]:
     except (UnexpectedToken, UnexpectedCharacters, MistakeError):
         return set()
     return set(interactive.accepts())  # type: ignore[no-untyped-call]
+
+
+@functools.cache
+def keywords() -> Mapping[str, str]:
+    """The words of the language by their terminals, as `accepts` has these."""
+    end = "(?![A-Za-z0-9_])"
+    patterns = ((t.name, t.pattern.value) for t in _lark().terminals)
+    return {name: text.removesuffix(end) for name, text in patterns if text.endswith(end)}
 
 
 def _parse(source: Source, start: str) -> tuple[object | None, list[Diagnostic]]:

@@ -6,7 +6,7 @@ Kubernetes, NotIn and DoesNotExist hold without the key, and everything else doe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import assert_never
 
 from grammar.printer import print_string
@@ -57,3 +57,28 @@ def _has(key: str, values: str) -> str:
 
 def _at(key: str, values: str) -> str:
     return f"{values}[{print_string(key)}]"
+
+
+def matches(selector: Selector | None, labels: Mapping[str, str]) -> bool:
+    """Whether labels are what a selector of pods or namespaces asks for."""
+    if selector is None:
+        return True
+    wanted = selector.matchLabels or {}
+    return all(labels.get(key) == value for key, value in wanted.items()) and all(
+        _matches(requirement, labels.get(requirement.key))
+        for requirement in selector.matchExpressions
+    )
+
+
+def _matches(requirement: Requirement, value: str | None) -> bool:
+    match requirement.operator:
+        case "In":
+            return value is not None and value in requirement.values
+        case "NotIn":
+            return value is None or value not in requirement.values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case _:
+            assert_never(requirement.operator)

@@ -9,6 +9,7 @@ from aiohttp import web
 from aiohttp.typedefs import Middleware
 
 from server.access import access
+from server.admission import Admission, Examiner
 from server.debug import Debug, Inspection
 from server.handlers import Binder, Decider, Handlers
 from server.health import Health, Readiness
@@ -18,6 +19,7 @@ from server.notices import Notices
 from server.routes import (
     OPEN_PATHS,
     READING_PATHS,
+    admission_by_path,
     debug_routes,
     operations_routes,
     verb_routes,
@@ -36,13 +38,17 @@ def create_app(
     cluster_size: Callable[[], int | None] = lambda: None,
     inspection: Inspection | None = None,
     binder: Binder | None = None,
+    examiner: Examiner | None = None,
 ) -> web.Application:
     """The application; `cluster_size` is the number of nodes in the cluster, None if not known.
 
     `inspection` is of a live view of the cluster, if there is one, and `binder` binds pods in it.
+    With an `examiner` there are admission webhooks.
     """
     notices = Notices(log, metrics, settings.warning_interval, cluster_size)
-    verbs = verbs_by_path(Handlers(decider, binder, settings, notices, log))
+    verbs = {**verbs_by_path(Handlers(decider, binder, settings, notices, log))}
+    if examiner is not None:
+        verbs |= admission_by_path(Admission(examiner, settings, metrics, log))
     observation = Observation(metrics, log)
     refusals = observation.refusals({path: verb for path, (verb, _) in verbs.items()})
     app = web.Application(middlewares=[refusals, *_access(settings)])

@@ -10,6 +10,15 @@ from server.errors import Outcome
 from server.wire import pod_key
 
 
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """An object that was reviewed: what was to be done with it, and whether it may be."""
+
+    operation: str
+    object: str
+    allowed: bool
+
+
 @dataclass(slots=True)
 class Call:
     """Filled in step by step, so that a call that fails half-way still tells what was known."""
@@ -22,6 +31,7 @@ class Call:
     pod: bytes = b""
     # `namespace/name` of a pod, and the node to bind it to.
     binds: tuple[str, str] | None = None
+    admitted: Admitted | None = None
     full_nodes: bool = False
     offered: int = 0
     returned: int = 0
@@ -52,6 +62,9 @@ def entry_of(call: Call, code: int, seconds: float) -> Entry:
         fields["returned"] = call.returned
     if call.binds is not None:
         fields["pod"], fields["node"] = call.binds
+    if call.admitted is not None:
+        fields["operation"], fields["object"] = call.admitted.operation, call.admitted.object
+        fields["allowed"] = call.admitted.allowed
     fields["code"] = code
     fields["outcome"] = call.outcome.value
     fields["seconds"] = round(seconds, 6)

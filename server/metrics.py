@@ -9,6 +9,7 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import choose_encoder
 
+from server.call import Admitted
 from server.errors import Outcome
 
 # The buckets of kube-scheduler's own latencies, so that both fit into one panel.
@@ -106,6 +107,12 @@ class Metrics:
             ["winner", "loser"],
             registry=registry,
         )
+        self._admissions = Counter(
+            "placet_admissions_total",
+            "Objects that the API server asked about before it stored them.",
+            ["verb", "operation", "allowed"],
+            registry=registry,
+        )
         self._expiry = Gauge(
             "placet_tls_certificate_expiry_timestamp_seconds",
             "When the certificate that new connections get ends.",
@@ -159,6 +166,11 @@ class Metrics:
 
     def conflict(self, winner: str, loser: str) -> None:
         self._conflicts.labels(*self._pair(winner, loser)).inc()
+
+    def admitted(self, verb: str, admitted: Admitted) -> None:
+        """An object was reviewed."""
+        allowed = "true" if admitted.allowed else "false"
+        self._admissions.labels(verb, admitted.operation, allowed).inc()
 
     def certificate_expires(self, file: str, at: float) -> None:
         """The certificate in this file is in force, until then in Unix seconds."""

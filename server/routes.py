@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from aiohttp import web
 
+from server.admission import Admission
 from server.debug import Debug
 from server.handlers import Handlers
 from server.health import Health
@@ -16,7 +17,10 @@ from server.middleware import Observation, VerbHandler
 PREFIXES = ("/api/scheduler", "")
 
 # Of a server that wants client certificates, what is there for those who have none: probes.
-OPEN_PATHS = frozenset({"/livez", "/healthz", "/readyz", "/version"})
+# And webhooks, for the API server has no certificate to show unless it is given one for each: they
+# tell of an object that comes with the question, and change nothing.
+MUTATE, VALIDATE = "/admission/mutate", "/admission/validate"
+OPEN_PATHS = frozenset({"/livez", "/healthz", "/readyz", "/version", MUTATE, VALIDATE})
 # And what is there for any certificate of the CA, whatever its name: scrapers are not to be given
 # the name of kube-scheduler.
 READING_PATHS = frozenset({"/metrics"})
@@ -41,10 +45,18 @@ def verbs_by_path(handlers: Handlers) -> Mapping[str, tuple[str, VerbHandler]]:
     }
 
 
+def admission_by_path(admission: Admission) -> Mapping[str, tuple[str, VerbHandler]]:
+    """What the API server calls."""
+    return {
+        MUTATE: ("mutate", admission.mutate),
+        VALIDATE: ("validate", admission.validate),
+    }
+
+
 def verb_routes(
     verbs: Mapping[str, tuple[str, VerbHandler]], observation: Observation
 ) -> list[web.RouteDef]:
-    """What kube-scheduler calls."""
+    """What kube-scheduler and the API server call."""
     return [web.post(path, observation.of(*verb)) for path, verb in verbs.items()]
 
 

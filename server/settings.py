@@ -10,7 +10,7 @@ MEBIBYTE = 1024 * 1024
 # it just as the next POST is sent, and Go does not repeat a POST (C2).
 KEEP_ALIVE_SECONDS = 120.0
 # What is left of `httpTimeout` pays for the way back.
-_DECISION_SHARE = 0.8
+DECISION_SHARE = 0.8
 # A body that takes longer leaves too little of the deadline for the decision.
 _BODY_SHARE = 0.4
 
@@ -65,7 +65,7 @@ class Settings:
     @property
     def decision_seconds(self) -> float:
         """From the arrival of a request to the deadline of its decision."""
-        return self.http_timeout * _DECISION_SHARE
+        return self.http_timeout * DECISION_SHARE
 
     @property
     def body_seconds(self) -> float:

@@ -29,6 +29,7 @@ from engine.cluster.configuration import own_namespace
 from engine.cluster.throttle import Limits
 from engine.errors import ClusterConfigurationError
 from grammar.schema import Schema, load_schema
+from policies.admission import Examiner
 from policies.loader import load
 from server import running
 from server.app import create_app
@@ -170,6 +171,7 @@ def run(args: argparse.Namespace) -> int:
         view.size,
         live,
         live,
+        Examiner(schema, lambda: upkeep.policies.validation),
     )
 
     def started(url: str) -> None:
@@ -197,7 +199,7 @@ async def _serve(
     """Serves until SIGTERM or SIGINT. Raises OSError and ClusterConfigurationError."""
     async with AsyncExitStack() as stack:
         if isinstance(upkeep.view, Live):
-            await upkeep.view.connect(stack, upkeep.engine, upkeep.catch_up)
+            await upkeep.view.connect(stack, upkeep)
         looking = asyncio.create_task(upkeep.run())
         stack.callback(looking.cancel)
         await running.serve(app, settings, started, credentials)

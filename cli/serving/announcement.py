@@ -18,8 +18,10 @@ def demo(url: str, upkeep: Upkeep) -> Iterator[str]:
     yield ""
     yield "Its policies; an edit is in force half a second later:"
     for standing in upkeep.policies.in_force.standing:
-        yield f"  {_summary(standing.checked.policy)}"
-        yield f"    {standing.file}"
+        # Of the library, half is there for policies that somebody has yet to write.
+        if not standing.checked.policy.only_used:
+            yield f"  {_summary(standing.checked.policy)}"
+            yield f"    {standing.file}"
     yield ""
     yield "Ask it, in another terminal, where a web pod may go:"
     yield ""

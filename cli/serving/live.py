@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import gc
 import socket
+import time
 import uuid
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from logging import Logger
 from pathlib import Path
 
+from cli.serving.reporting import Reporter
+from cli.serving.upkeep import Upkeep
 from cli.version import version
 from engine.cache.cache import Cache
 from engine.cache.comparison import Difference, compare
@@ -27,8 +30,12 @@ from engine.engine import Engine
 from engine.errors import NotSyncedError
 from engine.objects import ObjectCodec
 from engine.program.needs import Needs
+from engine.refusals import Refusals
 from grammar.schema import Schema
 from server.health import Check
+
+# How long after it was refused a pod may be nudged, and at the most between two nudges.
+_FIRST_NUDGE_SECONDS, _MOST_NUDGE_SECONDS = 1.0, 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +68,12 @@ class Live:
         self._loop: asyncio.AbstractEventLoop | None = None
         self.informers: Informers | None = None
 
-    async def connect(
-        self, stack: AsyncExitStack, engine: Engine, catch_up: Callable[[], Awaitable[None]]
-    ) -> None:
+    async def connect(self, stack: AsyncExitStack, upkeep: Upkeep) -> None:
         """Connects, and watches until the stack ends; tells the engine what it must follow.
 
-        `catch_up` takes up the policies that the cluster has. Raises ClusterConfigurationError.
+        Raises ClusterConfigurationError.
         """
-        access = self._access
+        access, engine = self._access, upkeep.engine
         client = await stack.enter_async_context(
             connect(access.kubeconfig, access.context, version=version(), limits=access.limits)
         )
@@ -78,20 +83,35 @@ class Live:
         stack.push_async_callback(self.informers.stop)
         self.informers.cache.listeners.append(engine.pod_changed)
         self._binder = binder = Binder(client, self.informers.cache, engine.admit)
-        engine.listeners.append(binder.asked)
+        engine.listeners.append(binder.heard)
         stack.push_async_callback(binder.idle)
+        identity = f"{socket.gethostname()}_{uuid.uuid4()}"
         if access.lease is not None:
-            await self._agree(stack, client, engine, *access.lease)
+            await self._agree(stack, Lease(client, *access.lease, identity), engine)
+        self._report(stack, client, upkeep, identity)
         self.informers.start(self._needs)
-        syncing = asyncio.create_task(self._until_synced(engine, catch_up))
+        syncing = asyncio.create_task(self._until_synced(upkeep))
         stack.callback(syncing.cancel)
 
-    async def _agree(
-        self, stack: AsyncExitStack, client: ApiClient, engine: Engine, namespace: str, name: str
+    def _report(
+        self, stack: AsyncExitStack, client: ApiClient, upkeep: Upkeep, identity: str
     ) -> None:
+        """Writes statuses, events and nudges while the Lease is held, or nobody else is there."""
+        assert self.informers is not None, "it is connected"
+        engine, lease = upkeep.engine, self._lease
+        refusals = Refusals(time.monotonic, _FIRST_NUDGE_SECONDS, _MOST_NUDGE_SECONDS)
+        engine.listeners.append(refusals.heard)
+        self.informers.cache.listeners.append(refusals.changed)
+        lost = upkeep.observer.lost
+        reporter = Reporter(
+            client, self.informers, upkeep.policies, engine, lost, refusals, identity, self._log
+        )
+        work = reporter.run(lambda: lease is None or lease.held)
+        stack.push_async_callback(_end, asyncio.create_task(work))
+
+    async def _agree(self, stack: AsyncExitStack, lease: Lease, engine: Engine) -> None:
         """Follows the Lease, and lets the engine decide by counts only while it is held."""
-        identity = f"{socket.gethostname()}_{uuid.uuid4()}"
-        self._lease = lease = Lease(client, namespace, name, identity)
+        self._lease = lease
         # If nobody else is there, the first lists are those to take over with.
         await lease.turn()
         fresh = lease.held
@@ -194,15 +214,15 @@ class Live:
         assert self._binder is not None, "there is a snapshot"
         await self._binder.bind(binding, deadline)
 
-    async def _until_synced(self, engine: Engine, catch_up: Callable[[], Awaitable[None]]) -> None:
+    async def _until_synced(self, upkeep: Upkeep) -> None:
         assert self.informers is not None
         await self.informers.synced()
         # Nobody is answered before the policies that were watched decide, and know all they read.
-        await catch_up()
+        await upkeep.catch_up()
         await self.informers.synced()
         snapshot = self.informers.snapshot()
         if self._lease is None:
-            engine.take_over(snapshot)
+            upkeep.engine.take_over(snapshot)
         self._taken_over = True
         nodes, pods = len(snapshot.table.places), len(snapshot.pods())
         self._log.info("cluster of %d nodes and %d pods", nodes, pods)

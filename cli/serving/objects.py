@@ -33,6 +33,11 @@ class Objects:
         """By resource and key."""
         return {name: checked for name, (_, checked) in self._known.items()}
 
+    def changed(self, objects: Mapping[str, bytes]) -> bool:
+        """Whether any says something else than when they were read; statuses say nothing."""
+        known = {name: version for name, (version, _) in self._known.items()}
+        return {name: _version(raw) for name, raw in objects.items()} != known
+
     def read(self, objects: Mapping[str, bytes]) -> list[CheckedObject]:
         """All of them, in the order of their names."""
         before, self._known = self._known, {}

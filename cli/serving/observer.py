@@ -7,7 +7,7 @@ from logging import Logger
 
 from cachetools import TTLCache
 
-from engine.engine import Observer
+from engine.calls import Observer
 
 _QUIET_SECONDS = 300.0
 _MOST_KEYS = 10_000
@@ -19,6 +19,8 @@ class LogObserver:
     def __init__(self, log: Logger, also: Observer) -> None:
         self._log = log
         self._also = also
+        # By the policy that lost, who governs pods that it selects too.
+        self.lost: dict[str, str] = {}
         self._told: TTLCache[Hashable, None] = TTLCache(_MOST_KEYS, _QUIET_SECONDS)
 
     def rejected(self, policy: str, clause: str, nodes: int) -> None:
@@ -38,6 +40,7 @@ class LogObserver:
 
     def conflict(self, winner: str, loser: str) -> None:
         self._also.conflict(winner, loser)
+        self.lost[loser] = winner
         if self._is_news("conflict", winner, loser):
             text = "policies %s and %s select the same pods: the first one governs them"
             self._log.warning(text, winner, loser)

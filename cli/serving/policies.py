@@ -56,6 +56,11 @@ class Policies:
             self._compile(self.in_force.policies), refusing=map(compile_policy, refusing)
         )
 
+    def program(self, name: str) -> Program | None:
+        """What the policy of an object, or the only one of a file, has been compiled to."""
+        found = [s.checked for s in self.in_force.standing if s.file == name]
+        return self._compiled[id(found[0])][1] if len(found) == 1 else None
+
     @property
     def needs(self) -> Needs:
         """What the policies in force read besides nodes and pods."""

@@ -8,10 +8,11 @@ from logging import Logger
 from pathlib import Path
 from typing import Protocol
 
+from cli.serving.observer import LogObserver
 from cli.serving.policies import Policies
 from engine.cache.cache import Cache
 from engine.cache.snapshot import Snapshot
-from engine.engine import Engine, Observer
+from engine.engine import Engine
 from engine.objects import ObjectCodec
 from engine.program.needs import Needs
 from engine.registry import Registry
@@ -64,11 +65,12 @@ class Upkeep:
         policies: Sequence[Path],
         view: View,
         schema: Schema,
-        observer: Observer,
+        observer: LogObserver,
         log: Logger,
     ) -> None:
         """Reads the policies."""
         self._log = log
+        self.observer = observer
         self.view = view
         self.policies = Policies(policies, schema, log)
         self._looking = asyncio.Lock()
@@ -104,9 +106,10 @@ class Upkeep:
         try:
             self.view.refresh()
             objects = self.view.policies()
-            if not self.policies.changed() and objects is self._objects:
-                return None
+            others = objects is not self._objects and self.policies.objects.changed(objects)
             self._objects = objects
+            if not self.policies.changed() and not others:
+                return None
             registry = self.policies.read(objects)
             self._adopt()
         except Exception:  # noqa: BLE001 - whatever it is, serving goes on

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import msgspec
 from cachetools import LRUCache
 
+from engine.asked import AskedPod
 from engine.cache.cache import Cache
 from engine.cache.snapshot import key_of
 from engine.engine import Admission
@@ -89,10 +90,10 @@ class Binder:
         self._running: dict[str, tuple[Binding, asyncio.Task[None]]] = {}
         self._looking: set[asyncio.Task[None]] = set()
 
-    def asked(self, uid: str, body: bytes) -> None:
-        """Remembers a pod that kube-scheduler asks about: it may want to bind it next."""
-        if len(body) <= self._bodies.maxsize:
-            self._bodies[uid] = body
+    def heard(self, asked: AskedPod, passed: bool) -> None:  # noqa: FBT001 - it is a Listener
+        """Remembers a pod that may go somewhere: kube-scheduler may want to bind it next."""
+        if passed and len(asked.body) <= self._bodies.maxsize:
+            self._bodies[asked.uid] = asked.body
 
     async def bind(self, binding: Binding, deadline: float) -> None:
         """Returns when the pod is on the node. `deadline` is in seconds of the clock.

@@ -243,7 +243,10 @@ class Lease:
         await self._api.request(method, path, body=body, timeout_seconds=_REQUEST_SECONDS)
 
     def _stamp(self) -> str:
-        """RFC 3339 with microseconds, as a MicroTime is written."""
-        nanos = self._now().nanos
-        seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(nanos // 10**9))
-        return f"{seconds}.{nanos // 1000 % 10**6:06}Z"
+        return micro_time(self._now())
+
+
+def micro_time(moment: Timestamp) -> str:
+    """RFC 3339 with microseconds, as the API writes a MicroTime."""
+    seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(moment.nanos // 10**9))
+    return f"{seconds}.{moment.nanos // 1000 % 10**6:06}Z"

@@ -60,6 +60,21 @@ class Placement:
         rooms = counting.rooms(census, asked.table, asked.places, asked.frame, asked.check)
         return all(bool(room.open.all()) for room in rooms)
 
+    def closed(self, counting: Counting, asked: Question) -> list[tuple[str, int]]:
+        """The strict clauses without room on some places, and on how many."""
+        census = self.census(asked.table, asked.asker)
+        rooms = counting.rooms(census, asked.table, asked.places, asked.frame, asked.check)
+        found = [(room.clause.count.name, int((~room.open).sum())) for room in rooms]
+        return [(name, count) for name, count in found if count]
+
+    def is_open(self, counting: Counting, asked: Question) -> bool:
+        """Whether some place has room by every strict clause."""
+        census = self.census(asked.table, asked.asker)
+        room = np.ones(len(asked.places), np.bool_)
+        for each in counting.rooms(census, asked.table, asked.places, asked.frame, asked.check):
+            room &= each.open
+        return bool(room.any())
+
     def take(self, counting: Counting, asked: Question) -> list[Room]:
         """The strict clauses' rooms at the one place where the pod is about to be bound.
 

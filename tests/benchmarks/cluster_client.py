@@ -22,6 +22,7 @@ import aiohttp
 import msgspec
 
 from cli.serving.live import Access, Live
+from cli.serving.observer import LogObserver
 from cli.serving.upkeep import Upkeep
 from engine.cache.informers import PODS, Informer
 from engine.cache.timing import Timing
@@ -56,7 +57,9 @@ class Measured:
         log = logging.getLogger("benchmark")
         schema = load_schema()
         self._view = Live(Access(file, None, None), Timing(), schema, log)
-        self._upkeep = Upkeep([folder / "room.policy"], self._view, schema, Silent(), log)
+        self._upkeep = Upkeep(
+            [folder / "room.policy"], self._view, schema, LogObserver(log, Silent()), log
+        )
         assert self._upkeep.policies.in_force.policies
         self._http = aiohttp.ClientSession()
         self._asked = 0
@@ -65,7 +68,7 @@ class Measured:
         before = _resident()
         async with contextlib.AsyncExitStack() as stack, self._http:
             began = time.perf_counter()
-            await self._view.connect(stack, self._upkeep.engine, self._upkeep.catch_up)
+            await self._view.connect(stack, self._upkeep)
             while self._view.checks()[0].problem:  # noqa: ASYNC110 - it is a question, no event
                 await asyncio.sleep(0.01)
             synced = time.perf_counter() - began

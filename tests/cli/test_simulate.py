@@ -100,7 +100,8 @@ pending  nodes  because
 1 pod now pending, 1 pod now placed, 0 pods moved
 
 pod                     cards.policy                          plain.policy
-openb/p-2  now pending  n-2                                   pending: node(s) didn't match Pod's node affinity/selector
+openb/p-2  now pending  n-2                                   pending: node(s) didn't match Pod's \
+node affinity/selector
 openb/p-3  now placed   pending: Insufficient nvidia.com/gpu  n-2
 """
     )

@@ -28,7 +28,15 @@ class Cluster:
 
     def kubectl(self, *arguments: str, text: str | None = None) -> str:
         """Run kubectl as the administrator with `text` on its input; return what it prints."""
-        done = subprocess.run(
+        done = self.try_kubectl(*arguments, text=text)
+        assert done.returncode == 0, f"kubectl {' '.join(arguments)}: {done.stderr}"
+        return done.stdout
+
+    def try_kubectl(
+        self, *arguments: str, text: str | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Run kubectl likewise; return what it prints and how it ends, which may be badly."""
+        return subprocess.run(
             [
                 str(self._plane.programs / "kubectl"),
                 f"--kubeconfig={self._plane.admin_kubeconfig}",
@@ -41,8 +49,6 @@ class Cluster:
             check=False,
             timeout=KUBECTL_SECONDS,
         )
-        assert done.returncode == 0, f"kubectl {' '.join(arguments)}: {done.stderr}"
-        return done.stdout
 
     def apply(self, *objects: dict[str, Any]) -> None:
         """Apply objects of any kind, as users do."""

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from tests.e2e.process import Process, running
-from tests.e2e.waiting import answers_ok, free_port
+from tests.e2e.waiting import answers_ok, free_port, until
 
 REPOSITORY = Path(__file__).parents[2]
 READY_SECONDS = 60.0
+LEASE_SECONDS = 30.0
 # Comparing looks several times at what differs, a second apart.
 TIMEOUT_SECONDS = 60.0
 
@@ -57,6 +58,10 @@ class Placet:
     def wait_ready(self) -> None:
         """Return once the server is."""
         self.process.wait_ready(self.is_ready, READY_SECONDS)
+
+    def wait_leading(self) -> None:
+        """Return once the server holds the Lease, which one that was killed leaves to run out."""
+        until(lambda: bool(self.cache()["lease"]["held"]), LEASE_SECONDS, self.process.tail)
 
     def is_ready(self) -> bool:
         return self.answers("/readyz")

@@ -77,7 +77,7 @@ def test_two_workloads_that_share_labels(cluster: Cluster, served: Stage) -> Non
 @pytest.mark.usefixtures("nodes")
 def test_the_greater_weight_governs_and_then_the_name(cluster: Cluster, served: Stage) -> None:
     """300 before 200; of two strict ones of one weight the first by name."""
-    mode = {"enforcementMode": "Strict"}
+    mode: dict[str, Any] = {"enforcementMode": "Strict"}
     schedule(
         cluster,
         served,
@@ -153,9 +153,11 @@ def test_an_object_that_does_not_hold_keeps_the_last_good_version(
     assert sides(cluster.wait_placed(create(cluster, 3))) == (0, 3)
     status = cluster.get("placementpolicies", "web")["status"]
     assert status["inForce"] == {"generation": 1, "rules": rules}
-    assert status["diagnostics"] == [
-        "rules:1:33 error[P0102]: `node` has no field `nmae` (did you mean `name`?)"
-    ]
+    assert status["diagnostics"] == ["rules:1:32 error[P0102]: Node has no field `nmae`"]
+    again = served.watch_objects()
+    again.wait_ready()
+    answer = again.filter(pod("asked", cluster.namespace, GOVERNED), ["w1", "w2", "w3"])
+    assert answer["NodeNames"] == ["w3"]
 
 
 @pytest.mark.usefixtures("nodes")

@@ -93,3 +93,10 @@ def test_of_two_policies_of_one_name_the_first_is_in_force(files: Files) -> None
     assert files(one=policy("a", "ssd"), two=policy("a", "hdd")) == ["a:ssd"]
     assert files(two=policy("a", "hdd")) == ["a:hdd"]
     assert files(one=policy("a", "ssd", broken=True), two=policy("a", "nvme")) == ["a:hdd*"]
+
+
+def test_policies_of_test_files_are_never_in_force(files: Files) -> None:
+    assert files(**{"a.policy": policy("a", "ssd"), "a_test.policy": policy("b", "hdd")}) == [
+        "a:ssd"
+    ]
+    assert files.now.idle == ()

@@ -64,3 +64,13 @@ def test_what_cannot_be_used_is_a_mistake_of_the_user() -> None:
 def test_the_library_can_be_used_by_its_name() -> None:
     """`library/NAME`, wherever Placet is installed."""
     assert codes(validated('cluster policy a { use "library/headroom" }')) == []
+
+
+def test_policy_that_is_there_for_use_governs_nothing_itself() -> None:
+    """It is no contender, whatever its weight, and costs nothing where nobody uses it."""
+    text = 'policy a { weight 900 for pods where false limit "one" { per node at most 1 strict } }'
+    used = 'policy b in namespace "default" { use "a" }'
+    programs = [compile_policy(c) for c in validated(text, used).policies]
+    assert [p.name for p in Registry(programs).programs] == ["b"]
+    assert Registry(programs).counts
+    assert not Registry(programs[:1]).counts

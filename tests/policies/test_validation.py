@@ -6,7 +6,8 @@ from grammar.schema import Schema, load_schema
 from grammar.source import Source
 from policies.validation import Validation, Validator
 
-GOOD = 'cluster policy a { filter "ready" { require node.ready } }\n'
+FILTER = 'filter "ready" { require node.ready }'
+GOOD = f"cluster policy a {{ {FILTER} }}\n"
 
 
 @pytest.fixture(scope="module")
@@ -103,3 +104,34 @@ def test_policies_without_errors_are_looked_at_further(schema: Schema) -> None:
     assert len(codes(validation)) == 1
     assert not validation.policies[0].broken
     assert [code for _, code in codes(validate(schema, odd + "policy {"))] == ["P0001"]
+
+
+# ---- test files and policies for use
+
+
+def test_what_a_test_file_has_is_its_own(schema: Schema) -> None:
+    """Its policies are checked; they decide nothing, lend nothing, and take no names."""
+    texts = {
+        "a.policy": GOOD,
+        "b_test.policy": GOOD + "cluster policy b { filter 'x' { require node.redy } }",
+        "c_test.policy": GOOD,
+        "d.policy": 'cluster policy d { use "b" }',
+    }
+    validation = Validator(schema).validate([Source(n, t) for n, t in texts.items()])
+    assert codes(validation) == [("b_test.policy", "P0102"), ("d.policy", "P0117")]
+    assert [checked.policy.name for checked in validation.policies] == ["a", "d"]
+
+
+def test_test_file_may_use_what_others_have(schema: Schema) -> None:
+    texts = {"a.policy": GOOD, "a_test.policy": 'policy t in namespace "n" { use "a" }'}
+    validation = Validator(schema).validate([Source(n, t) for n, t in texts.items()])
+    assert codes(validation) == []
+
+
+@pytest.mark.parametrize(
+    ("condition", "code"), [("false", []), ("true", []), ("1 > 2", ["P0302"]), ("!true", ["P0302"])]
+)
+def test_policy_that_is_for_use_says_so(schema: Schema, condition: str, code: list[str]) -> None:
+    """In so many words: what only comes to the same may be a mistake."""
+    found = codes(validate(schema, f"policy a {{ for pods where {condition} {FILTER} }}"))
+    assert [c for _, c in found] == code

@@ -13,6 +13,7 @@ from aiohttp import ClientSession, TCPConnector, TraceConfig
 from prometheus_client import CollectorRegistry
 from trustme import LeafCert
 
+from server.admission import Examiner
 from server.metrics import Metrics
 from server.running import listening
 from server.settings import Settings, TlsFiles
@@ -65,10 +66,12 @@ async def ask(session: ClientSession, path: str = "/filter") -> Answer:
 
 
 @asynccontextmanager
-async def secured(files: TlsFiles) -> AsyncIterator[Secured]:
+async def secured(files: TlsFiles, examiner: Examiner | None = None) -> AsyncIterator[Secured]:
     """Listens as `placet serve` does with these files, on a free port."""
     settings = Settings(port=0, tls=files)
     registry = CollectorRegistry()
     credentials = Credentials(files, Metrics(registry, "1.2.3"), LOG)
-    async with listening(Parts(settings=settings).app(), settings, credentials) as url:
+    async with listening(
+        Parts(settings=settings, examiner=examiner).app(), settings, credentials
+    ) as url:
         yield Secured(url, registry)

@@ -14,6 +14,7 @@ from aiohttp import ClientSession
 from aiohttp.web import Application
 from prometheus_client import CollectorRegistry
 
+from server.admission import Examiner
 from server.app import create_app
 from server.health import Check
 from server.metrics import Metrics
@@ -51,6 +52,7 @@ class Parts:
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
     checks: Sequence[Check] = ()
     cluster_size: int | None = None
+    examiner: Examiner | None = None
 
     def app(self) -> Application:
         metrics = Metrics(self.registry, "1.2.3")
@@ -62,6 +64,7 @@ class Parts:
             LOG,
             "1.2.3",
             lambda: self.cluster_size,
+            examiner=self.examiner,
         )
 
 

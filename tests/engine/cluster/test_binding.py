@@ -61,6 +61,11 @@ class World:
         """The watch tells what the pod is now."""
         self.cache.put_pod(CODEC.peer(builders.raw(self.api.pods[f"shop/{name}"])))
 
+    def hear(self, name: str) -> None:
+        """Filter was asked about the pod."""
+        asked = self.engine.read(builders.raw(self.api.pods[f"shop/{name}"]))
+        self.binder.heard(asked, passed=True)
+
     async def bind(self, name: str, node: str = "n1", seconds: float = 1.0, uid: str = "") -> None:
         binding = Binding("shop", name, uid or f"uid-{name}", node)
         await self.binder.bind(binding, time.monotonic() + seconds)
@@ -180,7 +185,7 @@ async def test_calls_about_one_pod_are_one() -> None:
 async def test_one_fault_costs_a_retry(fault: Fault) -> None:
     world = World()
     world.create("a")
-    world.binder.asked("uid-a", builders.raw(world.api.pods["shop/a"]))
+    world.hear("a")
     world.api.faults.append(fault)
     await world.bind("a")
     assert len(world.api.bindings) == 1
@@ -189,7 +194,7 @@ async def test_one_fault_costs_a_retry(fault: Fault) -> None:
 async def test_a_pod_that_was_asked_about_is_not_fetched() -> None:
     world = World()
     world.create("a")
-    world.engine.listeners.append(world.binder.asked)
+    world.engine.listeners.append(world.binder.heard)
     world.engine.filter(builders.raw(world.api.pods["shop/a"]), ["n1"], None, math.inf)
     await world.bind("a")
     assert [method for method, _ in world.api.requests] == ["POST"]
@@ -199,7 +204,7 @@ async def test_a_pod_that_was_asked_about_is_not_fetched() -> None:
 async def test_an_unknown_outcome_counts_until_somebody_knows(acted: bool) -> None:
     world = World()
     world.create("a")
-    world.binder.asked("uid-a", builders.raw(world.api.pods["shop/a"]))
+    world.hear("a")
     if acted:
         world.api.faults.append("lost")
     world.api.faults.extend(["lost"] * 9 if acted else ["broken"] * 9)

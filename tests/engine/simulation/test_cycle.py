@@ -66,8 +66,7 @@ def test_the_reasons_are_those_of_each_stage() -> None:
     taint = {"key": "team", "value": "a", "effect": "NoSchedule"}
     nodes = [
         node("cordoned", unschedulable=True),
-        node("tainted")
-        | {"spec": {"taints": [{"key": "team", "value": "a", "effect": "NoSchedule"}]}},
+        node("tainted") | {"spec": {"taints": [taint]}},
         node("other", labels={"cap": "od"}),
         node("full", cpu="1", pods="0", labels={"cap": "spot"}),
         node("fits", labels={"cap": "spot"}),

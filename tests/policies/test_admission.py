@@ -1,0 +1,139 @@
+"""What is said of an object that is not stored yet: by itself, and beside what there is."""
+
+from __future__ import annotations
+
+import pytest
+
+from grammar.schema import load_schema
+from grammar.source import Source
+from policies.admission import Examiner, Findings, changes_spec
+from policies.defaults import additions
+from policies.objects import check_object
+from policies.resource import Spec, Target
+from policies.validation import Validation, Validator
+from tests.support.builders import Object, raw
+from tests.support.manifests import on_wanted, placement_policy
+
+SCHEMA = load_schema()
+GOOD = on_wanted(3)
+OTHER = 'policy other in namespace "default" { filter "a" { require node.ready } }'
+
+
+def key(value: Object) -> str:
+    return f"placementpolicies/default/{value['metadata']['name']}"
+
+
+def known(*texts: str, objects: tuple[Object, ...] = ()) -> Validation:
+    """What a server knows that has these files and objects."""
+    sources = [Source(f"{number}.policy", text) for number, text in enumerate(texts)]
+    checked = [check_object(key(each), raw(each), SCHEMA).file for each in objects]
+    return Validator(SCHEMA).validate(sources, checked)
+
+
+def rules(text: str, name: str = "web") -> Object:
+    return placement_policy({"podSelector": {}, "rules": text}, name)
+
+
+def found(value: Object, beside: Validation | None = None) -> Findings:
+    there = beside or Validation(())
+    return Examiner(SCHEMA, lambda: there).examine(key(value), raw(value))
+
+
+USES_OTHER = rules('use "other"\nfilter "b" { require node.ready }')
+
+
+def test_a_policy_that_is_used_may_come_later() -> None:
+    assert found(USES_OTHER).errors == ()
+    (warning,) = found(USES_OTHER).warnings
+    assert warning == (
+        "rules:1:1 warning[P0117]: there is no policy `other` to use"
+        " (until there is one, this policy does not hold)"
+    )
+
+
+def test_no_name_is_given_away() -> None:
+    """Whoever applies an object need not know what policies others have."""
+    (warning,) = found(rules('use "othe"'), known(OTHER)).warnings
+    assert "`other`" not in warning
+
+
+def test_a_policy_that_is_used_may_be_mended_later() -> None:
+    (warning,) = found(USES_OTHER, known(OTHER.replace("ready", "redy"))).warnings
+    assert warning.startswith("rules:1:1 warning[P0118]: policy `other` has errors (until it is")
+
+
+@pytest.mark.parametrize("value", [USES_OTHER, rules('use "library/headroom"')])
+def test_a_policy_that_is_used_is_known(value: Object) -> None:
+    assert found(value, known(OTHER)) == Findings()
+
+
+def test_an_object_can_be_used_too() -> None:
+    other = rules('filter "a" { require node.ready }', "other")
+    assert found(USES_OTHER, known(objects=(other,))) == Findings()
+
+
+def test_what_is_used_must_fit_in() -> None:
+    value = rules('use "other"\nfilter "a" { require node.ready }')
+    (error,) = found(value, known(OTHER)).errors
+    assert error.startswith("rules:1:1 error[P0205]: the clause `a` is defined twice")
+
+
+def test_policies_cannot_use_each_other() -> None:
+    """The first of them was only warned about."""
+    there = known(objects=(rules('use "web"', "first"), placement_policy(GOOD)))
+    (error,) = found(rules('use "first"'), there).errors
+    assert error.startswith("rules:1:1 error[P0110]: `default/web` → `default/first` → ")
+
+
+def test_a_file_with_the_name_is_warned_about() -> None:
+    """It may be about to go: the policy moves from the file to the cluster."""
+    value = placement_policy(GOOD, "other")
+    (warning,) = found(value, known(OTHER)).warnings
+    assert warning == (
+        "metadata.name warning[P0205]: a policy file has a `default/other` too, which goes first"
+        " (this one does not hold until that is gone)"
+    )
+    assert found(value, known(objects=(value,))) == Findings()
+
+
+WEB = raw(placement_policy(GOOD))
+
+
+@pytest.mark.parametrize(
+    ("old", "changes"),
+    [
+        (WEB, False),
+        (raw(dict(reversed(placement_policy(GOOD, "renamed").items()))), False),
+        (raw(placement_policy(GOOD | {"weight": 200})), True),
+        (b"", True),
+        (b"{", True),
+        (b"[]", True),
+        (b"{}", True),
+    ],
+)
+def test_whether_the_spec_is_another(old: bytes, changes: bool) -> None:
+    assert changes_spec(WEB, old) is changes
+
+
+def test_what_cannot_be_read_is_another() -> None:
+    assert changes_spec(b"{", b"{")
+
+
+def test_additions_are_the_defaults_of_the_structs() -> None:
+    value = placement_policy({"podSelector": {}, "policy": {"targetSize": 1}, "weight": None})
+    made = {each.path: each.value for each in additions(value)}
+    spec, target = Spec(), Target(targetSize=1)
+    assert made == {
+        "/spec/weight": spec.weight,
+        "/spec/enforcementMode": spec.enforcementMode,
+        "/spec/failurePolicy": spec.failurePolicy,
+        "/spec/policy/action": target.action,
+        "/spec/policy/bound": target.bound,
+    }
+
+
+@pytest.mark.parametrize(
+    "value", [None, 1, [], {}, {"spec": {}}, placement_policy(GOOD) | {"spec": []}]
+)
+def test_nothing_is_added_to_what_is_no_policy(value: object) -> None:
+    assert additions(value) == ()

@@ -1,0 +1,78 @@
+"""AdmissionReviews as an API server sends them, and what it gets for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from tests.support.builders import Object
+from tests.support.manifests import GROUP
+from tests.support.served import Served
+
+UID = "705ab4f5-6393-11e8-b7cc-42010a800002"
+ALLOWED = {"allowed": True}
+_RESOURCES = {
+    "PlacementPolicy": "placementpolicies",
+    "ClusterPlacementPolicy": "clusterplacementpolicies",
+}
+
+
+def review(value: Object | None, operation: str = "CREATE", **request: Any) -> Object:
+    """A review of an object; `request` are further fields of it, or others than there would be."""
+    known = value or {}
+    group, _, version = known.get("apiVersion", f"{GROUP}/v1").partition("/")
+    metadata = known.get("metadata", {})
+    resource = _RESOURCES.get(known.get("kind", "PlacementPolicy"), "others")
+    return {
+        "apiVersion": "admission.k8s.io/v1",
+        "kind": "AdmissionReview",
+        "request": {
+            "uid": UID,
+            "kind": {"group": group, "version": version, "kind": known.get("kind", "")},
+            "resource": {"group": group, "version": version, "resource": resource},
+            "requestKind": {"group": group, "version": version, "kind": known.get("kind", "")},
+            "name": metadata.get("name", ""),
+            "namespace": metadata.get("namespace", ""),
+            "operation": operation,
+            "userInfo": {"username": "admin", "groups": ["system:masters"]},
+            "object": value,
+            "oldObject": None,
+            "dryRun": False,
+            "options": {"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"},
+            **request,
+        },
+    }
+
+
+def raw_review(raw: bytes) -> bytes:
+    """A review whose object is written like this, whether it is JSON or not."""
+    text = msgspec.json.encode(review(None, object="OBJECT"))
+    return text.replace(b'"OBJECT"', raw)
+
+
+async def responded(served: Served, body: object, path: str = "validate") -> Any:
+    """The response of a review that was understood, and its uid."""
+    answer = await served.post(f"/admission/{path}?timeout=5s", body)
+    assert answer.status == 200, answer.body
+    assert answer.headers["Content-Type"] == "application/json"
+    assert {k: answer.json[k] for k in ("apiVersion", "kind")} == {
+        "apiVersion": "admission.k8s.io/v1",
+        "kind": "AdmissionReview",
+    }
+    found = answer.json["response"]
+    assert found.pop("uid") == UID
+    return found
+
+
+async def refused(served: Served, body: object) -> list[str]:
+    """The lines of a message that refuses."""
+    found = await responded(served, body)
+    assert not found["allowed"]
+    status = found["status"]
+    assert (status["status"], status["code"], status["reason"]) == ("Failure", 422, "Invalid")
+    lines: list[str] = status["message"].split("\n")
+    return lines
+
+
+ALLOWED = {"allowed": True}

@@ -1,0 +1,51 @@
+"""The page about simulate: every command on it prints what stands below it."""
+
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Placet, placet
+from tests.support import openb
+
+__all__ = ["placet"]
+
+DOCS = Path(__file__).parents[1] / "docs"
+PAGE = (DOCS / "simulate.md").read_text(encoding="utf-8")
+_FENCE = re.compile(r"(?ms)^```console\n\$ (placet [^\n]+)\n(.*?)^```$")
+EXAMPLES = _FENCE.findall(PAGE)
+SMALL = [example for example in EXAMPLES if "openb" not in example[0]]
+TRACED = [example for example in EXAMPLES if "openb" in example[0]]
+CHART = "simulate-openb.svg"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the page's files to work in, as one of its commands writes a file."""
+    shutil.copytree(DOCS / "examples" / "simulate", tmp_path, dirs_exist_ok=True)
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(("command", "shown"), SMALL, ids=[c for c, _ in SMALL])
+def test_a_command_prints_what_the_page_shows(placet: Placet, command: str, shown: str) -> None:
+    done = placet(*shlex.split(command)[1:])
+    assert done.out.rstrip() == shown.rstrip()
+
+
+@openb.with_trace
+def test_the_trace_gives_the_tables_and_the_chart_of_the_page(placet: Placet, folder: Path) -> None:
+    ((command, shown),) = TRACED
+    openb.link(folder)
+    assert CHART in command
+    done = placet(*shlex.split(command)[1:])
+    assert done.out.rstrip() == shown.rstrip()
+    assert (folder / CHART).read_bytes() == (DOCS / CHART).read_bytes()
+
+
+def test_the_page_shows_the_policies_that_it_compares() -> None:
+    pack = DOCS / "examples" / "simulate" / "pack.policy"
+    assert f"```\n{pack.read_text(encoding='utf-8')}```\n" in PAGE
