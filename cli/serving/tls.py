@@ -24,7 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         type=Path,
         help="certificates (PEM) of which clients must show one that is issued by them, except to "
-        "ask for health and version",
+        "ask for health and version, and for the admission webhooks",
     )
     tls.add_argument(
         "--client-name",

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Protocol
 
 import msgspec
+from cachetools import LRUCache
 
 from engine.asked import AskedPod
 from engine.cluster.throttle import TokenBucket
-from engine.errors import ApiError, EngineError
+from engine.errors import ApiError, BadObjectError, EngineError
 from engine.peer import Peer
 from engine.refusals import Refusal, Refusals
 
@@ -22,6 +24,7 @@ CONDITION = "placement-policy.scheduling.x-k8s.io/Evaluate"
 _PER_SECOND, _BURST = 20.0, 20
 # How many pods that nobody has asked about since we started are looked at in one round.
 _STRANGERS = 20
+_MOST_MET = 100_000
 
 
 class Api(Protocol):
@@ -37,6 +40,10 @@ class Judge(Protocol):
 
     def read(self, pod: bytes) -> AskedPod:
         """Raises BadObjectError."""
+        ...
+
+    def concerns(self, asked: AskedPod) -> bool:
+        """Whether any policy could refuse the pod. Raises EngineError."""
         ...
 
     def would_pass(self, asked: AskedPod) -> bool:
@@ -59,6 +66,8 @@ class Nudger:
         self._refusals = refusals
         self._bucket = TokenBucket(_PER_SECOND, _BURST, clock)
         self._generation = 0
+        # Pods that were looked at, by uid, though nobody has asked us about them.
+        self._met: LRUCache[str, None] = LRUCache(_MOST_MET)
 
     async def look(self, pending: Mapping[str, Peer], now: str) -> int:
         """Nudges the pods that would pass; returns how many. `now` is an RFC 3339 time.
@@ -95,14 +104,22 @@ class Nudger:
                 return
             if pod.unscheduled is None or pod.uid in self._refusals or not _is_ours(pod):
                 continue
+            if pod.uid in self._met:
+                continue
+            self._met[pod.uid] = None
             met += 1
             namespace, _, name = key.partition("/")
             path = f"/api/v1/namespaces/{namespace}/pods/{name}"
-            try:
+            with suppress(ApiError, BadObjectError):
                 asked = self._judge.read(await self._api.request("GET", path))
-            except ApiError:
-                continue
-            self._refusals.heard(asked, passed=False)
+                if self._concerns(asked):
+                    self._refusals.heard(asked, passed=False)
+
+    def _concerns(self, asked: AskedPod) -> bool:
+        try:
+            return self._judge.concerns(asked)
+        except EngineError:
+            return True
 
     async def _nudge(self, asked: AskedPod, now: str) -> bool:
         self._generation += 1

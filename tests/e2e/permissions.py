@@ -1,46 +1,27 @@
-"""What Placet may do in the cluster: read what policies can read, hold its Lease, bind pods."""
+"""What Placet may do in the cluster: what `deploy/rbac` says, and nothing else."""
 
+from pathlib import Path
 from typing import Any
+
+import yaml
 
 from tests.e2e.api import Api
 
+SHIPPED = Path(__file__).parents[2] / "deploy" / "rbac" / "placet.yaml"
 ROLE = "placet"
 GROUP = "rbac.authorization.k8s.io"
-POLICIES = "placement-policy.scheduling.x-k8s.io"
-READ = ["get", "list", "watch"]
-RULES = [
-    {"apiGroups": [""], "resources": ["nodes", "pods", "namespaces"], "verbs": READ},
-    {
-        "apiGroups": ["apps"],
-        "resources": ["replicasets", "deployments", "statefulsets"],
-        "verbs": READ,
-    },
-    {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": READ},
-    {
-        "apiGroups": [POLICIES],
-        "resources": ["placementpolicies", "clusterplacementpolicies"],
-        "verbs": READ,
-    },
-    {
-        "apiGroups": [POLICIES],
-        "resources": ["placementpolicies/status", "clusterplacementpolicies/status"],
-        "verbs": ["patch"],
-    },
-    {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
-    {"apiGroups": [""], "resources": ["pods/status"], "verbs": ["patch"]},
-    {"apiGroups": [""], "resources": ["pods/binding"], "verbs": ["create"]},
-    {
-        "apiGroups": ["coordination.k8s.io"],
-        "resources": ["leases"],
-        "verbs": ["get", "create", "update", "patch"],
-    },
-]
 USER = {"kind": "User", "apiGroup": GROUP, "name": "placet"}
 
 
 def create_role(api: Api) -> None:
-    """Create the role, and let the user that Placet's kubeconfig names have it."""
-    role = {"kind": "ClusterRole", "metadata": {"name": ROLE}, "rules": RULES}
+    """Create the role, and let the user that Placet's kubeconfig names have it.
+
+    What is meant for one namespace holds in all of them here.
+    """
+    documents = yaml.safe_load_all(SHIPPED.read_text())
+    roles = [each for each in documents if each["metadata"]["name"] == ROLE and "rules" in each]
+    rules = [rule for role in roles for rule in role["rules"]]
+    role = {"kind": "ClusterRole", "metadata": {"name": ROLE}, "rules": rules}
     api.request("POST", f"/apis/{GROUP}/v1/clusterroles", role)
     bind_role(api, ROLE, USER)
 

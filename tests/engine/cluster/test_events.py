@@ -1,0 +1,110 @@
+"""Events: each piece of news once, as fast as is decent, and lost for no server that is away."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from engine.cluster.events import Event, Events, Regarding
+from engine.errors import ApiError, ApiUnreachableError
+
+NOW = "2026-01-01T00:00:00.000000Z"
+POLICY = Regarding("placement-policy.scheduling.x-k8s.io/v1", "PlacementPolicy", "shop", "web", "u")
+
+
+class Api:
+    """Takes events, or fails."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[str, dict[str, Any]]] = []
+        self.error: Exception | None = None
+
+    async def request(self, method: str, path: str, *, body: bytes | None = None) -> bytes:
+        assert method == "POST"
+        if self.error is not None:
+            raise self.error
+        self.sent.append((path, json.loads(body or b"{}")))
+        return b"{}"
+
+
+def news(note: str = "a", about: Regarding = POLICY) -> Event:
+    return Event(about, "Warning", "Conflicting", "Select", note)
+
+
+async def test_what_an_event_says() -> None:
+    api = Api()
+    events = Events(api, "host_1")
+    events.tell(news())
+    await events.send(NOW)
+    [(path, sent)] = api.sent
+    assert path == "/apis/events.k8s.io/v1/namespaces/shop/events"
+    name = sent["metadata"].pop("name")
+    assert name.startswith("web.")
+    assert sent == {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"namespace": "shop"},
+        "eventTime": NOW,
+        "reportingController": "placet",
+        "reportingInstance": "host_1",
+        "type": "Warning",
+        "reason": "Conflicting",
+        "action": "Select",
+        "note": "a",
+        "regarding": {
+            "apiVersion": POLICY.api_version,
+            "kind": "PlacementPolicy",
+            "namespace": "shop",
+            "name": "web",
+            "uid": "u",
+        },
+    }
+
+
+async def test_what_was_said_is_not_said_again_until_it_changes() -> None:
+    api = Api()
+    events = Events(api, "host_1")
+    for note in "aabba":
+        events.tell(news(note))
+    await events.send(NOW)
+    assert [sent["note"] for _, sent in api.sent] == ["a", "b", "a"]
+
+
+async def test_what_is_in_no_namespace_has_its_events_in_default() -> None:
+    api = Api()
+    events = Events(api, "host_1")
+    events.tell(news(about=Regarding("v1", "ClusterPlacementPolicy", "", "web", "u")))
+    await events.send(NOW)
+    assert api.sent[0][1]["metadata"]["namespace"] == "default"
+
+
+async def test_events_wait_for_a_server_that_is_away_and_not_for_one_that_refuses() -> None:
+    api = Api()
+    events = Events(api, "host_1")
+    events.tell(news())
+    api.error = ApiUnreachableError("gone")
+    with pytest.raises(ApiUnreachableError):
+        await events.send(NOW)
+    api.error = None
+    await events.send(NOW)
+    assert len(api.sent) == 1
+    events.tell(news("b"))
+    api.error = ApiError(403, "Forbidden", "no")
+    await events.send(NOW)
+    api.error = None
+    await events.send(NOW)
+    assert len(api.sent) == 1
+
+
+async def test_no_more_than_is_decent() -> None:
+    api, time = Api(), [0.0]
+    events = Events(api, "host_1", lambda: time[0])
+    for number in range(80):
+        events.tell(news(str(number)))
+    await events.send(NOW)
+    assert len(api.sent) == 50
+    time[0] += 2.0
+    await events.send(NOW)
+    assert len(api.sent) == 60

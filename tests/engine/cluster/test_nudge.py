@@ -1,0 +1,191 @@
+"""Nudges: for whom, when, and how often."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from engine.asked import AskedPod, PodReader
+from engine.cluster.nudge import CONDITION, Nudger
+from engine.errors import ApiError, WaitingError
+from engine.objects import ObjectCodec
+from engine.peer import Peer
+from engine.refusals import Refusals
+from engine.slim import Condition
+from grammar.schema import load_schema
+from grammar.values.timestamp import Timestamp
+from tests.support import builders
+
+CODEC = ObjectCodec(load_schema())
+NOW = "2026-01-01T00:00:00.000000Z"
+UNSCHEDULABLE = Condition("PodScheduled", "False", "Unschedulable")
+
+
+@dataclass
+class Scene:
+    """Pods without a node, an API server, and a judge who lets some of them pass."""
+
+    passing: set[str] = field(default_factory=set)
+    pending: dict[str, Peer] = field(default_factory=dict)
+    time: float = 100.0
+    sent: list[tuple[str, str]] = field(default_factory=list)
+    gone: bool = False
+    raises: bool = False
+
+    def __post_init__(self) -> None:
+        self.refusals = Refusals(lambda: self.time, 1.0, 60.0)
+        self.nudger = Nudger(self, self, self.refusals, lambda: self.time)
+
+    def add(self, name: str, *, refused: bool = True, **fields: Any) -> None:
+        made = builders.pod(name, "shop")
+        made["metadata"]["uid"] = name
+        peer = CODEC.peer(builders.raw(made))
+        self.pending[f"shop/{name}"] = replace(peer, **{"unscheduled": UNSCHEDULABLE, **fields})
+        if refused:
+            self.refusals.heard(self.read(builders.raw(made)), passed=False)
+
+    async def look(self) -> list[str]:
+        """The pods that are nudged."""
+        before = len(self.sent)
+        await self.nudger.look(self.pending, NOW)
+        return [path.split("/")[6] for method, path in self.sent[before:] if method == "PATCH"]
+
+    # ---- the API server
+
+    async def request(
+        self, method: str, path: str, *, body: bytes | None = None, content_type: str = ""
+    ) -> bytes:
+        self.sent.append((method, path))
+        if self.gone:
+            raise ApiError(404, "NotFound", "")
+        name = path.split("/")[6]
+        if method == "GET":
+            made = builders.pod(name, "shop")
+            made["metadata"]["uid"] = name
+            return builders.raw(made)
+        assert content_type == "application/strategic-merge-patch+json"
+        patch = json.loads(body or b"")
+        assert patch["metadata"] == {"uid": name}
+        assert patch["status"]["conditions"][0]["type"] == CONDITION
+        return b"{}"
+
+    # ---- the judge
+
+    def read(self, pod: bytes) -> AskedPod:
+        return PodReader(CODEC).read(pod)
+
+    def concerns(self, asked: AskedPod) -> bool:
+        return asked.name != "free"
+
+    def would_pass(self, asked: AskedPod) -> bool:
+        if self.raises:
+            raise WaitingError("not synced")
+        return asked.name in self.passing
+
+
+async def test_who_would_pass_is_nudged_and_who_would_not_is_not() -> None:
+    scene = Scene(passing={"a"})
+    scene.add("a")
+    scene.add("b")
+    assert await scene.look() == [], "kube-scheduler may be asking by itself"
+    scene.time += 1.0
+    assert await scene.look() == ["a"]
+
+
+async def test_the_next_time_is_twice_as_far_away() -> None:
+    scene = Scene(passing={"a"})
+    scene.add("a")
+    times = []
+    for _ in range(2000):
+        scene.time += 0.1
+        if await scene.look():
+            times.append(scene.time)
+    pauses = [round(b - a) for a, b in pairwise(times)]
+    assert pauses == [2, 4, 8, 16, 32, 60, 60]
+
+
+async def test_an_answer_in_between_does_not_make_it_hurry() -> None:
+    scene = Scene(passing={"a"})
+    scene.add("a")
+    scene.time += 1.0
+    await scene.look()
+    scene.add("a")
+    scene.time += 1.5
+    assert await scene.look() == []
+    scene.time += 0.5
+    assert await scene.look() == ["a"]
+
+
+async def test_high_priority_comes_first_and_then_who_has_waited_longest() -> None:
+    scene = Scene(passing={"old", "new", "high"})
+    scene.add("old")
+    scene.time += 1.0
+    scene.add("new")
+    scene.add("high", priority=100)
+    scene.time += 1.0
+    assert await scene.look() == ["high", "old", "new"]
+
+
+async def test_no_more_than_twenty_in_a_second() -> None:
+    names = [f"p{number}" for number in range(50)]
+    scene = Scene(passing=set(names))
+    for name in names:
+        scene.add(name)
+    scene.time += 1.0
+    assert len(await scene.look()) == 20
+    assert await scene.look() == []
+    scene.time += 1.0
+    assert len(await scene.look()) == 20
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"unscheduled": None},
+        {"unscheduled": Condition("PodScheduled", "False", "SchedulingGated")},
+        {"deletionTimestamp": Timestamp.parse(NOW)},
+        {"uid": "another"},
+    ],
+    ids=["not-given-up", "gated", "terminating", "another-of-its-name"],
+)
+async def test_who_is_not_nudged(fields: dict[str, Any]) -> None:
+    scene = Scene(passing={"a"})
+    scene.add("a", **fields)
+    scene.time += 1.0
+    assert await scene.look() == []
+
+
+async def test_who_got_a_node_is_forgotten() -> None:
+    scene = Scene(passing={"a"})
+    scene.add("a")
+    peer = scene.pending["shop/a"]
+    scene.refusals.changed(peer, replace(peer, nodeName="n1"), 1)
+    assert "a" not in scene.refusals
+    scene.add("a")
+    scene.refusals.heard(scene.read(b'{"metadata":{"uid":"a"}}'), passed=True)
+    assert "a" not in scene.refusals
+
+
+async def test_pods_that_another_replica_refused_are_met() -> None:
+    scene = Scene(passing={"a", "free"})
+    scene.add("a", refused=False)
+    scene.add("free", refused=False)
+    await scene.look()
+    scene.time += 1.0
+    assert await scene.look() == ["a"]
+    gets = [path for method, path in scene.sent if method == "GET"]
+    assert len(gets) == 2, "each is fetched once"
+
+
+async def test_failures_end_nothing() -> None:
+    scene = Scene(passing={"a"}, raises=True)
+    scene.add("a")
+    scene.time += 1.0
+    assert await scene.look() == []
+    scene.raises, scene.gone = False, True
+    assert await scene.look() == ["a"]

@@ -1,0 +1,83 @@
+"""Statuses: written on change, with the time of the last change, over nothing newer."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from engine.cluster.status import Reported, with_times, write
+from engine.errors import ApiError, ApiUnreachableError
+from policies.resource import Condition, Status
+
+PATH = "/apis/placement-policy.scheduling.x-k8s.io/v1/namespaces/shop/placementpolicies/web"
+EARLY, LATE = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
+
+
+def condition(status: Any, reason: str = "r", time: str = "") -> Condition:
+    return Condition("Ready", status, reason, "", time, 1)
+
+
+class Api:
+    """Takes what is written, or fails."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.sent: list[tuple[str, str, Any, str]] = []
+        self._error = error
+
+    async def request(
+        self, method: str, path: str, *, body: bytes | None = None, content_type: str = ""
+    ) -> bytes:
+        self.sent.append((method, path, json.loads(body or b"{}"), content_type))
+        if self._error is not None:
+            raise self._error
+        return b"{}"
+
+
+def reported(written: Status, wanted: Status) -> Reported:
+    return Reported(PATH, "7", written, wanted)
+
+
+async def test_what_is_as_it_should_be_is_left_alone() -> None:
+    written = Status(observedGeneration=1, conditions=(condition("True", time=EARLY),))
+    wanted = Status(observedGeneration=1, conditions=(condition("True"),))
+    api = Api()
+    assert await write(api, [reported(written, wanted)], LATE) == 0
+    assert api.sent == []
+
+
+async def test_a_change_is_a_patch_of_the_version_that_was_seen() -> None:
+    written = Status(observedGeneration=1, matchedPods=3, diagnostics=("a",))
+    wanted = Status(observedGeneration=2, matchedPods=4)
+    api = Api()
+    assert await write(api, [reported(written, wanted)], LATE) == 1
+    [(method, path, body, kind)] = api.sent
+    assert (method, path, kind) == ("PATCH", f"{PATH}/status", "application/merge-patch+json")
+    assert body == {
+        "metadata": {"resourceVersion": "7"},
+        "status": {"observedGeneration": 2, "matchedPods": 4, "diagnostics": None},
+    }
+
+
+def test_a_condition_has_the_time_when_its_status_became_what_it_is() -> None:
+    written = Status(conditions=(condition("True", time=EARLY),))
+    same = with_times(Status(conditions=(condition("True", "other"),)), written, LATE)
+    assert same.conditions == (condition("True", "other", EARLY),)
+    changed = with_times(Status(conditions=(condition("False"),)), written, LATE)
+    assert changed.conditions == (replace(condition("False"), lastTransitionTime=LATE),)
+
+
+@pytest.mark.parametrize("status", [409, 404])
+async def test_an_object_that_has_changed_or_gone_waits_for_the_next_time(status: int) -> None:
+    api = Api(ApiError(status, "", ""))
+    reports = [reported(Status(), Status(matchedPods=n)) for n in (1, 2)]
+    assert await write(api, reports, LATE) == 2
+    assert len(api.sent) == 2
+
+
+@pytest.mark.parametrize("error", [ApiError(403, "Forbidden", "no"), ApiUnreachableError("gone")])
+async def test_other_failures_are_for_the_caller(error: Exception) -> None:
+    with pytest.raises(type(error)):
+        await write(Api(error), [reported(Status(), Status(matchedPods=1))], LATE)
