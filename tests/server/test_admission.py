@@ -1,0 +1,245 @@
+"""The admission webhooks over HTTP: what is refused, warned about and filled in."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import msgspec
+import pytest
+
+from grammar.schema import load_schema
+from policies.admission import Examiner
+from policies.validation import Validation
+from tests.server.conftest import Serve
+from tests.support.builders import Object, raw
+from tests.support.manifests import (
+    GROUP,
+    WANT,
+    cluster_placement_policy,
+    on_wanted,
+    placement_policy,
+    without,
+)
+from tests.support.reviews import ALLOWED, raw_review, refused, responded, review
+from tests.support.served import Served
+
+# Of a percentage there is a warning: of few pods it is none.
+GOOD = on_wanted(3)
+
+
+@pytest.fixture
+async def served(serve: Serve) -> Served:
+    return await serve(examiner=Examiner(load_schema(), lambda: Validation(())))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        placement_policy(GOOD),
+        placement_policy({"podSelector": {}, "rules": 'filter "a" { require node.ready }'}),
+        placement_policy(without(GOOD, "placementPolicy") | {"policy": {"targetSize": 3}}),
+        cluster_placement_policy(GOOD | {"namespaceSelector": {"matchLabels": {"a": "b"}}}),
+    ],
+    ids=["share", "rules", "old name", "cluster"],
+)
+@pytest.mark.parametrize("version", ["v1", "v1alpha1"])
+async def test_what_holds_passes(served: Served, value: Object, version: str) -> None:
+    value = value | {"apiVersion": f"{GROUP}/{version}"}
+    assert await responded(served, review(value)) == ALLOWED
+    assert await responded(served, review(value, dryRun=True)) == ALLOWED
+
+
+SIZE = "spec.placementPolicy.targetSize error[P0503]"
+BAD: dict[str, tuple[Object, str]] = {
+    "no pods": (without(GOOD, "podSelector"), "spec.podSelector error[P0503]: is missing"),
+    "no nodes": (without(GOOD, "nodeSelector"), "spec.nodeSelector error[P0503]: is missing"),
+    "every node": (
+        GOOD | {"nodeSelector": {}},
+        "spec.nodeSelector error[P0503]: is empty, and would select every node",
+    ),
+    "weight 100": (
+        GOOD | {"weight": 100},
+        "spec.weight error[P0503]: `100` is not more than 100 (0 to 100 are reserved)",
+    ),
+    "weight -5": (GOOD | {"weight": -5}, "spec.weight error[P0503]: `-5` is not more than 100"),
+    "140 %": (on_wanted("140%"), f"{SIZE}: `140%` is not 0% to 100%"),
+    "-1": (on_wanted(-1), f"{SIZE}: `-1` is not a count of pods"),
+    "-1 %": (on_wanted("-1%"), f"{SIZE}: `-1%` is not 0% to 100%"),
+    "no enum": (
+        GOOD | {"enforcementMode": "Strickt"},
+        "spec.enforcementMode error[P0503]: `Strickt` is none of its values",
+    ),
+    "no action": (
+        on_wanted("40%", action="Should"),
+        "spec.placementPolicy.action error[P0503]: `Should` is none of its values",
+    ),
+    "two targets": (
+        GOOD | {"policy": {"targetSize": 1}},
+        "spec.policy error[P0503]: is what `spec.placementPolicy` is too",
+    ),
+    "no syntax": (GOOD | {"rules": "filter {"}, "rules:1:8 error[P0001]: "),
+    "no field": (
+        GOOD | {"rules": '\nfilter "a" { require node.redy }'},
+        "rules:2:27 error[P0102]: Node has no field `redy` (a similar name exists: `ready`)",
+    ),
+    "65537 bytes": (GOOD | {"rules": " " * 65537}, "spec.rules error[P0503]: is longer than 65536"),
+    "64 KiB": (GOOD | {"rules": "x " * 32768}, "rules:1:1 error[P0010]: the text has 32,768 token"),
+    "open": (GOOD | {"rules": "(" * 65536}, "rules:1:101 error[P0011]: nested more than 100 deep"),
+    "unknown": (GOOD | {"nodeSelecter": WANT}, "spec.nodeSelecter error[P0503]: there is no such"),
+    "dear": (
+        {
+            "podSelector": {},
+            "rules": 'filter "a" { require node.pods.all(a, node.pods.all(b, node.pods.all(c,'
+            " a.name != b.name && b.name != c.name))) }",
+        },
+        "rules:1:22 error[P0401]",
+    ),
+}
+
+
+@pytest.mark.parametrize(("spec", "line"), BAD.values(), ids=BAD)
+@pytest.mark.parametrize("operation", ["CREATE", "UPDATE"])
+async def test_what_does_not_hold_is_refused_by_field(
+    served: Served, spec: Object, line: str, operation: str
+) -> None:
+    old = placement_policy(GOOD | {"weight": 300}) if operation == "UPDATE" else None
+    body = review(placement_policy(spec), operation, oldObject=old)
+    assert (await refused(served, body))[0].startswith(line)
+
+
+async def test_all_that_is_wrong_is_said_at_once(served: Served) -> None:
+    spec = GOOD | {"weight": 1, "nodeSelector": {}, "placementPolicy": {"targetSize": "140%"}}
+    lines = await refused(served, review(placement_policy(spec)))
+    fields = ["spec.weight", "spec.placementPolicy.targetSize", "spec.nodeSelector"]
+    assert sorted(line.split()[0] for line in lines) == sorted(fields)
+
+
+async def test_there_is_an_end_to_what_is_said(served: Served) -> None:
+    rules = "\n".join(f'filter "f{n}" {{ require node.redy }}' for n in range(1000))
+    lines = await refused(served, review(placement_policy(GOOD | {"rules": rules})))
+    assert len(lines) == 64
+    assert lines[-1] == "and 937 more"
+
+
+async def test_a_message_has_no_lines_of_its_own(served: Served) -> None:
+    lines = await refused(served, review(placement_policy(on_wanted("4\n\u2028\x1b[31m"))))
+    assert lines[0].startswith(f"{SIZE}: `4   [31m` is not 0% to 100%")
+    assert len(lines) == 1
+
+
+async def test_a_warning_travels_beside_the_answer(served: Served) -> None:
+    value = placement_policy(GOOD | {"weight": 100}, version="v1alpha1")
+    found = await responded(served, review(value))
+    assert found["allowed"]
+    assert found["warnings"] == [
+        "spec.weight warning[P0321]: `100` is not more than 100 (0 to 100 are reserved)"
+    ]
+
+
+async def test_warnings_fit_into_headers(served: Served) -> None:
+    name = "x" * 400
+    rules = "\n".join(f'let {name}{n} = 1\nfilter "f{n}" {{ require true }}' for n in range(40))
+    found = await responded(served, review(placement_policy({"podSelector": {}, "rules": rules})))
+    assert found["allowed"]
+    assert len(found["warnings"]) == 16
+    assert {len(w) <= 256 and w.isprintable() for w in found["warnings"]} == {True}
+    assert found["warnings"][-1].startswith("and ")
+
+
+async def test_errors_come_with_the_warnings_too(served: Served) -> None:
+    value = placement_policy(GOOD | {"weight": 100, "rules": "filter {"}, version="v1alpha1")
+    found = await responded(served, review(value))
+    assert not found["allowed"]
+    assert found["warnings"][0].startswith("spec.weight warning")
+
+
+async def test_what_goes_is_not_looked_at(served: Served) -> None:
+    broken = placement_policy(BAD["no syntax"][0])
+    assert await responded(served, review(None, "DELETE", oldObject=broken)) == ALLOWED
+
+
+async def test_status_is_not_looked_at(served: Served) -> None:
+    broken = placement_policy(BAD["no syntax"][0])
+    body = review(broken, "UPDATE", oldObject=placement_policy(GOOD), subResource="status")
+    assert await responded(served, body) == ALLOWED
+    assert await responded(served, body, "mutate") == ALLOWED
+
+
+async def test_what_is_broken_can_still_lose_its_finalizers(served: Served) -> None:
+    broken = placement_policy(without(BAD["no syntax"][0], "enforcementMode"))
+    held = broken | {"metadata": broken["metadata"] | {"finalizers": ["a.example/b"]}}
+    body = review(broken, "UPDATE", oldObject=held)
+    assert await responded(served, body) == ALLOWED
+    assert await responded(served, body, "mutate") == ALLOWED
+
+
+async def test_a_weight_of_v1alpha1_may_stay_as_it_is(served: Served) -> None:
+    """Both versions are shown of an object, whichever it was written in."""
+    old = placement_policy(GOOD | {"weight": 100})
+    new = placement_policy(GOOD | {"weight": 100, "enforcementMode": "Audit"})
+    found = await responded(served, review(new, "UPDATE", oldObject=old))
+    assert found["allowed"]
+    assert found["warnings"][0].startswith("spec.weight warning")
+    assert await refused(served, review(new, "UPDATE", oldObject=placement_policy(GOOD)))
+
+
+HOSTILE = {
+    "nothing": (b"null", "is not JSON"),
+    "a list": (b"[]", "kind: is none of"),
+    "text": (b'"x"', "kind: is none of"),
+    "no UTF-8": (b'{"apiVersion":"\xff"}', "is not JSON"),
+    "deep": (b'{"a":' * 500 + b"1" + b"}" * 500, "kind: is none of"),
+    "deep in a field": (
+        raw(placement_policy({"podSelector": 7})).replace(b"7", b"[" * 500 + b"]" * 500),
+        "spec.podSelector error[P0503]: is a list, not an object",
+    ),
+    "another kind": (raw(placement_policy(GOOD)).replace(b"PlacementPolicy", b"X"), "kind: is"),
+    "another version": (raw(placement_policy(GOOD, version="v7")), "apiVersion: there is no"),
+    "a name": (raw(placement_policy(GOOD, name="A B")), "metadata.name error[P0503]: `A B`"),
+}
+
+
+@pytest.mark.parametrize(("value", "line"), HOSTILE.values(), ids=HOSTILE)
+async def test_what_is_hostile_is_refused_too(served: Served, value: bytes, line: str) -> None:
+    assert line in (await refused(served, raw_review(value)))[0]
+    assert (await responded(served, raw_review(value), "mutate"))["allowed"]
+
+
+async def test_objects_of_others_pass(served: Served) -> None:
+    """The rules of a webhook may be too wide."""
+    value = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}}
+    found = await responded(served, review(value))
+    assert found == ALLOWED | {"warnings": ["Placet has no say in objects of apps"]}
+
+
+def patch(found: Any) -> Any:
+    assert found["allowed"]
+    assert found["patchType"] == "JSONPatch"
+    return msgspec.json.decode(base64.b64decode(found["patch"]))
+
+
+async def test_what_is_left_out_is_filled_in(served: Served) -> None:
+    spec = without(on_wanted("40%"), "enforcementMode")
+    found = await responded(served, review(placement_policy(spec)), "mutate")
+    assert patch(found) == [
+        {"op": "add", "path": "/spec/weight", "value": 101},
+        {"op": "add", "path": "/spec/enforcementMode", "value": "BestEffort"},
+        {"op": "add", "path": "/spec/failurePolicy", "value": "Fail"},
+        {"op": "add", "path": "/spec/placementPolicy/action", "value": "Must"},
+        {"op": "add", "path": "/spec/placementPolicy/bound", "value": "Exactly"},
+    ]
+
+
+async def test_what_is_there_stays_under_its_old_name(served: Served) -> None:
+    whole = {"weight": 100, "enforcementMode": "Strict", "failurePolicy": "Ignore"}
+    spec = {**whole, "podSelector": {}, "policy": {"action": "MustNot", "targetSize": 1}}
+    found = await responded(served, review(placement_policy(spec, version="v1alpha1")), "mutate")
+    assert patch(found) == [{"op": "add", "path": "/spec/policy/bound", "value": "Exactly"}]
+
+
+async def test_a_whole_object_is_left_alone(served: Served) -> None:
+    """As an API server makes each of them that has the definitions."""
+    whole = {"weight": 101, "enforcementMode": "Strict", "failurePolicy": "Fail"}
+    spec = on_wanted(3, action="Must", bound="AtMost") | whole
+    assert await responded(served, review(placement_policy(spec)), "mutate") == ALLOWED
