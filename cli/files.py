@@ -9,6 +9,14 @@ from pathlib import Path
 from cli.exits import CommandError
 
 
+def make(file: Path) -> None:
+    """An empty file, unless there is one. Raises CommandError where that cannot be."""
+    try:
+        file.touch()
+    except OSError as error:
+        raise _unwritable(file, error) from None
+
+
 def replace_text(file: Path, text: str) -> None:
     """Writes a file in one step: who reads it meanwhile sees the old text or the new one.
 
@@ -27,5 +35,9 @@ def replace_text(file: Path, text: str) -> None:
     except OSError as error:
         if made is not None:
             made.unlink(missing_ok=True)
-        reason = (error.strerror or str(error)).lower()
-        raise CommandError(f"cannot write `{file}`: {reason}", "check who may write it") from None
+        raise _unwritable(file, error) from None
+
+
+def _unwritable(file: Path, error: OSError) -> CommandError:
+    reason = (error.strerror or str(error)).lower()
+    return CommandError(f"cannot write `{file}`: {reason}", "check who may write it")

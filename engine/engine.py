@@ -13,7 +13,7 @@ import numpy as np
 
 from engine import filtering, scoring
 from engine.asked import AskedPod
-from engine.cache.node_table import NodeTable, Places
+from engine.cache.node_table import NOWHERE, NodeTable, Places
 from engine.cache.snapshot import Snapshot, rooted
 from engine.calls import Call, Calls, ClusterView, Observer
 from engine.counting.ledger import Ledger
@@ -28,7 +28,7 @@ from engine.peer import Peer
 from engine.preemption import Preemption, Victims
 from engine.registry import Registry
 from engine.scoring import Floats, Term
-from engine.verdict import Decision, Failed, Feasible, feasible
+from engine.verdict import Decision, Failed, Feasible, Scores, Where, feasible
 from grammar.values.timestamp import Timestamp
 
 # How long a pod may be on its way where nobody says that it is bound.
@@ -116,14 +116,17 @@ class Engine:
             return feasible(len(names))
         table, places = self._nodes(names, nodes, call)
         decided = call.plan.filter(table, places, call.frame, call.check)
+        where = _where(table, places) if nodes is None else None
         if self.registry.counts:
-            decided = self._counted(call, names, decided)
+            # Counts are of the cache's nodes, whatever the request shows of them.
+            known = places if nodes is None else call.snapshot.table.find(names)
+            decided = self._counted(call, known, decided)
         self._report(decided)
         self._audit(call, names, table, places)
         if decided.codes.all() and self._damper.rejected(call.asked.uid):
             present = (v for v, n in zip(decided.verdicts, decided.counts(), strict=True) if n)
             raise EngineError("; ".join(v.reason for v in present if not isinstance(v, Feasible)))
-        return decided
+        return Decision(decided.codes, decided.verdicts, where)
 
     def prioritize(
         self,
@@ -131,7 +134,7 @@ class Engine:
         names: Sequence[str],
         nodes: Sequence[bytes] | None,
         deadline: float,
-    ) -> Sequence[int] | None:
+    ) -> Scores | None:
         """An integer 0..10 per node, in the order of `names`; None where no score applies."""
         call = self._open(pod, len(names), deadline)
         if not names or not call.plan.scored:
@@ -139,13 +142,13 @@ class Engine:
         table, places = self._nodes(names, nodes, call)
         terms = call.plan.terms(table, places, call.frame, call.check, self._calls.clause_failed)
         if call.plan.counting.wishes:
-            terms += self._wishes(call, names)
+            known = places if nodes is None else call.snapshot.table.find(names)
+            terms += self._wishes(call, known)
         found = scoring.scores(terms)
-        if self.registry.counts and call.known is not None:
+        if self.registry.wishes and call.known is not None:
             best = call.known.table.find([names[int(np.argmax(found))]])
             self.placement.ledger.predict(call.asked.uid, int(best[0]))
-        scores: list[int] = found.tolist()
-        return scores
+        return Scores(found, _where(table, places) if nodes is None else None)
 
     def preempt(
         self, pod: bytes, victims: Mapping[str, Victims], deadline: float
@@ -240,22 +243,23 @@ class Engine:
         everywhere = np.arange(len(snapshot.table.views))
         self.placement.ledger.take_over(snapshot.pending.values(), snapshot.table.owner, everywhere)
 
-    def _counted(self, call: Call, names: Sequence[str], decided: Decision) -> Decision:
+    def _counted(self, call: Call, places: Places, decided: Decision) -> Decision:
         """What the shares, spreads and limits leave of a decision."""
         self._check_decider(call)
-        snapshot = call.snapshot
-        places = snapshot.table.find(names)
+        table = call.snapshot.table
 
         @cache
         def suits() -> Floats:
             terms = call.plan.terms(
-                snapshot.table, places, call.frame, call.check, self._calls.clause_failed
+                table, places, call.frame, call.check, self._calls.clause_failed
             )
             if call.plan.counting.wishes:
-                terms += self._wishes(call, names)
-            return scoring.scores(terms).astype(float) if terms else np.zeros(len(names))
+                terms += self._wishes(call, places)
+            return scoring.scores(terms).astype(float) if terms else np.zeros(len(places))
 
-        return self.placement.answer(call.plan.counting, _question(call, places, suits), decided)
+        question = _question(call, places, suits)
+        predicts = self.registry.wishes
+        return self.placement.answer(call.plan.counting, question, decided, predicts=predicts)
 
     def _audit(self, call: Call, names: Sequence[str], table: NodeTable, places: Places) -> None:
         """Operators hear what policies in audit mode would have said."""
@@ -273,10 +277,9 @@ class Engine:
         if call.plan.counting.strict and (reason := self.decider.waiting()):
             raise WaitingError(reason)
 
-    def _wishes(self, call: Call, names: Sequence[str]) -> list[Term]:
+    def _wishes(self, call: Call, places: Places) -> list[Term]:
         snapshot = call.snapshot
         census = self.placement.census(snapshot.table, call.asker())
-        places = snapshot.table.find(names)
         return call.plan.counting.terms(census, snapshot.table, places, call.frame, call.check)
 
     def _open(self, pod: bytes, nodes: int, deadline: float) -> Call:
@@ -305,6 +308,13 @@ class Engine:
 
 def _unasked() -> Floats:
     raise AssertionError("only an answer to filter is narrowed to what suits best")
+
+
+def _where(table: NodeTable, places: Places) -> Where | None:
+    """Where all nodes of a request are, if each is known and named once."""
+    if len(places) and places.min() != NOWHERE and np.bincount(places).max() == 1:
+        return Where(places, table.places)
+    return None
 
 
 def _question(call: Call, places: Places, suits: Callable[[], Floats] = _unasked) -> Question:

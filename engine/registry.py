@@ -49,7 +49,8 @@ class Registry:
     """Compiled policies by the namespace they govern, without those that govern nothing.
 
     `shapes` tells pods apart by what the policies read of them; `timely` says that the time can
-    change which of them concern a pod, `counts` that some of them count pods.
+    change which of them concern a pod, `counts` that some of them count pods, `wishes` that some do
+    so as best they can.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Registry:
         every = (*self.programs, *self._refusing)
         self.places = max((p.places for p in every), default=0)
         self.counts = any(p.counts for p in self.programs)
+        self.wishes = any(c.count.weight is not None for p in self.programs for c in p.counts)
         self.timely = any(p.timely for p in every)
         self.shapes = Shapes(path for p in every for path in p.reads)
         self._everywhere = tuple(p for p in self.programs if p.namespace is None)

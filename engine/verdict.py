@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import overload
 
@@ -49,18 +49,32 @@ Codes = npt.NDArray[np.int32]
 FEASIBLE = Feasible()
 
 
+@dataclass(frozen=True, slots=True)
+class Where:
+    """The nodes of a request as places of the cache: each is known, and is named once.
+
+    `nodes` has the place of every node there is; it is another mapping when that changes.
+    """
+
+    places: npt.NDArray[np.intp]
+    nodes: Mapping[str, int]
+
+
 class Decision(Sequence[Verdict]):
     """A verdict per node, in the order of the request.
 
     There are few different ones: `codes` has a node's index into `verdicts`, whose first is
-    Feasible.
+    Feasible. `where` tells which nodes these are, if that can be told without their names.
     """
 
-    __slots__ = ("codes", "verdicts")
+    __slots__ = ("codes", "verdicts", "where")
 
-    def __init__(self, codes: Codes, verdicts: Sequence[Verdict]) -> None:
+    def __init__(
+        self, codes: Codes, verdicts: Sequence[Verdict], where: Where | None = None
+    ) -> None:
         self.codes = codes
         self.verdicts = verdicts
+        self.where = where
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -78,6 +92,18 @@ class Decision(Sequence[Verdict]):
         """How many nodes have each of the verdicts."""
         counts: list[int] = np.bincount(self.codes, minlength=len(self.verdicts)).tolist()
         return counts
+
+
+class Scores(list[int]):
+    """A score 0..10 per node, in the order of the request; `where` is as in a Decision.
+
+    `points` are the same numbers.
+    """
+
+    def __init__(self, points: npt.NDArray[np.int64], where: Where | None = None) -> None:
+        super().__init__(points.tolist())
+        self.points = points
+        self.where = where
 
 
 def full_reason(policy: str, clause: str, reason: str) -> str:

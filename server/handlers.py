@@ -6,15 +6,17 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from logging import Logger
 from typing import Protocol
 
+import numpy as np
 from aiohttp import web
 
 from engine.cluster.binding import Binding
 from engine.preemption import Victims
-from engine.verdict import Decision
+from engine.verdict import Decision, Scores
 from server import victims, wire
 from server.body import is_encoded, read_body
 from server.call import Call
 from server.errors import Outcome, Problem, UnsupportedError, problem_of
+from server.fragments import Fragments
 from server.notices import Notices
 from server.partition import partition
 from server.settings import Settings
@@ -41,7 +43,7 @@ class Decider(Protocol):
         names: Sequence[str],
         nodes: Sequence[bytes] | None,
         deadline: float,
-    ) -> Sequence[int] | None:
+    ) -> Scores | None:
         """A score 0..10 per name, in their order; None where no score applies."""
 
     def preempt(
@@ -73,6 +75,7 @@ class Handlers:
         self._settings = settings
         self._notices = notices
         self._log = log
+        self._fragments = Fragments()
 
     async def filter(self, request: web.Request, call: Call) -> web.Response:
         return await self._answer(request, call, self._filter, _refuse_filter)
@@ -113,6 +116,10 @@ class Handlers:
         args = self._read(body, call)
         decided = self._decider.filter(args.pod, args.names, args.nodes, self._deadline(call))
         resolvable = self._settings.resolvable_rejections
+        if decided.where is not None:
+            call.returned = len(decided.codes) - int(np.count_nonzero(decided.codes))
+            where = decided.where
+            return self._fragments.filter(decided, where, resolvable_rejections=resolvable)
         answer = partition(args.names, decided, resolvable_rejections=resolvable)
         call.returned = len(answer.accepted)
         return wire.encode_filter(args, answer)
@@ -122,9 +129,12 @@ class Handlers:
         scores = self._decider.prioritize(args.pod, args.names, args.nodes, self._deadline(call))
         if scores is None:
             return wire.NO_SCORES
-        answer = wire.encode_priorities(args.names, scores)
         call.returned = len(scores)
-        return answer
+        if scores.where is not None:
+            return self._fragments.priorities(scores, scores.where)
+        by_name = dict(zip(args.names, scores, strict=True))
+        call.returned = len(by_name)
+        return wire.encode_priorities(list(by_name), list(by_name.values()))
 
     def _preempt(self, body: bytes, call: Call) -> bytes:
         args = victims.decode_preemption(body)

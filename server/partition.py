@@ -30,7 +30,7 @@ class Partition:
 
 
 def partition(names: Sequence[str], decided: Decision, *, resolvable_rejections: bool) -> Partition:
-    """Sorts unique names by their verdicts.
+    """Sorts names by their verdicts; of a name that is there twice the first counts.
 
     Every rejection is unresolvable unless `resolvable_rejections`: kube-scheduler up to 1.36 would
     look for victims to evict on nodes that fit but for us, find none, and ask again at once (C48).
@@ -40,6 +40,10 @@ def partition(names: Sequence[str], decided: Decision, *, resolvable_rejections:
     codes = decided.codes
     if len(names) != len(codes):
         raise ValueError(f"{len(names)} names and {len(codes)} verdicts")
+    if len(set(names)) != len(names):
+        first = dict(zip(reversed(names), range(len(names) - 1, -1, -1), strict=True))
+        places = sorted(first.values())
+        names, codes = [names[place] for place in places], codes[places]
     # Most pods are subject to no policy, and most nodes pass: this way they cost no loop.
     if not codes.any():
         return Partition(names, {}, {})

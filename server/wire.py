@@ -23,8 +23,8 @@ from server.spelling import BIND, FILTER, Shape, respell
 class ExtenderArgs:
     """A pod and the nodes it may be put on.
 
-    `names` are unique and in the order of the request. `nodes` are the JSON of each, in that order,
-    where the request came with whole objects, and None where it came with names.
+    `names` are in the order of the request, and unique where it came with whole objects: `nodes`
+    are the JSON of each then, and None where it came with names.
     """
 
     pod: bytes
@@ -95,7 +95,7 @@ def decode_args(body: bytes) -> ExtenderArgs:
         args = decode(_ARGS, body, FILTER)
     pod = check_pod(args.pod)
     if args.node_names is not None:
-        return ExtenderArgs(pod, _unique(args.node_names), None)
+        return ExtenderArgs(pod, args.node_names, None)
     if args.nodes is None:
         raise RequestError("the request has neither `NodeNames` nor `Nodes`")
     if args.nodes.items is None:
@@ -180,10 +180,6 @@ def check_pod(pod: Raw) -> bytes:
 def _is_complete(args: _Args) -> bool:
     has_nodes = args.nodes is not None and args.nodes.items is not None
     return bool(args.pod) and (has_nodes or args.node_names is not None)
-
-
-def _unique(names: list[str]) -> list[str]:
-    return names if len(set(names)) == len(names) else list(dict.fromkeys(names))
 
 
 def _node_name(item: Raw) -> str:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from engine.peer import Peer
 
 # A count that nobody has asked for while so many others were is dropped, and made anew on demand.
 _MOST = 4096
+# Whoever has looked at a tally so many changes ago counts anew.
+_MOST_CHANGES = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,33 +32,52 @@ class Scope:
 class Tally:
     """The pods of a scope for which a function is true; `nodes` has how many are on each node.
 
-    Those without a node are in `waiting`, by key.
+    `placed` is how many that are. Those without a node are in `waiting`, by key. `version` rises by
+    one with each change of `nodes`.
     """
 
-    __slots__ = ("_counts", "nodes", "waiting")
+    __slots__ = ("_changes", "_counts", "nodes", "placed", "version", "waiting")
 
     def __init__(self, counts: Callable[[Peer], bool]) -> None:
         self._counts = counts
         self.nodes: Counter[str] = Counter()
+        self.placed = 0
         self.waiting: set[str] = set()
+        self.version = 0
+        self._changes: deque[tuple[str, int]] = deque(maxlen=_MOST_CHANGES)
+
+    def since(self, version: int) -> Iterator[tuple[str, int]] | None:
+        """The changes of `nodes` since a version; None where they are not known any more."""
+        count = self.version - version
+        if count > len(self._changes):
+            return None
+        return islice(self._changes, len(self._changes) - count, None)
 
     def leaves(self, key: str, pod: Peer) -> None:
         if not self._counts(pod):
             return
         if not pod.nodeName:
             self.waiting.discard(key)
-        elif self.nodes[pod.nodeName] == 1:
+            return
+        if self.nodes[pod.nodeName] == 1:
             del self.nodes[pod.nodeName]
         else:
             self.nodes[pod.nodeName] -= 1
+        self._changed(pod.nodeName, -1)
 
     def arrives(self, key: str, pod: Peer) -> None:
         if not self._counts(pod):
             return
-        if pod.nodeName:
-            self.nodes[pod.nodeName] += 1
-        else:
+        if not pod.nodeName:
             self.waiting.add(key)
+            return
+        self.nodes[pod.nodeName] += 1
+        self._changed(pod.nodeName, 1)
+
+    def _changed(self, node: str, by: int) -> None:
+        self.placed += by
+        self.version += 1
+        self._changes.append((node, by))
 
 
 class Tallies:

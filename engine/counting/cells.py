@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from engine import eligibility
 from engine.cache.node_table import NOWHERE, NodeTable
+from engine.cache.tallies import Tally
 from engine.counting.ledger import CellIds
-from engine.counting.numbers import OFF, ON
+from engine.counting.numbers import OFF, ON, Counts
 from engine.filtering import NODES_PER_LOOK, CheckDeadline
 from engine.memo import grown
 from engine.program.frame import Frame
@@ -20,6 +22,17 @@ from grammar.errors import EvaluationError, MissingError
 
 # A node that is in no cell: it has no value for the domain.
 OUTSIDE = -1
+
+
+@dataclass(slots=True)
+class _Counted:
+    """The pods of a version of a tally in each cell, for these cells and places."""
+
+    tally: Tally
+    version: int
+    ids: CellIds
+    places: Mapping[str, int]
+    counts: Counts
 
 
 class Cells:
@@ -35,6 +48,7 @@ class Cells:
         self.ids: CellIds = np.empty(0, np.int32)
         self.eligible: npt.NDArray[np.bool_] = np.empty(0, np.bool_)
         self._report = report
+        self._counted: _Counted | None = None
         self._owner: object = None
         self._versions: npt.NDArray[np.int64] = np.empty(0, np.int64)
         self._known: dict[Hashable, int] = {}
@@ -58,6 +72,29 @@ class Cells:
         if not np.array_equal(ids, self.ids):
             self.ids = ids
         self._versions[stale] = table.versions[stale]
+
+    def count_of(self, tally: Tally, table: NodeTable) -> Counts:
+        """How many pods of a tally are in each cell; what was counted before is kept up."""
+        size, known = max(self.count, 1), self._counted
+        changes: Iterable[tuple[str, int]] | None = None
+        if (
+            known is not None
+            and known.tally is tally
+            and known.ids is self.ids
+            and known.places is table.places
+            and len(known.counts) == size
+        ):
+            changes = tally.since(known.version)
+        if changes is None or known is None:
+            counts = np.zeros(size, np.int64)
+            known = self._counted = _Counted(tally, 0, self.ids, table.places, counts)
+            changes = tally.nodes.items()
+        for node, by in changes:
+            cell = self.ids[table.places.get(node, NOWHERE)]
+            if cell >= 0:
+                known.counts[cell] += by
+        known.version = tally.version
+        return known.counts.copy()
 
     def domains(self) -> npt.NDArray[np.bool_]:
         """Which cells have an eligible node."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from typing import Protocol
@@ -14,7 +14,7 @@ from engine.cache.node_table import NOWHERE, NodeTable
 from engine.cache.snapshot import key_of
 from engine.cache.tallies import Scope, Tally
 from engine.counting.cells import Cells
-from engine.counting.ledger import Ledger
+from engine.counting.ledger import CellIds, Ledger
 from engine.counting.numbers import Counts, Numbers
 from engine.peer import Peer
 from engine.program.frame import FUEL, Evaluate, Frame
@@ -85,8 +85,12 @@ class Census:
         """The numbers of a clause; `predicted` counts who is on its way where it likely ends."""
         count = clause.count
         counts, scope, name = self._membership(clause)
+
+        def inside(pod: Peer) -> bool:
+            return self._in(pod, scope) and counts(pod)
+
         tally = self._tally(name, scope, counts, kept=not count.peers.timely)
-        bound = self._by_cell(cells, tally)
+        bound = cells.count_of(tally, self._table)
         known = self._pods.pod(key_of(self._asker.peer))
         there = known is not None and counts(known) and known.uid == self._asker.peer.uid
         if there and known is not None and known.nodeName:
@@ -96,21 +100,19 @@ class Census:
             if pod.uid != self._asker.peer.uid and self._in(pod, scope) and counts(pod):
                 self._add(low, cells, pod.nodeName, -1)
         high = bound
-        on_way = 0
-        for possible in self._others:
-            if self._in(possible.pod, scope) and counts(possible.pod):
-                on_way += 1
-                if predicted:
-                    cell = cells.ids[possible.predicted]
-                    if cell >= 0:
-                        high[cell] += 1
-                else:
-                    high[possible.cells(cells.ids)] += 1
+        if name is None or count.peers.timely:
+            on_way = [each for each in self._others if inside(each.pod)]
+        else:
+            on_way = [each for each in self._others if each.counts((scope, name), inside)]
+        if predicted:
+            _add_all(high, [cells.ids[[each.predicted]] for each in on_way])
+        else:
+            _add_all(high, [each.cells(cells.ids) for each in on_way])
         for pod in self._nominated:
             if self._in(pod, scope) and counts(pod):
                 self._add(high, cells, pod.nominatedNodeName, 1)
         own = int(counts(self._asker.peer))
-        others = tally.nodes.total() + len(tally.waiting) - int(there)
+        others = tally.placed + len(tally.waiting) - int(there)
         return Numbers(
             high=high,
             low=low,
@@ -126,7 +128,7 @@ class Census:
         if count.peers.placed:
             known = self._pods.pod(key_of(self._asker.peer))
             there = known is not None and bool(known.nodeName)
-            return tally.nodes.total() - int(there) + own
+            return tally.placed - int(there) + own
         return others + own
 
     def _membership(
@@ -204,16 +206,6 @@ class Census:
                 tally.arrives(key, pod)
         return tally
 
-    def _by_cell(self, cells: Cells, tally: Tally) -> Counts:
-        found = np.zeros(max(cells.count, 1), np.int64)
-        if tally.nodes:
-            places = self._table.find(list(tally.nodes))
-            amounts = np.fromiter(tally.nodes.values(), np.int64, len(tally.nodes))
-            ids = cells.ids[places]
-            inside = ids >= 0
-            np.add.at(found, ids[inside], amounts[inside])
-        return found
-
     def _add(self, found: Counts, cells: Cells, node: str, amount: int) -> None:
         place = self._table.places.get(node, NOWHERE)
         if (cell := cells.ids[place]) >= 0:
@@ -222,3 +214,10 @@ class Census:
     @staticmethod
     def _in(pod: Peer, scope: Scope | None) -> bool:
         return scope is not None and pod in scope
+
+
+def _add_all(counts: Counts, cells: Sequence[CellIds]) -> None:
+    """One more in each of the cells, as often as they are named."""
+    if cells:
+        named = np.concatenate(cells)
+        counts += np.bincount(named[named >= 0], minlength=len(counts))

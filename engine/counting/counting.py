@@ -104,11 +104,10 @@ class Counting:
 def narrowed(rooms: Sequence[Room], feasible: Mask, suits: Floats, avoid: Mask) -> Mask:
     """Those of the feasible places that are in one cell of each narrow clause: the best one's.
 
-    `suits` has our own scores. Places to `avoid` are taken only if there are no others.
+    There is such a clause, and such a place. `suits` has our own scores. Places to `avoid` are taken
+    only if there are no others.
     """
     narrow = [room for room in rooms if room.narrow]
-    if not narrow or not feasible.any():
-        return feasible
     choice = feasible & ~avoid
     if not choice.any():
         choice = feasible

@@ -10,7 +10,7 @@ is visible. So a pod that was answered is possible on every node of the answer u
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,6 +20,8 @@ from engine.cache.node_table import Places
 from engine.peer import Peer
 
 CellIds = npt.NDArray[np.int32]
+# A name may keep alive what it is about.
+_MOST_NAMES = 64
 
 
 @dataclass(slots=True)
@@ -42,6 +44,16 @@ class Possible:
     tried: Places = field(default_factory=lambda: np.empty(0, np.intp))
     excused: bool = False
     _cells: dict[int, tuple[CellIds, CellIds]] = field(default_factory=dict)
+    _members: dict[Hashable, bool] = field(default_factory=dict)
+
+    def counts(self, name: Hashable, counts: Callable[[Peer], bool]) -> bool:
+        """Whether a function is true for the pod; `name` stands for the function."""
+        known = self._members.get(name)
+        if known is None:
+            if len(self._members) > _MOST_NAMES:
+                self._members.clear()
+            known = self._members[name] = counts(self.pod)
+        return known
 
     def cells(self, ids: CellIds) -> CellIds:
         """The cells that it may end up in, each once; `ids` has the cell of every place."""

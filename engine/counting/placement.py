@@ -88,15 +88,19 @@ class Placement:
             raise WaitingError("; ".join(texts))
         return rooms
 
-    def answer(self, counting: Counting, asked: Question, decided: Decision) -> Decision:
+    def answer(
+        self, counting: Counting, asked: Question, decided: Decision, *, predicts: bool
+    ) -> Decision:
         """What is left of the feasible nodes of `decided`.
+
+        `predicts` says that somebody counts pods where they likely end.
 
         Raises WaitingError where only pods on their way stand in the way, and
         DeadlineExceededError.
         """
         feasible: Mask = decided.codes == 0
         if not counting.strict:
-            self._tell(asked, feasible, is_narrow=False)
+            self._tell(asked, feasible, is_narrow=False, predicts=predicts)
             return decided
         before = self.ledger.narrowed(asked.asker.peer.uid)
         census = self.census(asked.table, asked.asker)
@@ -114,17 +118,19 @@ class Placement:
         if before is not None and not before.excused:
             before.excused = True
             raise WaitingError(CAME_BACK)
-        tried = np.isin(asked.places, before.tried) if before is not None else ~feasible
-        kept = narrowed(rooms, room, asked.suits(), tried)
         is_narrow = any(each.narrow for each in rooms)
-        self._tell(asked, kept, is_narrow=is_narrow)
+        kept = room
+        if is_narrow:
+            tried = np.isin(asked.places, before.tried) if before is not None else ~feasible
+            kept = narrowed(rooms, room, asked.suits(), tried)
+        self._tell(asked, kept, is_narrow=is_narrow, predicts=predicts)
         return _refused(decided, rooms, feasible, kept, asked.frame())
 
-    def _tell(self, asked: Question, kept: Mask, *, is_narrow: bool) -> None:
+    def _tell(self, asked: Question, kept: Mask, *, is_narrow: bool, predicts: bool) -> None:
         places = asked.places[kept]
-        best = int(places[int(np.argmax(asked.suits()[kept]))]) if len(places) > 1 else 0
-        if len(places) == 1:
-            best = int(places[0])
+        best = int(places[0]) if len(places) else 0
+        if predicts and len(places) > 1:
+            best = int(places[int(np.argmax(asked.suits()[kept]))])
         who = asked.asker
         self.ledger.answered(
             who.peer, who.revision, asked.table.owner, places, best, is_narrow=is_narrow

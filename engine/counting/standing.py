@@ -51,7 +51,7 @@ class Standing:
     def look(self, pods: Pods, snapshot: Snapshot, frame: Frame) -> PodCounts:
         """The counts now. `frame` has no pod: a share of this kind reads none."""
         tally = pods.tally(self._name, self._scope, self._counts)
-        placed = tally.nodes.total()
+        placed = tally.placed
         matched = placed + len(tally.waiting)
         if self._share is None or self._cells is None:
             return PodCounts(matched)

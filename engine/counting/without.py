@@ -21,7 +21,7 @@ class Without:
     def tally(self, name: Hashable, scope: Scope, counts: Callable[[Peer], bool]) -> Tally:
         whole = self._pods.tally(name, scope, counts)
         left = Tally(counts)
-        left.nodes = whole.nodes.copy()
+        left.nodes, left.placed = whole.nodes.copy(), whole.placed
         left.waiting = whole.waiting.copy()
         for key, pod in self._gone.items():
             if pod in scope:

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from engine.errors import BadObjectError, DeadlineExceededError, EngineError, NotSyncedError
-from engine.verdict import Decision
+from engine.verdict import Decision, Scores
 from server.settings import Settings
 from tests.server.conftest import Serve
 from tests.support.scheduler_side import ExtenderFailedError, read_filter, read_scores
@@ -32,8 +32,10 @@ class Short(TableDecider):
     def filter(self, *args: object) -> Decision:
         return super().filter(*args)[:-1]  # type: ignore[arg-type]
 
-    def prioritize(self, *args: object) -> list[int]:
-        return list(super().prioritize(*args) or ())[:-1]  # type: ignore[arg-type]
+    def prioritize(self, *args: object) -> Scores:
+        scores = super().prioritize(*args)  # type: ignore[arg-type]
+        assert scores is not None
+        return Scores(scores.points[:-1])
 
 
 async def test_the_decider_gets_what_came(serve: Serve) -> None:

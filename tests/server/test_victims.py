@@ -7,8 +7,8 @@ import json
 import msgspec
 import pytest
 
-from server.errors import RequestError
 from engine.preemption import Victims
+from server.errors import RequestError
 from server.victims import decode_preemption, encode_preemption
 
 META = {"n2": {"Pods": [{"UID": "u2"}, {"UID": "u1"}], "NumPDBViolations": 1}}

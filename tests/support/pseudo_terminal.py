@@ -48,11 +48,18 @@ class PseudoTerminal:
             assert left > 0, f"no {pattern!r} in {text[self._seen :]!r}"
             assert self._read(left), f"no {pattern!r}, and no more, in {text[self._seen :]!r}"
 
-    def ends(self) -> int:
-        """Waits until the program has ended, and gives its exit code."""
-        while self._read(_WAIT_SECONDS):
-            pass
-        return self._process.wait(_WAIT_SECONDS)
+    def ends(self, key: str = "") -> int:
+        """Waits until the program has ended, and gives its exit code.
+
+        Types the key until then: a program that shows its prompt may still be about to listen.
+        """
+        deadline = time.monotonic() + _WAIT_SECONDS
+        while self._process.poll() is None:
+            assert time.monotonic() < deadline, f"it has not ended: {self.text[self._seen :]!r}"
+            if key:
+                self.type(key)
+            self._read(0.2)
+        return self._process.returncode
 
     def _read(self, seconds: float) -> bool:
         """Whether more may come. A terminal whose other side is gone gives an error on Linux."""

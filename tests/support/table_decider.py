@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from engine.preemption import Victims
-from engine.verdict import FEASIBLE, Decision, Rejected, Verdict, decision
+from engine.verdict import FEASIBLE, Decision, Rejected, Scores, Verdict, decision
 
 
 def rejected(reason: str, *, resolvable: bool = False) -> Rejected:
@@ -52,10 +54,14 @@ class TableDecider:
         names: Sequence[str],
         nodes: Sequence[bytes] | None,
         deadline: float,
-    ) -> Sequence[int] | None:
+    ) -> Scores | None:
         self._remember(Asked("prioritize", pod, names, nodes, deadline))
         scores = self.scores
-        return None if scores is None else [scores.get(name, 0) for name in names]
+        return (
+            None
+            if scores is None
+            else Scores(np.array([scores.get(name, 0) for name in names], np.int64))
+        )
 
     def preempt(
         self, pod: bytes, victims: Mapping[str, Victims], deadline: float

@@ -1,0 +1,77 @@
+"""The extenders that Placet is measured against, each in a process of its own."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.benchmarks.race import ROOT
+from tests.e2e.process import Process, running
+
+SOURCE = Path(__file__).parent / "peer_go"
+# The installer of Go puts it beside the usual folders and leaves PATH to the user.
+_GO = ("go", "/usr/local/go/bin/go")
+_READY_SECONDS = 60.0
+_LISTENING = re.compile(r"listening on http://127\.0\.0\.1:(\d+)")
+
+
+def built_peer() -> Path | None:
+    """Return the program of `peer_go`, built if need be; None where there is no Go to build it."""
+    digest = hashlib.sha256()
+    for file in sorted([*SOURCE.glob("*.go"), SOURCE / "go.mod"]):
+        digest.update(file.read_bytes())
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    program = cache / "placet" / "peer" / digest.hexdigest()[:16] / "peer"
+    if program.is_file():
+        return program
+    go = next((found for name in _GO if (found := shutil.which(name))), None)
+    if go is None:
+        return None
+    program.parent.mkdir(parents=True, exist_ok=True)
+    # Renamed when complete: an interrupted link must not pass for a program.
+    partial = program.with_suffix(f".{os.getpid()}")
+    subprocess.run(
+        [go, "build", "-trimpath", "-o", str(partial), "."],
+        cwd=SOURCE,
+        env={**os.environ, "CGO_ENABLED": "0"},
+        check=True,
+    )
+    partial.rename(program)
+    return program
+
+
+@contextmanager
+def go_peer(program: Path, folder: Path, *flags: str | Path) -> Iterator[int]:
+    """Run the Go extender; yield its port."""
+    with _listening([program, *flags], folder / "peer.log") as port:
+        yield port
+
+
+@contextmanager
+def bare_aiohttp(folder: Path) -> Iterator[int]:
+    """Run the server on aiohttp that parses nothing; yield its port."""
+    command = [sys.executable, "-m", "tests.benchmarks.bare_server"]
+    with _listening(command, folder / "bare.log") as port:
+        yield port
+
+
+@contextmanager
+def _listening(command: Sequence[str | Path], log: Path) -> Iterator[int]:
+    log.unlink(missing_ok=True)
+    with running(command, log, cwd=ROOT) as process:
+        process.wait_ready(lambda: _port(process) is not None, _READY_SECONDS)
+        port = _port(process)
+        assert port is not None
+        yield port
+
+
+def _port(process: Process) -> int | None:
+    found = _LISTENING.search(process.log.read_text())
+    return int(found[1]) if found else None

@@ -1,0 +1,86 @@
+"""Answers from fragments are the answers that are encoded from names."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.cache.cache import Cache
+from engine.engine import Engine
+from engine.objects import ObjectCodec
+from engine.program.policy_compiler import compile_policy
+from engine.registry import Registry
+from engine.verdict import FEASIBLE, Decision, Failed, Rejected, Scores, Where
+from grammar.schema import load_schema
+from grammar.source import Source
+from policies.validation import check_source
+from server import wire
+from server.fragments import Fragments
+from server.partition import partition
+from tests.support import builders
+from tests.support.engines import Known, Silent
+
+NAMES = [f"n{number}" for number in range(8)] + ['quoted"', "ümlaut", "back\\slash", ""]
+PLACES = {name: place for place, name in enumerate(NAMES, start=1)}
+VERDICTS = (
+    FEASIBLE,
+    Rejected("no", "p", "a"),
+    Rejected('not "that"', "p", "b", resolvable=True),
+    Failed("broken", "p", "c", "why"),
+)
+_names = st.lists(st.sampled_from(NAMES), unique=True, min_size=1)
+
+
+def where(names: list[str]) -> Where:
+    return Where(np.array([PLACES[name] for name in names], np.intp), PLACES)
+
+
+@given(_names, st.booleans(), st.data())
+def test_filter(names: list[str], resolvable: bool, data: st.DataObject) -> None:
+    codes = [data.draw(st.integers(0, len(VERDICTS) - 1)) for _ in names]
+    decided = Decision(np.array(codes, np.int32), VERDICTS)
+    slow = wire.encode_filter(
+        wire.ExtenderArgs(b"{}", names, None),
+        partition(names, decided, resolvable_rejections=resolvable),
+    )
+    fast = Fragments().filter(decided, where(names), resolvable_rejections=resolvable)
+    assert json.loads(fast) == json.loads(slow)
+    # Objects have no order, and a key that came twice would be lost in them.
+    assert len(fast) == len(slow)
+
+
+@given(_names, st.data())
+def test_priorities(names: list[str], data: st.DataObject) -> None:
+    scores = Scores(np.array([data.draw(st.integers(0, 10)) for _ in names], np.int64))
+    assert Fragments().priorities(scores, where(names)) == wire.encode_priorities(names, scores)
+
+
+def test_names_are_encoded_anew_when_there_are_other_nodes() -> None:
+    fragments = Fragments()
+    scores = Scores(np.array([3], np.int64))
+    one = Where(np.array([1], np.intp), {"a": 1})
+    other = Where(np.array([1], np.intp), {"b": 1})
+    assert fragments.priorities(scores, one) == b'[{"Host":"a","Score":3}]'
+    assert fragments.priorities(scores, other) == b'[{"Host":"b","Score":3}]'
+
+
+def test_only_known_nodes_that_are_named_once_have_a_place() -> None:
+    schema = load_schema()
+    codec, cache = ObjectCodec(schema), Cache()
+    for name in ("a", "b"):
+        cache.put_node(codec.node(builders.raw(builders.node(name))))
+    text = 'cluster policy p { filter "any" { require pod.name != "x" } }'
+    (checked,) = check_source(Source("p.policy", text), schema).policies
+    engine = Engine(Registry([compile_policy(checked)]), Known(cache), codec, Silent())
+    pod = builders.raw(builders.pod("p"))
+
+    def has_place(*names: str) -> bool:
+        return engine.filter(pod, names, None, math.inf).where is not None
+
+    assert has_place("b", "a")
+    assert not has_place("a", "c")
+    assert not has_place("a", "b", "a")
