@@ -147,6 +147,8 @@ class _PolicyChecker:
         if item.name in self._open:
             circle = [*self._open[self._open.index(item.name) :], item.name]
             self._found.append(mistakes.recursion(circle, item.name_span))
+            # It is there, whatever it is: whoever uses it makes no second mistake.
+            self._environment = self._known(item)
             return
         self._open.append(item.name)
         body = item.value if isinstance(item, Let) else item.body
@@ -253,7 +255,7 @@ class _PolicyChecker:
                 coerce(b, wanted, self._found) if wanted else b for b in (bounds.low, bounds.high)
             )
             for edge in (low, high):
-                if not (
+                if value.type != BOOL and not (
                     agrees(value.type, edge.type)
                     or {value.type.name, edge.type.name} <= {*_NUMBERS}
                 ):
@@ -269,6 +271,13 @@ class _PolicyChecker:
         elif value.type.name not in (*_NUMBERS, "bool"):
             self._found.append(mistakes.wrong_type(value.type, "a bool or a number", value.span))
         return replace(item, value=value, range=bounds, when=self._when(item))
+
+    def _known(self, item: Let | Def) -> Environment:
+        """The environment with the name of something that has not been checked."""
+        if isinstance(item, Let):
+            return self._environment.with_let(item.name, item.value)
+        params = tuple((p.name, p.type) for p in item.parameters)
+        return self._environment.with_def(item.name, Definition(params, item.result, item.body))
 
     def _preempt(self, item: Preempt) -> Preempt:
         self._rule_for_missing(item, ("fail", "pass"))

@@ -23,7 +23,9 @@ Identity = tuple[bool, str | None, str]
 
 _DEFINITION = re.compile(r"^[ \t]*(?:let|def)\s+(\w+)", re.MULTILINE)
 _FOR = re.compile(r"^[ \t]*for\s", re.MULTILINE)
-_UNKNOWN_NAME, _SELECTS_EVERYTHING = "P0101", "P0206"
+# A name, a function.
+_UNKNOWN = frozenset({"P0101", "P0103"})
+_SELECTS_EVERYTHING = "P0206"
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +160,8 @@ def _without_echoes(checked: Checked, source: Source) -> Checked:
 
     def is_echo(diagnostic: Diagnostic) -> bool:
         match diagnostic.code:
-            case code if code == _UNKNOWN_NAME:
-                return source.slice(diagnostic.span) in lost
+            case code if code in _UNKNOWN:
+                return source.slice(diagnostic.span).partition("(")[0] in lost
             case code if code == _SELECTS_EVERYTHING:
                 return _FOR.search(text) is not None
         return False

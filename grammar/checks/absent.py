@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from grammar.ast import Binary, Call, Chain, Expr, Has, Index, Literal, Select, Unary
+from grammar.ast import (
+    Binary,
+    Call,
+    Chain,
+    Comprehension,
+    Expr,
+    Has,
+    Ident,
+    Index,
+    Literal,
+    Select,
+    Unary,
+)
 from grammar.checks.conditions import conditions
 from grammar.diagnostics import Diagnostic
 from grammar.policy_checker import Checked
@@ -33,6 +45,9 @@ def _search(expr: Expr, guarded: frozenset[str]) -> Iterator[Diagnostic]:
             yield from _search(operand, guarded)
             guarded |= _guards(operand)
         return
+    if isinstance(expr, Comprehension):
+        # The variable of a macro over a map is a key that is there.
+        guarded |= {print_expression(Index(expr.target, Ident(expr.variables[0])))}
     negated = _negated(expr)
     if negated is not None and (key := _key(negated)) is not None:
         if print_expression(key) not in guarded:
