@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from engine.program.compiler import Compiler
-from engine.program.frame import FUEL, Frame
+from engine.program.frame import Frame
 from engine.program.trace import Step, Tracer
 from grammar import mistakes
 from grammar.ast import Expr
@@ -106,7 +106,8 @@ class Evaluator:
 
     def evaluate(self, frame: Frame) -> object | Failure:
         """The value in the frame, or why there is none."""
-        frame.locals, frame.fuel = [None] * self._places, FUEL
+        frame.locals = [None] * self._places
+        frame.refill()
         try:
             return self._run(frame)
         except EvaluationError:
@@ -114,7 +115,7 @@ class Evaluator:
 
     def _failure(self, frame: Frame) -> Failure:
         """The same once more, part by part."""
-        frame.fuel = FUEL
+        frame.refill()
         steps = Tracer(self._expression.environment).trace(self._expression.expr, frame)
         error = steps[0].outcome
         assert isinstance(error, EvaluationError), "what fails once fails twice"

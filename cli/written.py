@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from cli.world import Policies
 from engine.program.compiler import Compiler
-from engine.program.frame import FUEL, Frame
+from engine.program.frame import Frame
 from engine.program.trace import Step, Tracer
 from grammar.ast import Comprehension, DefCall, Expr, Ident, Index, LetReference, Select
 from grammar.clauses import Clause, Filter, Limit, Policy, Share, Spread, Template
@@ -94,7 +94,8 @@ def _place(policy: Policy) -> tuple[str, bool, Span]:
 def _own(frame: Frame) -> Frame:
     """A frame for another program: one that has no places for this one's locals would break."""
     other = copy(frame)
-    other.memo, other.fuel = {}, FUEL
+    other.memo = {}
+    other.refill()
     return other
 
 

@@ -1,0 +1,48 @@
+"""A session over the shop's cluster, and what it says."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from cli.repl.conversation import take
+from cli.repl.origin import Files
+from cli.repl.output import tell
+from cli.repl.session import Session
+from tests.cli import shop
+from tests.cli.conftest import folder, placet
+
+__all__ = ["folder", "placet", "say", "session"]
+
+
+@dataclass(frozen=True)
+class Said:
+    """What went to standard output and standard error, and whether the line failed."""
+
+    out: str
+    err: str
+    failed: bool
+
+
+Say = Callable[[str], Said]
+
+
+@pytest.fixture
+def session(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
+    """Four nodes and four pods; no policies, no pod and no node chosen."""
+    monkeypatch.setenv("COLUMNS", "96")
+    shop.write(folder)
+    made = Session()
+    made.open(Files([Path("cluster.json")]))
+    return made
+
+
+@pytest.fixture
+def say(session: Session, capsys: pytest.CaptureFixture[str]) -> Say:
+    def said(text: str) -> Said:
+        answer = take(session, text)
+        tell(answer.told)
+        return Said(*capsys.readouterr(), answer.failed)
+
+    return said

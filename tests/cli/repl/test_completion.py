@@ -1,0 +1,138 @@
+"""What Tab offers: for a text up to the cursor, the texts that may stand there."""
+
+import pytest
+
+from cli.repl.completion import complete
+from cli.repl.session import Session
+from tests.cli.repl.conftest import Say
+
+
+def offered(session: Session, text: str) -> list[str]:
+    """The line as it would be with each candidate."""
+    return [f"{text[: found.start]}{found.text}" for found in complete(session, text)]
+
+
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        (":wh", [":why", ":what-if"]),
+        (":help wh", [":help why", ":help what-if"]),
+        (":node n-", [":node n-1", ":node n-2", ":node n-3", ":node n-4"]),
+        (":pod shop/", [":pod shop/web-1", ":pod shop/web-2"]),
+        (":load sh", [":load shop.policy"]),
+        (":load shop.policy clu", [":load shop.policy cluster.json"]),
+        (":set t", [":set time off", ":set time on", ":set trace off", ":set trace on"]),
+        (":trace node.fr", [":trace node.free"]),
+        (":what-if node.lab", [":what-if node.labels"]),
+        (":rank ", []),
+        (":zzz x", []),
+    ],
+    ids=lambda text: text if isinstance(text, str) else "",
+)
+def test_commands_and_what_they_take(session: Session, text: str, first: list[str]) -> None:
+    assert offered(session, text) == first
+
+
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        ("nod", ["node"]),
+        ("node.re", ["node.region", "node.ready", "node.requested"]),
+        ("node.status.nodeInfo.arch", ["node.status.nodeInfo.architecture"]),
+        ("node.usa", ["node.usage["]),
+        ('node.usage["cpu"] > 0.5 && node.zo', ['node.usage["cpu"] > 0.5 && node.zone']),
+        ("node.free.", ["node.free.cpu", "node.free.memory", "node.free.pods"]),
+        ("node.zone.start", ["node.zone.startsWith("]),
+        ("(node.age).getH", ["(node.age).getHours("]),
+        ("node.pods.map(p, p.lab", ["node.pods.map(p, p.labels"]),
+        ("node.pods.exists(p, p.containers.exists(c, c.ima", None),
+        ("nowhere.", []),
+        ("1 + node.", None),
+        ("1.", []),
+        ("# node.", []),
+    ],
+    ids=lambda text: text if isinstance(text, str) else "",
+)
+def test_fields_keys_and_functions(session: Session, text: str, first: list[str] | None) -> None:
+    found = offered(session, text)
+    if first is None:
+        assert found
+    else:
+        assert found[: len(first) or None] == first
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ('node.labels["cap', ['node.labels["capacity"']),
+        ("has(node.labels[?'topo", ["has(node.labels[?'topology.kubernetes.io/zone'"]),
+        ('pod.labels["', ['pod.labels["tier"']),
+        ('node.free["', ['node.free["cpu"', 'node.free["memory"', 'node.free["pods"']),
+        ('node.labels["capacity"] == "', ['node.labels["capacity"] == "spot"']),
+        ('node.zone in ["a", "', [f'node.zone in ["a", "{zone}"' for zone in "abc"]),
+        ('pod.namespace != "', ['pod.namespace != "far"', 'pod.namespace != "shop"']),
+        (
+            'filter "f" { require node.name == "n-4',
+            ['filter "f" { require node.name == "n-4"'],
+        ),
+        ('limit "l" { pods where peer.labels["', ['limit "l" { pods where peer.labels["tier"']),
+        ('"', []),
+        ('1 + "', []),
+        ('nowhere["', []),
+    ],
+    ids=lambda text: text if isinstance(text, str) else "",
+)
+def test_keys_and_values_are_those_of_the_cluster(
+    session: Session, text: str, lines: list[str]
+) -> None:
+    assert sorted(offered(session, text)) == sorted(lines)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('filter "f" { ', ["detail", "message", "missing", "require"]),
+        ('limit "l" { at ', ["least", "most"]),
+        ('limit "l" { per ', ["cluster", "domain", "node"]),
+        ("for ", ["pods"]),
+        ("for pods ", ["where"]),
+        ("mode ", ["enforce", "audit"]),
+        ('score "s" weight 1 ', ["when"]),
+        ('score "s" weight 1 { value 1 range ', ["minmax", "rank"]),
+        ("policy p { fil", ["filter"]),
+        ("let a = ", None),
+        ("let ", []),
+        ("weight ", []),
+    ],
+    ids=lambda text: text if isinstance(text, str) else "",
+)
+def test_words_are_those_that_the_grammar_accepts(
+    session: Session, text: str, words: list[str] | None
+) -> None:
+    found = [candidate.text for candidate in complete(session, text)]
+    if words is None:
+        assert {"node", "pod", "now", "true", "has(", "size("} <= set(found)
+    else:
+        assert found == words
+
+
+def test_what_was_typed_is_offered(session: Session, say: Say) -> None:
+    say("let spotty = node.ready")
+    say("def spotted(r: string): bool = true")
+    assert offered(session, "spot") == ["spotty", "spotted("]
+    assert offered(session, ":drop ") == [":drop spotted", ":drop spotty"]
+    say('policy spots { for pods where true filter "f" { require node.ready } }')
+    assert 'use "spots"' in offered(session, 'use "sp')
+
+
+def test_an_empty_line_offers_names_and_clauses(session: Session) -> None:
+    found = offered(session, "")
+    assert {"node", "filter", "policy", "let"} <= set(found)
+    assert "test" not in found
+
+
+def test_without_a_cluster_the_schema_is_still_there(session: Session) -> None:
+    session.cluster = None
+    assert offered(session, "node.lab") == ["node.labels"]
+    assert offered(session, 'node.labels["') == []
+    assert offered(session, ":node ") == []
