@@ -17,7 +17,7 @@ from engine.counting.cells import Cells
 from engine.counting.ledger import CellIds, Ledger
 from engine.counting.numbers import Counts, Numbers
 from engine.peer import Peer
-from engine.program.frame import FUEL, Evaluate, Frame
+from engine.program.frame import FUEL, Evaluate, Frame, unlimited
 from engine.program.program import CountClause, CountProgram, ShareProgram
 from grammar.errors import EvaluationError, MissingError
 
@@ -71,6 +71,7 @@ class Census:
         self._pods = pods
         self._table = table
         self._asker = asker
+        self._frame = copy(asker.frame)
         self._others = tuple(ledger.others(asker.peer.uid, table.owner))
         waiting = {possible.pod.uid for possible in self._others}
         priority = asker.peer.priority
@@ -82,7 +83,18 @@ class Census:
         )
 
     def take(self, clause: CountClause, cells: Cells, *, predicted: bool) -> Numbers:
-        """The numbers of a clause; `predicted` counts who is on its way where it likely ends."""
+        """The numbers of a clause; `predicted` counts who is on its way where it likely ends.
+
+        Raises DeadlineExceededError.
+        """
+        # Tallies are kept for longer than this request's time.
+        self._frame.check = self._asker.frame.check
+        try:
+            return self._numbers(clause, cells, predicted=predicted)
+        finally:
+            self._frame.check = unlimited
+
+    def _numbers(self, clause: CountClause, cells: Cells, *, predicted: bool) -> Numbers:
         count = clause.count
         counts, scope, name = self._membership(clause)
 
@@ -139,7 +151,7 @@ class Census:
         if count.peers.where is None:
             return self._workload(clause)
         scope = Scope(None if count.peers.everywhere else asker.peer.namespace)
-        where, frame = count.peers.where, asker.frame
+        where, frame = count.peers.where, self._frame
         inside = self._inside(count.peers.namespaces)
 
         def counts(pod: Peer) -> bool:
@@ -148,7 +160,10 @@ class Census:
             if pod.deletionTimestamp is not None and not count.terminating:
                 return False
             # It may be asked about pods for as long as its tally is kept.
-            frame.peer, frame.fuel = pod, FUEL
+            frame.peer, frame.reserve = pod, FUEL
+            frame.fuel -= 1
+            if frame.fuel < 0:
+                frame.refuel()
             try:
                 return where(frame) is True
             except MissingError:

@@ -28,7 +28,8 @@ _MOST_NAMES = 64
 class Possible:
     """One pod on its way.
 
-    `places`, of the tables of `owner`, are those of the answer; `predicted` is the one that suits
+    `bits` has the places of the answer, of the tables of `owner`, as a set: many pods can be on
+    their way where nobody says that they are bound, each to thousands of nodes. `predicted` is the one that suits
     the pod best by our own scores. `tried` are the places of narrowed answers so far: if the pod
     asks again, they did not take it. `excused` says that it was sent back for that once. `revision`
     is the resource version of the pod that asked.
@@ -36,7 +37,7 @@ class Possible:
 
     pod: Peer
     owner: object
-    places: Places
+    bits: npt.NDArray[np.uint8]
     predicted: int
     until: float
     revision: int = 0
@@ -45,6 +46,11 @@ class Possible:
     excused: bool = False
     _cells: dict[int, tuple[CellIds, CellIds]] = field(default_factory=dict)
     _members: dict[Hashable, bool] = field(default_factory=dict)
+
+    @property
+    def places(self) -> Places:
+        """Those of the answer, in order."""
+        return np.flatnonzero(np.unpackbits(self.bits))
 
     def counts(self, name: Hashable, counts: Callable[[Peer], bool]) -> bool:
         """Whether a function is true for the pod; `name` stands for the function."""
@@ -59,6 +65,8 @@ class Possible:
         """The cells that it may end up in, each once; `ids` has the cell of every place."""
         known = self._cells.get(id(ids))
         if known is None or known[0] is not ids:
+            if len(self._cells) > _MOST_NAMES:
+                self._cells.clear()
             found = np.unique(ids[self.places])
             known = self._cells[id(ids)] = (ids, found[found >= 0])
         return known[1]
@@ -94,7 +102,7 @@ class Ledger:
         self._possible.pop(pod.uid, None)
         if len(places):
             until = self._clock() + self._hold
-            now = Possible(pod, owner, places, predicted, until, revision, is_narrow)
+            now = Possible(pod, owner, _bits(places), predicted, until, revision, is_narrow)
             if is_narrow:
                 # When all have been tried, they are tried again.
                 tried = before.tried if before is not None else places[:0]
@@ -135,9 +143,10 @@ class Ledger:
 
     def take_over(self, pods: Iterable[Peer], owner: object, places: Places) -> None:
         """Another one may have answered these until now: each may go anywhere."""
+        everywhere = _bits(places)
         for pod in pods:
             self._possible.setdefault(
-                pod.uid, Possible(pod, owner, places, 0, self._clock() + self._hold)
+                pod.uid, Possible(pod, owner, everywhere, 0, self._clock() + self._hold)
             )
 
     def others(self, uid: str, owner: object) -> Iterator[Possible]:
@@ -149,3 +158,9 @@ class Ledger:
         for known, possible in self._possible.items():
             if known != uid and possible.owner is owner:
                 yield possible
+
+
+def _bits(places: Places) -> npt.NDArray[np.uint8]:
+    mask = np.zeros(int(places.max(initial=0)) + 1, np.bool_)
+    mask[places] = True
+    return np.packbits(mask)
