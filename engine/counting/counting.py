@@ -104,8 +104,8 @@ class Counting:
 def narrowed(rooms: Sequence[Room], feasible: Mask, suits: Floats, avoid: Mask) -> Mask:
     """Those of the feasible places that are in one cell of each narrow clause: the best one's.
 
-    There is such a clause, and such a place. `suits` has our own scores. Places to `avoid` are taken
-    only if there are no others.
+    There is such a clause, and such a place. `suits` has our own scores. Places to `avoid` are
+    taken only if there are no others.
     """
     narrow = [room for room in rooms if room.narrow]
     choice = feasible & ~avoid

@@ -29,10 +29,10 @@ class Possible:
     """One pod on its way.
 
     `bits` has the places of the answer, of the tables of `owner`, as a set: many pods can be on
-    their way where nobody says that they are bound, each to thousands of nodes. `predicted` is the one that suits
-    the pod best by our own scores. `tried` are the places of narrowed answers so far: if the pod
-    asks again, they did not take it. `excused` says that it was sent back for that once. `revision`
-    is the resource version of the pod that asked.
+    their way where nobody says that they are bound, each to thousands of nodes. `predicted` is the
+    place that suits the pod best by our own scores. `tried` are the places of narrowed answers so
+    far: if the pod asks again, they did not take it. `excused` says that it was sent back for that
+    once. `revision` is the resource version of the pod that asked.
     """
 
     pod: Peer
