@@ -30,7 +30,7 @@ e2e: .venv/stamp  ## under a real kube-scheduler; builds what `kube` builds, or 
 	.venv/bin/python -m pytest -m e2e -o faulthandler_timeout=3600 tests/e2e
 
 bench: .venv/stamp .bench/peers/stamp  ## measure: a table, and .bench/results.json
-	.venv/bin/python -m pytest -m bench -o faulthandler_timeout=3600 tests/benchmarks
+	.venv/bin/python -m pytest -m bench -o faulthandler_timeout=3600 tests/benchmarks tests/test_simulate_page.py
 
 kube:  ## etcd, kube-apiserver, kube-scheduler, kubectl, into a cache outside the tree
 	tests/e2e/kube/build

@@ -36,6 +36,7 @@ def test_a_command_prints_what_the_page_shows(placet: Placet, command: str, show
     assert done.out.rstrip() == shown.rstrip()
 
 
+@pytest.mark.bench  # the whole trace, twice: too long for every run
 @openb.with_trace
 def test_the_trace_gives_the_tables_and_the_chart_of_the_page(placet: Placet, folder: Path) -> None:
     ((command, shown),) = TRACED
