@@ -59,16 +59,16 @@ def frame(labels: dict[str, str], annotations: dict[str, str] | None = None) -> 
 @pytest.mark.parametrize(
     ("requirement", "holds"),
     [
-        ({"operator": "In", "values": ["x", ""]}, {"x", ""}),
-        ({"operator": "In", "values": ["x"]}, {"x"}),
-        ({"operator": "NotIn", "values": ["x"]}, {"y", "", None}),
-        ({"operator": "NotIn", "values": ["x", ""]}, {"y", None}),
-        ({"operator": "Exists"}, {"x", "y", ""}),
-        ({"operator": "DoesNotExist"}, {None}),
+        ({"operator": "In", "values": ["x", ""]}, ["x", ""]),
+        ({"operator": "In", "values": ["x"]}, ["x"]),
+        ({"operator": "NotIn", "values": ["x"]}, ["y", "", None]),
+        ({"operator": "NotIn", "values": ["x", ""]}, ["y", None]),
+        ({"operator": "Exists"}, ["x", "y", ""]),
+        ({"operator": "DoesNotExist"}, [None]),
     ],
     ids=str,
 )
-def test_requirements_hold_as_in_kubernetes(requirement: Object, holds: set[str | None]) -> None:
+def test_requirements_hold_as_in_kubernetes(requirement: Object, holds: list[str | None]) -> None:
     """Of labels that are absent, empty, or something; an absent one is not an empty one."""
     selector = {"matchExpressions": [{"key": "a.b/c-d"} | requirement]}
     spec = on_wanted(1, action="MustNot") | {"podSelector": selector, "nodeSelector": selector}

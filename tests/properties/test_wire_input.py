@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from server.errors import RequestError
 from server.victims import decode_preemption
-from server.wire import decode_binding, decode_args, pod_key
+from server.wire import decode_args, decode_binding, pod_key
 
 KEYS = (
     "Pod Nodes NodeNames items metadata name uid Pods UID NumPDBViolations Node PodName PodUID "
