@@ -20,13 +20,25 @@ def address(text: str) -> tuple[str, int]:
 
 def seconds(text: str) -> float:
     """A length of time that is more than none, as in `5s`."""
-    try:
-        found = Duration.parse(text).nanos / SECOND
-    except EvaluationError as error:
-        raise ArgumentTypeError(f"`{text}` is no duration: {error}") from None
+    found = _seconds(text)
     if found <= 0:
         raise ArgumentTypeError(f"`{text}` is no time at all")
     return found
+
+
+def pause(text: str) -> float:
+    """A length of time, which may be none, as in `0s`."""
+    found = _seconds(text)
+    if found < 0:
+        raise ArgumentTypeError(f"`{text}` is over before it begins")
+    return found
+
+
+def _seconds(text: str) -> float:
+    try:
+        return Duration.parse(text).nanos / SECOND
+    except EvaluationError as error:
+        raise ArgumentTypeError(f"`{text}` is no duration: {error}") from None
 
 
 def size(text: str) -> int:

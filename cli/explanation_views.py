@@ -42,7 +42,9 @@ def head(world: World, found: Explanation) -> Iterator[Part]:
     yield f"pod {found.pod.key} at {world.cluster.now}{where}\n"
     registry, inspection = world.policies.registry, found.inspection
     listed = selection_table(registry, inspection.selection, found.pod.namespace, inspection.frame)
-    if listed.row_count:
+    if inspection.selection.exempt:
+        yield f"{inspection.selection.exempt}: none decides about the pod"
+    elif listed.row_count:
         yield listed
     else:
         yield "no policy concerns pods of its namespace"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Protocol, cast
 
 from cli.exits import CommandError, Exit
@@ -29,6 +30,7 @@ COMMANDS = {
     "crds": "print the definitions of PlacementPolicy and ClusterPlacementPolicy",
     "scheduler-config": "write the configuration of kube-scheduler that asks Placet",
     "doctor": "say what is wrong with the configuration of a kube-scheduler",
+    "completion": "print a script that has a shell complete commands, flags and files",
 }
 _EPILOG = "exit codes: 0 all is well, 1 something was found, 2 the command could not be carried out"
 
@@ -44,29 +46,44 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command and returns its exit code; SystemExit after `--help` and wrong arguments."""
     arguments = sys.argv[1:] if argv is None else list(argv)
     wanted = next((a for a in arguments if not a.startswith("-")), "")
+    parser = parser_of(program(), {wanted})
+    args = parser.parse_args(arguments)
+    if args.version:
+        print(f"placet {version()}")
+        return Exit.OK
+    if args.command is None:
+        parser.print_help(sys.stderr)
+        return Exit.ERROR
+    return _run(_module(args.command), args)
+
+
+def program() -> str:
+    """What it is called: kubectl has a program `kubectl-placet` as `kubectl placet`."""
+    return "kubectl placet" if Path(sys.argv[0]).stem == "kubectl-placet" else "placet"
+
+
+def parser_of(name: str, wanted: Container[str]) -> argparse.ArgumentParser:
+    """All commands; only those that are wanted know their arguments."""
     parser = argparse.ArgumentParser(
-        prog="placet",
+        prog=name,
         description="A kube-scheduler extender in which placement is written down.",
         epilog=_EPILOG,
     )
     parser.add_argument("--version", action="store_true", help="print the version and leave")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
-    command: Command | None = None
-    for name, summary in COMMANDS.items():
-        sub = commands.add_parser(name, help=summary, description=f"{summary.capitalize()}.")
+    for command, summary in COMMANDS.items():
+        described = f"{summary[0].upper()}{summary[1:]}."
+        sub = commands.add_parser(command, help=summary, description=described)
         sub.formatter_class = argparse.RawDescriptionHelpFormatter
-        if name == wanted:
-            command = cast("Command", import_module(f"cli.commands.{name.replace('-', '_')}"))
-            command.configure(sub)
-        sub.epilog = "\n".join(filter(None, (sub.epilog, _EPILOG)))
-    args = parser.parse_args(arguments)
-    if args.version:
-        print(f"placet {version()}")
-        return Exit.OK
-    if command is None:
-        parser.print_help(sys.stderr)
-        return Exit.ERROR
-    return _run(command, args)
+        if command in wanted:
+            _module(command).configure(sub)
+        examples = (sub.epilog or "").replace("placet ", f"{name} ")
+        sub.epilog = "\n".join(filter(None, (examples, _EPILOG)))
+    return parser
+
+
+def _module(command: str) -> Command:
+    return cast("Command", import_module(f"cli.commands.{command.replace('-', '_')}"))
 
 
 def _run(command: Command, args: argparse.Namespace) -> int:

@@ -22,6 +22,7 @@ from engine.cache.node_view import NodeView
 from engine.cache.snapshot import Snapshot
 from engine.engine import Engine
 from engine.errors import EngineError
+from engine.exemptions import SYSTEM_NAMESPACES, Exemptions
 from engine.objects import Node, ObjectCodec
 from engine.program.frame import Frame
 from engine.program.needs import Needs, needs
@@ -180,7 +181,14 @@ class World:
 
 def engine(registry: Registry, cluster: Cluster, codec: ObjectCodec) -> Engine:
     """An engine that decides at the time of the snapshot, and has told nobody anything yet."""
-    return Engine(registry, cluster, codec, Silent(), now=lambda: cluster.now)
+    return Engine(
+        registry,
+        cluster,
+        codec,
+        Silent(),
+        exemptions=Exemptions(SYSTEM_NAMESPACES, by_annotation=True),
+        now=lambda: cluster.now,
+    )
 
 
 class Silent:
@@ -198,14 +206,17 @@ class Silent:
     def conflict(self, winner: str, loser: str) -> None:
         """Nothing."""
 
+    def bypassed(self, pod: str, uid: str, reason: str) -> None:
+        """Nothing."""
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+
+def add_arguments(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
     """The flags that name a world: each takes one path, so that names may come after it."""
     parser.add_argument(
         "--cluster",
         metavar="SNAPSHOT",
         action="append",
-        required=True,
+        required=required,
         type=Path,
         help="what `kubectl get nodes,pods -A -o json` (or yaml) wrote; may be given again",
     )
@@ -213,7 +224,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--policies",
         metavar="PATH",
         action="append",
-        required=True,
+        required=required,
         type=Path,
         help="a policy file, or a folder of them; may be given again",
     )

@@ -11,6 +11,15 @@ from engine.objects import ObjectCodec, Pod
 from engine.slim import OwnerReference
 from engine.structs import ObjectDecoder
 from engine.workload import workload_of
+from policies.forms import GROUP
+
+# By it a pod says why no policy is to decide about it.
+BYPASS = f"{GROUP}/bypass"
+_MOST_REASON = 200
+
+
+class _Annotations(msgspec.Struct, frozen=True, gc=False):
+    bypass: str | None = msgspec.field(name=BYPASS, default=None)
 
 
 class _Metadata(msgspec.Struct, frozen=True, gc=False):
@@ -18,6 +27,7 @@ class _Metadata(msgspec.Struct, frozen=True, gc=False):
     namespace: str = ""
     uid: str = ""
     resourceVersion: str = ""
+    annotations: _Annotations | None = None
     ownerReferences: tuple[OwnerReference, ...] | None = None
 
 
@@ -46,6 +56,9 @@ class AskedPod:
         self.name = metadata.name
         self.namespace = metadata.namespace
         self.uid = metadata.uid
+        annotations = metadata.annotations or _Annotations()
+        # Why no policy is to decide about it, empty where it says nothing.
+        self.bypass = (annotations.bypass or "").strip()[:_MOST_REASON]
         self.revision = revision_of(metadata.resourceVersion)
         owner = workload_of(metadata.ownerReferences or ())
         self.controller = owner.uid if owner is not None else ""

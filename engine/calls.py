@@ -14,6 +14,7 @@ from engine.asked import AskedPod, PodReader
 from engine.cache.snapshot import Snapshot, rooted
 from engine.counting.census import Asker, Pods
 from engine.errors import DeadlineExceededError, NotSyncedError
+from engine.exemptions import Exemptions
 from engine.objects import ObjectCodec
 from engine.plan import LazyFrame, Plan
 from engine.program.frame import Frame
@@ -45,6 +46,7 @@ class Observer(Protocol):
     def failed(self, policy: str, clause: str, error: str) -> None: ...
     def would_reject(self, policy: str, clause: str, nodes: int) -> None: ...
     def conflict(self, winner: str, loser: str) -> None: ...
+    def bypassed(self, pod: str, uid: str, reason: str) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +84,12 @@ class Calls:
         view: ClusterView,
         codec: ObjectCodec,
         observer: Observer,
+        exemptions: Exemptions,
         *,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], Timestamp] = Timestamp.now,
     ) -> None:
+        self.exemptions = exemptions
         self.registry = registry
         self.view = view
         self.codec = codec
@@ -101,9 +105,13 @@ class Calls:
 
     def open(self, asked: AskedPod, nodes: int, deadline: float) -> Call:
         """A call about so many nodes; `deadline` is in seconds of the clock. Raises EngineError."""
-        known = self.snapshot()
-        plan, frame = self._plan(asked, known, nodes)
-        return Call(asked, known, plan, frame, self._deadline(deadline), self.view, self.codec)
+        known, check = self.snapshot(), self._deadline(deadline)
+        exempt = self.exemptions.of(asked)
+        if known is None and not exempt and not self.registry.complete:
+            # It says what is missing.
+            self.view.snapshot()
+        plan, frame = self._plan(asked, known, nodes, check, exempt)
+        return Call(asked, known, plan, frame, check, self.view, self.codec)
 
     def snapshot(self) -> Snapshot | None:
         """The cluster, if all of it is known."""
@@ -117,7 +125,12 @@ class Calls:
         self._observer.failed(policy, clause, str(error))
 
     def _plan(
-        self, asked: AskedPod, snapshot: Snapshot | None, nodes: int
+        self,
+        asked: AskedPod,
+        snapshot: Snapshot | None,
+        nodes: int,
+        check: Callable[[], None],
+        exempt: str,
     ) -> tuple[Plan, LazyFrame]:
         """The plan for the pod's shape, and the frame of this request, made when it is needed."""
         registry = self.registry
@@ -129,15 +142,21 @@ class Calls:
         @cache
         def frame() -> Frame:
             pod = asked.pod if root is None else replace(asked.pod, workload=root)
-            return Frame(pod, self._now(), places=registry.places, namespace=namespace)
+            return Frame(pod, self._now(), places=registry.places, namespace=namespace, check=check)
 
         # The plan keeps registry and namespace alive, so that their ids stay theirs.
         shape = registry.shapes.of(asked.body)
-        key = (id(registry), id(namespace), asked.namespace, root, shape)
+        key = (id(registry), id(namespace), asked.namespace, root, exempt, shape)
         plan = self._plans.get(key)
         if plan is None:
             plan = Plan(
-                registry, asked.namespace, namespace, frame(), self.clause_failed, nodes=nodes
+                registry,
+                asked.namespace,
+                namespace,
+                frame(),
+                self.clause_failed,
+                nodes=nodes,
+                exempt=exempt,
             )
             if not registry.timely:
                 self._plans[key] = plan

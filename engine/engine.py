@@ -21,14 +21,16 @@ from engine.counting.placement import Placement, Question
 from engine.counting.slots import deletion_cost
 from engine.damper import Damper
 from engine.errors import EngineError, RefusedError, WaitingError
+from engine.exemptions import NOBODY, Exemptions
 from engine.inspection import Inspection
+from engine.journal import Journal
 from engine.objects import ObjectCodec
 from engine.offered import OfferedNodes
 from engine.peer import Peer
 from engine.preemption import Preemption, Victims
 from engine.registry import Registry
 from engine.scoring import Floats, Term
-from engine.verdict import Decision, Failed, Feasible, Scores, Where, feasible
+from engine.verdict import Decision, Failed, Feasible, Rejected, Scores, Where, feasible
 from grammar.values.timestamp import Timestamp
 
 # How long a pod may be on its way where nobody says that it is bound.
@@ -61,7 +63,10 @@ class Admission:
 
 
 class Engine:
-    """Decides the verbs. `decider` may be replaced before there are calls."""
+    """Decides the verbs. `decider` may be replaced before there are calls.
+
+    A `journal` takes down what filter and prioritize answer.
+    """
 
     def __init__(
         self,
@@ -70,14 +75,16 @@ class Engine:
         codec: ObjectCodec,
         observer: Observer,
         *,
+        exemptions: Exemptions = NOBODY,
         hold_seconds: float = HOLD_SECONDS,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], Timestamp] = Timestamp.now,
     ) -> None:
         self.decider: Decider = Alone()
         self.listeners: list[Listener] = []
+        self.journal: Journal | None = None
         self.placement = Placement(view, Ledger(clock, hold_seconds))
-        self._calls = Calls(registry, view, codec, observer, clock=clock, now=now)
+        self._calls = Calls(registry, view, codec, observer, exemptions, clock=clock, now=now)
         self._codec = codec
         self._offered = OfferedNodes(codec)
         self._observer = observer
@@ -101,9 +108,15 @@ class Engine:
         of the clock) has passed, an object is not one, or the pod was rejected too often in a row.
         """
         asked, passed = self._calls.read(pod), False
+        if self._calls.exemptions.bypasses(asked):
+            self._observer.bypassed(f"{asked.namespace}/{asked.name}", asked.uid, asked.bypass)
         try:
             decided = self._filtered(self._calls.open(asked, len(names), deadline), names, nodes)
             passed = not decided.codes.all()
+        except EngineError as error:
+            if self.journal is not None:
+                self.journal.failed(asked, len(names), str(error))
+            raise
         finally:
             for listener in self.listeners:
                 listener(asked, passed)
@@ -112,8 +125,11 @@ class Engine:
     def _filtered(
         self, call: Call, names: Sequence[str], nodes: Sequence[bytes] | None
     ) -> Decision:
-        if not names or (call.plan.selection.empty and not self.registry.counts):
-            return feasible(len(names))
+        selection = call.plan.selection
+        # Who is exempt passes before anything is known, and is counted as soon as it is.
+        uncounted = not self.registry.counts or (bool(selection.exempt) and call.known is None)
+        if not names or (selection.empty and uncounted):
+            return self._noted(call, names, feasible(len(names)))
         table, places = self._nodes(names, nodes, call)
         decided = call.plan.filter(table, places, call.frame, call.check)
         where = _where(table, places) if nodes is None else None
@@ -123,10 +139,10 @@ class Engine:
             decided = self._counted(call, known, decided)
         self._report(decided)
         self._audit(call, names, table, places)
-        if decided.codes.all() and self._damper.rejected(call.asked.uid):
-            present = (v for v, n in zip(decided.verdicts, decided.counts(), strict=True) if n)
-            raise EngineError("; ".join(v.reason for v in present if not isinstance(v, Feasible)))
-        return Decision(decided.codes, decided.verdicts, where)
+        decided = self._noted(call, names, Decision(decided.codes, decided.verdicts, where))
+        if decided.codes.all():
+            self._check_hopeless(call, decided)
+        return decided
 
     def prioritize(
         self,
@@ -148,7 +164,10 @@ class Engine:
         if self.registry.wishes and call.known is not None:
             best = call.known.table.find([names[int(np.argmax(found))]])
             self.placement.ledger.predict(call.asked.uid, int(best[0]))
-        return Scores(found, _where(table, places) if nodes is None else None)
+        scores = Scores(found, _where(table, places) if nodes is None else None)
+        if self.journal is not None:
+            self.journal.scored(call.asked, names, scores)
+        return scores
 
     def preempt(
         self, pod: bytes, victims: Mapping[str, Victims], deadline: float
@@ -178,6 +197,8 @@ class Engine:
         Raises EngineError where they do not, or nobody can tell.
         """
         call = self._open(pod, 1, deadline)
+        if call.known is None and call.plan.selection.exempt:
+            return Admission(self._codec.peer(pod), None)
         snapshot = call.snapshot
         peer = rooted(self._codec.peer(pod), snapshot.workloads)
         selection = call.plan.selection
@@ -230,6 +251,8 @@ class Engine:
         """Decides by other policies from now on."""
         fresh = registry.counts and not self.registry.counts
         self._calls.registry = registry
+        if self.journal is not None:
+            self.journal.adopted()
         if fresh and (snapshot := self._calls.snapshot()) is not None:
             # Nobody has kept account of those on their way.
             self.take_over(snapshot)
@@ -260,6 +283,14 @@ class Engine:
         question = _question(call, places, suits)
         predicts = self.registry.wishes
         return self.placement.answer(call.plan.counting, question, decided, predicts=predicts)
+
+    def _check_hopeless(self, call: Call, decided: Decision) -> None:
+        """Raises EngineError where a pod that no node takes had better ask again by itself."""
+        present = [v for v, n in zip(decided.verdicts, decided.counts(), strict=True) if n]
+        if waiting := [v for v in present if isinstance(v, Rejected) and v.waits]:
+            raise WaitingError(waiting[0].reason)
+        if self._damper.rejected(call.asked.uid):
+            raise EngineError("; ".join(v.reason for v in present if not isinstance(v, Feasible)))
 
     def _audit(self, call: Call, names: Sequence[str], table: NodeTable, places: Places) -> None:
         """Operators hear what policies in audit mode would have said."""
@@ -296,6 +327,11 @@ class Engine:
             return self._offered.table(names, nodes, call.known)
         table = call.snapshot.table
         return table, table.find(names)
+
+    def _noted(self, call: Call, names: Sequence[str], decided: Decision) -> Decision:
+        if self.journal is not None:
+            self.journal.filtered(call, names, decided)
+        return decided
 
     def _report(self, decided: Decision) -> None:
         for verdict, count in zip(decided.verdicts, decided.counts(), strict=True):

@@ -30,7 +30,7 @@ class Finding:
         """What is said of it to the frame's pod."""
         clause = self.clause
         if not self.known:
-            return Rejected(UNKNOWN_NODE, clause.policy, clause.name)
+            return Rejected(UNKNOWN_NODE, clause.policy, clause.name, waits=True)
         reason = clause.message(frame)
         if self.error is not None:
             return Failed(reason, clause.policy, clause.name, self.error)

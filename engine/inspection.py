@@ -14,7 +14,7 @@ from engine.counting.census import Census
 from engine.counting.counting import Counting, Mask
 from engine.counting.numbers import Numbers
 from engine.filtering import Finding
-from engine.program.frame import FUEL, Frame
+from engine.program.frame import Frame
 from engine.program.program import CountClause, FilterProgram, Program, ScoreProgram
 from engine.registry import Selection
 from engine.scoring import Floats
@@ -115,7 +115,7 @@ class Inspection:
     def _findings(self, clause: FilterProgram, places: Places) -> list[Finding | None]:
         nodes = [self.table.views[place] for place in places]
         # Each clause has what a request has for all of them: whoever looks asks many times.
-        self.frame.fuel = FUEL
+        self.frame.refill()
         return filtering.findings([clause], self.frame, nodes, _no_deadline)
 
     def _given(self, program: Program, places: Places) -> Iterator[Contribution]:
@@ -133,7 +133,7 @@ class Inspection:
 
     def _values(self, clause: ScoreProgram, places: Places) -> Floats:
         found = []
-        self.frame.fuel = FUEL
+        self.frame.refill()
         for place in places:
             self.frame.node = self.table.views[place]
             found.append(scoring.value(clause, self.frame, _unheard))

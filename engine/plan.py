@@ -12,7 +12,7 @@ from engine.filtering import CheckDeadline
 from engine.memo import FilterMemo, ScoreMemo
 from engine.program.frame import Frame
 from engine.program.program import Program
-from engine.registry import Registry
+from engine.registry import Registry, Selection
 from engine.scoring import Report, Term
 from engine.verdict import FEASIBLE, Decision, Failed, decision
 
@@ -31,14 +31,16 @@ class Plan:
         report: Report,
         *,
         nodes: int,
+        exempt: str,
     ) -> None:
         """`frame` is that of the first pod of the shape, `where` its namespace.
 
-        `nodes` is how many there may be.
+        `nodes` is how many there may be; `exempt` is why no policy decides, empty where they do.
         """
         self.registry = registry
         self.namespace = namespace
-        self.selection = selection = registry.select(where, frame)
+        chosen = Selection(exempt=exempt) if exempt else registry.select(where, frame)
+        self.selection = selection = chosen
         clauses = [clause for program in selection.enforced for clause in program.filters]
         self._filters = FilterMemo(clauses)
         self._audits = [(program, FilterMemo(program.filters)) for program in selection.audited]

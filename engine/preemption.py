@@ -13,7 +13,7 @@ from engine.cache.node_table import NodeTable, Places
 from engine.cache.node_view import NodeView, without
 from engine.filtering import CheckDeadline
 from engine.peer import Peer
-from engine.program.frame import FUEL, Evaluate, Frame
+from engine.program.frame import Evaluate, Frame
 from engine.program.program import PreemptProgram, Program, magnitude
 from grammar.errors import EvaluationError, MissingError
 
@@ -94,7 +94,7 @@ class Preemption:
         view = self._view(candidate.name)
         assert view is not None, "it is a candidate"
         frame = self._frame
-        frame.fuel = FUEL
+        frame.refill()
         left = without(view, candidate.peers)
         (finding,) = filtering.findings(self._filters, frame, [left], self._check)
         if finding is not None:

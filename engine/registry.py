@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from engine.errors import WaitingError
+from engine.errors import NotSyncedError, WaitingError
 from engine.program.frame import Frame
 from engine.program.program import Program
 from engine.shape import Shapes
@@ -26,7 +26,7 @@ class Selection:
 
     `guardrails` all apply, then `governing` if there is one; `losers` select the pod too and do not
     apply; `audited` are evaluated beside it and never reject; `unselectable` ones reject every node
-    (`failure fail`).
+    (`failure fail`). Of a pod that is exempt there are none, and `exempt` says why.
     """
 
     guardrails: tuple[Program, ...] = ()
@@ -34,6 +34,7 @@ class Selection:
     losers: tuple[Program, ...] = ()
     audited: tuple[Program, ...] = ()
     unselectable: tuple[Unselectable, ...] = ()
+    exempt: str = ""
 
     @property
     def enforced(self) -> tuple[Program, ...]:
@@ -54,9 +55,17 @@ class Registry:
     """
 
     def __init__(
-        self, programs: Iterable[Program] = (), *, refusing: Iterable[Program] = ()
+        self,
+        programs: Iterable[Program] = (),
+        *,
+        refusing: Iterable[Program] = (),
+        complete: bool = True,
     ) -> None:
-        """`refusing` stand for strict policies of which no version holds: only whom they select."""
+        """`refusing` stand for strict policies of which no version holds: only whom they select.
+
+        If it is not `complete`, there may be others, which nobody has seen yet.
+        """
+        self.complete = complete
         self._refusing = tuple(refusing)
         self.programs = tuple(p for p in programs if not p.only_used)
         every = (*self.programs, *self._refusing)
@@ -78,8 +87,11 @@ class Registry:
         Of the policies that select it one governs: the highest weight; then one that can reject;
         then a namespaced one; then the first by name.
 
-        Raises WaitingError for a pod that is selected by a policy of which no version holds.
+        Raises WaitingError for a pod that is selected by a policy of which no version holds, and
+        NotSyncedError while there may be other policies.
         """
+        if not self.complete:
+            raise NotSyncedError("not synced: the policies of the cluster are not known yet")
         for program in self._refusing:
             if program.namespace in (None, namespace) and _selects(program, frame):
                 text = f"policy {program.address} is not in force: no version of it has held"

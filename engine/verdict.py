@@ -21,13 +21,14 @@ class Rejected:
 
     `reason` is constant for the pod (C47: a text that changes between calls makes kube-scheduler
     retry without backoff). `resolvable` is what was inferred about eviction; the wire sends it only
-    if asked to (C48).
+    if asked to (C48). `waits` says that it is about our own view of the cluster, which is late.
     """
 
     reason: str
     policy: str
     clause: str
     resolvable: bool = False
+    waits: bool = False
 
 
 @dataclass(frozen=True, slots=True)

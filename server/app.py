@@ -10,7 +10,9 @@ from aiohttp.typedefs import Middleware
 
 from server.access import access
 from server.admission import Admission, Examiner
-from server.debug import Debug, Inspection
+from server.debug import Debug, Decided, Inspection
+from server.decisions import Decisions
+from server.departure import Departure
 from server.handlers import Binder, Decider, Handlers
 from server.health import Health, Readiness
 from server.metrics import Metrics
@@ -21,11 +23,13 @@ from server.routes import (
     READING_PATHS,
     admission_by_path,
     debug_routes,
+    decision_routes,
     operations_routes,
     verb_routes,
     verbs_by_path,
 )
 from server.settings import Settings
+from server.turns import Turns
 
 
 def create_app(
@@ -39,23 +43,30 @@ def create_app(
     inspection: Inspection | None = None,
     binder: Binder | None = None,
     examiner: Examiner | None = None,
+    decisions: Decisions | None = None,
+    departure: Departure | None = None,
 ) -> web.Application:
     """The application; `cluster_size` is the number of nodes in the cluster, None if not known.
 
     `inspection` is of a live view of the cluster, if there is one, and `binder` binds pods in it.
-    With an `examiner` there are admission webhooks.
+    With an `examiner` there are admission webhooks; `decisions` are the last ones of the decider.
+    `departure` begins before the server ends.
     """
     notices = Notices(log, metrics, settings.warning_interval, cluster_size)
-    verbs = {**verbs_by_path(Handlers(decider, binder, settings, notices, log))}
+    turns = Turns(settings.max_in_flight)
+    handlers = Handlers(decider, binder, settings, notices, turns, log)
+    verbs = {**verbs_by_path(handlers)}
     if examiner is not None:
         verbs |= admission_by_path(Admission(examiner, settings, metrics, log))
-    observation = Observation(metrics, log)
+    observation = Observation(metrics, log, departure or Departure())
     refusals = observation.refusals({path: verb for path, (verb, _) in verbs.items()})
     app = web.Application(middlewares=[refusals, *_access(settings)])
     app.add_routes(verb_routes(verbs, observation))
     app.add_routes(operations_routes(Health(readiness, version), metrics))
     if inspection is not None:
         app.add_routes(debug_routes(Debug(inspection)))
+    if decisions is not None:
+        app.add_routes(decision_routes(Decided(decisions)))
     return app
 
 

@@ -1,4 +1,4 @@
-"""`/debug/cache`: what is known of the cluster, and whether that is so."""
+"""`/debug/…`: what is known of the cluster, whether that is so, and what was decided last."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import msgspec
 from aiohttp import web
 
 from engine.errors import EngineError
+from server.decisions import Decisions
 
 
 class Inspection(Protocol):
@@ -39,6 +40,26 @@ class Debug:
             return web.Response(status=503, text=f"{error}\n")
 
 
-def _json(content: Mapping[str, object]) -> web.Response:
+class Decided:
+    """For people with a pod that is pending, or is where it should not be."""
+
+    def __init__(self, decisions: Decisions) -> None:
+        self._decisions = decisions
+
+    async def every(self, _request: web.Request) -> web.Response:
+        """A line for each pod that kube-scheduler asked about last."""
+        return _json(self._decisions.list())
+
+    async def one(self, request: web.Request) -> web.Response:
+        """The last answer about one pod."""
+        namespace, name = request.match_info["namespace"], request.match_info["name"]
+        told = self._decisions.find(namespace, name)
+        if told is None:
+            text = f"no decision about {namespace}/{name} is kept\n"
+            return web.Response(status=404, text=text)
+        return _json(told)
+
+
+def _json(content: Mapping[str, object] | msgspec.Struct) -> web.Response:
     body = msgspec.json.format(msgspec.json.encode(content))
     return web.Response(body=body + b"\n", content_type="application/json")

@@ -28,6 +28,7 @@ class Outcome(StrEnum):
     BROKEN_BODY = "broken_body"
     BAD_REQUEST = "bad_request"
     DISCONNECTED = "disconnected"
+    OVERLOADED = "overloaded"
     # The decision.
     UNSUPPORTED = "unsupported"
     NOT_SYNCED = "not_synced"

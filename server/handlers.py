@@ -20,6 +20,7 @@ from server.fragments import Fragments
 from server.notices import Notices
 from server.partition import partition
 from server.settings import Settings
+from server.turns import Turns
 
 
 class Decider(Protocol):
@@ -68,12 +69,14 @@ class Handlers:
         binder: Binder | None,
         settings: Settings,
         notices: Notices,
+        turns: Turns,
         log: Logger,
     ) -> None:
         self._decider = decider
         self._binder = binder
         self._settings = settings
         self._notices = notices
+        self._turns = turns
         self._log = log
         self._fragments = Fragments()
 
@@ -100,11 +103,14 @@ class Handlers:
             if is_encoded(request):
                 call.outcome = Outcome.ENCODED_BODY
                 return web.Response(status=415, text="the body must not be compressed\n")
-            settings = self._settings
-            body = await read_body(request, settings.body_limit, settings.body_seconds)
-            call.received = len(body)
-            answer = decide(body, call)
-            return _json(answer if isinstance(answer, bytes) else await answer)
+            with self._turns.entered():
+                call.arrived = min(call.arrived, self._turns.arrival())
+                settings = self._settings
+                body = await read_body(request, settings.body_limit, settings.body_seconds)
+                call.received = len(body)
+                async with self._turns.turn(self._deadline(call)):
+                    answer = decide(body, call)
+                return _json(answer if isinstance(answer, bytes) else await answer)
         except Exception as error:  # noqa: BLE001  # whatever it is, kube-scheduler gets its answer
             problem = problem_of(error)
             call.outcome, call.error = problem.outcome, problem.text
@@ -178,7 +184,8 @@ def _refuse_prioritize(_problem: Problem) -> web.Response:
 
 def _refuse_preempt(problem: Problem) -> web.Response:
     # There is no field for an error, so the status has to say it (C37).
-    status = 500 if problem.outcome is Outcome.INTERNAL else 400
+    statuses = {Outcome.INTERNAL: 500, Outcome.OVERLOADED: 503}
+    status = statuses.get(problem.outcome, 400)
     return web.Response(status=status, text=f"{problem.text}\n")
 
 

@@ -23,13 +23,16 @@ Readiness = Callable[[], Sequence[Check]]
 class Health:
     """`/livez` and `/readyz`, which take `verbose` and `exclude=NAME`, and `/version`."""
 
-    def __init__(self, readiness: Readiness, version: str) -> None:
+    def __init__(
+        self, readiness: Readiness, version: str, liveness: Readiness = lambda: ()
+    ) -> None:
         self._readiness = readiness
+        self._liveness = liveness
         self._version = msgspec.json.encode({"version": version})
 
     async def live(self, request: web.Request) -> web.Response:
-        """That the event loop got here is the check."""
-        return _report("livez", [Check("ping")], request)
+        """That the event loop got here is the check of this one."""
+        return _report("livez", [Check("ping"), *self._liveness()], request)
 
     async def ready(self, request: web.Request) -> web.Response:
         return _report("readyz", [Check("ping"), *self._readiness()], request)

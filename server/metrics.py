@@ -107,6 +107,11 @@ class Metrics:
             ["winner", "loser"],
             registry=registry,
         )
+        self._bypasses = Counter(
+            "placet_bypasses_total",
+            "Calls of filter about pods that bypass all policies by their annotation.",
+            registry=registry,
+        )
         self._admissions = Counter(
             "placet_admissions_total",
             "Objects that the API server asked about before it stored them.",
@@ -166,6 +171,10 @@ class Metrics:
 
     def conflict(self, winner: str, loser: str) -> None:
         self._conflicts.labels(*self._pair(winner, loser)).inc()
+
+    def bypassed(self, pod: str, uid: str, reason: str) -> None:  # noqa: ARG002
+        """Who it was is in the log."""
+        self._bypasses.inc()
 
     def admitted(self, verb: str, admitted: Admitted) -> None:
         """An object was reviewed."""

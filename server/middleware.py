@@ -11,6 +11,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from server.call import Call, entry_of
+from server.departure import Departure
 from server.errors import Outcome
 from server.metrics import Metrics
 
@@ -28,10 +29,12 @@ class Observation:
         self,
         metrics: Metrics,
         log: Logger,
+        departure: Departure,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._metrics = metrics
         self._log = log
+        self._departure = departure
         self._clock = clock
 
     def of(self, verb: str, handle: VerbHandler) -> Handler:
@@ -45,6 +48,9 @@ class Observation:
                 response = await handle(request, call)
             finally:
                 in_flight.dec()
+            if self._departure.has_begun:
+                # Whoever comes again is to come to another one.
+                response.force_close()
             if not request.content.is_eof():
                 # What is left of the body is no request: aiohttp reads on for a while, so that the
                 # client gets to read the answer, and then closes.

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from aiohttp import web
 
 from server.admission import Admission
-from server.debug import Debug
+from server.debug import Debug, Decided
 from server.handlers import Handlers
 from server.health import Health
 from server.metrics import Metrics
@@ -74,3 +74,11 @@ def operations_routes(health: Health, metrics: Metrics) -> list[web.RouteDef]:
 def debug_routes(debug: Debug) -> list[web.RouteDef]:
     """What people call who look for a mistake."""
     return [web.get("/debug/cache", debug.cache)]
+
+
+def decision_routes(decided: Decided) -> list[web.RouteDef]:
+    """What people and `placet explain` call who look for a reason."""
+    return [
+        web.get("/debug/decisions", decided.every),
+        web.get("/debug/decisions/{namespace}/{name}", decided.one),
+    ]

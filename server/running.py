@@ -11,6 +11,7 @@ from typing import TypedDict
 from aiohttp import web
 
 from policies.watcher import INTERVAL_SECONDS
+from server.departure import Departure
 from server.listener import Listener, Tls
 from server.settings import KEEP_ALIVE_SECONDS, MEBIBYTE, Settings
 from server.tls import Credentials
@@ -97,20 +98,27 @@ async def serve(
     settings: Settings,
     started: Callable[[str], None],
     credentials: Credentials | None = None,
+    departure: Departure | None = None,
 ) -> None:
     """Serves until SIGTERM or SIGINT; `started` is called with the URL. Raises OSError.
 
-    What has been asked is still answered. A second signal does not wait for that.
+    SIGTERM begins the `departure`, so that others can hear of it for as long as `lameduck` says;
+    SIGINT is somebody who waits at a terminal. Then no more connections are accepted, and what has
+    been asked is still answered. A second signal does not wait for anything.
     """
-    stop = asyncio.Event()
+    stop: asyncio.Future[signal.Signals] = asyncio.get_running_loop().create_future()
     with _set_by_signals(stop):
         async with listening(app, settings, credentials) as url:
             started(url)
-            await stop.wait()
+            number = await stop
+            if departure is not None:
+                departure.begin()
+            if number == signal.SIGTERM:
+                await asyncio.sleep(settings.lameduck)
 
 
 @contextmanager
-def _set_by_signals(stop: asyncio.Event) -> Iterator[None]:
+def _set_by_signals(stop: asyncio.Future[signal.Signals]) -> Iterator[None]:
     loop = asyncio.get_running_loop()
     numbers = (signal.SIGTERM, signal.SIGINT)
 
@@ -118,12 +126,12 @@ def _set_by_signals(stop: asyncio.Event) -> Iterator[None]:
         for number in numbers:
             loop.remove_signal_handler(number)
 
-    def request_stop() -> None:
-        stop.set()
+    def request_stop(number: signal.Signals) -> None:
+        stop.set_result(number)
         restore()
 
     for number in numbers:
-        loop.add_signal_handler(number, request_stop)
+        loop.add_signal_handler(number, request_stop, number)
     try:
         yield
     finally:

@@ -49,6 +49,12 @@ class Settings:
     # Whether rejections that an eviction may cure go to `FailedNodes`. kube-scheduler up to 1.36
     # cannot use them, and asks about the pod over and over (C48).
     resolvable_rejections: bool = False
+    # Calls of verbs at once; more of them are refused.
+    max_in_flight: int = 100
+    # Between SIGTERM and the last connection that is accepted. CoreDNS takes as long.
+    lameduck: float = 5.0
+    # Where health and metrics are served by a thread of their own, if anywhere.
+    health: tuple[str, int] | None = None
     # Between two warnings about the same misuse.
     warning_interval: float = 600.0
     # None is plain HTTP.
@@ -61,6 +67,10 @@ class Settings:
             raise SettingsError(f"`{self.http_timeout}` is no time to answer in")
         if self.body_limit <= 0:
             raise SettingsError(f"`{self.body_limit}` bytes hold no request")
+        if not self.lameduck >= 0:
+            raise SettingsError(f"`{self.lameduck}` seconds are over before they begin")
+        if self.max_in_flight <= 0:
+            raise SettingsError(f"`{self.max_in_flight}` calls are none")
 
     @property
     def decision_seconds(self) -> float:

@@ -7,6 +7,7 @@ import sys
 import sysconfig
 import tomllib
 import zipfile
+from configparser import ConfigParser
 from pathlib import Path
 
 import pytest
@@ -96,9 +97,34 @@ def test_launcher_runs_from_the_wheel_alone(
     assert "placet" in done.stdout
 
 
-def test_scripts_start_the_launcher() -> None:
-    scripts = PROJECT["project"]["scripts"]
-    assert scripts == dict.fromkeys(["placet", "kubectl-placet"], "placet.__main__:main")
+def test_scripts_start_the_launcher(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        (path,) = (name for name in archive.namelist() if name.endswith("/entry_points.txt"))
+        declared = ConfigParser()
+        declared.read_string(archive.read(path).decode())
+    scripts = dict.fromkeys(["placet", "kubectl-placet"], "placet.__main__:main")
+    assert dict(declared["console_scripts"]) == scripts
+
+
+@pytest.mark.parametrize(
+    ("program", "called"), [("placet", "placet"), ("kubectl-placet", "kubectl placet")]
+)
+def test_help_calls_the_program_what_its_reader_does(
+    program: str, called: str, tmp_path: Path
+) -> None:
+    """What pip writes from the entry points; kubectl runs a plugin by its path."""
+    script = tmp_path / program
+    script.write_text("from cli.launcher import main\nraise SystemExit(main())\n", encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, script, "explain", "--help"],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert done.stdout.startswith(f"usage: {called} explain ")
+    assert f"\n  {called} explain shop/web-1 --cluster" in done.stdout
 
 
 def test_lock_names_no_address() -> None:

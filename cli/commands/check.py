@@ -18,8 +18,16 @@ from grammar.source import Source
 from policies.loader import load
 from policies.validation import Validation, Validator, check_source
 
+_EXAMPLES = """\
+examples:
+  placet check policies/
+  placet check --fix shop.policy
+  placet check --strict --format github --cluster cluster.json policies/
+"""
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EXAMPLES
     parser.add_argument(
         "paths", metavar="PATH", nargs="+", type=Path, help="a policy file, or a folder of them"
     )

@@ -8,8 +8,15 @@ from pathlib import Path
 from cli.exits import CommandError, Exit
 from policies.crds import texts
 
+_EXAMPLES = """\
+examples:
+  placet crds | kubectl apply -f -
+  placet crds --output manifests/
+"""
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EXAMPLES
     parser.add_argument(
         "--output",
         metavar="FOLDER",

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import argparse
 
+from cli import asking, decision_views
 from cli.console import put
-from cli.exits import Exit
+from cli.exits import CommandError, Exit
 from cli.explaining import explain
 from cli.explanation_views import every_node, head, one_node
 from cli.world import add_arguments, add_pod_arguments, asked_pod, read_world
+from server.decisions import Told
 
 _EXAMPLES = """\
 examples:
   placet explain shop/web-1 --cluster cluster.json --policies policies/
   placet explain shop/web-1 node-3 --cluster cluster.json --policies policies/
   placet explain --pod-file pod.yaml --cluster cluster.json --policies policies/
+  placet explain shop/web-1 --server http://127.0.0.1:12345
 """
+_OFFLINE = ("cluster", "policies", "pod_file")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -24,10 +28,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "node", metavar="NODE", nargs="?", help="one node, with every part of every expression"
     )
-    add_arguments(parser)
+    add_arguments(parser, required=False)
+    asking.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.server is not None:
+        return _ask(args)
+    _check_offline(args)
     if args.pod_file is not None and args.node is None:
         # The file takes the place of the first name, so what is left is the second.
         args.pod, args.node = None, args.pod
@@ -43,3 +51,52 @@ def run(args: argparse.Namespace) -> int:
         else:
             put(every_node(world, found))
     return Exit.OK
+
+
+def _check_offline(args: argparse.Namespace) -> None:
+    for name in ("ca_file", "client_cert", "client_key"):
+        if getattr(args, name) is not None:
+            flag = f"--{name.replace('_', '-')}"
+            raise CommandError(f"{flag} is for a server", "name one with --server URL")
+    if not args.cluster or not args.policies:
+        missing = "are no policies" if args.cluster else "is no cluster"
+        hint = "give --cluster SNAPSHOT and --policies PATH, or --server URL"
+        raise CommandError(f"there {missing} to look at", hint)
+
+
+def _ask(args: argparse.Namespace) -> int:
+    """What a server decided."""
+    given = [f"--{name.replace('_', '-')}" for name in _OFFLINE if getattr(args, name)]
+    if given:
+        hint = "a server knows its own cluster and policies"
+        raise CommandError(f"--server goes without {given[0]}", hint)
+    server = asking.server(args)
+    if args.pod is None:
+        put(decision_views.listing(server.decisions()))
+        return Exit.OK
+    told = _told(server, args.pod)
+    put(decision_views.head(told))
+    if args.node is None:
+        put(decision_views.every_node(told))
+    else:
+        put(decision_views.one_node(told, args.node))
+    return Exit.OK
+
+
+def _told(server: asking.Server, pod: str) -> Told:
+    """The decision about a `NAMESPACE/NAME`, or a name that only one pod has."""
+    key = pod
+    if "/" not in pod:
+        keys = [one.pod for one in server.decisions().decisions]
+        keys = [key for key in keys if key.partition("/")[2] == pod]
+        if len(keys) > 1:
+            listed = ", ".join(f"`{key}`" for key in sorted(keys))
+            hint = f"give the namespace too, as in `{min(keys)}`"
+            raise CommandError(f"several pods are called `{pod}`: {listed}", hint)
+        key = keys[0] if keys else ""
+    namespace, _, name = key.partition("/")
+    told = server.decision(namespace, name) if namespace and name else None
+    if told is None:
+        hint = f"those that it keeps are listed by: placet explain --server {server.url}"
+        raise CommandError(f"the server keeps no decision about `{pod}`", hint)
+    return told

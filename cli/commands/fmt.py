@@ -18,7 +18,16 @@ from policies.loader import load
 _STANDARD_INPUT = Path("-")
 
 
+_EXAMPLES = """\
+examples:
+  placet fmt policies/
+  placet fmt --check policies/
+  placet fmt - < draft.policy
+"""
+
+
 def configure(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EXAMPLES
     parser.add_argument(
         "paths",
         metavar="PATH",

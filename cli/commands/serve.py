@@ -5,18 +5,17 @@ from __future__ import annotations
 import argparse
 import asyncio
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from importlib.resources import files
 from logging import Logger
 from pathlib import Path
 
-from aiohttp import web
 from prometheus_client import CollectorRegistry
 
 from cli.arguments import address, lease, positive, seconds, size
 from cli.exits import CommandError, Exit
-from cli.serving import announcement, tls
+from cli.serving import announcement, endurance, exempt, tls
 from cli.serving.cluster import Demo, Files, NoCluster, Snapshots
 from cli.serving.live import Access, Live
 from cli.serving.logs import FORMATS, start_logging
@@ -28,17 +27,28 @@ from engine.cache.timing import Timing
 from engine.cluster.configuration import own_namespace
 from engine.cluster.throttle import Limits
 from engine.errors import ClusterConfigurationError
+from engine.journal import Journal
 from grammar.schema import Schema, load_schema
 from policies.admission import Examiner
 from policies.loader import load
 from server import running
 from server.app import create_app
+from server.decisions import Decisions
+from server.departure import Departure
+from server.health import Check
 from server.metrics import Metrics
 from server.settings import Settings, SettingsError
-from server.tls import Credentials
+
+_EXAMPLES = """\
+examples:
+  placet serve --demo
+  placet serve --policies policies/ --cluster cluster.json
+  placet serve --policies policies/ --kubeconfig ~/.kube/config --listen 127.0.0.1:12345
+"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EXAMPLES
     what = parser.add_argument_group("what decides")
     what.add_argument(
         "--policies",
@@ -112,13 +122,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="a cluster that comes with Placet, and policies unless there are --policies",
     )
+    exempt.configure(parser)
     how = parser.add_argument_group("how it serves")
     how.add_argument(
         "--listen",
         metavar="HOST:PORT",
         type=address,
         default="127.0.0.1:12345",
-        help="default: %(default)s",
+        help="where to listen; without HOST on every interface, with port 0 on any free one "
+        "(default: %(default)s)",
     )
     how.add_argument(
         "--http-timeout",
@@ -141,8 +153,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="send rejections that evictions could cure as FailedNodes; only for kube-schedulers "
         "newer than 1.36, which let extenders add victims",
     )
+    endurance.configure(parser)
     tls.configure(parser)
-    how.add_argument("--log-format", choices=FORMATS, default="text", help="default: text")
+    how.add_argument(
+        "--log-format",
+        choices=FORMATS,
+        default="text",
+        help="of the log on standard error, a line for each event (default: text)",
+    )
     how.add_argument("-v", "--verbose", action="store_true", help="log every rejection too")
 
 
@@ -153,17 +171,24 @@ def run(args: argparse.Namespace) -> int:
     metrics = Metrics(CollectorRegistry(), version())
     credentials = tls.credentials(settings, metrics, log)
     schema = load_schema()
-    view = _view(args, schema, log)
-    upkeep = Upkeep(policies, view, schema, LogObserver(log, metrics), log)
+    departure = Departure()
+    view = _view(args, schema, log, lambda: departure.has_begun)
+    observer = LogObserver(log, metrics)
+    upkeep = Upkeep(policies, view, schema, observer, log, exempt.exemptions(args))
     if isinstance(view, Snapshots):
         try:
             view.read()
         except ClusterFileError as error:
             raise CommandError(error.message, error.hint) from None
     live = view if isinstance(view, Live) else None
+    journal = Journal()
+
+    def readiness() -> Sequence[Check]:
+        return (departure.check(), *upkeep.readiness())
+
     app = create_app(
         upkeep.engine,
-        upkeep.readiness,
+        readiness,
         settings,
         metrics,
         log,
@@ -172,37 +197,43 @@ def run(args: argparse.Namespace) -> int:
         live,
         live,
         Examiner(schema, lambda: upkeep.policies.validation),
+        Decisions(journal),
+        departure,
     )
 
     def started(url: str) -> None:
         log.info("listening on %s", url)
         if args.demo:
             print(*announcement.demo(url, upkeep), sep="\n", flush=True)
+        # Not before: what is announced nobody has asked.
+        upkeep.engine.journal = journal
+
+    async def serve() -> None:
+        async with AsyncExitStack() as stack:
+            if settings.health is not None:
+                try:
+                    endurance.tell_health(stack, settings.health, readiness, metrics, log)
+                except OSError as error:
+                    raise _cannot_listen(error, settings.health, "--health-listen") from None
+            await _follow(stack, upkeep)
+            await running.serve(app, settings, started, credentials, departure)
 
     try:
-        asyncio.run(_serve(app, settings, upkeep, started, credentials))
+        asyncio.run(serve())
     except OSError as error:
-        raise _cannot_listen(error, settings) from None
+        raise _cannot_listen(error, (settings.host, settings.port), "--listen") from None
     except ClusterConfigurationError as error:
         raise CommandError(str(error), error.hint) from None
     log.info("stopped")
     return Exit.OK
 
 
-async def _serve(
-    app: web.Application,
-    settings: Settings,
-    upkeep: Upkeep,
-    started: Callable[[str], None],
-    credentials: Credentials | None,
-) -> None:
-    """Serves until SIGTERM or SIGINT. Raises OSError and ClusterConfigurationError."""
-    async with AsyncExitStack() as stack:
-        if isinstance(upkeep.view, Live):
-            await upkeep.view.connect(stack, upkeep)
-        looking = asyncio.create_task(upkeep.run())
-        stack.callback(looking.cancel)
-        await running.serve(app, settings, started, credentials)
+async def _follow(stack: AsyncExitStack, upkeep: Upkeep) -> None:
+    """Follows cluster and policies until the stack ends. Raises ClusterConfigurationError."""
+    if isinstance(upkeep.view, Live):
+        await upkeep.view.connect(stack, upkeep)
+    looking = asyncio.create_task(upkeep.run())
+    stack.callback(looking.cancel)
 
 
 def _settings(args: argparse.Namespace) -> Settings:
@@ -214,19 +245,22 @@ def _settings(args: argparse.Namespace) -> Settings:
             http_timeout=args.http_timeout,
             body_limit=args.body_limit,
             resolvable_rejections=args.resolvable_rejections,
+            max_in_flight=args.max_in_flight,
+            lameduck=args.lameduck,
+            health=args.health_listen,
             tls=tls.tls_files(args),
         )
     except SettingsError as error:
         raise CommandError(str(error), "see placet serve --help") from None
 
 
-def _cannot_listen(error: OSError, settings: Settings) -> CommandError:
-    where = f"{settings.host}:{settings.port}"
+def _cannot_listen(error: OSError, listen: tuple[str, int], flag: str) -> CommandError:
+    where = ":".join(map(str, listen))
     if error.errno == errno.EADDRINUSE:
-        hint = "name another with --listen HOST:PORT, or end the program that has it"
+        hint = f"name another with {flag} HOST:PORT, or end the program that has it"
         return CommandError(f"cannot listen on `{where}`: the port is taken", hint)
     reason = (error.strerror or str(error)).lower()
-    return CommandError(f"cannot listen on `{where}`: {reason}", "name another with --listen")
+    return CommandError(f"cannot listen on `{where}`: {reason}", f"name another with {flag}")
 
 
 def _policies(args: argparse.Namespace) -> list[Path]:
@@ -244,7 +278,7 @@ def _policies(args: argparse.Namespace) -> list[Path]:
     return list(args.policies)
 
 
-def _view(args: argparse.Namespace, schema: Schema, log: Logger) -> View:
+def _view(args: argparse.Namespace, schema: Schema, log: Logger, ends: Callable[[], bool]) -> View:
     """Where the cluster is known from."""
     named = {
         "--demo": args.demo,
@@ -264,7 +298,7 @@ def _view(args: argparse.Namespace, schema: Schema, log: Logger) -> View:
         return Snapshots(Files(args.cluster), schema, log)
     limits = Limits(args.kube_api_qps, args.kube_api_burst)
     access = Access(args.kubeconfig, args.context, args.lease, args.standby, limits)
-    return Live(access, Timing(idle=args.watch_idle), schema, log)
+    return Live(access, Timing(idle=args.watch_idle), schema, log, ends)
 
 
 def _folder(package: str, name: str) -> Path:

@@ -65,7 +65,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         type=_weight,
         default=1,
-        help="the extender's weight in kube-scheduler's configuration (1)",
+        help="the extender's weight in kube-scheduler's configuration (default: 1)",
     )
     parser.add_argument("--json", action="store_true", help="one JSON document, with every pod")
     parser.add_argument(

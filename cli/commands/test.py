@@ -20,8 +20,16 @@ from policies.loader import Search
 from policies.validation import Validator
 from policies.watcher import INTERVAL_SECONDS, Watcher
 
+_EXAMPLES = """\
+examples:
+  placet test
+  placet test --threshold 90 --junit-xml results.xml policies/
+  placet test --watch -k spot policies/
+"""
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EXAMPLES
     parser.add_argument(
         "paths",
         metavar="PATH",

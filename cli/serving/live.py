@@ -7,7 +7,7 @@ import gc
 import socket
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from logging import Logger
@@ -56,8 +56,17 @@ class Access:
 class Live:
     """Nothing is known until `connect` has been called, from the event loop that serves."""
 
-    def __init__(self, access: Access, timing: Timing, schema: Schema, log: Logger) -> None:
+    def __init__(
+        self,
+        access: Access,
+        timing: Timing,
+        schema: Schema,
+        log: Logger,
+        ends: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """`ends` says whether the server is about to: the Lease is then had for the asking."""
         self._access = access
+        self._ends = ends
         self._timing = timing
         self._schema = schema
         self._log = log
@@ -84,10 +93,12 @@ class Live:
         self.informers.cache.listeners.append(engine.pod_changed)
         self._binder = binder = Binder(client, self.informers.cache, engine.admit)
         engine.listeners.append(binder.heard)
-        stack.push_async_callback(binder.idle)
         identity = f"{socket.gethostname()}_{uuid.uuid4()}"
         if access.lease is not None:
-            await self._agree(stack, Lease(client, *access.lease, identity), engine)
+            lease = Lease(client, *access.lease, identity, ends=self._ends)
+            await self._agree(stack, lease, engine)
+        # What is being bound was allowed under the Lease, and is finished under it.
+        stack.push_async_callback(binder.idle)
         self._report(stack, client, upkeep, identity)
         self.informers.start(self._needs)
         syncing = asyncio.create_task(self._until_synced(upkeep))
@@ -139,9 +150,10 @@ class Live:
                 self._loop.call_soon_threadsafe(self.informers.read_anew, self._codec())
             self._loop.call_soon_threadsafe(self.informers.start, needs)
 
-    def policies(self) -> Mapping[str, bytes]:
-        """The policies that the cluster has, as JSON by resource and key."""
-        return self.informers.policies if self.informers is not None else {}
+    def policies(self) -> Mapping[str, bytes] | None:
+        """The policies that the cluster has, as JSON by resource and key; None if nobody knows."""
+        informers = self.informers
+        return informers.policies if informers is not None and informers.knows_policies else None
 
     def refresh(self) -> None:
         """Nothing: it is refreshed by its watches."""
@@ -210,8 +222,8 @@ class Live:
 
     async def bind(self, binding: Binding, deadline: float) -> None:
         """Returns when the pod is on the node. Raises EngineError where it is not."""
-        self.snapshot()
-        assert self._binder is not None, "there is a snapshot"
+        if self._binder is None:
+            raise NotSyncedError("not synced: not connected yet")
         await self._binder.bind(binding, deadline)
 
     async def _until_synced(self, upkeep: Upkeep) -> None:

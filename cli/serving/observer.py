@@ -8,6 +8,7 @@ from logging import Logger
 from cachetools import TTLCache
 
 from engine.calls import Observer
+from server.call import Entry
 
 _QUIET_SECONDS = 300.0
 _MOST_KEYS = 10_000
@@ -44,6 +45,13 @@ class LogObserver:
         if self._is_news("conflict", winner, loser):
             text = "policies %s and %s select the same pods: the first one governs them"
             self._log.warning(text, winner, loser)
+
+    def bypassed(self, pod: str, uid: str, reason: str) -> None:
+        self._also.bypassed(pod, uid, reason)
+        if self._is_news("bypass", uid, reason):
+            # The reason is anybody's text.
+            fields = {"pod": pod, "reason": reason}
+            self._log.warning("%s", Entry("pod bypasses all policies", fields))
 
     def _is_news(self, *key: str) -> bool:
         if key in self._told:

@@ -38,22 +38,24 @@ class Policies:
         """Whether the files are others than those that were read last."""
         return self._watcher.changed()
 
-    def read(self, objects: Mapping[str, bytes]) -> Registry:
+    def read(self, objects: Mapping[str, bytes] | None) -> Registry:
         """Reads all of it again, and says in the log what is wrong and what that means.
 
-        `objects` are the cluster's, as JSON by resource and key.
+        `objects` are the cluster's, as JSON by resource and key, None while they are not known.
         """
         loaded = load(self._paths)
         for problem in loaded.problems:
             self._log.error("%s (%s)", problem.message, problem.hint)
-        checked = self.objects.read(objects)
+        checked = self.objects.read(objects or {})
         self.validation = self._validator.validate(loaded.sources, [c.file for c in checked])
         unread = [file for problem in loaded.problems for file in self._unread(problem)]
         self.in_force = self._with_remembered(succeed(self.in_force, self.validation, unread))
         self._report()
         refusing = self.objects.refusing(identity(p.policy) for p in self.in_force.policies)
         return Registry(
-            self._compile(self.in_force.policies), refusing=map(compile_policy, refusing)
+            self._compile(self.in_force.policies),
+            refusing=map(compile_policy, refusing),
+            complete=objects is not None,
         )
 
     def program(self, name: str) -> Program | None:

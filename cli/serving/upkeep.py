@@ -13,6 +13,7 @@ from cli.serving.policies import Policies
 from engine.cache.cache import Cache
 from engine.cache.snapshot import Snapshot
 from engine.engine import Engine
+from engine.exemptions import NOBODY, Exemptions
 from engine.objects import ObjectCodec
 from engine.program.needs import Needs
 from engine.registry import Registry
@@ -41,8 +42,8 @@ class View(Protocol):
         """Whether the cluster is known, and what else must be so before it is asked."""
         ...
 
-    def policies(self) -> Mapping[str, bytes]:
-        """The policies that the cluster has, as JSON by resource and key.
+    def policies(self) -> Mapping[str, bytes] | None:
+        """The policies that the cluster has, as JSON by resource and key; None if nobody knows yet.
 
         It is another mapping when they are others.
         """
@@ -67,17 +68,19 @@ class Upkeep:
         schema: Schema,
         observer: LogObserver,
         log: Logger,
+        exemptions: Exemptions = NOBODY,
     ) -> None:
         """Reads the policies."""
         self._log = log
+        self._exemptions = exemptions
         self.observer = observer
         self.view = view
         self.policies = Policies(policies, schema, log)
         self._looking = asyncio.Lock()
         self._objects = view.policies()
         registry = self.policies.read(self._objects)
-        self._adopt()
-        self.engine = Engine(registry, view, ObjectCodec(schema), observer)
+        self._adopt(registry)
+        self.engine = Engine(registry, view, ObjectCodec(schema), observer, exemptions=exemptions)
 
     def readiness(self) -> Sequence[Check]:
         """Policies are compiled before the server starts."""
@@ -106,16 +109,27 @@ class Upkeep:
         try:
             self.view.refresh()
             objects = self.view.policies()
-            others = objects is not self._objects and self.policies.objects.changed(objects)
+            others = self._are_others(objects)
             self._objects = objects
             if not self.policies.changed() and not others:
                 return None
             registry = self.policies.read(objects)
-            self._adopt()
+            self._adopt(registry)
         except Exception:  # noqa: BLE001 - whatever it is, serving goes on
             self._log.exception("reading changed policies failed; what was in force stays so")
             return None
         return registry
 
-    def _adopt(self) -> None:
+    def _are_others(self, objects: Mapping[str, bytes] | None) -> bool:
+        if objects is self._objects:
+            return False
+        if objects is None or self._objects is None:
+            return True
+        return self.policies.objects.changed(objects)
+
+    def _adopt(self, registry: Registry) -> None:
         self.view.adopt(self.policies.needs)
+        for program in registry.programs:
+            if program.namespace in self._exemptions.namespaces:
+                text = "policy %s decides about no pod: namespace `%s` is exempt"
+                self._log.warning(text, program.address, program.namespace)

@@ -171,7 +171,7 @@ class Cache:
         """How many pods of a scope are on each node, of those for which `counts` is true.
 
         It is kept right from now on. `name` stands for the function, which must say the same of a
-        pod each time, and must not raise.
+        pod each time, and must not raise but for the first time.
         """
         return self.tallies.get(name, scope, counts, self._pods.items())
 

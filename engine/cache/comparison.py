@@ -14,7 +14,7 @@ from engine.cache.informers import Informer
 from engine.cache.list_watch import ListerWatcher
 from engine.cache.stores import ObjectStore, revision_of
 from engine.cache.watch_events import head
-from engine.errors import BadObjectError
+from engine.errors import ApiError, BadObjectError
 
 # What is on its way is no difference: so often it is looked again, so many seconds later.
 _TRIES = 5
@@ -64,11 +64,16 @@ async def _differences(informer: Informer, source: ListerWatcher) -> AsyncIterat
     listed: dict[str, _Listed] = {}
     version = ""
     pages = list_watch.pages(source, informer.resource, "", list_watch.PAGE, _REQUEST_SECONDS)
-    async for page in pages:
-        version = page.metadata.resourceVersion
-        for raw in page.items or ():
-            named = head(raw)
-            listed[named.key] = _Listed(named.version, raw)
+    try:
+        async for page in pages:
+            version = page.metadata.resourceVersion
+            for raw in page.items or ():
+                named = head(raw)
+                listed[named.key] = _Listed(named.version, raw)
+    except ApiError as error:
+        # What is not defined has no objects.
+        if not (informer.resource.optional and list_watch.is_absent(error)):
+            raise
     store, name = informer.store, informer.resource.name
     for count, (key, item) in enumerate(listed.items()):
         if not count % _TURN:

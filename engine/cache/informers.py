@@ -145,6 +145,12 @@ class Informers:
         return f"not synced: {', '.join(parts)}"
 
     @property
+    def knows_policies(self) -> bool:
+        """Whether all policy objects have been seen."""
+        watched = (self._informers.get(resource.name) for resource in POLICIES)
+        return all(informer is not None and informer.synced for informer in watched)
+
+    @property
     def informers(self) -> Collection[Informer]:
         return self._informers.values()
 

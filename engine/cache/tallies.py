@@ -96,15 +96,17 @@ class Tallies:
     ) -> Tally:
         """The tally of this name and scope; counted from `pods` if it is not kept yet.
 
-        `counts` must say the same of a pod each time, and must not raise.
+        `counts` must say the same of a pod each time, and must not raise but for the first time.
         """
         tally = self._used.get((scope, name))
         if tally is None:
-            tally = self._used[scope, name] = Tally(counts)
-            self._within.setdefault(scope, {})[name] = tally
+            tally = Tally(counts)
             for key, pod in pods:
                 if pod in scope:
                     tally.arrives(key, pod)
+            # Only now, for the time to count them all may not be there.
+            self._used[scope, name] = tally
+            self._within.setdefault(scope, {})[name] = tally
             self._drop_unused()
         self._used.move_to_end((scope, name))
         return tally

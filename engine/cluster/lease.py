@@ -31,11 +31,13 @@ _NOT_FOUND, _CONFLICT = 404, 409
 
 @dataclass(frozen=True, slots=True)
 class LeaseTimes:
-    """Seconds, those of client-go's leader election."""
+    """Seconds, the first three those of client-go's leader election."""
 
     duration: float = 15.0
     renew_deadline: float = 10.0
     retry: float = 2.0
+    # Between looks of one that is about to end, and of one that is asked and waits for the Lease.
+    hurry: float = 0.5
 
 
 class LeaseSpec(msgspec.Struct, omit_defaults=True):
@@ -84,7 +86,8 @@ class Api(Protocol):
 class Lease:
     """One replica's hold on the Lease, while `run` runs.
 
-    Everything happens on one event loop. `failure` is why the Lease could not be looked at, or
+    Everything happens on one event loop. One that `ends` hands over as soon as another wants it.
+    `failure` is why the Lease could not be looked at, or
     empty.
     """
 
@@ -95,6 +98,7 @@ class Lease:
         name: str,
         identity: str,
         *,
+        ends: Callable[[], bool] = lambda: False,
         times: LeaseTimes = LeaseTimes(),
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], Timestamp] = Timestamp.now,
@@ -106,6 +110,7 @@ class Lease:
         self._folder = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
         self._path = f"{self._folder}/{name}"
         self._name = name
+        self._ends = ends
         self._times = times
         self._clock = clock
         self._now = now
@@ -137,13 +142,21 @@ class Lease:
             while True:
                 self._due.clear()
                 await self.turn()
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(self._due.wait(), self._times.retry)
+                await self._pause()
         finally:
             if self.held:
                 # Nobody has to wait for the end of a Lease that its holder has no more use for.
                 with suppress(ApiError, ApiUnreachableError):
                     await self._let_go(await self._read())
+
+    async def _pause(self) -> None:
+        """Until the next turn is due: soon while it is about to go from one to the other."""
+        until = self._clock() + self._times.retry
+        while self._clock() < until and not self._due.is_set():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._due.wait(), self._times.hurry)
+            if self._ends() or not (self.held or self._is_idle()):
+                return
 
     # ---- its turns
 
@@ -165,7 +178,7 @@ class Lease:
         self._look(lease)
         wanted = lease.wanted_by not in ("", self.identity)
         if lease.holder == self.identity:
-            if wanted and self._is_idle():
+            if wanted and (self._ends() or self._is_idle()):
                 await self._let_go(lease)
             else:
                 await self._take(lease, "PUT", self._path, began)

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from grammar.errors import EvaluationError
 from grammar.values.timestamp import Timestamp
 
-# How many steps of comprehensions one request may take.
+# How many steps of comprehensions one request may take, and how many between two looks at the
+# clock: some 10 ms.
 FUEL = 10_000_000
+STEPS_PER_LOOK = 10_000
 
 Evaluate = Callable[["Frame"], object]
+
+
+def unlimited() -> None:
+    """The check of a frame that has all the time there is."""
 
 
 class Frame:
@@ -18,10 +25,13 @@ class Frame:
     Mutable on purpose: per node only `node` changes, and closures keep their locals in it.
 
     `locals` has a place for every comprehension variable and parameter of every program; `memo` one
-    for every part that is worked out once per pod. `fuel` falls by one per step of a comprehension.
+    for every part that is worked out once per pod. `fuel` falls by one per step of a comprehension;
+    whoever takes it below 0 calls `refuel`, which takes from `reserve`. `check` raises when the
+    request's time is over.
     """
 
     __slots__ = (
+        "check",
         "fuel",
         "locals",
         "memo",
@@ -30,12 +40,19 @@ class Frame:
         "now",
         "peer",
         "pod",
+        "reserve",
         "victim",
         "victims",
     )
 
     def __init__(
-        self, pod: object, now: Timestamp, *, places: int, namespace: object = None
+        self,
+        pod: object,
+        now: Timestamp,
+        *,
+        places: int,
+        namespace: object = None,
+        check: Callable[[], None] = unlimited,
     ) -> None:
         self.pod = pod
         self.node: object = None
@@ -46,4 +63,21 @@ class Frame:
         self.victims: object = None
         self.locals: list[object] = [None] * places
         self.memo: dict[object, object] = {}
-        self.fuel = FUEL
+        self.check = check
+        self.refill()
+
+    def refill(self) -> None:
+        """As much as one request may take."""
+        self.fuel, self.reserve = STEPS_PER_LOOK, FUEL - STEPS_PER_LOOK
+
+    def refuel(self) -> None:
+        """More fuel, where more was taken than there was.
+
+        Raises EvaluationError where there is no more, and what `check` raises.
+        """
+        self.check()
+        more = min(self.reserve, STEPS_PER_LOOK - self.fuel)
+        self.fuel += more
+        self.reserve -= more
+        if self.fuel < 0:
+            raise EvaluationError("the expression takes too many steps")

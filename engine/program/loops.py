@@ -64,7 +64,7 @@ def _items(compiler: Compiler, target: Expr) -> Items:
             items = _listed(read(frame) if items is None else items)
         frame.fuel -= len(items)
         if frame.fuel < 0:
-            raise EvaluationError("the expression takes too many steps")
+            frame.refuel()
         return items  # type: ignore[no-any-return]
 
     return run

@@ -1,7 +1,8 @@
 """An API server with a large cluster that it makes up while it sends it; prints its address.
 
 Arguments: how many nodes and pods. `POST /changes?count=N&rate=R` changes N pods, R a second, or as
-fast as they can be sent where R is 0.
+fast as they can be sent where R is 0. With `&churn=1` a pod goes and comes back for every two
+changes, so that nodes have others on them; else they have new versions and say nothing new.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class LargeCluster:
         self._version = nodes + pods
         self._node = node_lines()
         self._pod = pod_lines(nodes)
-        self._changes: asyncio.Queue[tuple[int, float]] = asyncio.Queue()
+        self._changes: asyncio.Queue[tuple[int, float, bool]] = asyncio.Queue()
 
     async def nodes(self, request: web.Request) -> web.StreamResponse:
         response = await self._initial(request, self._node, self._nodes)
@@ -43,18 +44,21 @@ class LargeCluster:
     async def pods(self, request: web.Request) -> web.StreamResponse:
         response = await self._initial(request, self._pod, self._pods)
         while True:
-            count, rate = await self._changes.get()
+            count, rate, churn = await self._changes.get()
             began = asyncio.get_running_loop().time()
             for number in range(count):
                 self._version += 1
-                await response.write(self._pod("MODIFIED", number % self._pods, self._version))
+                kind, which = "MODIFIED", number
+                if churn:
+                    kind, which = "ADDED" if number % 2 else "DELETED", number // 2
+                await response.write(self._pod(kind, which % self._pods, self._version))
                 if rate:
                     due = began + number / rate
                     await asyncio.sleep(max(0.0, due - asyncio.get_running_loop().time()))
 
     async def change(self, request: web.Request) -> web.Response:
         count, rate = int(request.query["count"]), float(request.query["rate"])
-        self._changes.put_nowait((count, rate))
+        self._changes.put_nowait((count, rate, "churn" in request.query))
         return web.json_response({"resourceVersion": str(self._version + count)})
 
     async def _initial(self, request: web.Request, line: Line, count: int) -> web.StreamResponse:

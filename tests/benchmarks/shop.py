@@ -1,4 +1,4 @@
-"""The shop that is served: its nodes, the pods on them, the pods that are asked about, and rules."""
+"""The shop that is served: its nodes, its pods, those that are asked about, and its policies."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ policy {team} in namespace "{namespace}" {{
   score "few pods" weight 10 {{ value size(node.pods) range 110 .. 0 }}
 
   share "web pool" {{
-    of pods where peer.labels["app"] == pod.labels["app"]
+    of all pods where peer.labels["app"] == pod.labels["app"]
     on nodes where node.labels["pool"] == "web"
     at most 80%
     strict
@@ -83,12 +83,19 @@ def snapshot(file: Path, nodes: int, pods: int) -> Path:
     shop = SHAPES * _PODS_OF_AN_APP
     for number in range(pods):
         on = f"n{number % nodes}"
-        name, app = f"pod-{number}", f"app-{number % SHAPES}"
-        space = NAMESPACE if number < shop else f"team-{number % 200}"
-        labels = {"app": app}
+        # By twos: one of them on an odd node, which is of the web pool, and one on an even one.
+        name, app = f"pod-{number}", _app(number // 2 % SHAPES)
+        space, labels = NAMESPACE, {"app": app}
+        if number >= shop:
+            space, labels = f"team-{number % 200}", {"app": f"other-{number // 50}"}
         made.append(builders.pod(name, space, cpu="100m", memory="256Mi", on=on, labels=labels))
     file.write_bytes(builders.raw(builders.kubectl_list(made)))
     return file
+
+
+def _app(shape: int) -> str:
+    """The label of an app; `cluster_server` has fifty pods of each."""
+    return f"web-{shape:x}"
 
 
 def _node(number: int) -> builders.Object:
@@ -99,11 +106,11 @@ def _node(number: int) -> builders.Object:
 
 @cache
 def asked_pods(namespace: str = NAMESPACE, team: str = TEAM) -> Sequence[bytes]:
-    """Return pods to ask about, as kube-scheduler sends them: every shape, and every shape again."""
+    """Return pods to ask about, as kube-scheduler sends them: every shape, twice."""
     found = []
     for number in range(SHAPES * PODS_OF_A_SHAPE):
         shape = number % SHAPES
-        labels = {"app": f"app-{shape}", "team": team, "zone": _ZONES[shape % len(_ZONES)]}
+        labels = {"app": _app(shape), "team": team, "zone": _ZONES[shape % len(_ZONES)]}
         made = large_pod(f"web-{number}", namespace, labels)
         main = made["spec"]["containers"][0]
         main["resources"] = {"requests": {"cpu": f"{100 + 10 * shape}m", "memory": "64Mi"}}
@@ -119,7 +126,7 @@ def small_pods(count: int, namespace: str, prefix: str) -> Iterable[dict[str, An
     """Pods of the shop for an API server to take, of all shapes in turn."""
     for number in range(count):
         shape = number % SHAPES
-        labels = {"app": f"app-{shape}", "team": TEAM, "zone": _ZONES[shape % len(_ZONES)]}
+        labels = {"app": _app(shape), "team": TEAM, "zone": _ZONES[shape % len(_ZONES)]}
         yield pod(f"{prefix}-{number}", namespace, labels, cpu=f"{10 + shape}m")
 
 

@@ -1,4 +1,4 @@
-"""How long filter and prioritize take over HTTP, against extenders written by hand, and as it grows."""
+"""How long filter and prioritize take over HTTP: against others, and as what is known grows."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ import pytest
 from tests.benchmarks import shop
 from tests.benchmarks.extenders import bare_aiohttp, built_peer, go_peer
 from tests.benchmarks.keep_alive import KeepAlive, keep_alive
+from tests.benchmarks.live import PREFIX, watching
 from tests.benchmarks.offers import Latency, Offers, latencies
 from tests.benchmarks.results import AtMost, Record, Target
 from tests.e2e.placet import placet
 
-PREFIX = "/api/scheduler"
 # Pods are asked about in turns of one of each shape, after all that is kept has been worked out.
 BLOCK, WARM = shop.SHAPES, 3 * shop.SHAPES
 PODS_A_NODE = 3
+FEW, MANY = 15_000, 150_000
+EVENTS_A_SECOND = 500
 
 pytestmark = pytest.mark.bench
 
@@ -158,3 +160,30 @@ def test_parse_nothing(peer: Path, tmp_path: Path, record: Record) -> None:
     detail = f"5,000 names, no policy selects; Placet {found['placet']}; Go {found['nothing']}"
     ratio = found["placet"].half / found["nothing"].half
     record("no policy selects the pod: Placet / parse-nothing in Go, p50", ratio, None, detail)
+
+
+def test_many_pods(tmp_path: Path, record: Record) -> None:
+    """The cluster that is watched has ten times as many pods."""
+    with (
+        watching(tmp_path / "many", 5_000, MANY) as many,
+        watching(tmp_path / "few", 5_000, FEW) as few,
+    ):
+        offers = Offers(shop.asked_pods(), _names(5_000))
+        contestants = {"many": many.connection, "few": few.connection}
+        found = latencies(contestants, offers, 600, block=BLOCK, warm=WARM)
+    ratio = found["many"].half / found["few"].half
+    detail = f"5,000 names; {MANY:,}: {found['many']}; {FEW:,}: {found['few']}"
+    record(f"{MANY:,} pods / {FEW:,}, p50", ratio, AtMost(1.1), detail)
+
+
+def test_busy_cluster(tmp_path: Path, record: Record) -> None:
+    """Pods come and go while others are asked about."""
+    with watching(tmp_path, 5_000, MANY) as mine:
+        offers = Offers(shop.asked_pods(), _names(5_000))
+        contestants = {"placet": mine.connection}
+        idle = latencies(contestants, offers, 800, block=BLOCK, warm=WARM)["placet"]
+        mine.churn(EVENTS_A_SECOND, 60)
+        busy = latencies(contestants, offers, 800, block=BLOCK, warm=WARM)["placet"]
+    detail = f"5,000 names, {MANY:,} pods; idle {idle}; {EVENTS_A_SECOND} events a second {busy}"
+    record("pods come and go / idle, p99", busy.most / idle.most, AtMost(2), detail)
+    record("pods come and go / idle, p50", busy.half / idle.half, None, detail)

@@ -1,12 +1,14 @@
 """The command line itself: commands, help, versions, and how errors end."""
 
+import shlex
 import subprocess
 import sys
+from itertools import dropwhile, takewhile
 from pathlib import Path
 
 import pytest
 
-from cli.main import COMMANDS
+from cli.main import COMMANDS, parser_of
 from tests.cli.conftest import Placet
 
 
@@ -18,11 +20,33 @@ def test_help_names_every_command(placet: Placet) -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_has_help(placet: Placet, name: str) -> None:
+def test_every_command_has_help(placet: Placet, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
     done = placet(name, "--help")
     assert done.code == 0
     assert done.out.startswith(f"usage: placet {name}")
     assert "exit codes: 0" in done.out
+    assert max(len(line) for line in done.out.splitlines() if "http://" not in line) <= 100
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_examples_of_help_can_be_typed_in(placet: Placet, name: str) -> None:
+    text = placet(name, "--help").out.partition("\nexamples:\n")[2].partition("\n\n")[0]
+    lines = text.replace("\\\n", " ").replace('"$(', "").replace(')"', "").splitlines()
+    assert lines
+    for line in lines:
+        args = parser_of("placet", {name}).parse_args(arguments_of(line))
+        assert args.command == name
+
+
+def arguments_of(line: str) -> list[str]:
+    """Those of `placet` in a line for a shell, whatever stands beside it."""
+    words = shlex.shlex(line, posix=True, punctuation_chars=True)
+    words.whitespace_split = True
+    after = takewhile(
+        lambda word: word[0] not in "()<>|;&", dropwhile(lambda w: w != "placet", words)
+    )
+    return [*after][1:]
 
 
 def test_version_is_one_line(placet: Placet) -> None:

@@ -66,7 +66,8 @@ def until(holds: Callable[[], bool], seconds: float = SECONDS) -> None:
 def serving(folder: Path, *arguments: str | Path) -> Iterator[Server]:
     """Start `placet serve` on a free port; afterwards it has ended well after SIGTERM."""
     out, err = folder / "out", folder / "err"
-    command = [sys.executable, "-m", "cli", "serve", "--listen", "127.0.0.1:0", *arguments]
+    how = ["--listen", "127.0.0.1:0", "--lameduck", "0s"]
+    command = [sys.executable, "-m", "cli", "serve", *how, *arguments]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     with out.open("wb") as to, err.open("wb") as log:
         process = subprocess.Popen(command, cwd=folder, env=environment, stdout=to, stderr=log)
@@ -75,8 +76,9 @@ def serving(folder: Path, *arguments: str | Path) -> Iterator[Server]:
         until(lambda: bool(server.url) or process.poll() is not None)
         assert server.url, err.read_text("utf-8")
         yield server
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(SECONDS) == 0
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(SECONDS) == 0
     finally:
         if process.poll() is None:
             process.kill()
@@ -193,6 +195,10 @@ def test_port_that_is_taken_is_one_clear_error(folder: Path, policies: Path) -> 
         ("--demo --http-timeout 0s", "argument --http-timeout: `0s` is no time at all"),
         ("--demo --body-limit big", "argument --body-limit: `big` is no size"),
         ("--demo --body-limit 0", "argument --body-limit: `0` has no room for anything"),
+        ("--demo --max-in-flight 0", "argument --max-in-flight: `0` is no whole number from 1"),
+        ("--demo --lameduck=-1s", "argument --lameduck: `-1s` is over before it begins"),
+        ("--demo --lameduck soon", "argument --lameduck: `soon` is no duration"),
+        ("--demo --health-listen 1", "argument --health-listen: `1` is not an address and a port"),
     ],
 )
 def test_wrong_arguments_are_clear_errors(

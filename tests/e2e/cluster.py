@@ -85,6 +85,10 @@ class Cluster:
         """Remove a pod at once."""
         self._api.request("DELETE", f"{self._pods}/{name}", AT_ONCE)
 
+    def delete_pods(self) -> None:
+        """Remove this test's pods at once."""
+        self._api.request("DELETE", self._pods, AT_ONCE)
+
     def get(self, resource: str, name: str) -> dict[str, Any]:
         """Return one of our objects in this test's namespace."""
         group = "/apis/placement-policy.scheduling.x-k8s.io/v1"
@@ -143,5 +147,5 @@ class Cluster:
 
     def clear(self) -> None:
         """Remove this test's pods and every node; the namespace stays, as nobody finalises it."""
-        self._api.request("DELETE", self._pods, AT_ONCE)
+        self.delete_pods()
         self._api.request("DELETE", "/api/v1/nodes", AT_ONCE)

@@ -1,7 +1,6 @@
 """Fixtures: one control plane a session, one namespace and one kube-scheduler a test."""
 
 import secrets
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,27 +11,14 @@ from tests.e2e.cluster import Cluster
 from tests.e2e.control_plane import ControlPlane, control_plane
 from tests.e2e.permissions import create_role
 from tests.e2e.process import termination_as_interrupt
+from tests.e2e.programs import built
 from tests.e2e.stage import Stage, stage
-
-BUILD = Path(__file__).parent / "kube" / "build"
-BUILD_SECONDS = 3600.0
-NO_GO = 3  # the exit status of kube/build
 
 
 @pytest.fixture(scope="session")
-def programs(request: pytest.FixtureRequest) -> Path:
+def programs(pytestconfig: pytest.Config) -> Path:
     """Return the folder of etcd, kube-apiserver, kube-scheduler and kubectl, built if need be."""
-    capture = request.config.pluginmanager.getplugin("capturemanager")
-    assert capture is not None
-    # Uncaptured: a build takes minutes, and its progress, or that there is no Go, is worth a line.
-    with capture.global_and_fixture_disabled():
-        done = subprocess.run(
-            [str(BUILD)], stdout=subprocess.PIPE, text=True, check=False, timeout=BUILD_SECONDS
-        )
-    if done.returncode == NO_GO:
-        pytest.skip("neither the programs of a control plane nor Go to build them")
-    assert done.returncode == 0, "the control plane's programs could not be built; see above"
-    return Path(done.stdout.strip())
+    return built(pytestconfig)
 
 
 @pytest.fixture(scope="session")

@@ -42,8 +42,8 @@ def kube_scheduler(
         # At the default of 50 requests a second, binding would be what a thousand pods wait for.
         "clientConnection": {
             "kubeconfig": str(plane.scheduler_kubeconfig),
-            "qps": 1000,
-            "burst": 1000,
+            "qps": 5000,
+            "burst": 5000,
         },
         "leaderElection": {"leaderElect": False},
         "extenders": list(extenders),

@@ -45,11 +45,18 @@ class Placet:
 
     def compare(self) -> dict[str, Any]:
         """Return how that differs from what the API server has, once it is not on its way."""
-        return self._json("/debug/cache?compare=1")
+        found = self._json("/debug/cache?compare=1")
+        objects = {k: v for k, v in found["objects"].items() if not k.endswith("policies")}
+        return {**found, "objects": objects}
 
     def relists(self) -> dict[str, dict[str, int]]:
-        """Return the complete lists of each resource by their reasons."""
-        return {name: each["relists"] for name, each in self.cache()["resources"].items()}
+        """Return the complete lists of each resource of Kubernetes' own by their reasons."""
+        return {name: each["relists"] for name, each in self.resources().items()}
+
+    def resources(self) -> dict[str, dict[str, Any]]:
+        """Return what is known of each resource of Kubernetes' own: ours may be defined or not."""
+        found = self.cache()["resources"].items()
+        return {name: each for name, each in found if not name.endswith("policies")}
 
     def answers(self, path: str) -> bool:
         """Whether the answer is 200; also false while nobody listens."""
@@ -94,6 +101,8 @@ def placet(folder: Path, policies: Path | None, *view: str) -> Iterator[Placet]:
         "cli",
         "serve",
         f"--listen=127.0.0.1:{port}",
+        # A test that ends a server has nobody to tell of it, unless it says so.
+        "--lameduck=0s",
         *([f"--policies={policies}"] if policies is not None else []),
         *view,
     ]

@@ -114,7 +114,7 @@ def test_server_that_does_not_serve(start: Start, answer: Answer) -> None:
     trial.proxy.cut()
     trial.change()
     time.sleep(4.0)
-    resources = trial.server.cache()["resources"]
+    resources = trial.server.resources()
     trial.proxy.answer = None
 
     trial.wait_changed()

@@ -120,7 +120,7 @@ def test_not_ready_until_all_is_known(
         proxy.edit = unchanged
         proxy.cut("/api/v1/pods")
         server.wait_ready()
-        resources = server.cache()["resources"]
+        resources = server.resources()
         assert {name: each["objects"] for name, each in resources.items()} == {
             "nodes": 20,
             "pods": 1,

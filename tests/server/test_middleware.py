@@ -8,6 +8,7 @@ import logging
 import pytest
 
 from tests.server.conftest import Serve
+from tests.support.served import names_request
 
 
 async def test_a_wrong_method_is_a_call_of_its_verb(
@@ -49,3 +50,8 @@ async def test_calls_in_flight_are_counted(serve: Serve) -> None:
     else:
         pytest.fail("nobody noticed")
     writer.close()
+
+
+async def test_connections_stay_open(serve: Serve) -> None:
+    answer = await (await serve()).post("/filter", names_request("a"))
+    assert "Connection" not in answer.headers

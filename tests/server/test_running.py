@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 from aiohttp import ClientSession, web
 
+from server.departure import Departure
 from server.running import listening, runner_options, serve
 from server.settings import Settings
 from tests.support.served import Parts, names_request
 
-ANYWHERE = Settings(port=0, http_timeout=1.0)
+ANYWHERE = Settings(port=0, http_timeout=1.0, lameduck=0.0)
 
 
 def app() -> web.Application:
@@ -65,6 +69,36 @@ async def test_a_call_in_flight_is_answered() -> None:
     assert b'"Error":"the body of the request did not arrive in time"' in answer
     await asyncio.wait_for(running, 5)
     writer.close()
+
+
+@asynccontextmanager
+async def leaving(settings: Settings) -> AsyncIterator[tuple[str, asyncio.Task[None]]]:
+    """A server that has got its SIGTERM, with its URL and what runs until it has ended."""
+    started: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    departure = Departure()
+    parts = Parts(settings=settings, departure=departure)
+    running = asyncio.create_task(serve(parts.app(), settings, started.set_result, None, departure))
+    url = await started
+    os.kill(os.getpid(), signal.SIGTERM)
+    await asyncio.sleep(0.05)
+    assert departure.has_begun
+    try:
+        yield url, running
+    finally:
+        await asyncio.wait_for(running, 5)
+
+
+async def test_it_serves_on_while_others_hear_of_its_end() -> None:
+    """C2: connections end with an answer, so that nobody writes into one that is being closed."""
+    settings = replace(ANYWHERE, lameduck=0.5)
+    async with leaving(settings) as (url, running), ClientSession(url) as session:
+        for _ in range(2):
+            async with session.post("/filter", json=names_request("a")) as response:
+                assert (await response.json())["NodeNames"] == ["a"]
+                assert response.headers["Connection"] == "close"
+        assert not running.done()
+    with pytest.raises(ConnectionError):
+        await asyncio.open_connection(*url.removeprefix("http://").split(":"))
 
 
 def test_connections_are_kept_longer_than_kube_scheduler_keeps_them() -> None:

@@ -84,10 +84,6 @@ class ApiProxy:
         """How many are open."""
         return len(self._watches)
 
-    def lists(self) -> int:
-        """How often all of a resource was asked for, streamed or as a first page."""
-        return sum(request.kind in ("stream", "list") for request in self.requests)
-
     # ---- what clients get
 
     async def handle(self, request: web.Request) -> web.StreamResponse:

@@ -52,3 +52,6 @@ class Silent:
 
     def conflict(self, winner: str, loser: str) -> None:
         self.heard.append(("conflict", winner, loser))
+
+    def bypassed(self, pod: str, uid: str, reason: str) -> None:
+        self.heard.append(("bypassed", pod, uid, reason))

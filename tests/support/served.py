@@ -16,6 +16,9 @@ from prometheus_client import CollectorRegistry
 
 from server.admission import Examiner
 from server.app import create_app
+from server.decisions import Decisions
+from server.departure import Departure
+from server.handlers import Binder
 from server.health import Check
 from server.metrics import Metrics
 from server.running import listening
@@ -52,7 +55,10 @@ class Parts:
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
     checks: Sequence[Check] = ()
     cluster_size: int | None = None
+    binder: Binder | None = None
     examiner: Examiner | None = None
+    decisions: Decisions | None = None
+    departure: Departure = field(default_factory=Departure)
 
     def app(self) -> Application:
         metrics = Metrics(self.registry, "1.2.3")
@@ -64,7 +70,10 @@ class Parts:
             LOG,
             "1.2.3",
             lambda: self.cluster_size,
+            binder=self.binder,
             examiner=self.examiner,
+            decisions=self.decisions,
+            departure=self.departure,
         )
 
 

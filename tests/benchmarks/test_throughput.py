@@ -1,0 +1,172 @@
+"""How many pods a second a real kube-scheduler places on 5,000 nodes, with whom it asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pytest
+
+from tests.benchmarks import shop
+from tests.benchmarks.bindings import bindings
+from tests.benchmarks.extenders import built_peer, go_peer
+from tests.benchmarks.results import AtLeast, Record
+from tests.e2e.api import Api
+from tests.e2e.cluster import Cluster
+from tests.e2e.control_plane import ControlPlane, control_plane
+from tests.e2e.kube_scheduler import kube_scheduler
+from tests.e2e.manifests import node
+from tests.e2e.permissions import create_role
+from tests.e2e.placet import placet
+from tests.e2e.process import termination_as_interrupt
+from tests.e2e.programs import built
+from tests.e2e.waiting import until
+
+NODES = 5_000
+# The first pods pay for what is worked out once, which is more of them where few nodes are offered
+# at a time; the last ones may be late.
+WARM, LAST = 400, 20
+ROUNDS = 3
+WORDS = {"none": "no extender", "go": "Go", "nothing": "parse-nothing in Go", "placet": "Placet"}
+TARGETS = {"go": AtLeast(1.0), "nothing": AtLeast(0.8), "none": None}
+PLACED_SECONDS = 120.0
+
+pytestmark = pytest.mark.bench
+
+Extender = Callable[[Path], AbstractContextManager[list[dict[str, Any]]]]
+
+
+@pytest.fixture(scope="module")
+def plane(
+    pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ControlPlane]:
+    """Return a control plane of the benchmark's own."""
+    folder = tmp_path_factory.mktemp("control-plane")
+    with termination_as_interrupt(), control_plane(built(pytestconfig), folder) as made:
+        create_role(Api(made))
+        yield made
+
+
+@pytest.fixture(scope="module")
+def cluster(plane: ControlPlane) -> Cluster:
+    """Return a cluster of all the nodes, and of no pods yet."""
+    made = Cluster(plane, shop.NAMESPACE)
+    arch = {"kubernetes.io/arch": "amd64"}
+    made.create_nodes(node(f"n{n}", arch | shop.node_labels(n)) for n in range(NODES))
+    return made
+
+
+@pytest.fixture(scope="module")
+def contestants(
+    plane: ControlPlane, cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
+) -> Mapping[str, Extender]:
+    """Return how each of those that are measured is started; without Go there are fewer."""
+    found: dict[str, Extender] = {"none": _alone, "placet": _placet(plane)}
+    if (program := built_peer()) is not None:
+        snapshot = cluster.write_snapshot(tmp_path_factory.mktemp("go") / "cluster.json")
+        found["go"] = _go(program, f"-snapshot={snapshot}")
+        found["nothing"] = _go(program, "-parse-nothing")
+    return found
+
+
+@contextmanager
+def _alone(_: Path) -> Iterator[list[dict[str, Any]]]:
+    yield []
+
+
+def _placet(plane: ControlPlane) -> Extender:
+    @contextmanager
+    def serve(folder: Path) -> Iterator[list[dict[str, Any]]]:
+        flags = f"--kubeconfig={plane.placet_kubeconfig}", "--lease=none"
+        with placet(folder, shop.policies(folder / "policies"), *flags) as server:
+            server.wait_ready()
+            yield [_entry(server.port, "/api/scheduler")]
+
+    return serve
+
+
+def _go(program: Path, *flags: str) -> Extender:
+    @contextmanager
+    def serve(folder: Path) -> Iterator[list[dict[str, Any]]]:
+        with go_peer(program, folder, *flags) as port:
+            yield [_entry(port, "")]
+
+    return serve
+
+
+def _entry(port: int, prefix: str) -> dict[str, Any]:
+    return {
+        "urlPrefix": f"http://127.0.0.1:{port}{prefix}",
+        "filterVerb": "filter",
+        "prioritizeVerb": "prioritize",
+        "weight": 1,
+        "nodeCacheCapable": True,
+        "httpTimeout": "10s",
+    }
+
+
+@pytest.mark.parametrize(
+    ("percentage", "offered", "pods"),
+    [(None, "a tenth", 1000), (100, "all", 400)],
+    ids=["default", "all"],
+)
+def test_throughput(
+    percentage: int | None,
+    offered: str,
+    pods: int,
+    contestants: Mapping[str, Extender],
+    plane: ControlPlane,
+    cluster: Cluster,
+    tmp_path: Path,
+    record: Record,
+) -> None:
+    """Every contestant in turn, and that again: they share whatever the machine is doing."""
+    rounds = []
+    for number in range(ROUNDS):
+        rates = {}
+        for name, extender in contestants.items():
+            folder = tmp_path / f"{name}-{number}"
+            folder.mkdir()
+            with extender(folder) as entries:
+                rates[name] = _rate(plane, cluster, folder, entries, percentage, pods)
+        rounds.append(rates)
+    for other, target in TARGETS.items():
+        if other in contestants:
+            ratio = median(rates["placet"] / rates[other] for rates in rounds)
+            what = f"pods a second, {NODES:,} nodes, {offered} offered: Placet / {WORDS[other]}"
+            record(what, ratio, target, _each(rounds, ("placet", other)))
+
+
+def _rate(
+    plane: ControlPlane,
+    cluster: Cluster,
+    folder: Path,
+    extenders: list[dict[str, Any]],
+    percentage: int | None,
+    pods: int,
+) -> float:
+    """Pods a second. All pods wait when kube-scheduler starts, and are gone in the end."""
+    count = WARM + pods + LAST
+    cluster.create_pods(shop.small_pods(count, cluster.namespace, folder.name))
+    try:
+        with (
+            bindings(plane, cluster.namespace) as seen,
+            kube_scheduler(plane, folder, extenders, percentage) as scheduler,
+        ):
+            until(
+                lambda: len(seen) >= count,
+                PLACED_SECONDS,
+                lambda: f"{len(seen)} of {count}; {scheduler.tail()}",
+            )
+            return seen.rate(WARM, WARM + pods)
+    finally:
+        cluster.delete_pods()
+
+
+def _each(rounds: Sequence[Mapping[str, float]], names: Sequence[str]) -> str:
+    """The rates of some contestants, round by round."""
+    listed = (f"{WORDS[name]} {', '.join(f'{r[name]:.0f}' for r in rounds)}" for name in names)
+    return f"median of the ratios of {ROUNDS} rounds: {'; '.join(listed)}"

@@ -1,0 +1,131 @@
+"""What Placet itself answers in each case of the matrix of failures; e2e has kube-scheduler's side.
+
+Without it, an answer is the same whether or not the extender is ignorable.
+"""
+
+import json
+import logging
+import time
+from collections.abc import Mapping, Sequence
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from cli.serving.observer import LogObserver
+from cli.serving.upkeep import Upkeep
+from engine.cache.cache import Cache
+from engine.cache.snapshot import Snapshot
+from engine.errors import EngineError, NotSyncedError
+from engine.objects import ObjectCodec
+from engine.program.needs import Needs
+from engine.verdict import Feasible
+from grammar.schema import load_schema
+from server.health import Check
+from server.metrics import Metrics
+from tests.support.builders import node, pod, raw
+from tests.support.failures import (
+    MATRIX,
+    ON_ERROR,
+    POOL,
+    Case,
+    Failure,
+    Fate,
+    OnError,
+    labels,
+    policy,
+)
+
+SCHEMA = load_schema()
+NAMES = ["web", "other"]
+# In the other cases there is no answer of ours.
+OURS = [f for f in Failure if f not in (Failure.DOWN, Failure.HUNG, Failure.STATUS_500)]
+# On a machine that is busy, what is not slow must not become so.
+SECONDS = {Failure.SLOW: 0.1}
+
+
+class Cluster:
+    """A view of a cluster with policies; `synced` says whether it knows what there is."""
+
+    def __init__(self, policies: Sequence[Mapping[str, object]], *, synced: bool) -> None:
+        self._synced = synced
+        self._policies = dict(map(_stored, policies))
+        self._cache = Cache()
+
+    def edit(self, policies: Sequence[Mapping[str, object]]) -> None:
+        self._policies = dict(map(_stored, policies))
+
+    def register(self) -> None:
+        for name in NAMES:
+            shown = node(name, labels={"pool": name, "zero": "0"})
+            self._cache.put_node(ObjectCodec(SCHEMA).node(raw(shown)))
+
+    def snapshot(self) -> Snapshot:
+        if not self._synced:
+            raise NotSyncedError("not synced: nodes 0 so far")
+        return self._cache.snapshot()
+
+    @property
+    def pods(self) -> Cache:
+        return self._cache
+
+    def size(self) -> int | None:
+        return None
+
+    def checks(self) -> Sequence[Check]:
+        return ()
+
+    def policies(self) -> Mapping[str, bytes] | None:
+        return self._policies if self._synced else None
+
+    def adopt(self, needs: Needs) -> None:
+        """Everything is kept."""
+
+    def refresh(self) -> None:
+        """There are no files."""
+
+
+def _stored(value: Mapping[str, object]) -> tuple[str, bytes]:
+    metadata = value["metadata"]
+    assert isinstance(metadata, dict)
+    return f"placementpolicies/shop/{metadata['name']}", json.dumps(value).encode()
+
+
+def answer(failure: Failure, on_error: OnError) -> Fate:
+    """What the pod of a case gets."""
+    good = [policy(failure, on_error, "shop", POOL)]
+    broken = [policy(failure, on_error, "shop")]
+    cluster = Cluster(
+        good if failure is Failure.BROKEN else broken, synced=failure is not Failure.UNSYNCED
+    )
+    if failure is not Failure.UNKNOWN_NODES:
+        cluster.register()
+    log = logging.getLogger("placet.test")
+    observer = LogObserver(log, Metrics(CollectorRegistry(), "0"))
+    upkeep = Upkeep([], cluster, SCHEMA, observer, log)
+    cluster.edit(broken)
+    upkeep.refresh()
+    asked = raw(pod("p", "shop", labels=labels(failure, on_error)))
+    try:
+        deadline = time.monotonic() + SECONDS.get(failure, 60.0)
+        verdicts = upkeep.engine.filter(asked, NAMES, None, deadline)
+    except EngineError:
+        return Fate.WAITS
+    passing = [n for n, v in zip(NAMES, verdicts, strict=True) if isinstance(v, Feasible)]
+    return {"": Fate.REFUSED, "web": Fate.GOVERNED}.get(",".join(passing), Fate.UNGOVERNED)
+
+
+@pytest.mark.parametrize("on_error", ON_ERROR)
+@pytest.mark.parametrize("failure", OURS)
+def test_our_answer(failure: Failure, on_error: OnError) -> None:
+    assert answer(failure, on_error) is MATRIX[Case(failure, ignorable=False, on_error=on_error)]
+
+
+@pytest.mark.parametrize("failure", Failure)
+def test_an_ignorable_extender_is_left_out_where_it_would_keep_pods_waiting(
+    failure: Failure,
+) -> None:
+    """C31: and in no other case."""
+    for on_error in ON_ERROR:
+        firm = MATRIX[Case(failure, ignorable=False, on_error=on_error)]
+        soft = MATRIX[Case(failure, ignorable=True, on_error=on_error)]
+        assert soft is (Fate.UNGOVERNED if firm is Fate.WAITS else firm)

@@ -1,0 +1,88 @@
+"""`placet completion`: its scripts, asked by the shells that are here what they would complete."""
+
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from cli.main import COMMANDS
+from tests.cli.conftest import Placet
+
+LINES = [
+    ("placet ex", {"explain"}),
+    ("kubectl-placet ex", {"explain"}),
+    ("placet explain --se", {"--server"}),
+    ("placet check --format g", {"github"}),
+    ("placet check a", {"a.policy"}),
+    ("placet check --strict a.policy b", {"b.policy"}),
+    ("placet explain shop/web-1 --cluster c", {"cluster.json"}),
+    ("placet scheduler-config --ca c", {"cluster.json"}),
+    ("placet crds --output p", {"policies"}),
+    ("placet completion f", {"fish"}),
+]
+
+
+@pytest.fixture(autouse=True)
+def files(folder: Path) -> None:
+    for name in ("a.policy", "b.policy", "cluster.json", "plain.txt"):
+        (folder / name).touch()
+    (folder / "policies").mkdir()
+
+
+def shell(program: str, script: str, folder: Path) -> str:
+    """What a shell prints that reads no files of its user's."""
+    if shutil.which(program) is None:
+        pytest.skip(f"there is no {program}")
+    flags = {"bash": ["--norc"], "zsh": ["-f"], "fish": ["--no-config"]}[program]
+    done = subprocess.run(
+        [program, *flags, "-c", script],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+@pytest.mark.parametrize(("line", "completed"), LINES, ids=[line for line, _ in LINES])
+def test_bash_completes(placet: Placet, folder: Path, line: str, completed: set[str]) -> None:
+    words = shlex.split(line)
+    registered = f"complete -p {words[0]} | grep -o -- '-F [a-z_]*'"
+    ask = f"""
+        COMP_WORDS=({line}); COMP_CWORD={len(words) - 1}
+        complete_with=$({registered}); ${{complete_with#-F }} {words[0]} {words[-1]} {words[-2]}
+        printf '%s\\n' "${{COMPREPLY[@]}}"
+    """
+    out = shell("bash", placet("completion", "bash").out + ask, folder)
+    assert set(out.split()) == completed
+
+
+def test_bash_knows_every_command(placet: Placet, folder: Path) -> None:
+    ask = "COMP_WORDS=(placet ''); COMP_CWORD=1; _shtab_placet placet '' placet; "
+    ask += 'printf "%s\\n" "${COMPREPLY[@]}"'
+    out = shell("bash", placet("completion", "bash").out + ask, folder)
+    assert out.split() == [*COMMANDS]
+
+
+@pytest.mark.parametrize(("line", "completed"), LINES, ids=[line for line, _ in LINES])
+def test_fish_completes(placet: Placet, folder: Path, line: str, completed: set[str]) -> None:
+    script = placet("completion", "fish").out + f"complete -C {shlex.quote(line)}\n"
+    out = shell("fish", script, folder)
+    assert {row.partition("\t")[0].rstrip("/") for row in out.splitlines()} == completed
+
+
+def test_zsh_takes_the_script(placet: Placet, folder: Path) -> None:
+    (folder / "script").write_text(placet("completion", "zsh").out, encoding="utf-8")
+    ask = 'autoload -U compinit; compinit -D -u; eval "$(cat script)"; '
+    ask += "print $_comps[placet] $_comps[kubectl-placet]"
+    assert shell("zsh", ask, folder).split() == ["_shtab_placet", "_shtab_placet"]
+
+
+def test_a_shell_that_is_not_known_is_wrong_usage(placet: Placet) -> None:
+    done = placet("completion", "tcsh")
+    assert (done.code, done.out) == (2, "")
+    assert "invalid choice: 'tcsh'" in done.err

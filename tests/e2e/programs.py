@@ -1,0 +1,25 @@
+"""The programs of a control plane: where they are, after they were built if need be."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+BUILD = Path(__file__).parent / "kube" / "build"
+BUILD_SECONDS = 3600.0
+NO_GO = 3  # the exit status of kube/build
+
+
+def built(config: pytest.Config) -> Path:
+    """Return the folder of etcd, kube-apiserver, kube-scheduler and kubectl; skip without Go."""
+    capture = config.pluginmanager.getplugin("capturemanager")
+    assert capture is not None
+    # Uncaptured: a build takes minutes, and its progress, or that there is no Go, is worth a line.
+    with capture.global_and_fixture_disabled():
+        done = subprocess.run(
+            [str(BUILD)], stdout=subprocess.PIPE, text=True, check=False, timeout=BUILD_SECONDS
+        )
+    if done.returncode == NO_GO:
+        pytest.skip("neither the programs of a control plane nor Go to build them")
+    assert done.returncode == 0, "the control plane's programs could not be built; see above"
+    return Path(done.stdout.strip())

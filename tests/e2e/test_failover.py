@@ -1,0 +1,196 @@
+"""Two Placets behind one address, restarted and killed under a stream of pods with a strict share.
+
+Placet binds. At no moment are there more pods on spot nodes than 40 % of those that there are.
+"""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.cluster import Cluster
+from tests.e2e.control_plane import ControlPlane
+from tests.e2e.kube_scheduler import extender, kube_scheduler
+from tests.e2e.manifests import node, pod
+from tests.e2e.placet import Placet, placet
+from tests.e2e.waiting import until
+from tests.support.tcp_switch import TcpSwitch, tcp_switch
+
+pytestmark = pytest.mark.e2e
+
+POLICIES = """
+policy share in namespace "{namespace}" {{
+  for pods where pod.labels["app"] == "web"
+  share "on spot" {{
+    of pods where peer.labels["app"] == "web"
+    on nodes where node.labels["capacity"] == "spot"
+    exactly 40%
+    strict
+  }}
+}}
+policy plain in namespace "{namespace}" {{
+  for pods where pod.labels["app"] == "plain"
+  filter "ready" {{ require node.ready }}
+}}
+"""
+PAUSE_SECONDS = 0.2
+SECONDS = 90.0
+
+
+class Replicas:
+    """Two Placets, one of them the decider, and the switch before them."""
+
+    def __init__(
+        self, plane: ControlPlane, cluster: Cluster, folder: Path, running: ExitStack
+    ) -> None:
+        self._plane = plane
+        self._folder = folder
+        self._running = running
+        self._started = 0
+        self._policies = folder / "a.policy"
+        self._policies.write_text(POLICIES.format(namespace=cluster.namespace))
+        self.servers = [self._start(), self._start()]
+        until(lambda: bool(self.leading()), SECONDS, self.servers[0].process.tail)
+        self.switch: TcpSwitch = running.enter_context(tcp_switch(self._ports()))
+
+    def leading(self) -> list[Placet]:
+        """The holder of the Lease, if there is one."""
+        return [each for each in self.servers if each.cache()["lease"]["held"]]
+
+    def restart(self) -> int:
+        """End the one that is asked, as a rollout does once another is ready; return its status."""
+        old, self.servers[:] = self._asked()
+        old.process.child.terminate()
+        status = old.process.child.wait(60)
+        self._replace()
+        return status
+
+    def kill(self) -> None:
+        """End the one that is asked without a word."""
+        old, self.servers[:] = self._asked()
+        old.process.kill()
+        self._replace()
+
+    def _asked(self) -> tuple[Placet, list[Placet]]:
+        (asked,) = (each for each in self.servers if each.port == self.switch.current)
+        return asked, [each for each in self.servers if each is not asked]
+
+    def _replace(self) -> None:
+        self.servers.append(self._start())
+        self.switch.ports = self._ports()
+
+    def _ports(self) -> tuple[int, ...]:
+        return tuple(each.port for each in self.servers)
+
+    def _start(self) -> Placet:
+        self._started += 1
+        folder = self._folder / f"placet-{self._started}"
+        folder.mkdir()
+        reach = f"--kubeconfig={self._plane.placet_kubeconfig}"
+        server = self._running.enter_context(placet(folder, self._policies, reach, "--lameduck=2s"))
+        server.wait_ready()
+        return server
+
+
+class Stream:
+    """Pods that come all the time, of both kinds, and how many were on spot nodes at the most."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._ends = threading.Event()
+        self._failure: BaseException | None = None
+        self.names: dict[str, list[str]] = {"web": [], "plain": []}
+        self.passed: list[tuple[int, int]] = []
+
+    @contextmanager
+    def flowing(self) -> Iterator[None]:
+        """Create pods while the block runs."""
+        threads = [threading.Thread(target=self._guard, args=[each]) for each in self._work()]
+        for thread in threads:
+            thread.start()
+        try:
+            yield
+        finally:
+            self._ends.set()
+            for thread in threads:
+                thread.join()
+        if self._failure is not None:
+            raise self._failure
+
+    def _work(self) -> list[object]:
+        return [self._create, self._look]
+
+    def _guard(self, work: object) -> None:
+        assert callable(work)
+        try:
+            while not self._ends.is_set():
+                work()
+        except BaseException as error:  # noqa: BLE001 - it is raised where the test is
+            self._failure = error
+
+    def _create(self) -> None:
+        for app, names in self.names.items():
+            names.append(f"{app}-{len(names)}")
+            self._cluster.create_pods(
+                [pod(names[-1], self._cluster.namespace, {"app": app}, cpu="10m")]
+            )
+        time.sleep(PAUSE_SECONDS)
+
+    def _look(self) -> None:
+        self.check_bound()
+        time.sleep(PAUSE_SECONDS)
+
+    def check_bound(self) -> None:
+        """Note where the bound is passed; pods that come while this looks make it no less."""
+        spot = self.on_spot()
+        most = len(self.names["web"]) * 40 // 100
+        if spot > most:
+            self.passed.append((spot, most))
+
+    def on_spot(self) -> int:
+        """Return how many of the share's pods are on spot nodes."""
+        where = self._cluster.placements().items()
+        return sum(name.startswith("web-") and to.startswith("spot-") for name, to in where)
+
+
+def failed(cluster: Cluster, app: str) -> list[str]:
+    """Return the pods of a kind that an attempt to schedule has failed for."""
+    events = (each for each in cluster.events("Pod") if each["reason"] == "FailedScheduling")
+    names = {each["regarding"]["name"] for each in events}
+    return sorted(name for name in names if name.startswith(app))
+
+
+def test_restarts_and_a_crash_under_load(
+    plane: ControlPlane, cluster: Cluster, tmp_path: Path
+) -> None:
+    """Every pod gets its node; those that no count is about do not even notice the restarts."""
+    cluster.create_nodes(node(f"spot-{number}", {"capacity": "spot"}) for number in range(2))
+    cluster.create_nodes(node(f"steady-{number}") for number in range(3))
+    stream = Stream(cluster)
+    with ExitStack() as running:
+        replicas = Replicas(plane, cluster, tmp_path, running)
+        address = f"http://127.0.0.1:{replicas.switch.port}"
+        entry = extender(address, node_cache_capable=True, binds=True)
+        running.enter_context(kube_scheduler(plane, tmp_path, [entry]))
+        with stream.flowing():
+            time.sleep(3.0)
+            for _ in range(2):
+                assert replicas.restart() == 0
+                until(lambda: bool(replicas.leading()), SECONDS, lambda: "a holder")
+                time.sleep(3.0)
+            plain = failed(cluster, "plain")
+            replicas.kill()
+            time.sleep(5.0)
+        names = [name for each in stream.names.values() for name in each]
+        cluster.wait_placed(names, SECONDS)
+        stream.check_bound()
+
+        print(f"{len(names)} pods, tried again: {failed(cluster, '')}")  # noqa: T201 - for -rP
+        assert stream.passed == []
+        assert stream.on_spot() == len(stream.names["web"]) * 40 // 100
+        assert plain == []
+        for server in replicas.servers:
+            assert server.compare()["count"] == 0
