@@ -22,8 +22,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         type=_namespace,
-        help="a namespace whose pods are scheduled whatever policies say, or cannot say yet; may be "
-        f"given again, on top of {defaults}; `none` leaves these out",
+        help="a namespace whose pods are scheduled whatever policies say, or cannot say yet; may "
+        f"be given again, on top of {defaults}; `none` leaves these out",
     )
     who.add_argument(
         "--no-bypass",

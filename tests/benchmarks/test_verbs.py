@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gc
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -21,7 +23,7 @@ from tests.e2e.placet import placet
 BLOCK, WARM = shop.SHAPES, 3 * shop.SHAPES
 PODS_A_NODE = 3
 FEW, MANY = 15_000, 150_000
-EVENTS_A_SECOND = 500
+EVENTS_A_SECOND, BUSY_SECONDS = 500, 6
 
 pytestmark = pytest.mark.bench
 
@@ -177,13 +179,30 @@ def test_many_pods(tmp_path: Path, record: Record) -> None:
 
 
 def test_busy_cluster(tmp_path: Path, record: Record) -> None:
-    """Pods come and go while others are asked about."""
+    """Pods come and go while others are asked about; what else the machine does hits both alike."""
+    rounds = []
     with watching(tmp_path, 5_000, MANY) as mine:
         offers = Offers(shop.asked_pods(), _names(5_000))
         contestants = {"placet": mine.connection}
-        idle = latencies(contestants, offers, 800, block=BLOCK, warm=WARM)["placet"]
-        mine.churn(EVENTS_A_SECOND, 60)
-        busy = latencies(contestants, offers, 800, block=BLOCK, warm=WARM)["placet"]
-    detail = f"5,000 names, {MANY:,} pods; idle {idle}; {EVENTS_A_SECOND} events a second {busy}"
-    record("pods come and go / idle, p99", busy.most / idle.most, AtMost(2), detail)
-    record("pods come and go / idle, p50", busy.half / idle.half, None, detail)
+        latencies(contestants, offers, BLOCK, block=BLOCK, warm=WARM)
+        for _ in range(3):
+            idle = latencies(contestants, offers, 500, block=BLOCK, warm=0)["placet"]
+            mine.churn(EVENTS_A_SECOND, BUSY_SECONDS)
+            over = time.monotonic() + BUSY_SECONDS
+            busy = latencies(contestants, offers, 500, block=BLOCK, warm=BLOCK)["placet"]
+            rounds.append((idle, busy))
+            time.sleep(max(0.0, over - time.monotonic()) + 1.0)
+    listed = "; ".join(f"{idle} and {busy}" for idle, busy in rounds)
+    detail = (
+        f"5,000 names, {MANY:,} pods; idle, and {EVENTS_A_SECOND} events a second, three times:"
+        f" {listed}; medians of the ratios"
+    )
+    most, half = (
+        median(ratios)
+        for ratios in (
+            [busy.most / idle.most for idle, busy in rounds],
+            [busy.half / idle.half for idle, busy in rounds],
+        )
+    )
+    record("pods come and go / idle, p99", most, AtMost(2), detail)
+    record("pods come and go / idle, p50", half, None, detail)
