@@ -101,8 +101,11 @@ async def test_others_get_a_word_in_between_decisions(serve: Serve) -> None:
 
 
 async def test_who_waits_too_long_is_told_in_time(serve: Serve) -> None:
-    """C2: four fifths of the timeout, and what one decision takes at most."""
-    served = await serve(decider=Slow(seconds=0.15), settings=Settings(http_timeout=0.5))
+    """C2: four fifths of the timeout, and what one decision takes at most.
+
+    The times leave room for a machine that is busy otherwise.
+    """
+    served = await serve(decider=Slow(seconds=0.5), settings=Settings(http_timeout=2.0))
 
     async def call() -> tuple[float, str]:
         began = time.monotonic()
@@ -113,7 +116,7 @@ async def test_who_waits_too_long_is_told_in_time(serve: Serve) -> None:
     texts = [text for _, text in answers]
     assert 0 < texts.count("") < len(texts)
     assert set(texts) == {"", "the request waited too long for its turn"}
-    assert max(seconds for seconds, _ in answers) < 0.5 + 0.15
+    assert max(seconds for seconds, _ in answers) < 2.0 + 0.5
 
 
 async def test_time_in_which_nobody_looked_is_counted(serve: Serve) -> None:
