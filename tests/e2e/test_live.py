@@ -108,7 +108,12 @@ def test_not_ready_until_all_is_known(
         )
         server = served.watch(ANYWHERE, file)
         until(lambda: server.answers("/livez"), 30.0, server.process.tail)
-        until(lambda: server.cache()["resources"]["nodes"]["synced"], 30.0, server.process.tail)
+
+        def missing() -> list[str]:
+            resources = server.cache()["resources"].items()
+            return [name for name, each in resources if not each["synced"]]
+
+        until(lambda: missing() == ["pods"], 30.0, server.process.tail)
 
         status, reason = server.get("/readyz")
         assert (status, "cluster failed: not synced: pods 0 so far" in reason) == (503, True)
