@@ -20,7 +20,7 @@ from engine.counting.ledger import Ledger
 from engine.counting.placement import Placement, Question
 from engine.counting.slots import deletion_cost
 from engine.damper import Damper
-from engine.errors import EngineError, RefusedError, WaitingError
+from engine.errors import EngineError, HandoverError, RefusedError, WaitingError
 from engine.exemptions import NOBODY, Exemptions
 from engine.inspection import Inspection
 from engine.journal import Journal
@@ -304,9 +304,9 @@ class Engine:
                 self._observer.would_reject(program.address, clause, count)
 
     def _check_decider(self, call: Call) -> None:
-        """Raises WaitingError where another replica decides by the counts of this call."""
+        """Raises HandoverError where another replica decides by the counts of this call."""
         if call.plan.counting.strict and (reason := self.decider.waiting()):
-            raise WaitingError(reason)
+            raise HandoverError(reason)
 
     def _wishes(self, call: Call, places: Places) -> list[Term]:
         snapshot = call.snapshot

@@ -13,6 +13,10 @@ class WaitingError(EngineError):
     """Only time, or pods on their way to a node, stand in the way: it may be asked again."""
 
 
+class HandoverError(WaitingError):
+    """Another replica decides by counts, or has until now: that is over in seconds."""
+
+
 class RefusedError(EngineError):
     """The pod may not be bound where kube-scheduler wants it."""
 

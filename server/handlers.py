@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from logging import Logger
 from typing import Protocol
@@ -10,6 +12,7 @@ import numpy as np
 from aiohttp import web
 
 from engine.cluster.binding import Binding
+from engine.errors import HandoverError
 from engine.preemption import Victims
 from engine.verdict import Decision, Scores
 from server import victims, wire
@@ -21,6 +24,9 @@ from server.notices import Notices
 from server.partition import partition
 from server.settings import Settings
 from server.turns import Turns
+
+# Between two looks whether another replica has handed over.
+_HANDOVER_LOOK_SECONDS = 0.1
 
 
 class Decider(Protocol):
@@ -142,13 +148,30 @@ class Handlers:
         call.returned = len(by_name)
         return wire.encode_priorities(list(by_name), list(by_name.values()))
 
-    def _preempt(self, body: bytes, call: Call) -> bytes:
+    async def _preempt(self, body: bytes, call: Call) -> bytes:
         args = victims.decode_preemption(body)
         call.pod = args.pod
         call.offered = len(args.victims)
-        kept = self._decider.preempt(args.pod, args.victims, self._deadline(call))
+        kept = await self._preempted(args, self._deadline(call))
         call.returned = len(kept)
         return victims.encode_preemption(kept)
+
+    async def _preempted(
+        self, args: victims.PreemptionArgs, deadline: float
+    ) -> Mapping[str, Victims]:
+        """Waits while another replica hands over.
+
+        A pod for which preemption has failed is not tried again before something else happens: an
+        error would not have it come back soon, as one of filter does.
+        """
+        while True:
+            try:
+                async with self._turns.turn(deadline):
+                    return self._decider.preempt(args.pod, args.victims, deadline)
+            except HandoverError:
+                if time.monotonic() + _HANDOVER_LOOK_SECONDS > deadline:
+                    raise
+            await asyncio.sleep(_HANDOVER_LOOK_SECONDS)
 
     async def _bind(self, body: bytes, call: Call) -> bytes:
         binding = wire.decode_binding(body)

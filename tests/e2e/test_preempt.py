@@ -61,6 +61,7 @@ def test_a_limit_holds_where_others_are_evicted(cluster: Cluster, served: Stage)
       }
     """)
     server.wait_ready()
+    server.wait_leading()
     served.schedule(server)
 
     asked = pod("asked", cluster.namespace, GOVERNED, cpu="1", priorityClassName="high")

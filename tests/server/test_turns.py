@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from http.client import HTTPConnection
@@ -13,6 +13,8 @@ import msgspec
 import pytest
 
 from engine.cluster.binding import Binding
+from engine.errors import HandoverError
+from engine.preemption import Victims
 from engine.verdict import Decision
 from server.settings import Settings
 from tests.server.conftest import Serve
@@ -133,9 +135,43 @@ async def test_time_in_which_nobody_looked_is_counted(serve: Serve) -> None:
         connection.close()
         return sent
 
-    # In threads: this one is the server's.
-    _, sent = await asyncio.gather(*(asyncio.to_thread(call, after) for after in (0.0, 0.2)))
-    assert decider.asked[1].deadline <= sent + Settings().decision_seconds
+    async def is_counted() -> bool:
+        # In threads: this one is the server's.
+        _, sent = await asyncio.gather(*(asyncio.to_thread(call, after) for after in (0.0, 0.2)))
+        return decider.asked[-1].deadline <= sent + Settings().decision_seconds
+
+    # On a busy machine a call can come so late that there is nothing to count.
+    assert await is_counted() or await is_counted() or await is_counted()
+
+
+@dataclass
+class HandedOver(TableDecider):
+    """Does not decide before it has been asked so often."""
+
+    attempts: int = 0
+
+    def preempt(
+        self, pod: bytes, victims: Mapping[str, Victims], deadline: float
+    ) -> Mapping[str, Victims]:
+        self.attempts -= 1
+        if self.attempts > 0:
+            raise HandoverError("counts are decided by `a`, which is asked to hand over")
+        return super().preempt(pod, victims, deadline)
+
+
+async def test_preempt_waits_until_the_lease_is_here(serve: Serve) -> None:
+    """Its error would park the pod."""
+    served = await serve(decider=HandedOver(attempts=4))
+    answer = await served.post("/preempt", PREEMPTION)
+    assert (answer.status, answer.json) == (200, {"NodeNameToMetaVictims": {}})
+
+
+async def test_preempt_does_not_wait_for_ever(serve: Serve) -> None:
+    served = await serve(decider=HandedOver(attempts=999), settings=Settings(http_timeout=0.5))
+    began = time.monotonic()
+    answer = await served.post("/preempt", PREEMPTION)
+    assert (answer.status, "asked to hand over" in answer.body.decode()) == (400, True)
+    assert 0.2 < time.monotonic() - began < 0.5
 
 
 @pytest.mark.parametrize("most", [1, 100])
