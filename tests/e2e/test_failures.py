@@ -187,6 +187,10 @@ def test_what_becomes_of_a_pod(plane: ControlPlane, cluster: Cluster, tmp_path: 
     """All cases at once; the table in docs/operations.md is what is found."""
     define(cluster)
     with ExitStack() as running:
+        # Other tests' servers would have them too.
+        running.callback(
+            cluster.kubectl, "delete", "placementpolicies", "--all", f"-n={cluster.namespace}"
+        )
         ports = Servers(plane, cluster, tmp_path, running).start()
         prepare(cluster)
         firsts = {(case.failure, case.ignorable): case for case in MATRIX}
