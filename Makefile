@@ -12,7 +12,7 @@ demo: .venv/stamp  ## serve an embedded cluster and ready-made policies until Ct
 	.venv/bin/placet serve --demo
 
 test: .venv/stamp  ## every test but e2e and bench
-	.venv/bin/python -m pytest
+	.venv/bin/python -m pytest --numprocesses=auto --dist=worksteal
 
 check: .venv/stamp  ## format, lint, types, layers, and the policies that ship
 	.venv/bin/ruff format --check .
