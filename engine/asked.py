@@ -8,6 +8,8 @@ import msgspec
 
 from engine.cache.stores import revision_of
 from engine.objects import ObjectCodec, Pod
+from engine.peer import Peer
+from engine.shape import Shapes
 from engine.slim import OwnerReference
 from engine.structs import ObjectDecoder
 from engine.workload import workload_of
@@ -41,11 +43,15 @@ class PodReader:
     def __init__(self, codec: ObjectCodec) -> None:
         self._codec = codec
         self._identity = ObjectDecoder("Pod", _Identity)
+        self._last: AskedPod | None = None
 
     def read(self, body: bytes) -> AskedPod:
         """Raises BadObjectError for what is no pod; more of it may turn out later to be wrong."""
-        metadata = self._identity.decode(body).metadata or _Metadata()
-        return AskedPod(body, metadata, self._codec)
+        # kube-scheduler asks about one pod at a time, filter first and then the other verbs.
+        if self._last is None or self._last.body != body:
+            metadata = self._identity.decode(body).metadata or _Metadata()
+            self._last = AskedPod(body, metadata, self._codec)
+        return self._last
 
 
 class AskedPod:
@@ -63,8 +69,20 @@ class AskedPod:
         owner = workload_of(metadata.ownerReferences or ())
         self.controller = owner.uid if owner is not None else ""
         self._codec = codec
+        self._shape: tuple[Shapes, bytes] | None = None
 
     @cached_property
     def pod(self) -> Pod:
         """The whole pod. Raises BadObjectError."""
         return self._codec.pod(self.body)
+
+    @cached_property
+    def peer(self) -> Peer:
+        """The pod as others see it. Raises BadObjectError."""
+        return self._codec.peer(self.body)
+
+    def shape(self, shapes: Shapes) -> bytes:
+        """What tells it apart from other pods."""
+        if self._shape is None or self._shape[0] is not shapes:
+            self._shape = (shapes, shapes.of(self.body))
+        return self._shape[1]

@@ -16,8 +16,8 @@ from engine.counting.census import Asker, Pods
 from engine.errors import DeadlineExceededError, NotSyncedError
 from engine.exemptions import Exemptions
 from engine.objects import ObjectCodec
-from engine.plan import LazyFrame, Plan
-from engine.program.frame import Frame
+from engine.plan import Plan
+from engine.program.frame import Frame, LazyFrame
 from engine.registry import Registry
 from grammar.errors import EvaluationError
 from grammar.values.timestamp import Timestamp
@@ -59,7 +59,6 @@ class Call:
     frame: LazyFrame
     check: Callable[[], None]
     view: ClusterView
-    codec: ObjectCodec
 
     @property
     def snapshot(self) -> Snapshot:
@@ -69,10 +68,11 @@ class Call:
     def asker(self) -> Asker:
         """The pod as other pods see it. Raises NotSyncedError."""
         snapshot = self.snapshot
-        peer = rooted(self.codec.peer(self.asked.body), snapshot.workloads)
+        peer = rooted(self.asked.peer, snapshot.workloads)
         root = snapshot.workloads.get(self.asked.controller)
         replicas = root.replicas if root is not None else None
-        return Asker(peer, self.asked.revision, self.frame(), replicas, self.plan)
+        frame = self.plan.frame if not self.plan.timely_counts else self.frame()
+        return Asker(peer, self.asked.revision, frame, self.check, replicas, self.plan)
 
 
 class Calls:
@@ -111,7 +111,7 @@ class Calls:
             # It says what is missing.
             self.view.snapshot()
         plan, frame = self._plan(asked, known, nodes, check, exempt)
-        return Call(asked, known, plan, frame, check, self.view, self.codec)
+        return Call(asked, known, plan, frame, check, self.view)
 
     def snapshot(self) -> Snapshot | None:
         """The cluster, if all of it is known."""
@@ -145,7 +145,7 @@ class Calls:
             return Frame(pod, self._now(), places=registry.places, namespace=namespace, check=check)
 
         # The plan keeps registry and namespace alive, so that their ids stay theirs.
-        shape = registry.shapes.of(asked.body)
+        shape = asked.shape(registry.shapes)
         key = (id(registry), id(namespace), asked.namespace, root, exempt, shape)
         plan = self._plans.get(key)
         if plan is None:

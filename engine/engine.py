@@ -11,9 +11,9 @@ from typing import Protocol
 
 import numpy as np
 
-from engine import filtering, scoring
+from engine import filtering
 from engine.asked import AskedPod
-from engine.cache.node_table import NOWHERE, NodeTable, Places
+from engine.cache.node_table import NodeTable, Places
 from engine.cache.snapshot import Snapshot, rooted
 from engine.calls import Call, Calls, ClusterView, Observer
 from engine.counting.ledger import Ledger
@@ -29,8 +29,8 @@ from engine.offered import OfferedNodes
 from engine.peer import Peer
 from engine.preemption import Preemption, Victims
 from engine.registry import Registry
-from engine.scoring import Floats, Term
-from engine.verdict import Decision, Failed, Feasible, Rejected, Scores, Where, feasible
+from engine.scoring import Floats, Points, Term
+from engine.verdict import Decision, Failed, Feasible, Rejected, Scores, feasible
 from grammar.values.timestamp import Timestamp
 
 # How long a pod may be on its way where nobody says that it is bound.
@@ -125,14 +125,15 @@ class Engine:
     def _filtered(
         self, call: Call, names: Sequence[str], nodes: Sequence[bytes] | None
     ) -> Decision:
-        selection = call.plan.selection
-        # Who is exempt passes before anything is known, and is counted as soon as it is.
-        uncounted = not self.registry.counts or (bool(selection.exempt) and call.known is None)
-        if not names or (selection.empty and uncounted):
+        if not names or call.plan.selection.empty:
+            # Who is exempt passes before anything is known, and is counted as soon as it is.
+            if names and self.registry.counts and call.known is not None:
+                cached = call.known.table
+                self.placement.passed(call.asker(), cached, lambda: cached.find(names))
             return self._noted(call, names, feasible(len(names)))
         table, places = self._nodes(names, nodes, call)
         decided = call.plan.filter(table, places, call.frame, call.check)
-        where = _where(table, places) if nodes is None else None
+        where = table.where(names, places) if nodes is None else None
         if self.registry.counts:
             # Counts are of the cache's nodes, whatever the request shows of them.
             known = places if nodes is None else call.snapshot.table.find(names)
@@ -156,15 +157,14 @@ class Engine:
         if not names or not call.plan.scored:
             return None
         table, places = self._nodes(names, nodes, call)
-        terms = call.plan.terms(table, places, call.frame, call.check, self._calls.clause_failed)
-        if call.plan.counting.wishes:
-            known = places if nodes is None else call.snapshot.table.find(names)
-            terms += self._wishes(call, known)
-        found = scoring.scores(terms)
+        known = places
+        if call.plan.counting.wishes and nodes is not None:
+            known = call.snapshot.table.find(names)
+        found = self._scored(call, table, places, known)
         if self.registry.wishes and call.known is not None:
             best = call.known.table.find([names[int(np.argmax(found))]])
             self.placement.ledger.predict(call.asked.uid, int(best[0]))
-        scores = Scores(found, _where(table, places) if nodes is None else None)
+        scores = Scores(found, table.where(names, places) if nodes is None else None)
         if self.journal is not None:
             self.journal.scored(call.asked, names, scores)
         return scores
@@ -206,7 +206,7 @@ class Engine:
         view = snapshot.node(node)
         (finding,) = filtering.findings(clauses, call.frame(), [view], call.check)
         if finding is not None:
-            raise RefusedError(finding.verdict(call.frame()).reason)
+            raise RefusedError(finding.verdict(call.frame).reason)
         if not call.plan.counting.strict:
             return Admission(peer, None)
         self._check_decider(call)
@@ -273,12 +273,9 @@ class Engine:
 
         @cache
         def suits() -> Floats:
-            terms = call.plan.terms(
-                table, places, call.frame, call.check, self._calls.clause_failed
-            )
-            if call.plan.counting.wishes:
-                terms += self._wishes(call, places)
-            return scoring.scores(terms).astype(float) if terms else np.zeros(len(places))
+            if not call.plan.scored:
+                return np.zeros(len(places))
+            return self._scored(call, table, places, places).astype(float)
 
         question = _question(call, places, suits)
         predicts = self.registry.wishes
@@ -307,6 +304,12 @@ class Engine:
         """Raises HandoverError where another replica decides by the counts of this call."""
         if call.plan.counting.strict and (reason := self.decider.waiting()):
             raise HandoverError(reason)
+
+    def _scored(self, call: Call, table: NodeTable, places: Places, known: Places) -> Points:
+        """A score per place of a table; `known` are the same nodes in the cache."""
+        wishes = self._wishes(call, known) if call.plan.counting.wishes else ()
+        failed = self._calls.clause_failed
+        return call.plan.scores(table, places, call.frame, call.check, failed, wishes)
 
     def _wishes(self, call: Call, places: Places) -> list[Term]:
         snapshot = call.snapshot
@@ -344,13 +347,6 @@ class Engine:
 
 def _unasked() -> Floats:
     raise AssertionError("only an answer to filter is narrowed to what suits best")
-
-
-def _where(table: NodeTable, places: Places) -> Where | None:
-    """Where all nodes of a request are, if each is known and named once."""
-    if len(places) and places.min() != NOWHERE and np.bincount(places).max() == 1:
-        return Where(places, table.places)
-    return None
 
 
 def _question(call: Call, places: Places, suits: Callable[[], Floats] = _unasked) -> Question:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from engine.program.frame import Frame
+from engine.program.frame import Frame, LazyFrame
 from engine.program.program import FilterProgram
 from engine.verdict import Failed, Rejected
 from grammar.errors import EvaluationError, MissingError
@@ -26,7 +26,7 @@ class Finding:
     error: str | None = None
     known: bool = True
 
-    def verdict(self, frame: Frame) -> Rejected | Failed:
+    def verdict(self, frame: LazyFrame) -> Rejected | Failed:
         """What is said of it to the frame's pod."""
         clause = self.clause
         if not self.known:

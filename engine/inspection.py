@@ -101,7 +101,7 @@ class Inspection:
                 clause,
                 _mask(findings),
                 errors,
-                clause.message(self.frame),
+                clause.message(lambda: self.frame),
             )
         for counted in program.counts:
             counting = Counting([counted], self.frame, _unheard)
@@ -109,7 +109,7 @@ class Inspection:
                 self._census, self.table, places, lambda: self.frame, _no_deadline
             ):
                 count = counted.count
-                message = count.message(self.frame)
+                message = count.message(lambda: self.frame)
                 yield Objection(count.policy, count.name, counted, ~room.open, {}, message)
 
     def _findings(self, clause: FilterProgram, places: Places) -> list[Finding | None]:

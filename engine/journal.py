@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.asked import AskedPod
+from engine.cache.listed_names import Where
 from engine.calls import Call
 from engine.registry import Selection
-from engine.verdict import Decision, Scores, Verdict, Where
+from engine.verdict import Decision, Scores, Verdict
 from grammar.values.timestamp import Timestamp
 
 MOST_PODS = 1000

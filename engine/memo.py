@@ -13,7 +13,7 @@ from engine.cache.node_table import NodeTable, Places
 from engine.filtering import NODES_PER_LOOK, CheckDeadline, Finding
 from engine.program.frame import Frame
 from engine.program.program import FilterProgram, ScoreProgram
-from engine.scoring import Floats, Report
+from engine.scoring import Floats, Points, Report
 from engine.verdict import Codes
 
 # So many different findings are of errors that name what they found: they start over.
@@ -39,9 +39,13 @@ class _Freshness:
 
     def stale(self, table: NodeTable, places: Places) -> list[Places]:
         """The places that must be worked out, in portions between which the clock is looked at."""
-        old = places[self._versions[places] != table.versions[places]]
-        if not len(old):
+        # Mostly there is none in the whole cluster, or few.
+        changed = np.flatnonzero(self._versions[: len(table.versions)] != table.versions)
+        if not len(changed):
             return []
+        asked = np.zeros(len(table.versions), np.bool_)
+        asked[places] = True
+        old = changed[asked[changed]]
         return [old[i : i + NODES_PER_LOOK] for i in range(0, len(old), NODES_PER_LOOK)]
 
     def worked_out(self, table: NodeTable, places: Places) -> None:
@@ -121,19 +125,54 @@ class ScoreMemo:
             self._fresh.forget()
         for portion in self._fresh.stale(table, places):
             check()
-            self._values[portion] = self._worked_out(table, portion, frame(), report)
+            self._values[portion] = _values(self.clause, table, portion, frame(), report)
             self._fresh.worked_out(table, portion)
         return self._values[places]
 
-    def _worked_out(
-        self, table: NodeTable, places: Places, frame: Frame, report: Report
-    ) -> list[float]:
-        found: list[float] = []
-        for place in places:
-            frame.node = table.views[place]
-            known = frame.node is not None
-            found.append(scoring.value(self.clause, frame, report) if known else scoring.MISSING)
-        return found
+
+class MeanMemo:
+    """The score of each node, by clauses that do not compare it with others."""
+
+    def __init__(self, clauses: Sequence[ScoreProgram]) -> None:
+        self._clauses = clauses
+        self._timely = any(clause.timely for clause in clauses)
+        self._fresh = _Freshness()
+        self._points: npt.NDArray[np.int64] = np.empty(0, np.int64)
+
+    def points(
+        self,
+        table: NodeTable,
+        places: Places,
+        frame: Callable[[], Frame],
+        check: CheckDeadline,
+        report: Report,
+    ) -> Points:
+        """In the order of `places`. Raises DeadlineExceededError."""
+        self._fresh.look_at(table)
+        self._points = grown(self._points, len(table.views), 0)
+        if self._timely:
+            self._fresh.forget()
+        for portion in self._fresh.stale(table, places):
+            terms = []
+            for clause in self._clauses:
+                check()
+                values = _values(clause, table, portion, frame(), report)
+                terms.append((abs(clause.weight), scoring.points(clause, np.array(values))))
+            self._points[portion] = scoring.scores(terms)
+            self._fresh.worked_out(table, portion)
+        return self._points[places]
+
+
+def _values(
+    clause: ScoreProgram, table: NodeTable, places: Places, frame: Frame, report: Report
+) -> list[float]:
+    """The number that a clause has for each node, NaN where there is none."""
+    found: list[float] = []
+    for place in places:
+        frame.node = table.views[place]
+        known = frame.node is not None
+        found.append(scoring.value(clause, frame, report) if known else scoring.MISSING)
+    return found
 
 
 def grown(array: npt.NDArray[Scalar], size: int, fill: float) -> npt.NDArray[Scalar]:

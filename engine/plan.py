@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 
 from engine import scoring
 from engine.cache.namespace import Namespace
 from engine.cache.node_table import NodeTable, Places
 from engine.counting.counting import Counting
 from engine.filtering import CheckDeadline
-from engine.memo import FilterMemo, ScoreMemo
-from engine.program.frame import Frame
+from engine.memo import FilterMemo, MeanMemo, ScoreMemo
+from engine.program.frame import Frame, LazyFrame
 from engine.program.program import Program
 from engine.registry import Registry, Selection
-from engine.scoring import Report, Term
+from engine.scoring import Points, Report, Term
 from engine.verdict import FEASIBLE, Decision, Failed, decision
-
-LazyFrame = Callable[[], Frame]
 
 
 class Plan:
@@ -39,6 +37,7 @@ class Plan:
         """
         self.registry = registry
         self.namespace = namespace
+        self.frame = frame
         chosen = Selection(exempt=exempt) if exempt else registry.select(where, frame)
         self.selection = selection = chosen
         clauses = [clause for program in selection.enforced for clause in program.filters]
@@ -49,14 +48,19 @@ class Plan:
             for program in selection.audited
             if any(clause.count.weight is None for clause in program.counts)
         ]
-        self._scores = [
-            ScoreMemo(clause)
+        scores = [
+            clause
             for program in selection.enforced
             for clause in program.scores
             if scoring.applies(clause, frame, report)
         ]
+        self._scores = [ScoreMemo(clause) for clause in scores]
+        # Where no clause compares the nodes of a request, each has its score by itself.
+        self._single = None if any(map(scoring.compares, scores)) else MeanMemo(scores)
         counts = [clause for program in selection.enforced for clause in program.counts]
         self.counting = Counting(counts, frame, report)
+        every = (*selection.enforced, *selection.audited)
+        self.timely_counts = any(c.count.peers.timely for p in every for c in p.counts)
         memos = 12 * (1 + len(self._audits)) + 16 * len(self._scores)
         self.bytes = 4096 + nodes * memos
 
@@ -82,6 +86,21 @@ class Plan:
         """Whether any score, or any wish about counts, applies."""
         return bool(self._scores) or self.counting.wishes
 
+    def scores(
+        self,
+        table: NodeTable,
+        places: Places,
+        frame: LazyFrame,
+        check: CheckDeadline,
+        report: Report,
+        wishes: Sequence[Term] = (),
+    ) -> Points:
+        """An integer 0..10 per place, if there is a score or wish. Raises DeadlineExceededError."""
+        if self._single is not None and not wishes:
+            return self._single.points(table, places, frame, check, report)
+        terms = self.terms(table, places, frame, check, report)
+        return scoring.scores([*terms, *wishes])
+
     def terms(
         self,
         table: NodeTable,
@@ -106,7 +125,7 @@ def _decide(
         return Decision(codes, (FEASIBLE,))
     here = set(codes.tolist())
     verdicts = [
-        finding.verdict(frame()) if finding is not None and code in here else FEASIBLE
+        finding.verdict(frame) if finding is not None and code in here else FEASIBLE
         for code, finding in enumerate(memo.findings)
     ]
     return Decision(codes, verdicts)

@@ -17,6 +17,8 @@ CheckDeadline = Callable[[], None]
 Report = Callable[[str, str, EvaluationError], None]
 Floats = npt.NDArray[np.float64]
 
+Points = npt.NDArray[np.int64]
+
 # A weight in the mean, and points 0..100 per node.
 Term = tuple[float, Floats]
 
@@ -52,6 +54,11 @@ def value(clause: ScoreProgram, frame: Frame, report: Report) -> float:
     return MISSING
 
 
+def compares(clause: ScoreProgram) -> bool:
+    """Whether what a node gets depends on the other nodes of the request."""
+    return isinstance(clause.range, str)
+
+
 def points(clause: ScoreProgram, values: Floats) -> Floats:
     """What the clause gives each node, 0..100, after the sign; `values` are those of a request."""
     placed = _placed(clause, values)
@@ -60,7 +67,7 @@ def points(clause: ScoreProgram, values: Floats) -> Floats:
     return np.where(np.isnan(values), clause.missing, placed)
 
 
-def scores(terms: Sequence[Term]) -> npt.NDArray[np.int64]:
+def scores(terms: Sequence[Term]) -> Points:
     """Integers 0..10 from the points of one or more terms: their mean in tens, rounded half up."""
     total = sum(weight for weight, _ in terms)
     sums = sum(weight * given for weight, given in terms)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import overload
 
 import numpy as np
 import numpy.typing as npt
+
+from engine.cache.listed_names import Where
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +52,6 @@ Codes = npt.NDArray[np.int32]
 FEASIBLE = Feasible()
 
 
-@dataclass(frozen=True, slots=True)
-class Where:
-    """The nodes of a request as places of the cache: each is known, and is named once.
-
-    `nodes` has the place of every node there is; it is another mapping when that changes.
-    """
-
-    places: npt.NDArray[np.intp]
-    nodes: Mapping[str, int]
-
-
 class Decision(Sequence[Verdict]):
     """A verdict per node, in the order of the request.
 
@@ -95,16 +86,28 @@ class Decision(Sequence[Verdict]):
         return counts
 
 
-class Scores(list[int]):
-    """A score 0..10 per node, in the order of the request; `where` is as in a Decision.
-
-    `points` are the same numbers.
-    """
+class Scores(Sequence[int]):
+    """A score 0..10 per node, in the order of the request; `where` is as in a Decision."""
 
     def __init__(self, points: npt.NDArray[np.int64], where: Where | None = None) -> None:
-        super().__init__(points.tolist())
         self.points = points
         self.where = where
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    @overload
+    def __getitem__(self, index: int) -> int: ...
+    @overload
+    def __getitem__(self, index: slice) -> Scores: ...
+    def __getitem__(self, index: int | slice) -> int | Scores:
+        if isinstance(index, slice):
+            return Scores(self.points[index])
+        return int(self.points[index])
+
+    def __iter__(self) -> Iterator[int]:
+        found: list[int] = self.points.tolist()
+        return iter(found)
 
 
 def full_reason(policy: str, clause: str, reason: str) -> str:

@@ -19,6 +19,12 @@ async def read_body(request: web.BaseRequest, limit: int, seconds: float) -> byt
     """
     if (request.content_length or 0) > limit:
         raise _large(limit)
+    if request.content.is_eof() and request.content.exception() is None:
+        # Mostly it has come with the headers.
+        body = request.content.read_nowait()
+        if len(body) > limit:
+            raise _large(limit)
+        return body
     chunks: list[bytes] = []
     size = 0
     try:

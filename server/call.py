@@ -52,8 +52,11 @@ class Entry:
         return " ".join((self.message, *pairs))
 
 
-def entry_of(call: Call, code: int, seconds: float) -> Entry:
-    """The line a call leaves in the log; its keys are those of kube-scheduler where it has them."""
+def entry_of(call: Call, code: int, seconds: float, left_out: int = 0) -> Entry:
+    """The line a call leaves in the log; its keys are those of kube-scheduler where it has them.
+
+    `left_out` is how many answered calls before it have left none.
+    """
     fields: dict[str, str | int | float] = {"verb": call.verb}
     if call.pod:
         fields["pod"] = pod_key(call.pod)
@@ -70,4 +73,6 @@ def entry_of(call: Call, code: int, seconds: float) -> Entry:
     fields["seconds"] = round(seconds, 6)
     if call.error:
         fields["err"] = call.error
+    if left_out:
+        fields["leftOut"] = left_out
     return Entry("answered", fields)

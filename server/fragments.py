@@ -12,11 +12,17 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from engine.verdict import Decision, Feasible, Rejected, Scores, Where
+from engine.cache.listed_names import ListedNames, Where
+from engine.verdict import Decision, Feasible, Rejected, Scores
 
 _Pieces = npt.NDArray[np.object_]
+_Rows = npt.NDArray[np.uint8]
+
 _BEST = 10
-_POINTS: _Pieces = np.array([b"%d}" % score for score in range(_BEST + 1)], object)
+# All of one width, as rows are.
+_POINTS: _Rows = np.array([list(b"%2d}," % score) for score in range(_BEST + 1)], np.uint8)
+# Rows are filled up with spaces. No answer is to become so many times as large by that.
+_MOST_SPACE = 2
 
 
 class Fragments:
@@ -25,12 +31,15 @@ class Fragments:
     def __init__(self) -> None:
         self._nodes: Mapping[str, int] = {}
         self._names: _Pieces = np.empty(0, object)
-        self._hosts: _Pieces = np.empty(0, object)
+        self._hosts: _Rows | None = None
 
-    def filter(self, decided: Decision, where: Where, *, resolvable_rejections: bool) -> bytes:
-        """As `partition` and `wire.encode_filter` have it."""
+    def filter(
+        self, decided: Decision, where: Where, *, resolvable_rejections: bool
+    ) -> tuple[bytes, ListedNames | None]:
+        """As `partition` and `wire.encode_filter` have it, and the names that are accepted."""
         self._look(where)
-        names, codes = self._names[where.places], decided.codes
+        places, codes = where.places, decided.codes
+        names = self._names[places]
         failed: dict[bool, list[bytes]] = {True: [], False: []}
         if codes.any():
             for code, verdict in enumerate(decided.verdicts):
@@ -43,40 +52,56 @@ class Fragments:
                     # Every name but the last is followed by the reason and a comma.
                     pairs = (reason + b",").join(here) + reason
                     failed[resolvable_rejections and curable].append(pairs)
-            names = names[codes == 0]
-        return b"".join(
-            (
-                b'{"Nodes":null,"NodeNames":[',
-                b",".join(names.tolist()),
-                b'],"FailedNodes":{',
-                b",".join(failed[True]),
-                b'},"FailedAndUnresolvableNodes":{',
-                b",".join(failed[False]),
-                b'},"Error":""}',
-            )
-        )
+            passed = codes == 0
+            names, places = names[passed], places[passed]
+        listed = b"".join((b"[", b",".join(names.tolist()), b"]"))
+        accepted = ListedNames(listed, Where(places, where.nodes)) if len(places) else None
+        return filtered(listed, failed[True], failed[False]), accepted
 
-    def priorities(self, scores: Scores, where: Where) -> bytes:
-        """As `wire.encode_priorities` has it."""
+    def priorities(self, scores: Scores, where: Where) -> bytes | None:
+        """As `wire.encode_priorities` has it, but for spaces; None if they would be too many."""
         self._look(where)
-        pieces: _Pieces = np.empty(2 * len(scores), object)
-        pieces[::2] = self._hosts[where.places]
-        pieces[1::2] = _POINTS[scores.points]
-        text = b"".join(pieces.tolist())
-        return b"[" + text[1:] + b"]"
+        if self._hosts is None:
+            return None
+        rows = self._hosts.take(where.places, axis=0)
+        rows[:, -_POINTS.shape[1] :] = _POINTS.take(scores.points, axis=0)
+        return b"".join((b"[", rows.data.cast("B")[:-1], b"]"))
 
     def _look(self, where: Where) -> None:
         """Encodes the names of the cluster if they are others than those at the last call."""
         nodes = where.nodes
         if nodes is self._nodes:
             return
-        size = max(nodes.values(), default=0) + 1
-        self._names, self._hosts = np.empty(size, object), np.empty(size, object)
-        for name, encoded in zip(nodes, _encoded(nodes), strict=True):
-            self._names[nodes[name]] = encoded
-            self._hosts[nodes[name]] = b',{"Host":' + encoded + b',"Score":'
+        encoded = [msgspec.json.encode(name) for name in nodes]
+        places = np.fromiter(nodes.values(), np.intp, len(nodes))
+        self._names = np.empty(places.max() + 1, object)
+        self._names[places] = encoded
+        hosts = [b'{"Host":%b,' % name for name in encoded]
+        scores = b'"Score":%b' % bytes(_POINTS.shape[1])
+        width = max(map(len, hosts))
+        self._hosts = None
+        if width * len(hosts) <= _MOST_SPACE * sum(map(len, hosts)):
+            rows = b"".join(host.ljust(width) + scores for host in hosts)
+            self._hosts = np.empty((len(self._names), width + len(scores)), np.uint8)
+            self._hosts[places] = np.frombuffer(rows, np.uint8).reshape(len(hosts), -1)
         self._nodes = nodes
 
 
-def _encoded(names: Mapping[str, int]) -> Sequence[bytes]:
-    return [msgspec.json.encode(name) for name in names]
+def echoed(names: ListedNames) -> bytes:
+    """The answer to a filter call that accepts every node."""
+    return filtered(names.json, (), ())
+
+
+def filtered(names: bytes, resolvable: Sequence[bytes], unresolvable: Sequence[bytes]) -> bytes:
+    """The answer to a filter call, from JSON: a list of names, and parts of the two objects."""
+    return b"".join(
+        (
+            b'{"Nodes":null,"NodeNames":',
+            names,
+            b',"FailedNodes":{',
+            b",".join(resolvable),
+            b'},"FailedAndUnresolvableNodes":{',
+            b",".join(unresolvable),
+            b'},"Error":""}',
+        )
+    )

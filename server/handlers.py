@@ -6,11 +6,12 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from logging import Logger
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 from aiohttp import web
 
+from engine.cache.listed_names import ListedNames
 from engine.cluster.binding import Binding
 from engine.errors import HandoverError
 from engine.preemption import Victims
@@ -19,11 +20,14 @@ from server import victims, wire
 from server.body import is_encoded, read_body
 from server.call import Call
 from server.errors import Outcome, Problem, UnsupportedError, problem_of
-from server.fragments import Fragments
+from server.fragments import Fragments, echoed
+from server.names_mode import NamesMode
 from server.notices import Notices
 from server.partition import partition
 from server.settings import Settings
 from server.turns import Turns
+
+Answer = TypeVar("Answer")
 
 # Between two looks whether another replica has handed over.
 _HANDOVER_LOOK_SECONDS = 0.1
@@ -85,6 +89,7 @@ class Handlers:
         self._turns = turns
         self._log = log
         self._fragments = Fragments()
+        self._names_mode = NamesMode()
 
     async def filter(self, request: web.Request, call: Call) -> web.Response:
         return await self._answer(request, call, self._filter, _refuse_filter)
@@ -109,14 +114,16 @@ class Handlers:
             if is_encoded(request):
                 call.outcome = Outcome.ENCODED_BODY
                 return web.Response(status=415, text="the body must not be compressed\n")
-            with self._turns.entered():
+            self._turns.enter()
+            try:
                 call.arrived = min(call.arrived, self._turns.arrival())
                 settings = self._settings
                 body = await read_body(request, settings.body_limit, settings.body_seconds)
                 call.received = len(body)
-                async with self._turns.turn(self._deadline(call)):
-                    answer = decide(body, call)
+                answer = await self._in_turn(call, lambda: decide(body, call))
                 return _json(answer if isinstance(answer, bytes) else await answer)
+            finally:
+                self._turns.leave()
         except Exception as error:  # noqa: BLE001  # whatever it is, kube-scheduler gets its answer
             problem = problem_of(error)
             call.outcome, call.error = problem.outcome, problem.text
@@ -124,17 +131,30 @@ class Handlers:
                 self._log.error("unexpected error in %s", call.verb, exc_info=error)
             return refuse(problem)
 
+    async def _in_turn(self, call: Call, decide: Callable[[], Answer]) -> Answer:
+        await self._turns.begin(self._deadline(call))
+        try:
+            return decide()
+        finally:
+            self._turns.end()
+
     def _filter(self, body: bytes, call: Call) -> bytes:
         args = self._read(body, call)
+        self._names_mode.answered = None
         decided = self._decider.filter(args.pod, args.names, args.nodes, self._deadline(call))
+        call.returned = len(decided.codes) - int(np.count_nonzero(decided.codes))
+        if call.returned == call.offered and isinstance(args.names, ListedNames):
+            self._names_mode.answered = args.names
+            return echoed(args.names)
         resolvable = self._settings.resolvable_rejections
         if decided.where is not None:
-            call.returned = len(decided.codes) - int(np.count_nonzero(decided.codes))
-            where = decided.where
-            return self._fragments.filter(decided, where, resolvable_rejections=resolvable)
-        answer = partition(args.names, decided, resolvable_rejections=resolvable)
-        call.returned = len(answer.accepted)
-        return wire.encode_filter(args, answer)
+            answer, self._names_mode.answered = self._fragments.filter(
+                decided, decided.where, resolvable_rejections=resolvable
+            )
+            return answer
+        parts = partition(args.names, decided, resolvable_rejections=resolvable)
+        call.returned = len(parts.accepted)
+        return wire.encode_filter(args, parts)
 
     def _prioritize(self, body: bytes, call: Call) -> bytes:
         args = self._read(body, call)
@@ -143,7 +163,9 @@ class Handlers:
             return wire.NO_SCORES
         call.returned = len(scores)
         if scores.where is not None:
-            return self._fragments.priorities(scores, scores.where)
+            answer = self._fragments.priorities(scores, scores.where)
+            if answer is not None:
+                return answer
         by_name = dict(zip(args.names, scores, strict=True))
         call.returned = len(by_name)
         return wire.encode_priorities(list(by_name), list(by_name.values()))
@@ -152,22 +174,24 @@ class Handlers:
         args = victims.decode_preemption(body)
         call.pod = args.pod
         call.offered = len(args.victims)
-        kept = await self._preempted(args, self._deadline(call))
+        kept = await self._preempted(args, call)
         call.returned = len(kept)
         return victims.encode_preemption(kept)
 
-    async def _preempted(
-        self, args: victims.PreemptionArgs, deadline: float
-    ) -> Mapping[str, Victims]:
+    async def _preempted(self, args: victims.PreemptionArgs, call: Call) -> Mapping[str, Victims]:
         """Waits while another replica hands over.
 
         A pod for which preemption has failed is not tried again before something else happens: an
         error would not have it come back soon, as one of filter does.
         """
+        deadline = self._deadline(call)
+
+        def decide() -> Mapping[str, Victims]:
+            return self._decider.preempt(args.pod, args.victims, deadline)
+
         while True:
             try:
-                async with self._turns.turn(deadline):
-                    return self._decider.preempt(args.pod, args.victims, deadline)
+                return await self._in_turn(call, decide)
             except HandoverError:
                 if time.monotonic() + _HANDOVER_LOOK_SECONDS > deadline:
                     raise
@@ -185,7 +209,7 @@ class Handlers:
         return wire.encode_binding("")
 
     def _read(self, body: bytes, call: Call) -> wire.ExtenderArgs:
-        args = wire.decode_args(body)
+        args = self._names_mode.read(body) or wire.decode_args(body)
         call.pod = args.pod
         call.offered = len(args.names)
         call.full_nodes = args.nodes is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import cache
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -23,7 +24,8 @@ class Metrics:
     """The metrics of one server.
 
     The methods named after what happens to a clause are what the engine reports to (its Observer).
-    No label is a pod's or a node's name, and pairs of names from policies are bounded.
+    No label is a pod's or a node's name, and pairs of names from policies are bounded. Children are
+    kept: to look them up, prometheus-client takes a lock and makes strings of what are strings.
     """
 
     def __init__(
@@ -34,45 +36,61 @@ class Metrics:
     ) -> None:
         self._registry = registry
         self._clock = clock
-        self._requests = Counter(
-            "placet_requests_total",
-            "Calls, by status code and how they ended.",
-            ["verb", "code", "outcome"],
-            registry=registry,
+        self._requests = cache(
+            Counter(
+                "placet_requests_total",
+                "Calls, by status code and how they ended.",
+                ["verb", "code", "outcome"],
+                registry=registry,
+            ).labels
         )
-        self._seconds = Histogram(
-            "placet_request_duration_seconds",
-            "From the headers of a request to its answer.",
-            ["verb"],
-            buckets=BUCKETS,
-            registry=registry,
+        self._seconds = cache(
+            Histogram(
+                "placet_request_duration_seconds",
+                "From the headers of a request to its answer.",
+                ["verb"],
+                buckets=BUCKETS,
+                registry=registry,
+            ).labels
         )
-        self.in_flight = Gauge(
-            "placet_requests_in_flight",
-            "Calls that are being answered.",
-            ["verb"],
-            registry=registry,
+        self.in_flight = cache(
+            Gauge(
+                "placet_requests_in_flight",
+                "Calls that are being answered.",
+                ["verb"],
+                registry=registry,
+            ).labels
         )
-        self._last = Gauge(
-            "placet_last_request_timestamp_seconds",
-            "When a call was answered last; prioritize is not called where one node is left.",
-            ["verb"],
-            registry=registry,
+        self._last = cache(
+            Gauge(
+                "placet_last_request_timestamp_seconds",
+                "When a call was answered last; prioritize is not called where one node is left.",
+                ["verb"],
+                registry=registry,
+            ).labels
         )
-        self._offered = Counter(
-            "placet_nodes_offered_total", "Nodes in requests.", ["verb"], registry=registry
+        self._offered = cache(
+            Counter(
+                "placet_nodes_offered_total", "Nodes in requests.", ["verb"], registry=registry
+            ).labels
         )
-        self._returned = Counter(
-            "placet_nodes_returned_total",
-            "Nodes that filter accepted, prioritize scored or preempt kept.",
-            ["verb"],
-            registry=registry,
+        self._returned = cache(
+            Counter(
+                "placet_nodes_returned_total",
+                "Nodes that filter accepted, prioritize scored or preempt kept.",
+                ["verb"],
+                registry=registry,
+            ).labels
         )
-        self._received_bytes = Counter(
-            "placet_request_body_bytes_total", "Bytes of requests.", ["verb"], registry=registry
+        self._received_bytes = cache(
+            Counter(
+                "placet_request_body_bytes_total", "Bytes of requests.", ["verb"], registry=registry
+            ).labels
         )
-        self._sent_bytes = Counter(
-            "placet_response_body_bytes_total", "Bytes of answers.", ["verb"], registry=registry
+        self._sent_bytes = cache(
+            Counter(
+                "placet_response_body_bytes_total", "Bytes of answers.", ["verb"], registry=registry
+            ).labels
         )
         self._full_nodes = Counter(
             "placet_full_node_requests_total",
@@ -86,26 +104,32 @@ class Metrics:
             registry=registry,
         )
         clause = ["policy", "clause"]
-        self._rejected = Counter(
-            "placet_rejections_total", "Nodes rejected.", clause, registry=registry
+        self._rejected = cache(
+            Counter("placet_rejections_total", "Nodes rejected.", clause, registry=registry).labels
         )
-        self._would_reject = Counter(
-            "placet_audit_rejections_total",
-            "Nodes that a policy in audit mode would have rejected.",
-            clause,
-            registry=registry,
+        self._would_reject = cache(
+            Counter(
+                "placet_audit_rejections_total",
+                "Nodes that a policy in audit mode would have rejected.",
+                clause,
+                registry=registry,
+            ).labels
         )
-        self._failed = Counter(
-            "placet_evaluation_errors_total",
-            "Calls in which a clause could not be evaluated.",
-            clause,
-            registry=registry,
+        self._failed = cache(
+            Counter(
+                "placet_evaluation_errors_total",
+                "Calls in which a clause could not be evaluated.",
+                clause,
+                registry=registry,
+            ).labels
         )
-        self._conflicts = Counter(
-            "placet_policy_conflicts_total",
-            "Calls in which a policy gave way to another that concerns the same pod.",
-            ["winner", "loser"],
-            registry=registry,
+        self._conflicts = cache(
+            Counter(
+                "placet_policy_conflicts_total",
+                "Calls in which a policy gave way to another that concerns the same pod.",
+                ["winner", "loser"],
+                registry=registry,
+            ).labels
         )
         self._bypasses = Counter(
             "placet_bypasses_total",
@@ -142,16 +166,16 @@ class Metrics:
         self, verb: str, code: int, outcome: Outcome, seconds: float, received: int, sent: int
     ) -> None:
         """A call is over: its duration, and the bytes of both bodies."""
-        self._requests.labels(verb, str(code), outcome.value).inc()
-        self._seconds.labels(verb).observe(seconds)
+        self._requests(verb, str(code), outcome.value).inc()
+        self._seconds(verb).observe(seconds)
         if outcome is Outcome.ANSWERED:
-            self._last.labels(verb).set(self._clock())
-        self._received_bytes.labels(verb).inc(received)
-        self._sent_bytes.labels(verb).inc(sent)
+            self._last(verb).set(self._clock())
+        self._received_bytes(verb).inc(received)
+        self._sent_bytes(verb).inc(sent)
 
     def decided(self, verb: str, offered: int, returned: int) -> None:
-        self._offered.labels(verb).inc(offered)
-        self._returned.labels(verb).inc(returned)
+        self._offered(verb).inc(offered)
+        self._returned(verb).inc(returned)
 
     def full_nodes(self, verb: str) -> None:
         self._full_nodes.labels(verb).inc()
@@ -160,17 +184,17 @@ class Metrics:
         self._sampled.inc()
 
     def rejected(self, policy: str, clause: str, nodes: int) -> None:
-        self._rejected.labels(*self._pair(policy, clause)).inc(nodes)
+        self._rejected(*self._pair(policy, clause)).inc(nodes)
 
     def failed(self, policy: str, clause: str, error: str) -> None:  # noqa: ARG002
         """The error itself is no label: it can hold anything."""
-        self._failed.labels(*self._pair(policy, clause)).inc()
+        self._failed(*self._pair(policy, clause)).inc()
 
     def would_reject(self, policy: str, clause: str, nodes: int) -> None:
-        self._would_reject.labels(*self._pair(policy, clause)).inc(nodes)
+        self._would_reject(*self._pair(policy, clause)).inc(nodes)
 
     def conflict(self, winner: str, loser: str) -> None:
-        self._conflicts.labels(*self._pair(winner, loser)).inc()
+        self._conflicts(*self._pair(winner, loser)).inc()
 
     def bypassed(self, pod: str, uid: str, reason: str) -> None:  # noqa: ARG002
         """Who it was is in the log."""

@@ -17,9 +17,37 @@ from server.metrics import Metrics
 
 VerbHandler = Callable[[web.Request, Call], Awaitable[web.Response]]
 
+# Those of answered calls, unless the log is verbose.
+MOST_LINES_A_SECOND = 10
 # No verb: the path is none of ours.
 _NO_VERB = "none"
 _REFUSED = {401: Outcome.UNAUTHENTICATED, 403: Outcome.FORBIDDEN}
+
+
+class _Lines:
+    """How many lines about answered calls may be written, of which there are hundreds a second.
+
+    A line takes as long to write as the decision that it is about.
+    """
+
+    def __init__(self) -> None:
+        self._since = float("-inf")
+        self._written = self._left_out = 0
+
+    def take(self, now: float) -> bool:
+        """Whether there may be one more, at this time in seconds."""
+        if now - self._since >= 1.0:
+            self._since, self._written = now, 0
+        if self._written == MOST_LINES_A_SECOND:
+            self._left_out += 1
+            return False
+        self._written += 1
+        return True
+
+    def collect(self) -> int:
+        """How many were left out since this was asked last."""
+        count, self._left_out = self._left_out, 0
+        return count
 
 
 class Observation:
@@ -36,10 +64,11 @@ class Observation:
         self._log = log
         self._departure = departure
         self._clock = clock
+        self._lines = _Lines()
 
     def of(self, verb: str, handle: VerbHandler) -> Handler:
         """The handler of a verb's calls."""
-        in_flight = self._metrics.in_flight.labels(verb)
+        in_flight = self._metrics.in_flight(verb)
 
         async def observed(request: web.Request) -> web.Response:
             call = Call(verb, self._clock(), request.headers.get("User-Agent", ""))
@@ -62,11 +91,15 @@ class Observation:
         return observed
 
     def _record(self, call: Call, code: int, sent: int) -> None:
-        seconds = self._clock() - call.arrived
+        now = self._clock()
+        seconds = now - call.arrived
         self._metrics.answered(call.verb, code, call.outcome, seconds, call.received, sent)
         level = logging.INFO if call.outcome is Outcome.ANSWERED else logging.WARNING
-        if self._log.isEnabledFor(level):
-            self._log.log(level, "%s", entry_of(call, code, seconds))
+        if not self._log.isEnabledFor(level):
+            return
+        bounded = level == logging.INFO and not self._log.isEnabledFor(logging.DEBUG)
+        if not bounded or self._lines.take(now):
+            self._log.log(level, "%s", entry_of(call, code, seconds, self._lines.collect()))
 
     def refusals(self, verbs: Mapping[str, str]) -> Middleware:
         """A middleware that says plainly what is wrong with path, method or client.

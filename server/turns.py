@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Callable
 
 from engine.errors import DeadlineExceededError
 from server.errors import Outcome, RequestError
@@ -36,36 +35,37 @@ class Turns:
         now = self._clock()
         return self._began if now - self._ended < _SOON_SECONDS else now
 
-    @contextmanager
-    def entered(self) -> Iterator[None]:
-        """Counts a call while the block runs. Raises RequestError where there are too many."""
+    def enter(self) -> None:
+        """Counts a call, until `leave`. Raises RequestError where there are too many."""
         if self.in_flight >= self._most:
             text = f"too many calls at once: Placet takes {self._most}, see --max-in-flight"
             raise RequestError(text, Outcome.OVERLOADED)
         self.in_flight += 1
-        try:
-            yield
-        finally:
-            self.in_flight -= 1
 
-    @asynccontextmanager
-    async def turn(self, deadline: float) -> AsyncIterator[None]:
-        """Waits until everybody who came before has decided; the block must not wait.
+    def leave(self) -> None:
+        """The call is over."""
+        self.in_flight -= 1
+
+    async def begin(self, deadline: float) -> None:
+        """Waits until everybody who came before has decided; what follows, up to `end`, must not.
 
         Raises DeadlineExceededError where it did not come to that.
         """
-        try:
-            async with asyncio.timeout_at(deadline):
-                await self._lock.acquire()
-        except TimeoutError:
-            raise DeadlineExceededError("the request waited too long for its turn") from None
+        if self._lock.locked():
+            try:
+                async with asyncio.timeout_at(deadline):
+                    await self._lock.acquire()
+            except TimeoutError:
+                raise DeadlineExceededError("the request waited too long for its turn") from None
+        else:
+            await self._lock.acquire()
         self._began = self._clock()
-        try:
-            yield
-        finally:
-            self._ended = self._clock()
-            is_long = self._ended - self._began > _SOON_SECONDS
-            self._release(_MANY_LOOKS if is_long else 1)
+
+    def end(self) -> None:
+        """The decision is made, or cannot be."""
+        self._ended = self._clock()
+        is_long = self._ended - self._began > _SOON_SECONDS
+        self._release(_MANY_LOOKS if is_long else 1)
 
     def _release(self, looks: int) -> None:
         """Once the event loop has looked that often who else is there."""

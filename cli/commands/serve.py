@@ -161,7 +161,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default="text",
         help="of the log on standard error, a line for each event (default: text)",
     )
-    how.add_argument("-v", "--verbose", action="store_true", help="log every rejection too")
+    how.add_argument(
+        "-v", "--verbose", action="store_true", help="log every call and every rejection"
+    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -140,7 +140,7 @@ class Cache:
 
     def within(self, scope: Scope) -> Iterator[tuple[str, Peer]]:
         """The pods of a scope, by key."""
-        return ((key, pod) for key, pod in self._pods.items() if pod in scope)
+        return ((key, pod) for key, pod in self._pods.items() if scope.holds(pod))
 
     def assumed(self) -> Iterator[Peer]:
         """The pods on nodes that no watch has shown them on."""

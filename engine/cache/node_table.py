@@ -9,6 +9,8 @@ from itertools import repeat
 import numpy as np
 import numpy.typing as npt
 
+from engine.cache.listed_names import ListedNames, Where
+from engine.cache.name_index import NameIndex
 from engine.cache.node_view import NodeView
 
 Places = npt.NDArray[np.intp]
@@ -20,7 +22,7 @@ NOWHERE = 0
 
 @dataclass(frozen=True, slots=True)
 class NodeTable:
-    """Views of nodes by place, and the version of each.
+    """Views of nodes by place, and the version of each; `index` has their names, for many at once.
 
     A node keeps its place while it is there. Between two tables of one `owner` a place has another
     view only if it has another version; places of different owners have nothing in common.
@@ -30,11 +32,29 @@ class NodeTable:
     places: Mapping[str, int]
     views: Sequence[NodeView | None]
     versions: Versions
+    index: NameIndex | None = None
 
     def find(self, names: Sequence[str]) -> Places:
         """The place of each name, NOWHERE for one that is not known."""
+        if isinstance(names, ListedNames) and self.index is not None:
+            if names.where is not None and names.where.nodes is self.places:
+                return names.where.places
+            if (places := self.index.find(names)) is not None:
+                return places
         found = map(self.places.get, names, repeat(NOWHERE))
         return np.fromiter(found, np.intp, len(names))
+
+    def where(self, names: Sequence[str], places: Places) -> Where | None:
+        """Where all of these names are, if each is known and is there once; `places` are theirs."""
+        known = names.where if isinstance(names, ListedNames) else None
+        if known is not None and known.places is places:
+            return known
+        if not len(places) or places.min() == NOWHERE or np.bincount(places).max() > 1:
+            return None
+        where = Where(places, self.places)
+        if isinstance(names, ListedNames):
+            names.where = where
+        return where
 
 
 def table_of(views: Iterable[NodeView]) -> NodeTable:
@@ -43,4 +63,5 @@ def table_of(views: Iterable[NodeView]) -> NodeTable:
     places = {name: place for place, name in enumerate(by_name, start=NOWHERE + 1)}
     versions = np.ones(len(places) + 1, np.int64)
     versions[NOWHERE] = 0
-    return NodeTable(object(), places, (None, *by_name.values()), versions)
+    views_by_place = (None, *by_name.values())
+    return NodeTable(object(), places, views_by_place, versions, NameIndex(places))

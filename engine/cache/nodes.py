@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
+from engine.cache.name_index import NameIndex
 from engine.cache.node_table import NodeTable, Versions
 from engine.cache.node_view import NodeView, view
 from engine.objects import Node
@@ -80,7 +81,10 @@ class Nodes:
                 self._missing.add(name)
             else:
                 self._pods.pop(name, None)
-        self._table = NodeTable(self, places, views, versions)
+        known, index = self._table.places, self._table.index
+        if places is not known or index is None:
+            index = NameIndex(places)
+        self._table = NodeTable(self, places, views, versions, index)
         return self._table
 
     def _settled(self, changed: Iterable[str]) -> tuple[Mapping[str, int], list[NodeView | None]]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from dataclasses import dataclass
 from itertools import islice
+from typing import NamedTuple
 
 from engine.peer import Peer
 
@@ -15,8 +15,7 @@ _MOST = 4096
 _MOST_CHANGES = 256
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(NamedTuple):
     """Where the pods of a tally can be: anywhere, in a namespace, or in a workload of one.
 
     `workload` is the uid of a root controller.
@@ -25,8 +24,12 @@ class Scope:
     namespace: str | None = None
     workload: str | None = None
 
-    def __contains__(self, pod: Peer) -> bool:
-        return self in _scopes(pod)
+    def holds(self, pod: Peer) -> bool:
+        if self.workload is not None and (
+            pod.workload is None or pod.workload.uid != self.workload
+        ):
+            return False
+        return self.namespace is None or pod.namespace == self.namespace
 
 
 class Tally:
@@ -102,7 +105,7 @@ class Tallies:
         if tally is None:
             tally = Tally(counts)
             for key, pod in pods:
-                if pod in scope:
+                if scope.holds(pod):
                     tally.arrives(key, pod)
             # Only now, for the time to count them all may not be there.
             self._used[scope, name] = tally

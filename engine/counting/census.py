@@ -16,12 +16,14 @@ from engine.cache.tallies import Scope, Tally
 from engine.counting.cells import Cells
 from engine.counting.ledger import CellIds, Ledger
 from engine.counting.numbers import Counts, Numbers
+from engine.filtering import CheckDeadline
 from engine.peer import Peer
 from engine.program.frame import FUEL, Evaluate, Frame, unlimited
-from engine.program.program import CountClause, CountProgram, ShareProgram
+from engine.program.program import CountClause, CountProgram, ShareProgram, SpreadProgram
 from grammar.errors import EvaluationError, MissingError
 
 TEMPLATE_HASH = "pod-template-hash"
+_NO_DOMAINS = np.zeros(0, np.bool_)
 
 
 class Pods(Protocol):
@@ -54,12 +56,13 @@ class Asker:
 
     `revision` is the resource version that kube-scheduler knows the pod at. `replicas` is what its
     root controller wants, None where that is not known. `shape` stands for all that rules read of
-    the pod.
+    the pod; the frame may be of another pod of that shape.
     """
 
     peer: Peer
     revision: int
     frame: Frame
+    check: CheckDeadline
     replicas: int | None
     shape: Hashable
 
@@ -73,14 +76,17 @@ class Census:
         self._asker = asker
         self._frame = copy(asker.frame)
         self._others = tuple(ledger.others(asker.peer.uid, table.owner))
-        waiting = {possible.pod.uid for possible in self._others}
-        priority = asker.peer.priority
+        self._nominated = self._nominees()
+
+    def _nominees(self) -> list[Peer]:
+        """Those that the pod in question has to leave room for."""
+        asker = self._asker.peer
+        nominated = [p for p in self._pods.nominated() if p.priority >= asker.priority]
+        if not nominated:
+            return []
         # A pod that is on its way is counted where it may go, which has its nominated node.
-        self._nominated = tuple(
-            pod
-            for pod in pods.nominated()
-            if pod.priority >= priority and pod.uid not in waiting and pod.uid != asker.peer.uid
-        )
+        elsewhere = {asker.uid, *(possible.pod.uid for possible in self._others)}
+        return [pod for pod in nominated if pod.uid not in elsewhere]
 
     def take(self, clause: CountClause, cells: Cells, *, predicted: bool) -> Numbers:
         """The numbers of a clause; `predicted` counts who is on its way where it likely ends.
@@ -88,7 +94,7 @@ class Census:
         Raises DeadlineExceededError.
         """
         # Tallies are kept for longer than this request's time.
-        self._frame.check = self._asker.frame.check
+        self._frame.check = self._asker.check
         try:
             return self._numbers(clause, cells, predicted=predicted)
         finally:
@@ -99,7 +105,7 @@ class Census:
         counts, scope, name = self._membership(clause)
 
         def inside(pod: Peer) -> bool:
-            return self._in(pod, scope) and counts(pod)
+            return scope is not None and scope.holds(pod) and counts(pod)
 
         tally = self._tally(name, scope, counts, kept=not count.peers.timely)
         bound = cells.count_of(tally, self._table)
@@ -109,19 +115,19 @@ class Census:
             self._add(bound, cells, known.nodeName, -1)
         low = bound.copy()
         for pod in self._pods.assumed():
-            if pod.uid != self._asker.peer.uid and self._in(pod, scope) and counts(pod):
+            if pod.uid != self._asker.peer.uid and inside(pod):
                 self._add(low, cells, pod.nodeName, -1)
         high = bound
         if name is None or count.peers.timely:
             on_way = [each for each in self._others if inside(each.pod)]
         else:
-            on_way = [each for each in self._others if each.counts((scope, name), inside)]
+            on_way = [each for each in self._others if each.counts(tally, inside)]
         if predicted:
             _add_all(high, [cells.ids[[each.predicted]] for each in on_way])
         else:
             _add_all(high, [each.cells(cells.ids) for each in on_way])
         for pod in self._nominated:
-            if self._in(pod, scope) and counts(pod):
+            if inside(pod):
                 self._add(high, cells, pod.nominatedNodeName, 1)
         own = int(counts(self._asker.peer))
         others = tally.placed + len(tally.waiting) - int(there)
@@ -131,7 +137,7 @@ class Census:
             own=own,
             total=self._total(count, tally, others, own),
             anywhere=bool(others) or bool(on_way),
-            domains=cells.domains(),
+            domains=cells.domains() if isinstance(clause, SpreadProgram) else _NO_DOMAINS,
         )
 
     def _total(self, count: CountProgram, tally: Tally, others: int, own: int) -> int:
@@ -178,7 +184,7 @@ class Census:
         """The names of the namespaces for which an expression is true; None for all of them."""
         if wanted is None:
             return None
-        frame = copy(self._asker.frame)
+        frame = copy(self._frame)
         found = set()
         for namespace in self._pods.namespaces():
             frame.namespaceObject, frame.memo = namespace, {}
@@ -225,10 +231,6 @@ class Census:
         place = self._table.places.get(node, NOWHERE)
         if (cell := cells.ids[place]) >= 0:
             found[cell] += amount
-
-    @staticmethod
-    def _in(pod: Peer, scope: Scope | None) -> bool:
-        return scope is not None and pod in scope
 
 
 def _add_all(counts: Counts, cells: Sequence[CellIds]) -> None:

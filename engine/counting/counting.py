@@ -72,11 +72,17 @@ class Counting:
             cells.look(table, frame, check)
             numbers = census.take(cells.clause, cells, predicted=False)
             ids = cells.ids[places]
+            opened = open_cells(cells.clause, numbers)
             outside = ids < 0
-            passes = cells.clause.count.missing == "pass"
-            room = open_cells(cells.clause, numbers)[ids]
-            hopeful = open_cells(cells.clause, numbers.hopeful())[ids]
-            room[outside] = hopeful[outside] = passes
+            some_outside = bool(outside.any())
+            if opened.all() and not some_outside:
+                # Mostly a bound is not near.
+                room = hopeful = np.ones(len(ids), np.bool_)
+            else:
+                passes = cells.clause.count.missing == "pass"
+                room = opened[ids]
+                hopeful = open_cells(cells.clause, numbers.hopeful())[ids]
+                room[outside] = hopeful[outside] = passes
             found.append(Room(cells.clause, room, hopeful, ids, numbers))
         return found
 

@@ -10,62 +10,112 @@ is visible. So a pod that was answered is possible on every node of the answer u
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import numpy.typing as npt
 
-from engine.cache.node_table import Places
+from engine.cache.node_table import NOWHERE, Places
 from engine.peer import Peer
 
 CellIds = npt.NDArray[np.int32]
-# A name may keep alive what it is about.
-_MOST_NAMES = 64
+# What is remembered of a tally keeps it alive.
+_MOST_TALLIES = 64
+# The requests of so many pods may be kept, whose places nobody has asked for.
+_MOST_UNSETTLED = 64
 
 
-@dataclass(slots=True)
 class Possible:
     """One pod on its way.
 
-    `bits` has the places of the answer, of the tables of `owner`, as a set: many pods can be on
-    their way where nobody says that they are bound, each to thousands of nodes. `predicted` is the
-    place that suits the pod best by our own scores. `tried` are the places of narrowed answers so
-    far: if the pod asks again, they did not take it. `excused` says that it was sent back for that
-    once. `revision` is the resource version of the pod that asked.
+    `owner` is whose tables the places are of, those of the answer. `predicted` is the place that
+    suits the pod best by our own scores. `tried` are the places of narrowed answers so far: if the
+    pod asks again, they did not take it. `excused` says that it was sent back for that once.
+    `revision` is the resource version of the pod that asked.
     """
 
-    pod: Peer
-    owner: object
-    bits: npt.NDArray[np.uint8]
-    predicted: int
-    until: float
-    revision: int = 0
-    is_narrow: bool = False
-    tried: Places = field(default_factory=lambda: np.empty(0, np.intp))
-    excused: bool = False
-    _cells: dict[int, tuple[CellIds, CellIds]] = field(default_factory=dict)
-    _members: dict[Hashable, bool] = field(default_factory=dict)
+    __slots__ = (
+        "_bits",
+        "_cells",
+        "_find",
+        "_members",
+        "_predicted",
+        "excused",
+        "is_narrow",
+        "owner",
+        "pod",
+        "revision",
+        "tried",
+        "until",
+    )
+
+    def __init__(
+        self,
+        pod: Peer,
+        owner: object,
+        find: Callable[[], Places],
+        until: float,
+        revision: int = 0,
+        *,
+        predicted: int | None = None,
+        is_narrow: bool = False,
+    ) -> None:
+        """`find` finds the places; it is kept until somebody asks."""
+        self.pod = pod
+        self.owner = owner
+        self.until = until
+        self.revision = revision
+        self.is_narrow = is_narrow
+        self.tried: Places = np.empty(0, np.intp)
+        self.excused = False
+        self._find: Callable[[], Places] | None = find
+        self._predicted = predicted
+        # A set of places: many pods can be on their way where nobody says that they are bound.
+        self._bits: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
+        self._cells: dict[int, tuple[CellIds, CellIds]] = {}
+        self._members: dict[object, bool] = {}
+
+    def settle(self) -> None:
+        """Finds the places, if that has not been done."""
+        if self._find is not None:
+            places, self._find = self._find(), None
+            mask = np.zeros(int(places.max(initial=0)) + 1, np.bool_)
+            mask[places] = True
+            self._bits = np.packbits(mask)
+            if self._predicted is None:
+                self._predicted = int(places[0])
 
     @property
     def places(self) -> Places:
         """Those of the answer, in order."""
-        return np.flatnonzero(np.unpackbits(self.bits))
+        self.settle()
+        return np.flatnonzero(np.unpackbits(self._bits))
 
-    def counts(self, name: Hashable, counts: Callable[[Peer], bool]) -> bool:
-        """Whether a function is true for the pod; `name` stands for the function."""
-        known = self._members.get(name)
+    @property
+    def predicted(self) -> int:
+        self.settle()
+        assert self._predicted is not None, "it is settled"
+        return self._predicted
+
+    @predicted.setter
+    def predicted(self, place: int) -> None:
+        self._predicted = place
+
+    def counts(self, tally: object, counts: Callable[[Peer], bool]) -> bool:
+        """Whether a function is true for the pod: the one of a tally, which stands for it."""
+        known = self._members.get(tally)
         if known is None:
-            if len(self._members) > _MOST_NAMES:
+            if len(self._members) > _MOST_TALLIES:
                 self._members.clear()
-            known = self._members[name] = counts(self.pod)
+            known = self._members[tally] = counts(self.pod)
         return known
 
     def cells(self, ids: CellIds) -> CellIds:
         """The cells that it may end up in, each once; `ids` has the cell of every place."""
         known = self._cells.get(id(ids))
         if known is None or known[0] is not ids:
-            if len(self._cells) > _MOST_NAMES:
+            if len(self._cells) > _MOST_TALLIES:
                 self._cells.clear()
             found = np.unique(ids[self.places])
             known = self._cells[id(ids)] = (ids, found[found >= 0])
@@ -78,7 +128,9 @@ class Ledger:
     def __init__(self, clock: Callable[[], float], hold_seconds: float) -> None:
         self._clock = clock
         self._hold = hold_seconds
+        # The first one is held for the shortest time from now.
         self._possible: dict[str, Possible] = {}
+        self._unsettled: deque[Possible] = deque()
 
     def __len__(self) -> int:
         return len(self._possible)
@@ -101,14 +153,36 @@ class Ledger:
         before = self.narrowed(pod.uid)
         self._possible.pop(pod.uid, None)
         if len(places):
-            until = self._clock() + self._hold
-            now = Possible(pod, owner, _bits(places), predicted, until, revision, is_narrow)
+            now = Possible(
+                pod,
+                owner,
+                lambda: places,
+                self._clock() + self._hold,
+                revision,
+                predicted=predicted,
+                is_narrow=is_narrow,
+            )
+            now.settle()
             if is_narrow:
                 # When all have been tried, they are tried again.
                 tried = before.tried if before is not None else places[:0]
                 fresh = bool(np.isin(places, tried).any())
                 now.tried = places if fresh else np.concatenate([tried, places])
             self._possible[pod.uid] = now
+
+    def passed(self, pod: Peer, revision: int, owner: object, find: Callable[[], Places]) -> None:
+        """A pod that no policy concerns was answered all nodes it was asked about, at least one.
+
+        Where they are may never matter, so they are found when it does.
+        """
+        self._possible.pop(pod.uid, None)
+        now = Possible(pod, owner, find, self._clock() + self._hold, revision)
+        self._possible[pod.uid] = now
+        self._unsettled.append(now)
+        if len(self._unsettled) > _MOST_UNSETTLED:
+            first = self._unsettled.popleft()
+            if self._possible.get(first.pod.uid) is first:
+                first.settle()
 
     def narrowed(self, uid: str) -> Possible | None:
         """The last answer to a pod, if it was told fewer places than there were."""
@@ -143,24 +217,21 @@ class Ledger:
 
     def take_over(self, pods: Iterable[Peer], owner: object, places: Places) -> None:
         """Another one may have answered these until now: each may go anywhere."""
-        everywhere = _bits(places)
+        until = self._clock() + self._hold
         for pod in pods:
-            self._possible.setdefault(
-                pod.uid, Possible(pod, owner, everywhere, 0, self._clock() + self._hold)
-            )
+            if pod.uid not in self._possible:
+                everywhere = Possible(pod, owner, lambda: places, until, predicted=NOWHERE)
+                everywhere.settle()
+                self._possible[pod.uid] = everywhere
 
     def others(self, uid: str, owner: object) -> Iterator[Possible]:
         """All but this one that are on their way, in the tables of `owner`."""
         now = self._clock()
-        ended = [known for known, possible in self._possible.items() if possible.until <= now]
-        for known in ended:
-            del self._possible[known]
+        while self._possible:
+            first = next(iter(self._possible))
+            if self._possible[first].until > now:
+                break
+            del self._possible[first]
         for known, possible in self._possible.items():
             if known != uid and possible.owner is owner:
                 yield possible
-
-
-def _bits(places: Places) -> npt.NDArray[np.uint8]:
-    mask = np.zeros(int(places.max(initial=0)) + 1, np.bool_)
-    mask[places] = True
-    return np.packbits(mask)

@@ -16,7 +16,7 @@ from engine.counting.without import Without
 from engine.errors import WaitingError
 from engine.filtering import CheckDeadline
 from engine.peer import Peer
-from engine.program.frame import Frame
+from engine.program.frame import LazyFrame
 from engine.scoring import Floats
 from engine.verdict import Decision, Rejected, Verdict
 
@@ -38,7 +38,7 @@ class Question:
     asker: Asker
     table: NodeTable
     places: Places
-    frame: Callable[[], Frame]
+    frame: LazyFrame
     check: CheckDeadline
     suits: Callable[[], Floats]
 
@@ -84,7 +84,7 @@ class Placement:
         census = self.census(asked.table, asked.asker)
         rooms = counting.rooms(census, asked.table, asked.places, asked.frame, asked.check)
         if full := [room for room in rooms if not room.open.all()]:
-            texts = dict.fromkeys(room.clause.count.message(asked.frame()) for room in full)
+            texts = dict.fromkeys(room.clause.count.message(asked.frame) for room in full)
             raise WaitingError("; ".join(texts))
         return rooms
 
@@ -113,8 +113,8 @@ class Placement:
         if not room.any():
             self.ledger.forget(asked.asker.peer.uid)
             if hopeful.any():
-                raise WaitingError(_reason(rooms, feasible, asked.frame()))
-            return _refused(decided, rooms, feasible, room, asked.frame())
+                raise WaitingError(_reason(rooms, feasible, asked.frame))
+            return _refused(decided, rooms, feasible, room, asked.frame)
         if before is not None and not before.excused:
             before.excused = True
             raise WaitingError(CAME_BACK)
@@ -124,7 +124,11 @@ class Placement:
             tried = np.isin(asked.places, before.tried) if before is not None else ~feasible
             kept = narrowed(rooms, room, asked.suits(), tried)
         self._tell(asked, kept, is_narrow=is_narrow, predicts=predicts)
-        return _refused(decided, rooms, feasible, kept, asked.frame())
+        return _refused(decided, rooms, feasible, kept, asked.frame)
+
+    def passed(self, asker: Asker, table: NodeTable, find: Callable[[], Places]) -> None:
+        """A pod that no policy concerns may go to any of the nodes that it was asked about."""
+        self.ledger.passed(asker.peer, asker.revision, table.owner, find)
 
     def _tell(self, asked: Question, kept: Mask, *, is_narrow: bool, predicts: bool) -> None:
         places = asked.places[kept]
@@ -138,12 +142,14 @@ class Placement:
 
 
 def _refused(
-    decided: Decision, rooms: Sequence[Room], feasible: Mask, kept: Mask, frame: Frame
+    decided: Decision, rooms: Sequence[Room], feasible: Mask, kept: Mask, frame: LazyFrame
 ) -> Decision:
     """The decision with a verdict of the first clause without room, for all that is not kept."""
+    left = feasible & ~kept
+    if not left.any():
+        return decided
     codes = decided.codes.copy()
     verdicts: list[Verdict] = list(decided.verdicts)
-    left = feasible & ~kept
 
     def refuse(room: Room, nodes: Mask) -> None:
         count = room.clause.count
@@ -163,7 +169,7 @@ def _refused(
     return Decision(codes, verdicts)
 
 
-def _reason(rooms: Sequence[Room], feasible: Mask, frame: Frame) -> str:
+def _reason(rooms: Sequence[Room], feasible: Mask, frame: LazyFrame) -> str:
     """Which clauses wait for pods on their way."""
     waiting = [r for r in rooms if (feasible & ~r.open & r.hopeful).any()]
     texts = dict.fromkeys(room.clause.count.message(frame) for room in waiting)

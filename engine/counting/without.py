@@ -24,7 +24,7 @@ class Without:
         left.nodes, left.placed = whole.nodes.copy(), whole.placed
         left.waiting = whole.waiting.copy()
         for key, pod in self._gone.items():
-            if pod in scope:
+            if scope.holds(pod):
                 left.leaves(key, pod)
         return left
 

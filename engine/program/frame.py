@@ -13,6 +13,8 @@ FUEL = 10_000_000
 STEPS_PER_LOOK = 10_000
 
 Evaluate = Callable[["Frame"], object]
+# Made when it is needed: for that the whole pod is decoded.
+LazyFrame = Callable[[], "Frame"]
 
 
 def unlimited() -> None:

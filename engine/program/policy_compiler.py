@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from itertools import chain
 
 from engine.program.compiler import Compiler
-from engine.program.frame import Evaluate, Frame
+from engine.program.frame import Evaluate, Frame, LazyFrame
 from engine.program.pod_reads import Path, PodReads
 from engine.program.program import (
     Condition,
     CountProgram,
     FilterProgram,
     LimitProgram,
+    Message,
     Peers,
     PreemptProgram,
     Program,
@@ -233,14 +234,19 @@ class _PolicyCompiler:
     def _paths(self, expr: Expr) -> set[tuple[str, ...]]:
         return {r.path for r in reads(expr, self._definitions)}
 
-    def _message(self, template: Template | None, clause: str) -> Callable[[Frame], str]:
-        if template is None:
-            constant = f"policy {self._policy.name}: {clause}"
+    def _message(self, template: Template | None, clause: str) -> Message:
+        given = template.parts if template else (f"policy {self._policy.name}: {clause}",)
+        parts = tuple(p if isinstance(p, str) else self._compiler.compile(p) for p in given)
+        texts = [part for part in parts if isinstance(part, str)]
+        if len(texts) == len(parts):
+            constant = "".join(texts)
             return lambda _: constant
-        parts = tuple(
-            p if isinstance(p, str) else self._compiler.compile(p) for p in template.parts
-        )
-        return lambda frame: "".join(p if isinstance(p, str) else _shown(p, frame) for p in parts)
+
+        def message(frame: LazyFrame) -> str:
+            made = frame()
+            return "".join(p if isinstance(p, str) else _shown(p, made) for p in parts)
+
+        return message
 
 
 # What says which nodes' domains a spread compares.

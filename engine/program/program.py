@@ -6,11 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal as OneOf
 
-from engine.program.frame import Evaluate, Frame
+from engine.program.frame import Evaluate, LazyFrame
 from engine.program.pod_reads import Path
 from grammar.clauses import Bound, MissingRule
 from grammar.values.duration import Duration
 from grammar.values.quantity import Quantity
+
+Message = Callable[[LazyFrame], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,7 @@ class FilterProgram:
     when: Condition | None
     requires: tuple[Evaluate, ...]
     reads_node: bool
-    message: Callable[[Frame], str]
+    message: Message
     passes_missing: bool
     ignores_errors: bool
     resolvable: bool
@@ -88,7 +90,7 @@ class CountProgram:
     when: Condition | None
     peers: Peers
     weight: float | None
-    message: Callable[[Frame], str]
+    message: Message
     missing: MissingRule | None
     terminating: bool
 

@@ -50,7 +50,15 @@ def test_a_limit_holds_where_others_are_evicted(cluster: Cluster, served: Stage)
     cluster.create_nodes(node(name, cpu="2") for name in ("n1", "n2"))
     cluster.create_pods(
         [
-            pod("own", cluster.namespace, GOVERNED, cpu="1", nodeName="n1"),
+            # As important as the one that asks, or it could be the one that is evicted.
+            pod(
+                "own",
+                cluster.namespace,
+                GOVERNED,
+                cpu="1",
+                nodeName="n1",
+                priorityClassName="high",
+            ),
             pod("other-1", cluster.namespace, cpu="1", nodeName="n1"),
             pod("other-2", cluster.namespace, cpu="2", nodeName="n2"),
         ]

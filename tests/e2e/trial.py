@@ -89,7 +89,12 @@ class Trial:
 
     def _assert_sound(self) -> None:
         assert self.server.is_ready()
-        assert self.server.compare()["differences"] == []
+        # Resources whose watch was not what broke may be a moment later.
+        until(
+            lambda: self.server.compare()["differences"] == [],
+            HEALED_SECONDS,
+            lambda: f"no differences: {self.server.compare()}",
+        )
         answer = self.server.filter(pod("asked", self.cluster.namespace, GOVERNED), ["n0", "n9"])
         assert answer["NodeNames"] == ["n0", "n9"], answer
 

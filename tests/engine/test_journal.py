@@ -106,8 +106,9 @@ def test_the_error_of_a_pod_that_is_rejected_again_and_again_stands_beside_its_r
 def test_a_call_without_a_decision_has_its_error() -> None:
     engine, journal = journalled()
     ask(engine, "a")
+    other = pod("a", "shop", labels={"app": "db"}) | {"spec": {"priority": "high"}}
     with pytest.raises(EngineError):
-        engine.filter(raw(web("a") | {"spec": {"priority": "high"}}), NAMES, None, math.inf)
+        engine.filter(raw(other), NAMES, None, math.inf)
     record = found(journal, "a")
     assert (record.answered, record.offered) == (None, 4)
     assert record.error

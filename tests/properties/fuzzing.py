@@ -76,7 +76,7 @@ class Pipeline:
             except EvaluationError:
                 continue
         for clause in program.filters:
-            clause.message(frame)
+            clause.message(lambda: frame)
 
 
 def _lay_out(source: Source) -> None:

@@ -59,6 +59,23 @@ async def test_one_line_a_call_however_many_nodes(
     )
 
 
+@pytest.mark.parametrize(("level", "lines"), [(logging.INFO, 10), (logging.DEBUG, 30)])
+async def test_a_busy_server_does_not_fill_the_log(
+    level: int, lines: int, serve: Serve, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Within a second, unless everything is to be logged; what fails always is."""
+    caplog.set_level(level, "placet")
+    served = await serve(decider=DECIDER)
+    for _ in range(30):
+        await served.post("/filter", names_request("a"))
+    answered = [line for line in caplog.messages if line.startswith("answered")]
+    # The thirty may lie on both sides of a second's end.
+    assert lines <= len(answered) <= 2 * lines
+    await served.post("/filter", b"{")
+    assert ("leftOut" in caplog.messages[-1]) is (level == logging.INFO)
+    assert 'outcome="bad_request"' in caplog.messages[-1]
+
+
 async def test_full_nodes_from_kube_scheduler_are_warned_about_once(
     serve: Serve, caplog: pytest.LogCaptureFixture
 ) -> None:

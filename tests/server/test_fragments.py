@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.cache.cache import Cache
+from engine.cache.listed_names import Where
 from engine.engine import Engine
 from engine.objects import ObjectCodec
 from engine.program.policy_compiler import compile_policy
 from engine.registry import Registry
-from engine.verdict import FEASIBLE, Decision, Failed, Rejected, Scores, Where
+from engine.verdict import FEASIBLE, Decision, Failed, Rejected, Scores
 from grammar.schema import load_schema
 from grammar.source import Source
 from policies.validation import check_source
@@ -47,8 +48,9 @@ def test_filter(names: list[str], resolvable: bool, data: st.DataObject) -> None
         wire.ExtenderArgs(b"{}", names, None),
         partition(names, decided, resolvable_rejections=resolvable),
     )
-    fast = Fragments().filter(decided, where(names), resolvable_rejections=resolvable)
+    fast, accepted = Fragments().filter(decided, where(names), resolvable_rejections=resolvable)
     assert json.loads(fast) == json.loads(slow)
+    assert list(accepted or ()) == json.loads(slow)["NodeNames"]
     # Objects have no order, and a key that came twice would be lost in them.
     assert len(fast) == len(slow)
 
@@ -56,7 +58,9 @@ def test_filter(names: list[str], resolvable: bool, data: st.DataObject) -> None
 @given(_names, st.data())
 def test_priorities(names: list[str], data: st.DataObject) -> None:
     scores = Scores(np.array([data.draw(st.integers(0, 10)) for _ in names], np.int64))
-    assert Fragments().priorities(scores, where(names)) == wire.encode_priorities(names, scores)
+    fast = Fragments().priorities(scores, where(names))
+    assert fast is not None
+    assert json.loads(fast) == json.loads(wire.encode_priorities(names, scores))
 
 
 def test_names_are_encoded_anew_when_there_are_other_nodes() -> None:
@@ -64,8 +68,14 @@ def test_names_are_encoded_anew_when_there_are_other_nodes() -> None:
     scores = Scores(np.array([3], np.int64))
     one = Where(np.array([1], np.intp), {"a": 1})
     other = Where(np.array([1], np.intp), {"b": 1})
-    assert fragments.priorities(scores, one) == b'[{"Host":"a","Score":3}]'
-    assert fragments.priorities(scores, other) == b'[{"Host":"b","Score":3}]'
+    assert fragments.priorities(scores, one) == b'[{"Host":"a","Score": 3}]'
+    assert fragments.priorities(scores, other) == b'[{"Host":"b","Score": 3}]'
+
+
+def test_one_long_name_does_not_fill_all_answers_with_spaces() -> None:
+    nodes = {"a": 1, "b": 2, "c": 3, "d" * 253: 4}
+    scores = Scores(np.array([3], np.int64))
+    assert Fragments().priorities(scores, Where(np.array([1], np.intp), nodes)) is None
 
 
 def test_only_known_nodes_that_are_named_once_have_a_place() -> None:

@@ -44,7 +44,7 @@ async def test_the_decider_gets_what_came(serve: Serve) -> None:
     await served.post("/filter", names_request("a", "b"))
     await served.post("/prioritize", nodes_request("a"))
     names, nodes = decider.asked
-    assert (names.verb, names.names, names.nodes) == ("filter", ["a", "b"], None)
+    assert (names.verb, list(names.names), names.nodes) == ("filter", ["a", "b"], None)
     assert json.loads(names.pod) == POD
     assert (nodes.verb, nodes.names) == ("prioritize", ["a"])
     assert nodes.nodes == [b'{"metadata":{"name":"a"},"status":{}}']

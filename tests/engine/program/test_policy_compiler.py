@@ -62,7 +62,7 @@ def test_share() -> None:
     assert share.count.peers.where(frame) is True
     assert (share.count.peers.placed, share.count.peers.replicas) == (True, False)
     assert share.bound == Bound("at most", 40, percent=True)
-    assert share.count.message(frame) == "policy p: s"
+    assert share.count.message(lambda: frame) == "policy p: s"
     assert (replicas.count.weight, replicas.count.peers.replicas) == (3, True)
     assert program.strict
 

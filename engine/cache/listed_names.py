@@ -1,0 +1,86 @@
+"""The names of a request, as the JSON list in which they came."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import overload
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+_QUOTE, _COMMA = b'",'
+_SPACE = 32
+_LIST = msgspec.json.Decoder(list[str])
+
+Offsets = npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """The nodes of a request as places of the cache: each is known, and is named once.
+
+    `nodes` has the place of every node there is; it is another mapping when that changes.
+    """
+
+    places: npt.NDArray[np.intp]
+    nodes: Mapping[str, int]
+
+
+class ListedNames(Sequence[str]):
+    """Names that are made strings only if somebody reads them: there are thousands in a request.
+
+    `json` has one name or more, without space between them and without escapes. `where` is where
+    they were found last.
+    """
+
+    def __init__(self, json: bytes, where: Where | None = None) -> None:
+        self.json = json
+        self.where = where
+
+    @classmethod
+    def of(cls, json: bytes) -> ListedNames | None:
+        """None for any other text: it is for a decoder of JSON."""
+        if not (json.startswith(b'["') and json.endswith(b'"]') and json.isascii()):
+            return None
+        text = np.frombuffer(json, np.uint8)
+        if b"\\" in json or text.min() < _SPACE:
+            return None
+        names = cls(json)
+        if len(names._quotes) % 2:
+            return None
+        starts, ends = names.starts[1:], names.ends[:-1]
+        # From the end of a name to the beginning of the next there is `","`.
+        if (starts - ends != len('","')).any() or (text[ends + 1] != _COMMA).any():
+            return None
+        return names
+
+    @property
+    def starts(self) -> Offsets:
+        """Where each name begins in `json`."""
+        return self._quotes[::2] + 1
+
+    @property
+    def ends(self) -> Offsets:
+        """Where each name has ended in `json`."""
+        return self._quotes[1::2]
+
+    def __len__(self) -> int:
+        return len(self.where.places) if self.where is not None else len(self._quotes) // 2
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[str]: ...
+    def __getitem__(self, index: int | slice) -> str | Sequence[str]:
+        return self._names[index]
+
+    @cached_property
+    def _quotes(self) -> Offsets:
+        return np.flatnonzero(np.frombuffer(self.json, np.uint8) == _QUOTE)
+
+    @cached_property
+    def _names(self) -> list[str]:
+        return _LIST.decode(self.json)

@@ -1,0 +1,103 @@
+"""Where nodes are by name: thousands of names are found at once, and none is made a string.
+
+It is a hash table of columns. A name is as many words of eight bytes as the longest one needs, with
+zeros behind its end; those of a request are cut out of its JSON as they lie there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from engine.cache.listed_names import ListedNames, Offsets
+
+_Words = npt.NDArray[np.uint64]
+_Places = npt.NDArray[np.intp]
+
+_WORD_BYTES = 8
+# Slots a name, at least: the fewer names share one, the fewer are looked up twice.
+_SLOTS = 4
+# Odd, and as good as random: the upper bits of a product depend on all bits of the other factor.
+_FACTOR = 0x9E3779B97F4A7C15
+
+
+class NameIndex:
+    """An index of places by name, none of which is 0; it is made when it is first asked."""
+
+    def __init__(self, places: Mapping[str, int]) -> None:
+        self._by_name = places
+
+    def find(self, names: ListedNames) -> _Places | None:
+        """The place of each name; None if some name has none."""
+        return self._table.find(names)
+
+    @cached_property
+    def _table(self) -> _Table:
+        return _Table(self._by_name)
+
+
+class _Table:
+    def __init__(self, places: Mapping[str, int]) -> None:
+        encoded = [name.encode() for name in places]
+        lengths = np.fromiter(map(len, encoded), np.intp, len(encoded))
+        words = 1 + int(lengths.max(initial=0)) // _WORD_BYTES
+        self._bytes = words * _WORD_BYTES
+        # By length, which bits of its words are those of a name.
+        own = np.tri(self._bytes + 1, self._bytes, -1, np.uint8) * np.uint8(255)
+        self._masks: _Words = own.view(np.uint64)
+        powers = [pow(_FACTOR, power, 1 << 64) for power in range(1, words + 1)]
+        self._factors: _Words = np.array(powers, np.uint64)
+
+        where = np.fromiter(places.values(), np.intp, len(places))
+        size = int(where.max(initial=0)) + 1
+        self._words: _Words = np.zeros((size, words), np.uint64)
+        self._words[where] = self._cut(b"".join(encoded), lengths.cumsum() - lengths, lengths)
+        self._hashes: _Words = self._words @ self._factors
+        bits = max(1, (_SLOTS * size).bit_length())
+        self._shift = np.uint64(64 - bits)
+        self._last_slot = (1 << bits) - 1
+        self._slots: _Places = np.zeros(1 << bits, np.intp)
+        self._fill(where)
+
+    def _fill(self, places: _Places) -> None:
+        """A name whose slot is taken goes to the next one that is free."""
+        slots = self._first_slots(self._hashes[places])
+        while len(places):
+            free = self._slots[slots] == 0
+            # Of several that come to one slot the last one gets it.
+            self._slots[slots[free]] = places[free]
+            left = self._slots[slots] != places
+            places, slots = places[left], (slots[left] + 1) & self._last_slot
+
+    def find(self, names: ListedNames) -> _Places | None:
+        lengths = names.ends - names.starts
+        if lengths.max() > self._bytes:
+            return None
+        words = self._cut(names.json, names.starts, lengths)
+        hashes = words @ self._factors
+        slots = self._first_slots(hashes)
+        found = self._slots.take(slots)
+        left = np.flatnonzero(self._hashes.take(found) != hashes)
+        while len(left):
+            if not found[left].all():
+                return None
+            slots[left] = (slots[left] + 1) & self._last_slot
+            found[left] = self._slots[slots[left]]
+            left = left[self._hashes[found[left]] != hashes[left]]
+        # Two names may have one hash.
+        return found if np.array_equal(self._words.take(found, axis=0), words) else None
+
+    def _first_slots(self, hashes: _Words) -> _Places:
+        return (hashes >> self._shift).view(np.intp)
+
+    def _cut(self, text: bytes, starts: Offsets, lengths: Offsets) -> _Words:
+        """The words of names that lie in a text."""
+        every: npt.NDArray[np.void] = np.ndarray(
+            len(text) + 1, f"V{self._bytes}", text + bytes(self._bytes), strides=(1,)
+        )
+        cut: _Words = every[starts].view(np.uint64).reshape(len(starts), -1)
+        cut &= self._masks.take(lengths, axis=0)
+        return cut

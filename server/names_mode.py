@@ -1,0 +1,66 @@
+"""Requests with names, as kube-scheduler writes them: little of them has to be looked at.
+
+kube-scheduler asks prioritize about the pod that filter was asked about, and about the nodes that
+filter has answered, in that order. Both are recognised by their bytes.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from engine.cache.listed_names import ListedNames
+from server.wire import ExtenderArgs
+
+_POD = b'{"Pod":'
+_NAMES = b',"Nodes":null,"NodeNames":'
+# Go's encoder ends what it writes with a line.
+_ENDS = (b"}\n", b"}")
+_ANYTHING = msgspec.json.Decoder(msgspec.Raw)
+
+
+class NamesMode:
+    """Reads requests; `answered` are the names that filter has answered last, if there are some."""
+
+    def __init__(self) -> None:
+        self.answered: ListedNames | None = None
+        self._pod = b""
+
+    def read(self, body: bytes) -> ExtenderArgs | None:
+        """What `wire.decode_args` makes of it; None where that has to take a look."""
+        if not body.startswith(_POD):
+            return None
+        end = next((end for end in _ENDS if body.endswith(end)), b"")
+        parts = self._known(body, end) or _split(body, end)
+        if parts is None:
+            return None
+        at, names = parts
+        pod = body[len(_POD) : at]
+        if pod != self._pod:
+            if not pod.startswith(b"{") or not _is_json(pod):
+                return None
+            self._pod = pod
+        return ExtenderArgs(self._pod, names, None)
+
+    def _known(self, body: bytes, end: bytes) -> tuple[int, ListedNames] | None:
+        if self.answered is None:
+            return None
+        rest = b"".join((_NAMES, self.answered.json, end))
+        return (len(body) - len(rest), self.answered) if body.endswith(rest) else None
+
+
+def _split(body: bytes, end: bytes) -> tuple[int, ListedNames] | None:
+    """Where the pod ends, and the names.
+
+    The same text may be in a pod: what is before it is no JSON then.
+    """
+    at = body.find(_NAMES)
+    names = ListedNames.of(body[at + len(_NAMES) : len(body) - len(end)]) if at > 0 else None
+    return None if names is None else (at, names)
+
+
+def _is_json(text: bytes) -> bool:
+    try:
+        _ANYTHING.decode(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
