@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import replace
 from typing import Protocol
 
+import msgspec
 from cachetools import LRUCache
 
 from engine.asked import AskedPod, PodReader
@@ -49,8 +49,7 @@ class Observer(Protocol):
     def bypassed(self, pod: str, uid: str, reason: str) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(msgspec.Struct, frozen=True, eq=False):
     """One call. `known` is None while the cluster is not; `check` raises DeadlineExceededError."""
 
     asked: AskedPod
@@ -139,10 +138,15 @@ class Calls:
             namespace = snapshot.namespaces.get(asked.namespace)
             root = snapshot.workloads.get(asked.controller)
 
-        @cache
+        made: Frame | None = None
+
         def frame() -> Frame:
-            pod = asked.pod if root is None else replace(asked.pod, workload=root)
-            return Frame(pod, self._now(), places=registry.places, namespace=namespace, check=check)
+            nonlocal made
+            if made is None:
+                pod = asked.pod if root is None else replace(asked.pod, workload=root)
+                now, places = self._now(), registry.places
+                made = Frame(pod, now, places=places, namespace=namespace, check=check)
+            return made
 
         # The plan keeps registry and namespace alive, so that their ids stay theirs.
         shape = asked.shape(registry.shapes)

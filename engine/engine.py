@@ -6,7 +6,6 @@ import math
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Protocol
 
 import numpy as np
@@ -271,7 +270,6 @@ class Engine:
         self._check_decider(call)
         table = call.snapshot.table
 
-        @cache
         def suits() -> Floats:
             if not call.plan.scored:
                 return np.zeros(len(places))

@@ -40,7 +40,7 @@ class _Freshness:
     def stale(self, table: NodeTable, places: Places) -> list[Places]:
         """The places that must be worked out, in portions between which the clock is looked at."""
         # Mostly there is none in the whole cluster, or few.
-        changed = np.flatnonzero(self._versions[: len(table.versions)] != table.versions)
+        changed = (self._versions[: len(table.versions)] != table.versions).nonzero()[0]
         if not len(changed):
             return []
         asked = np.zeros(len(table.versions), np.bool_)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from engine import scoring
 from engine.cache.namespace import Namespace
 from engine.cache.node_table import NodeTable, Places
@@ -121,11 +123,11 @@ def _decide(
     memo: FilterMemo, table: NodeTable, places: Places, frame: LazyFrame, check: CheckDeadline
 ) -> Decision:
     codes = memo.codes(table, places, frame, check)
-    if not codes.any():
+    if not np.count_nonzero(codes):
         return Decision(codes, (FEASIBLE,))
-    here = set(codes.tolist())
+    counts: list[int] = np.bincount(codes, minlength=len(memo.findings)).tolist()
     verdicts = [
-        finding.verdict(frame) if finding is not None and code in here else FEASIBLE
-        for code, finding in enumerate(memo.findings)
+        finding.verdict(frame) if finding is not None and count else FEASIBLE
+        for finding, count in zip(memo.findings, counts, strict=True)
     ]
     return Decision(codes, verdicts)

@@ -39,22 +39,20 @@ class Fragments:
         """As `partition` and `wire.encode_filter` have it, and the names that are accepted."""
         self._look(where)
         places, codes = where.places, decided.codes
-        names = self._names[places]
         failed: dict[bool, list[bytes]] = {True: [], False: []}
-        if codes.any():
+        if np.count_nonzero(codes):
             for code, verdict in enumerate(decided.verdicts):
                 if isinstance(verdict, Feasible):
                     continue
-                here: list[bytes] = names[codes == code].tolist()
+                here: list[bytes] = self._names[places[codes == code]].tolist()
                 if here:
                     reason = b":" + msgspec.json.encode(verdict.reason)
                     curable = isinstance(verdict, Rejected) and verdict.resolvable
                     # Every name but the last is followed by the reason and a comma.
                     pairs = (reason + b",").join(here) + reason
                     failed[resolvable_rejections and curable].append(pairs)
-            passed = codes == 0
-            names, places = names[passed], places[passed]
-        listed = b"".join((b"[", b",".join(names.tolist()), b"]"))
+            places = places[codes == 0]
+        listed = b"".join((b"[", b",".join(self._names[places].tolist()), b"]"))
         accepted = ListedNames(listed, Where(places, where.nodes)) if len(places) else None
         return filtered(listed, failed[True], failed[False]), accepted
 

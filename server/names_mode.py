@@ -13,8 +13,6 @@ from server.wire import ExtenderArgs
 
 _POD = b'{"Pod":'
 _NAMES = b',"Nodes":null,"NodeNames":'
-# Go's encoder ends what it writes with a line.
-_ENDS = (b"}\n", b"}")
 _ANYTHING = msgspec.json.Decoder(msgspec.Raw)
 
 
@@ -29,14 +27,15 @@ class NamesMode:
         """What `wire.decode_args` makes of it; None where that has to take a look."""
         if not body.startswith(_POD):
             return None
-        end = next((end for end in _ENDS if body.endswith(end)), b"")
+        # Go's encoder ends what it writes with a line.
+        end = b"}\n" if body.endswith(b"\n") else b"}"
         parts = self._known(body, end) or _split(body, end)
         if parts is None:
             return None
         at, names = parts
         pod = body[len(_POD) : at]
         if pod != self._pod:
-            if not pod.startswith(b"{") or not _is_json(pod):
+            if not _is_object(pod):
                 return None
             self._pod = pod
         return ExtenderArgs(self._pod, names, None)
@@ -54,13 +53,14 @@ def _split(body: bytes, end: bytes) -> tuple[int, ListedNames] | None:
     The same text may be in a pod: what is before it is no JSON then.
     """
     at = body.find(_NAMES)
-    names = ListedNames.of(body[at + len(_NAMES) : len(body) - len(end)]) if at > 0 else None
+    if at < 0 or not body.endswith(end):
+        return None
+    names = ListedNames.of(body[at + len(_NAMES) : len(body) - len(end)])
     return None if names is None else (at, names)
 
 
-def _is_json(text: bytes) -> bool:
+def _is_object(text: bytes) -> bool:
     try:
-        _ANYTHING.decode(text)
+        return text.startswith(b"{") and bool(_ANYTHING.decode(text))
     except (ValueError, RecursionError):
         return False
-    return True

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import overload
 
@@ -18,8 +17,7 @@ _LIST = msgspec.json.Decoder(list[str])
 Offsets = npt.NDArray[np.intp]
 
 
-@dataclass(frozen=True, slots=True)
-class Where:
+class Where(msgspec.Struct, frozen=True, eq=False):
     """The nodes of a request as places of the cache: each is known, and is named once.
 
     `nodes` has the place of every node there is; it is another mapping when that changes.
@@ -46,14 +44,15 @@ class ListedNames(Sequence[str]):
         if not (json.startswith(b'["') and json.endswith(b'"]') and json.isascii()):
             return None
         text = np.frombuffer(json, np.uint8)
-        if b"\\" in json or text.min() < _SPACE:
+        if b"\\" in json or np.minimum.reduce(text) < _SPACE:
             return None
         names = cls(json)
-        if len(names._quotes) % 2:
+        quotes = names._quotes
+        if len(quotes) % 2:
             return None
-        starts, ends = names.starts[1:], names.ends[:-1]
         # From the end of a name to the beginning of the next there is `","`.
-        if (starts - ends != len('","')).any() or (text[ends + 1] != _COMMA).any():
+        ends = quotes[1:-1:2]
+        if np.count_nonzero(quotes[2::2] - ends != 2) or np.count_nonzero(text[ends + 1] != _COMMA):
             return None
         return names
 
@@ -79,7 +78,8 @@ class ListedNames(Sequence[str]):
 
     @cached_property
     def _quotes(self) -> Offsets:
-        return np.flatnonzero(np.frombuffer(self.json, np.uint8) == _QUOTE)
+        quotes: Offsets = (np.frombuffer(self.json, np.uint8) == _QUOTE).nonzero()[0]
+        return quotes
 
     @cached_property
     def _names(self) -> list[str]:

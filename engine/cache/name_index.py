@@ -73,14 +73,15 @@ class _Table:
             places, slots = places[left], (slots[left] + 1) & self._last_slot
 
     def find(self, names: ListedNames) -> _Places | None:
-        lengths = names.ends - names.starts
-        if lengths.max() > self._bytes:
+        starts = names.starts
+        lengths = names.ends - starts
+        if np.maximum.reduce(lengths) > self._bytes:
             return None
-        words = self._cut(names.json, names.starts, lengths)
+        words = self._cut(names.json, starts, lengths)
         hashes = words @ self._factors
         slots = self._first_slots(hashes)
         found = self._slots.take(slots)
-        left = np.flatnonzero(self._hashes.take(found) != hashes)
+        left = (self._hashes.take(found) != hashes).nonzero()[0]
         while len(left):
             if not found[left].all():
                 return None

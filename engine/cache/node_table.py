@@ -49,7 +49,10 @@ class NodeTable:
         known = names.where if isinstance(names, ListedNames) else None
         if known is not None and known.places is places:
             return known
-        if not len(places) or places.min() == NOWHERE or np.bincount(places).max() > 1:
+        if not len(places):
+            return None
+        counts = np.bincount(places)
+        if counts[NOWHERE] or np.maximum.reduce(counts) > 1:
             return None
         where = Where(places, self.places)
         if isinstance(names, ListedNames):

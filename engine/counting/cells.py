@@ -39,7 +39,7 @@ class Cells:
     """The cell of each place for one shape of pod; looked at again where a node is another.
 
     `ids` is another array whenever a cell is another one. `eligible` says which nodes' domains a
-    spread compares.
+    spread compares. `counted` is for whoever counts: by id of their labels, which pods count.
     """
 
     def __init__(self, clause: CountClause, report: Report) -> None:
@@ -47,6 +47,7 @@ class Cells:
         self.count = 2 if isinstance(clause, ShareProgram) else 0
         self.ids: CellIds = np.empty(0, np.int32)
         self.eligible: npt.NDArray[np.bool_] = np.empty(0, np.bool_)
+        self.counted: dict[int, tuple[Mapping[str, str], bool]] = {}
         self._report = report
         self._counted: _Counted | None = None
         self._owner: object = None
@@ -60,7 +61,7 @@ class Cells:
             self._versions = np.empty(0, np.int64)
         size = len(table.views)
         self._versions = grown(self._versions, size, -1)
-        stale = np.nonzero(self._versions[:size] != table.versions)[0]
+        stale = (self._versions[:size] != table.versions).nonzero()[0]
         if not len(stale):
             return
         ids = grown(self.ids, size, OUTSIDE).copy()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from copy import copy
-from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
 import numpy as np
 
 from engine.cache.namespace import Namespace
@@ -23,6 +23,7 @@ from engine.program.program import CountClause, CountProgram, ShareProgram, Spre
 from grammar.errors import EvaluationError, MissingError
 
 TEMPLATE_HASH = "pod-template-hash"
+_MOST_LABELS = 4096
 _NO_DOMAINS = np.zeros(0, np.bool_)
 
 
@@ -50,8 +51,7 @@ class Pods(Protocol):
     def namespaces(self) -> Iterable[Namespace]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Asker:
+class Asker(msgspec.Struct, frozen=True, eq=False):
     """The pod in question, as other pods see it, and the frame that rules about it read.
 
     `revision` is the resource version that kube-scheduler knows the pod at. `replicas` is what its
@@ -75,7 +75,7 @@ class Census:
         self._table = table
         self._asker = asker
         self._frame = copy(asker.frame)
-        self._others = tuple(ledger.others(asker.peer.uid, table.owner))
+        self._others = ledger.others(asker.peer.uid, table.owner)
         self._nominated = self._nominees()
 
     def _nominees(self) -> list[Peer]:
@@ -102,7 +102,7 @@ class Census:
 
     def _numbers(self, clause: CountClause, cells: Cells, *, predicted: bool) -> Numbers:
         count = clause.count
-        counts, scope, name = self._membership(clause)
+        counts, scope, name = self._membership(clause, cells)
 
         def inside(pod: Peer) -> bool:
             return scope is not None and scope.holds(pod) and counts(pod)
@@ -150,7 +150,7 @@ class Census:
         return others + own
 
     def _membership(
-        self, clause: CountClause
+        self, clause: CountClause, cells: Cells
     ) -> tuple[Callable[[Peer], bool], Scope | None, Hashable]:
         """Which pods count, where they can be, and a name for that."""
         count, asker = clause.count, self._asker
@@ -159,12 +159,24 @@ class Census:
         scope = Scope(None if count.peers.everywhere else asker.peer.namespace)
         where, frame = count.peers.where, self._frame
         inside = self._inside(count.peers.namespaces)
+        alike = cells.counted if count.peers.by_labels and not count.peers.timely else None
 
         def counts(pod: Peer) -> bool:
             if inside is not None and pod.namespace not in inside:
                 return False
             if pod.deletionTimestamp is not None and not count.terminating:
                 return False
+            if alike is None:
+                return evaluated(pod)
+            # Pods of the same labels share them.
+            known = alike.get(id(pod.labels))
+            if known is None:
+                if len(alike) > _MOST_LABELS:
+                    alike.clear()
+                known = alike[id(pod.labels)] = (pod.labels, evaluated(pod))
+            return known[1]
+
+        def evaluated(pod: Peer) -> bool:
             # It may be asked about pods for as long as its tally is kept.
             frame.peer, frame.reserve = pod, FUEL
             frame.fuel -= 1

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -21,8 +21,7 @@ from grammar.errors import EvaluationError, MissingError
 Mask = npt.NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True)
-class Room:
+class Room(msgspec.Struct, frozen=True, eq=False):
     """Where a strict clause has room, in the order of the places asked about.
 
     `hopeful` is where it would have room if those on their way went elsewhere; `cells` tells which
@@ -74,8 +73,7 @@ class Counting:
             ids = cells.ids[places]
             opened = open_cells(cells.clause, numbers)
             outside = ids < 0
-            some_outside = bool(outside.any())
-            if opened.all() and not some_outside:
+            if np.count_nonzero(opened) == len(opened) and not np.count_nonzero(outside):
                 # Mostly a bound is not near.
                 room = hopeful = np.ones(len(ids), np.bool_)
             else:

@@ -11,7 +11,7 @@ is visible. So a pod that was answered is possible on every node of the answer u
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -117,8 +117,9 @@ class Possible:
         if known is None or known[0] is not ids:
             if len(self._cells) > _MOST_TALLIES:
                 self._cells.clear()
-            found = np.unique(ids[self.places])
-            known = self._cells[id(ids)] = (ids, found[found >= 0])
+            # The first one is of no cell: -1.
+            there = np.bincount(ids[self.places] + 1)[1:]
+            known = self._cells[id(ids)] = (ids, there.nonzero()[0].astype(np.int32))
         return known[1]
 
 
@@ -224,7 +225,7 @@ class Ledger:
                 everywhere.settle()
                 self._possible[pod.uid] = everywhere
 
-    def others(self, uid: str, owner: object) -> Iterator[Possible]:
+    def others(self, uid: str, owner: object) -> Sequence[Possible]:
         """All but this one that are on their way, in the tables of `owner`."""
         now = self._clock()
         while self._possible:
@@ -232,6 +233,4 @@ class Ledger:
             if self._possible[first].until > now:
                 break
             del self._possible[first]
-        for known, possible in self._possible.items():
-            if known != uid and possible.owner is owner:
-                yield possible
+        return [p for known, p in self._possible.items() if known != uid and p.owner is owner]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import assert_never
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -20,8 +21,7 @@ Open = npt.NDArray[np.bool_]
 OFF, ON = 0, 1
 
 
-@dataclass(frozen=True, slots=True)
-class Numbers:
+class Numbers(msgspec.Struct, frozen=True, eq=False):
     """How many pods there are in each cell.
 
     `high` has every pod that is or may be there, `low` only those that a watch has shown there;
@@ -42,6 +42,7 @@ class Numbers:
         return Numbers(self.low, self.high, self.own, self.total, self.anywhere, self.domains)
 
 
+@lru_cache(4096)
 def target(bound: Bound, total: int) -> int:
     """How many pods a bound means, of `total`: rounded to the safe side, and never more than all.
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
 import numpy as np
 
 from engine.cache.node_table import NodeTable, Places
@@ -31,8 +31,7 @@ class PodsView(Protocol):
     def pods(self) -> Pods: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(msgspec.Struct, frozen=True, eq=False):
     """One filter call: who asks, about which nodes of the cache, and what they suit (0..10)."""
 
     asker: Asker
@@ -110,7 +109,7 @@ class Placement:
         for each in rooms:
             room &= each.open
             hopeful &= each.hopeful
-        if not room.any():
+        if not np.count_nonzero(room):
             self.ledger.forget(asked.asker.peer.uid)
             if hopeful.any():
                 raise WaitingError(_reason(rooms, feasible, asked.frame))
@@ -146,7 +145,7 @@ def _refused(
 ) -> Decision:
     """The decision with a verdict of the first clause without room, for all that is not kept."""
     left = feasible & ~kept
-    if not left.any():
+    if not np.count_nonzero(left):
         return decided
     codes = decided.codes.copy()
     verdicts: list[Verdict] = list(decided.verdicts)

@@ -176,10 +176,12 @@ class _PolicyCompiler:
 
     def _peers(self, pods: PodSet) -> Peers:
         where = pods.where
-        read = {path[0] for path in self._paths(where)} if where is not None else set()
+        paths = self._paths(where) if where is not None else set()
+        read = {path[0] for path in paths}
         return Peers(
             where=self._optional(where),
             by_pod=not read.isdisjoint({"pod", "namespaceObject"}),
+            by_labels=all(p[:2] == ("peer", "labels") for p in paths if p[0] == "peer"),
             timely="now" in read,
             everywhere=pods.all,
             namespaces=self._optional(pods.namespaces),

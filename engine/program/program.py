@@ -64,12 +64,13 @@ class Peers:
     `where` is about `peer` and the frame's pod; None for the pods of the same workload. `replicas`
     says that the total is what the workload wants, not what there is; `placed` that only pods with
     a node count; `everywhere` that pods of every namespace do, or of those for which `namespaces`
-    is true. `by_pod` says that another pod may count other ones, `timely` that the time can change
-    which count.
+    is true. `by_pod` says that another pod may count other ones, `by_labels` that those of the same
+    labels count alike, `timely` that the time can change which count.
     """
 
     where: Evaluate | None = None
     by_pod: bool = False
+    by_labels: bool = False
     timely: bool = False
     everywhere: bool = False
     namespaces: Evaluate | None = None
