@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from engine.program.frame import Frame, LazyFrame
 from engine.program.program import FilterProgram
@@ -18,8 +19,7 @@ Node = object
 CheckDeadline = Callable[[], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(msgspec.Struct, frozen=True):
     """Why a node is refused: a clause does not hold, cannot be evaluated, or needs the node."""
 
     clause: FilterProgram

@@ -6,6 +6,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -25,12 +26,11 @@ Key = tuple[str, str]
 Codes = npt.NDArray[np.int16] | npt.NDArray[np.int32]
 
 
-@dataclass(frozen=True, slots=True)
-class Nodes:
+class Nodes(msgspec.Struct, frozen=True, eq=False):
     """The nodes of a request: their places in a table of nodes, or where there is none, names."""
 
     places: npt.NDArray[np.int32] | None
-    table: Mapping[str, int] = field(default_factory=dict)
+    table: Mapping[str, int] = {}
     named: Sequence[str] = ()
 
     def names(self) -> Sequence[str]:
@@ -45,8 +45,7 @@ class Nodes:
         return self.places.nbytes if self.places is not None else len(self.named) * _NAME_BYTES
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
+class Answered(msgspec.Struct, frozen=True, eq=False):
     """A verdict per node; `codes` has a node's index into `verdicts`, whose first is Feasible."""
 
     nodes: Nodes
@@ -54,8 +53,7 @@ class Answered:
     verdicts: Sequence[Verdict]
 
 
-@dataclass(frozen=True, slots=True)
-class Scored:
+class Scored(msgspec.Struct, frozen=True, eq=False):
     """A score 0..10 per node."""
 
     nodes: Nodes

@@ -7,7 +7,6 @@ keys, capitalised (C5).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 import msgspec
@@ -19,8 +18,7 @@ from server.partition import Partition
 from server.spelling import BIND, FILTER, Shape, respell
 
 
-@dataclass(frozen=True, slots=True)
-class ExtenderArgs:
+class ExtenderArgs(Struct, frozen=True):
     """A pod and the nodes it may be put on.
 
     `names` are in the order of the request, and unique where it came with whole objects: `nodes`

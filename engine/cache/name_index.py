@@ -19,7 +19,7 @@ _Places = npt.NDArray[np.intp]
 
 _WORD_BYTES = 8
 # Slots a name, at least: the fewer names share one, the fewer are looked up twice.
-_SLOTS = 4
+_SLOTS = 8
 # Odd, and as good as random: the upper bits of a product depend on all bits of the other factor.
 _FACTOR = 0x9E3779B97F4A7C15
 

@@ -24,7 +24,8 @@ _LARGEST_BINARY = (2**63 - 1) * NANO
 _LARGEST = 10**100
 
 
-@dataclass(frozen=True, slots=True)
+# Never written to. It is not frozen, for rules make one for each node, in a third of the time then.
+@dataclass(slots=True, unsafe_hash=True)
 class Quantity:
     """An amount in units of 10⁻⁹, the finest there are, and the kind of suffix it is shown with.
 
