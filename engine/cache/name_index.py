@@ -99,6 +99,6 @@ class _Table:
         every: npt.NDArray[np.void] = np.ndarray(
             len(text) + 1, f"V{self._bytes}", text + bytes(self._bytes), strides=(1,)
         )
-        cut: _Words = every[starts].view(np.uint64).reshape(len(starts), -1)
+        cut: _Words = every[starts].view(np.uint64).reshape(-1, self._masks.shape[1])
         cut &= self._masks.take(lengths, axis=0)
         return cut

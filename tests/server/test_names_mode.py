@@ -1,0 +1,103 @@
+"""What is read without a decoder is what a decoder reads, whatever the bytes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from engine.cache.listed_names import ListedNames
+from server.errors import RequestError
+from server.names_mode import NamesMode
+from server.wire import ExtenderArgs, decode_args
+
+_POD = b'{"metadata":{"name":"web-1"}}'
+# What a request is made of, and what would be mistaken for it.
+_PIECES = [
+    b'{"Pod":',
+    b"{}",
+    _POD,
+    b'{"a":"\\",\\"Nodes\\":null,\\"NodeNames\\":["}',
+    b'{"a":1,"Nodes":null,"NodeNames":["x"]}',
+    b',"Nodes":null,"NodeNames":',
+    b',"nodes":null,"nodenames":',
+    b'["a"]',
+    b'["a","b"]',
+    b'["a", "b"]',
+    b'["a",",","b"]',
+    b'["a",","b"c"]',
+    b'["a""b"]',
+    b'["a"1"b"]',
+    b'[""]',
+    b'["\\u0061"]',
+    b'["\xc3\xa9"]',
+    b'["a\nb"]',
+    b"[]",
+    b"[1]",
+    b"null",
+    b"}",
+    b"}\n",
+    b"}}\n",
+    b" ",
+    b"\n",
+    b'"',
+    b",",
+]
+pieces = st.lists(st.sampled_from(_PIECES), max_size=7).map(b"".join)
+plain = st.text(
+    st.characters(codec="ascii", exclude_characters='"\\', min_codepoint=32, max_codepoint=126)
+)
+
+
+def read(names_mode: NamesMode, body: bytes) -> ExtenderArgs | None:
+    found = names_mode.read(body)
+    return None if found is None else ExtenderArgs(found.pod, list(found.names), found.nodes)
+
+
+def body_of(pod: bytes, names: list[str], end: bytes = b"\n") -> bytes:
+    listed = json.dumps(names, separators=(",", ":")).encode()
+    return b"".join((b'{"Pod":', pod, b',"Nodes":null,"NodeNames":', listed, b"}", end))
+
+
+@given(pieces)
+@example(b'{"Pod":{"a":1,"Nodes":null,"NodeNames":["x"]}')
+@example(b'{"Pod":{"a":1,"Nodes":null,"NodeNames":["x"]}}\n')
+@example(b'{"Pod":{},"NodeNames":["b"],"Nodes":null,"NodeNames":["a"]}\n')
+def test_any_bytes(body: bytes) -> None:
+    """All that is read is read as the decoder does; what is no request is for it to refuse."""
+    found = read(NamesMode(), body)
+    if found is not None:
+        assert decode_args(body) == found
+
+
+@given(st.lists(plain, min_size=1, max_size=6), st.sampled_from([b"", b"\n"]))
+def test_what_kube_scheduler_writes_is_read(names: list[str], end: bytes) -> None:
+    found = read(NamesMode(), body_of(_POD, names, end))
+    assert found == ExtenderArgs(_POD, names, None)
+
+
+@given(pieces, st.lists(plain, min_size=1, max_size=3))
+def test_names_that_were_answered_are_known_again(body: bytes, answered: list[str]) -> None:
+    """They are the same names, and what is no request is not taken for one."""
+    names_mode = NamesMode()
+    names_mode.answered = ListedNames.of(json.dumps(answered, separators=(",", ":")).encode())
+    for text in (body, body_of(_POD, answered), body_of(body, answered)):
+        found = names_mode.read(text)
+        if found is None:
+            continue
+        try:
+            wanted = decode_args(text)
+        except RequestError:
+            pytest.fail(f"{text!r} is no request")
+        assert (found.pod, list(found.names)) == (wanted.pod, list(wanted.names))
+    known = names_mode.read(body_of(_POD, answered))
+    assert known is not None
+    assert known.names is names_mode.answered
+
+
+@pytest.mark.parametrize("names", ["[]", '["a\\u0062"]', '["é"]', "null", "[ ]", '["a" ,"b"]'])
+def test_names_in_another_way_are_for_the_decoder(names: str) -> None:
+    body = b'{"Pod":{},"Nodes":null,"NodeNames":' + names.encode() + b"}\n"
+    assert NamesMode().read(body) is None
