@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.cache.listed_names import ListedNames
 from engine.cache.snapshot import Snapshot, build
 from engine.engine import Engine
 from engine.errors import EngineError
 from engine.objects import ObjectCodec
 from engine.program.policy_compiler import compile_policy
 from engine.registry import Registry
-from engine.verdict import Failed, Feasible, Rejected
+from engine.verdict import Failed, Feasible, Rejected, Verdict
 from grammar.parser import parse_file
 from grammar.policy_checker import Checked, check_policy
 from grammar.schema import load_schema
@@ -55,8 +57,15 @@ def engine_for(policies: list[Checked], snapshot: Snapshot) -> Engine:
     return Engine(registry, Fixed(snapshot), CODEC, Silent(), now=lambda: NOW)
 
 
+def filtered(engine: Engine, pod: bytes, names: Sequence[str]) -> list[Verdict] | str:
+    try:
+        return list(engine.filter(pod, names, None, math.inf))
+    except EngineError as error:
+        return str(error)
+
+
 def scored(
-    engine: Engine, pod: bytes, names: list[str], nodes: list[bytes] | None = None
+    engine: Engine, pod: bytes, names: Sequence[str], nodes: list[bytes] | None = None
 ) -> list[int] | None:
     scores = engine.prioritize(pod, names, nodes, math.inf)
     return None if scores is None else list(scores)
@@ -105,6 +114,23 @@ def test_full_nodes_and_names_agree(
     by_name = scored(engine, body, names)
     assert scored(engine, body, names, bodies) == by_name
     assert by_name is None or all(type(s) is int and 0 <= s <= 10 for s in by_name)
+
+
+@settings(max_examples=100, deadline=None)
+@given(texts, strategies.pods(), strategies.clusters(), st.data())
+def test_names_in_json_are_names(
+    policies: tuple[str, ...], pod: dict[str, Any], cluster: Cluster, data: st.DataObject
+) -> None:
+    """Known or not, once or twice: as the same strings have it."""
+    snapshot = snapshot_of(cluster)
+    body, known = json.dumps(pod).encode(), st.sampled_from([*snapshot.nodes, "gone"])
+    names = data.draw(st.lists(known, min_size=1))
+    listed = ListedNames.of(json.dumps(names, separators=(",", ":")).encode())
+    assert listed is not None
+    one, other = (engine_for(checked(policies), snapshot) for _ in range(2))
+    for _ in range(2):
+        assert filtered(one, body, listed) == filtered(other, body, names)
+        assert scored(one, body, listed) == scored(other, body, names)
 
 
 @settings(max_examples=50, deadline=None)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.cache.cache import Cache
-from engine.cache.listed_names import Where
+from engine.cache.listed_names import ListedNames, Where
 from engine.engine import Engine
 from engine.objects import ObjectCodec
 from engine.program.policy_compiler import compile_policy
@@ -70,6 +70,37 @@ def test_names_are_encoded_anew_when_there_are_other_nodes() -> None:
     other = Where(np.array([1], np.intp), {"b": 1})
     assert fragments.priorities(scores, one) == b'[{"Host":"a","Score": 3}]'
     assert fragments.priorities(scores, other) == b'[{"Host":"b","Score": 3}]'
+
+
+def test_nodes_that_change_between_filter_and_prioritize() -> None:
+    """The place of a node that has gone is another one's now; the names are those of the answer."""
+    schema = load_schema()
+    codec, cache = ObjectCodec(schema), Cache()
+    for name, zone in (("a", "x"), ("b", "y")):
+        cache.put_node(codec.node(builders.raw(builders.node(name, zone))))
+    text = """cluster policy p {
+      filter "any" { require pod.name != "x" }
+      score "zone" weight 1 { value node.zone == "y" }
+    }"""
+    (checked,) = check_source(Source("p.policy", text), schema).policies
+    engine = Engine(Registry([compile_policy(checked)]), Known(cache), codec, Silent())
+    pod, fragments = builders.raw(builders.pod("p")), Fragments()
+    asked = ListedNames.of(b'["a","b"]')
+    assert asked is not None
+    decided = engine.filter(pod, asked, None, math.inf)
+    assert decided.where is not None
+    _, answered = fragments.filter(decided, decided.where, resolvable_rejections=False)
+    assert answered is not None
+
+    cache.remove_node("a")
+    cache.put_node(codec.node(builders.raw(builders.node("c", "y"))))
+    cache.remove_node("b")
+    cache.put_node(codec.node(builders.raw(builders.node("b", "z"))))
+    for names in (asked, answered):
+        scores = engine.prioritize(pod, names, None, math.inf)
+        assert scores is not None
+        assert list(scores) == [0, 0]
+        assert scores.where is None
 
 
 def test_one_long_name_does_not_fill_all_answers_with_spaces() -> None:
