@@ -64,7 +64,8 @@ class Admission:
 class Engine:
     """Decides the verbs. `decider` may be replaced before there are calls.
 
-    A `journal` takes down what filter and prioritize answer.
+    A `journal` takes down what filter and prioritize answer. `later` runs, in their order, things
+    that no answer has to wait for.
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class Engine:
         self.decider: Decider = Alone()
         self.listeners: list[Listener] = []
         self.journal: Journal | None = None
+        self.later: Callable[[Callable[[], None]], object] = _now
         self.placement = Placement(view, Ledger(clock, hold_seconds))
         self._calls = Calls(registry, view, codec, observer, exemptions, clock=clock, now=now)
         self._codec = codec
@@ -113,8 +115,9 @@ class Engine:
             decided = self._filtered(self._calls.open(asked, len(names), deadline), names, nodes)
             passed = not decided.codes.all()
         except EngineError as error:
-            if self.journal is not None:
-                self.journal.failed(asked, len(names), str(error))
+            if (journal := self.journal) is not None:
+                count, text = len(names), str(error)
+                self.later(lambda: journal.failed(asked, count, text))
             raise
         finally:
             for listener in self.listeners:
@@ -137,7 +140,7 @@ class Engine:
             # Counts are of the cache's nodes, whatever the request shows of them.
             known = places if nodes is None else call.snapshot.table.find(names)
             decided = self._counted(call, known, decided)
-        self._report(decided)
+        self.later(lambda: self._report(decided))
         self._audit(call, names, table, places)
         decided = self._noted(call, names, Decision(decided.codes, decided.verdicts, where))
         if decided.codes.all():
@@ -164,8 +167,8 @@ class Engine:
             best = call.known.table.find([names[int(np.argmax(found))]])
             self.placement.ledger.predict(call.asked.uid, int(best[0]))
         scores = Scores(found, table.where(names, places) if nodes is None else None)
-        if self.journal is not None:
-            self.journal.scored(call.asked, names, scores)
+        if (journal := self.journal) is not None:
+            self.later(lambda: journal.scored(call.asked, names, scores))
         return scores
 
     def preempt(
@@ -330,8 +333,8 @@ class Engine:
         return table, table.find(names)
 
     def _noted(self, call: Call, names: Sequence[str], decided: Decision) -> Decision:
-        if self.journal is not None:
-            self.journal.filtered(call, names, decided)
+        if (journal := self.journal) is not None:
+            self.later(lambda: journal.filtered(call, names, decided))
         return decided
 
     def _report(self, decided: Decision) -> None:
@@ -341,6 +344,10 @@ class Engine:
             if isinstance(verdict, Failed):
                 self._observer.failed(verdict.policy, verdict.clause, verdict.error)
             self._observer.rejected(verdict.policy, verdict.clause, count)
+
+
+def _now(act: Callable[[], None]) -> None:
+    act()
 
 
 def _unasked() -> Floats:

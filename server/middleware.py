@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -84,21 +85,24 @@ class Observation:
                 # What is left of the body is no request: aiohttp reads on for a while, so that the
                 # client gets to read the answer, and then closes.
                 response.force_close()
-            self._metrics.decided(verb, call.offered, call.returned)
-            self._record(call, response.status, response.content_length or 0)
+            # Nobody waits for the books: they are kept when the answer has been sent.
+            ended, sent = self._clock(), response.content_length or 0
+            loop = asyncio.get_running_loop()
+            loop.call_soon(self._record, call, response.status, sent, ended)
             return response
 
         return observed
 
-    def _record(self, call: Call, code: int, sent: int) -> None:
-        now = self._clock()
-        seconds = now - call.arrived
+    def _record(self, call: Call, code: int, sent: int, ended: float) -> None:
+        seconds = ended - call.arrived
+        if call.offered:
+            self._metrics.decided(call.verb, call.offered, call.returned)
         self._metrics.answered(call.verb, code, call.outcome, seconds, call.received, sent)
         level = logging.INFO if call.outcome is Outcome.ANSWERED else logging.WARNING
         if not self._log.isEnabledFor(level):
             return
         bounded = level == logging.INFO and not self._log.isEnabledFor(logging.DEBUG)
-        if not bounded or self._lines.take(now):
+        if not bounded or self._lines.take(ended):
             self._log.log(level, "%s", entry_of(call, code, seconds, self._lines.collect()))
 
     def refusals(self, verbs: Mapping[str, str]) -> Middleware:
@@ -130,7 +134,7 @@ class Observation:
                 response.force_close()
             verb = verbs.get(request.path, _NO_VERB)
             call = Call(verb, arrived, outcome=outcome, error=why)
-            self._record(call, response.status, response.content_length or 0)
+            self._record(call, response.status, response.content_length or 0, self._clock())
             return response
 
         return refuse

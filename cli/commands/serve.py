@@ -209,6 +209,7 @@ def run(args: argparse.Namespace) -> int:
             print(*announcement.demo(url, upkeep), sep="\n", flush=True)
         # Not before: what is announced nobody has asked.
         upkeep.engine.journal = journal
+        upkeep.engine.later = asyncio.get_running_loop().call_soon
 
     async def serve() -> None:
         async with AsyncExitStack() as stack:
