@@ -135,6 +135,7 @@ class MeanMemo:
 
     def __init__(self, clauses: Sequence[ScoreProgram]) -> None:
         self._clauses = clauses
+        self._scale = scoring.Scale(clauses)
         self._timely = any(clause.timely for clause in clauses)
         self._fresh = _Freshness()
         self._points: npt.NDArray[np.int64] = np.empty(0, np.int64)
@@ -153,12 +154,11 @@ class MeanMemo:
         if self._timely:
             self._fresh.forget()
         for portion in self._fresh.stale(table, places):
-            terms = []
+            values = []
             for clause in self._clauses:
                 check()
-                values = _values(clause, table, portion, frame(), report)
-                terms.append((abs(clause.weight), scoring.points(clause, np.array(values))))
-            self._points[portion] = scoring.scores(terms)
+                values.append(_values(clause, table, portion, frame(), report))
+            self._points[portion] = self._scale.scores(np.array(values))
             self._fresh.worked_out(table, portion)
         return self._points[places]
 

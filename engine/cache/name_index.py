@@ -45,6 +45,8 @@ class _Table:
         lengths = np.fromiter(map(len, encoded), np.intp, len(encoded))
         words = 1 + int(lengths.max(initial=0)) // _WORD_BYTES
         self._bytes = words * _WORD_BYTES
+        self._dtype = np.dtype(f"V{self._bytes}")
+        self._zeros = bytes(self._bytes)
         # By length, which bits of its words are those of a name.
         own = np.tri(self._bytes + 1, self._bytes, -1, np.uint8) * np.uint8(255)
         self._masks: _Words = own.view(np.uint64)
@@ -89,7 +91,8 @@ class _Table:
             found[left] = self._slots[slots[left]]
             left = left[self._hashes[found[left]] != hashes[left]]
         # Two names may have one hash.
-        return found if np.array_equal(self._words.take(found, axis=0), words) else None
+        differ = np.count_nonzero(self._words.take(found, axis=0) != words)
+        return None if differ else found
 
     def _first_slots(self, hashes: _Words) -> _Places:
         return (hashes >> self._shift).view(np.intp)
@@ -97,7 +100,7 @@ class _Table:
     def _cut(self, text: bytes, starts: Offsets, lengths: Offsets) -> _Words:
         """The words of names that lie in a text."""
         every: npt.NDArray[np.void] = np.ndarray(
-            len(text) + 1, f"V{self._bytes}", text + bytes(self._bytes), strides=(1,)
+            len(text) + 1, self._dtype, text + self._zeros, strides=(1,)
         )
         cut: _Words = every[starts].view(np.uint64).reshape(-1, self._masks.shape[1])
         cut &= self._masks.take(lengths, axis=0)
