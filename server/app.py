@@ -25,9 +25,11 @@ from server.routes import (
     debug_routes,
     decision_routes,
     operations_routes,
+    verb_handlers,
     verb_routes,
     verbs_by_path,
 )
+from server.running import DIRECT
 from server.settings import Settings
 from server.turns import Turns
 
@@ -60,8 +62,12 @@ def create_app(
         verbs |= admission_by_path(Admission(examiner, settings, metrics, log))
     observation = Observation(metrics, log, departure or Departure())
     refusals = observation.refusals({path: verb for path, (verb, _) in verbs.items()})
-    app = web.Application(middlewares=[refusals, *_access(settings)])
-    app.add_routes(verb_routes(verbs, observation))
+    guards = _access(settings)
+    app = web.Application(middlewares=[refusals, *guards])
+    by_path = verb_handlers(verbs, observation)
+    app.add_routes(verb_routes(by_path))
+    if not guards:
+        app[DIRECT] = by_path
     app.add_routes(operations_routes(Health(readiness, version), metrics))
     if inspection is not None:
         app.add_routes(debug_routes(Debug(inspection)))

@@ -20,6 +20,14 @@ MOST_LABELS = 1000
 _OTHER = "other"
 
 
+class Level:
+    """A gauge of one value, which costs no more than an addition until it is read."""
+
+    def __init__(self, gauge: Gauge) -> None:
+        self.value = 0
+        gauge.set_function(lambda: self.value)
+
+
 class Metrics:
     """The metrics of one server.
 
@@ -53,14 +61,13 @@ class Metrics:
                 registry=registry,
             ).labels
         )
-        self.in_flight = cache(
-            Gauge(
-                "placet_requests_in_flight",
-                "Calls that are being answered.",
-                ["verb"],
-                registry=registry,
-            ).labels
+        in_flight = Gauge(
+            "placet_requests_in_flight",
+            "Calls that are being answered.",
+            ["verb"],
+            registry=registry,
         )
+        self.in_flight = cache(lambda verb: Level(in_flight.labels(verb)))
         self._last = cache(
             Gauge(
                 "placet_last_request_timestamp_seconds",

@@ -73,11 +73,11 @@ class Observation:
 
         async def observed(request: web.Request) -> web.Response:
             call = Call(verb, self._clock(), request.headers.get("User-Agent", ""))
-            in_flight.inc()
+            in_flight.value += 1
             try:
                 response = await handle(request, call)
             finally:
-                in_flight.dec()
+                in_flight.value -= 1
             if self._departure.has_begun:
                 # Whoever comes again is to come to another one.
                 response.force_close()

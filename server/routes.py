@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from aiohttp import web
+from aiohttp.typedefs import Handler
 
 from server.admission import Admission
 from server.debug import Debug, Decided
@@ -53,11 +54,16 @@ def admission_by_path(admission: Admission) -> Mapping[str, tuple[str, VerbHandl
     }
 
 
-def verb_routes(
+def verb_handlers(
     verbs: Mapping[str, tuple[str, VerbHandler]], observation: Observation
-) -> list[web.RouteDef]:
-    """What kube-scheduler and the API server call."""
-    return [web.post(path, observation.of(*verb)) for path, verb in verbs.items()]
+) -> Mapping[str, Handler]:
+    """What kube-scheduler and the API server call, by path."""
+    return {path: observation.of(*verb) for path, verb in verbs.items()}
+
+
+def verb_routes(handlers: Mapping[str, Handler]) -> list[web.RouteDef]:
+    """The same as routes."""
+    return [web.post(path, handle) for path, handle in handlers.items()]
 
 
 def operations_routes(health: Health, metrics: Metrics) -> list[web.RouteDef]:

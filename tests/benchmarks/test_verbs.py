@@ -186,7 +186,7 @@ def test_busy_cluster(tmp_path: Path, record: Record) -> None:
         contestants = {"placet": mine.connection}
         latencies(contestants, offers, BLOCK, block=BLOCK, warm=WARM)
         for _ in range(3):
-            idle = latencies(contestants, offers, 500, block=BLOCK, warm=0)["placet"]
+            idle = latencies(contestants, offers, 500, block=BLOCK, warm=BLOCK)["placet"]
             mine.churn(EVENTS_A_SECOND, BUSY_SECONDS)
             over = time.monotonic() + BUSY_SECONDS
             busy = latencies(contestants, offers, 500, block=BLOCK, warm=BLOCK)["placet"]
