@@ -76,7 +76,7 @@ async def listening(
 
 
 def _direct(handlers: Mapping[str, Handler], others: RequestHandler) -> RequestHandler:
-    """Posts to these paths go to their handlers, past routes and middlewares: a twentieth of a call."""
+    """Posts to these paths go past routes and middlewares, which take a twentieth of a call."""
 
     async def handle(request: web.BaseRequest) -> web.StreamResponse:
         handler = handlers.get(request.path)
