@@ -29,7 +29,9 @@ class _Metadata(msgspec.Struct, frozen=True, gc=False):
     namespace: str = ""
     uid: str = ""
     resourceVersion: str = ""
+    labels: dict[str, str] | None = None
     annotations: _Annotations | None = None
+    deletionTimestamp: str | None = None
     ownerReferences: tuple[OwnerReference, ...] | None = None
 
 
@@ -62,6 +64,8 @@ class AskedPod:
         self.name = metadata.name
         self.namespace = metadata.namespace
         self.uid = metadata.uid
+        self.labels = metadata.labels or {}
+        self.deletionTimestamp = metadata.deletionTimestamp
         annotations = metadata.annotations or _Annotations()
         # Why no policy is to decide about it, empty where it says nothing.
         self.bypass = (annotations.bypass or "").strip()[:_MOST_REASON]

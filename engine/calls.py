@@ -16,6 +16,7 @@ from engine.counting.census import Asker, Pods
 from engine.errors import DeadlineExceededError, NotSyncedError
 from engine.exemptions import Exemptions
 from engine.objects import ObjectCodec
+from engine.peer import Peer
 from engine.plan import Plan
 from engine.program.frame import Frame, LazyFrame
 from engine.registry import Registry
@@ -67,11 +68,15 @@ class Call(msgspec.Struct, frozen=True, eq=False):
     def asker(self) -> Asker:
         """The pod as other pods see it. Raises NotSyncedError."""
         snapshot = self.snapshot
-        peer = rooted(self.asked.peer, snapshot.workloads)
-        root = snapshot.workloads.get(self.asked.controller)
+        asked, roots = self.asked, snapshot.workloads
+
+        def peer() -> Peer:
+            return rooted(asked.peer, roots)
+
+        root = roots.get(asked.controller)
         replicas = root.replicas if root is not None else None
         frame = self.plan.frame if not self.plan.timely_counts else self.frame()
-        return Asker(peer, self.asked.revision, frame, self.check, replicas, self.plan)
+        return Asker(asked, peer, frame, self.check, replicas, self.plan)
 
 
 class Calls:

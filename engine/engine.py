@@ -19,7 +19,7 @@ from engine.counting.ledger import Ledger
 from engine.counting.placement import Placement, Question
 from engine.counting.slots import deletion_cost
 from engine.damper import Damper
-from engine.errors import BadObjectError, EngineError, HandoverError, RefusedError, WaitingError
+from engine.errors import EngineError, HandoverError, RefusedError, WaitingError
 from engine.exemptions import NOBODY, Exemptions
 from engine.inspection import Inspection
 from engine.journal import Journal
@@ -130,7 +130,8 @@ class Engine:
         if not names or call.plan.selection.empty:
             # Who is exempt passes before anything is known, and is counted as soon as it is.
             if names and self.registry.counts and call.known is not None:
-                self._pass_on(call, names, call.known.table)
+                cached = call.known.table
+                self.placement.passed(call.asker(), cached, lambda: cached.find(names))
             return self._noted(call, names, feasible(len(names)))
         table, places = self._nodes(names, nodes, call)
         decided = call.plan.filter(table, places, call.frame, call.check)
@@ -267,23 +268,6 @@ class Engine:
         everywhere = np.arange(len(snapshot.table.views))
         self.placement.ledger.take_over(snapshot.pending.values(), snapshot.table.owner, everywhere)
 
-    def _pass_on(self, call: Call, names: Sequence[str], table: NodeTable) -> None:
-        """Others' counts are to know of a pod that no policy concerns; its answer does not."""
-        pods, key = self._calls.view.pods, f"{call.asked.namespace}/{call.asked.name}"
-        known = pods.pod(key)
-
-        def note() -> None:
-            try:
-                asker = call.asker()
-            except BadObjectError:
-                # Nobody can count what cannot be read, and no policy has to.
-                return
-            self.placement.passed(asker, table, lambda: table.find(names))
-            if (now := pods.pod(key)) is not known:
-                self.pod_changed(known, now, 0)
-
-        self.later(note)
-
     def _counted(self, call: Call, places: Places, decided: Decision) -> Decision:
         """What the shares, spreads and limits leave of a decision."""
         self._check_decider(call)
@@ -296,7 +280,9 @@ class Engine:
 
         question = _question(call, places, suits)
         predicts = self.registry.wishes
-        return self.placement.answer(call.plan.counting, question, decided, predicts=predicts)
+        left = self.placement.answer(call.plan.counting, question, decided, predicts=predicts)
+        self.later(lambda: self.placement.ledger.settle(call.asked.uid))
+        return left
 
     def _check_hopeless(self, call: Call, decided: Decision) -> None:
         """Raises EngineError where a pod that no node takes had better ask again by itself."""

@@ -123,7 +123,7 @@ def _decide(
     memo: FilterMemo, table: NodeTable, places: Places, frame: LazyFrame, check: CheckDeadline
 ) -> Decision:
     codes = memo.codes(table, places, frame, check)
-    if not np.count_nonzero(codes):
+    if not np.logical_or.reduce(codes):
         return Decision(codes, (FEASIBLE,))
     counts: list[int] = np.bincount(codes, minlength=len(memo.findings)).tolist()
     verdicts = [

@@ -40,7 +40,7 @@ class Fragments:
         self._look(where)
         places, codes = where.places, decided.codes
         failed: dict[bool, list[bytes]] = {True: [], False: []}
-        if np.count_nonzero(codes):
+        if np.logical_or.reduce(codes):
             for code, verdict in enumerate(decided.verdicts):
                 if isinstance(verdict, Feasible):
                     continue

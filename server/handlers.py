@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from logging import Logger
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 import numpy as np
 from aiohttp import web
@@ -26,8 +26,6 @@ from server.notices import Notices
 from server.partition import partition
 from server.settings import Settings
 from server.turns import Turns
-
-Answer = TypeVar("Answer")
 
 # Between two looks whether another replica has handed over.
 _HANDOVER_LOOK_SECONDS = 0.1
@@ -120,7 +118,11 @@ class Handlers:
                 settings = self._settings
                 body = await read_body(request, settings.body_limit, settings.body_seconds)
                 call.received = len(body)
-                answer = await self._in_turn(call, lambda: decide(body, call))
+                await self._turns.begin(self._deadline(call))
+                try:
+                    answer = decide(body, call)
+                finally:
+                    self._turns.end()
                 return _json(answer if isinstance(answer, bytes) else await answer)
             finally:
                 self._turns.leave()
@@ -131,19 +133,12 @@ class Handlers:
                 self._log.error("unexpected error in %s", call.verb, exc_info=error)
             return refuse(problem)
 
-    async def _in_turn(self, call: Call, decide: Callable[[], Answer]) -> Answer:
-        await self._turns.begin(self._deadline(call))
-        try:
-            return decide()
-        finally:
-            self._turns.end()
-
     def _filter(self, body: bytes, call: Call) -> bytes:
         args = self._read(body, call)
         self._names_mode.answered = None
         decided = self._decider.filter(args.pod, args.names, args.nodes, self._deadline(call))
         call.returned = len(decided.codes) - int(np.count_nonzero(decided.codes))
-        if call.returned == call.offered and isinstance(args.names, ListedNames):
+        if call.returned == call.offered and type(args.names) is ListedNames:
             self._names_mode.answered = args.names
             return echoed(args.names)
         resolvable = self._settings.resolvable_rejections
@@ -174,27 +169,27 @@ class Handlers:
         args = victims.decode_preemption(body)
         call.pod = args.pod
         call.offered = len(args.victims)
-        kept = await self._preempted(args, call)
+        kept = await self._preempted(args, self._deadline(call))
         call.returned = len(kept)
         return victims.encode_preemption(kept)
 
-    async def _preempted(self, args: victims.PreemptionArgs, call: Call) -> Mapping[str, Victims]:
+    async def _preempted(
+        self, args: victims.PreemptionArgs, deadline: float
+    ) -> Mapping[str, Victims]:
         """Waits while another replica hands over.
 
         A pod for which preemption has failed is not tried again before something else happens: an
         error would not have it come back soon, as one of filter does.
         """
-        deadline = self._deadline(call)
-
-        def decide() -> Mapping[str, Victims]:
-            return self._decider.preempt(args.pod, args.victims, deadline)
-
         while True:
+            await self._turns.begin(deadline)
             try:
-                return await self._in_turn(call, decide)
+                return self._decider.preempt(args.pod, args.victims, deadline)
             except HandoverError:
                 if time.monotonic() + _HANDOVER_LOOK_SECONDS > deadline:
                     raise
+            finally:
+                self._turns.end()
             await asyncio.sleep(_HANDOVER_LOOK_SECONDS)
 
     async def _bind(self, body: bytes, call: Call) -> bytes:

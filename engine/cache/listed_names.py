@@ -10,8 +10,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-_QUOTE, _COMMA = b'",'
-_SPACE = 32
+_QUOTE, _SPACE = b'" '
 _LIST = msgspec.json.Decoder(list[str])
 
 Offsets = npt.NDArray[np.intp]
@@ -52,9 +51,8 @@ class ListedNames(Sequence[str]):
             return None
         # From the end of a name to the beginning of the next there is `","`.
         ends = quotes[1:-1:2]
-        if np.count_nonzero(quotes[2::2] - ends != 2) or np.count_nonzero(text[ends + 1] != _COMMA):
-            return None
-        return names
+        commas = text.take(ends + 1).tobytes() == b"," * len(ends)
+        return names if commas and not np.logical_or.reduce(quotes[2::2] - ends != 2) else None
 
     @property
     def starts(self) -> Offsets:

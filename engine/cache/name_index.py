@@ -91,8 +91,8 @@ class _Table:
             found[left] = self._slots[slots[left]]
             left = left[self._hashes[found[left]] != hashes[left]]
         # Two names may have one hash.
-        differ = np.count_nonzero(self._words.take(found, axis=0) != words)
-        return None if differ else found
+        differ = self._words.take(found, axis=0) != words
+        return None if np.logical_or.reduce(differ, axis=None) else found
 
     def _first_slots(self, hashes: _Words) -> _Places:
         return (hashes >> self._shift).view(np.intp)

@@ -36,7 +36,7 @@ class NodeTable:
 
     def find(self, names: Sequence[str]) -> Places:
         """The place of each name, NOWHERE for one that is not known."""
-        if isinstance(names, ListedNames) and self.index is not None:
+        if type(names) is ListedNames and self.index is not None:
             if names.where is not None and names.where.nodes is self.places:
                 return names.where.places
             if (places := self.index.find(names)) is not None:
@@ -46,7 +46,7 @@ class NodeTable:
 
     def where(self, names: Sequence[str], places: Places) -> Where | None:
         """Where all of these names are, if each is known and is there once; `places` are theirs."""
-        known = names.where if isinstance(names, ListedNames) else None
+        known = names.where if type(names) is ListedNames else None
         if known is not None and known.places is places:
             return known
         if not len(places):
@@ -55,7 +55,7 @@ class NodeTable:
         if counts[NOWHERE] or np.maximum.reduce(counts) > 1:
             return None
         where = Where(places, self.places)
-        if isinstance(names, ListedNames):
+        if type(names) is ListedNames:
             names.where = where
         return where
 

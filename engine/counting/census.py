@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from copy import copy
 from typing import Protocol
 
 import msgspec
 import numpy as np
 
+from engine.asked import AskedPod
 from engine.cache.namespace import Namespace
 from engine.cache.node_table import NOWHERE, NodeTable
-from engine.cache.snapshot import key_of
 from engine.cache.tallies import Scope, Tally
 from engine.counting.cells import Cells
 from engine.counting.ledger import CellIds, Ledger
@@ -51,20 +51,36 @@ class Pods(Protocol):
     def namespaces(self) -> Iterable[Namespace]: ...
 
 
-class Asker(msgspec.Struct, frozen=True, eq=False):
-    """The pod in question, as other pods see it, and the frame that rules about it read.
+class Counted(Protocol):
+    """What is read of a pod where its labels tell whether it counts."""
 
-    `revision` is the resource version that kube-scheduler knows the pod at. `replicas` is what its
-    root controller wants, None where that is not known. `shape` stands for all that rules read of
-    the pod; the frame may be of another pod of that shape.
+    @property
+    def namespace(self) -> str: ...
+    @property
+    def labels(self) -> Mapping[str, str]: ...
+    @property
+    def deletionTimestamp(self) -> object: ...  # noqa: N802 - the API's name
+
+
+class Asker(msgspec.Struct, frozen=True, eq=False):
+    """The pod in question, and the frame that rules about it read.
+
+    `peer` is how other pods see it, decoded when it is needed (BadObjectError). `replicas` is what
+    its root controller wants, None where that is not known. `shape` stands for all that rules read
+    of the pod; the frame may be of another pod of that shape.
     """
 
-    peer: Peer
-    revision: int
+    pod: AskedPod
+    peer: Callable[[], Peer]
     frame: Frame
     check: CheckDeadline
     replicas: int | None
     shape: Hashable
+
+
+_Membership = tuple[
+    Callable[[Peer], bool], Scope | None, Hashable, Callable[[Counted], bool] | None
+]
 
 
 class Census:
@@ -75,18 +91,19 @@ class Census:
         self._table = table
         self._asker = asker
         self._frame = copy(asker.frame)
-        self._others = ledger.others(asker.peer.uid, table.owner)
+        self._key = f"{asker.pod.namespace}/{asker.pod.name}"
+        self._others = ledger.others(asker.pod.uid, table.owner)
         self._nominated = self._nominees()
 
     def _nominees(self) -> list[Peer]:
         """Those that the pod in question has to leave room for."""
-        asker = self._asker.peer
-        nominated = [p for p in self._pods.nominated() if p.priority >= asker.priority]
+        nominated = list(self._pods.nominated())
         if not nominated:
             return []
+        asker = self._asker.peer()
         # A pod that is on its way is counted where it may go, which has its nominated node.
-        elsewhere = {asker.uid, *(possible.pod.uid for possible in self._others)}
-        return [pod for pod in nominated if pod.uid not in elsewhere]
+        elsewhere = {asker.uid, *(possible.uid for possible in self._others)}
+        return [p for p in nominated if p.priority >= asker.priority and p.uid not in elsewhere]
 
     def take(self, clause: CountClause, cells: Cells, *, predicted: bool) -> Numbers:
         """The numbers of a clause; `predicted` counts who is on its way where it likely ends.
@@ -102,24 +119,25 @@ class Census:
 
     def _numbers(self, clause: CountClause, cells: Cells, *, predicted: bool) -> Numbers:
         count = clause.count
-        counts, scope, name = self._membership(clause, cells)
+        counts, scope, name, of_labels = self._membership(clause, cells)
+        uid = self._asker.pod.uid
 
         def inside(pod: Peer) -> bool:
             return scope is not None and scope.holds(pod) and counts(pod)
 
         tally = self._tally(name, scope, counts, kept=not count.peers.timely)
         bound = cells.count_of(tally, self._table)
-        known = self._pods.pod(key_of(self._asker.peer))
-        there = known is not None and counts(known) and known.uid == self._asker.peer.uid
+        known = self._pods.pod(self._key)
+        there = known is not None and known.uid == uid and counts(known)
         if there and known is not None and known.nodeName:
             self._add(bound, cells, known.nodeName, -1)
         low = bound.copy()
         for pod in self._pods.assumed():
-            if pod.uid != self._asker.peer.uid and inside(pod):
+            if pod.uid != uid and inside(pod):
                 self._add(low, cells, pod.nodeName, -1)
         high = bound
         if name is None or count.peers.timely:
-            on_way = [each for each in self._others if inside(each.pod)]
+            on_way = [each for each in self._others if each.is_such(inside)]
         else:
             on_way = [each for each in self._others if each.counts(tally, inside)]
         if predicted:
@@ -129,7 +147,8 @@ class Census:
         for pod in self._nominated:
             if inside(pod):
                 self._add(high, cells, pod.nominatedNodeName, 1)
-        own = int(counts(self._asker.peer))
+        asked = self._asker
+        own = int(of_labels(asked.pod) if of_labels is not None else counts(asked.peer()))
         others = tally.placed + len(tally.waiting) - int(there)
         return Numbers(
             high=high,
@@ -144,29 +163,30 @@ class Census:
         if count.peers.replicas and self._asker.replicas is not None:
             return self._asker.replicas
         if count.peers.placed:
-            known = self._pods.pod(key_of(self._asker.peer))
+            known = self._pods.pod(self._key)
             there = known is not None and bool(known.nodeName)
             return tally.placed - int(there) + own
         return others + own
 
-    def _membership(
-        self, clause: CountClause, cells: Cells
-    ) -> tuple[Callable[[Peer], bool], Scope | None, Hashable]:
-        """Which pods count, where they can be, and a name for that."""
+    def _membership(self, clause: CountClause, cells: Cells) -> _Membership:
+        """Which pods count, where they can be, and a name for that.
+
+        And the same where labels are enough to tell.
+        """
         count, asker = clause.count, self._asker
         if count.peers.where is None:
             return self._workload(clause)
-        scope = Scope(None if count.peers.everywhere else asker.peer.namespace)
+        scope = Scope(None if count.peers.everywhere else asker.pod.namespace)
         where, frame = count.peers.where, self._frame
         inside = self._inside(count.peers.namespaces)
         alike = cells.counted if count.peers.by_labels and not count.peers.timely else None
 
-        def counts(pod: Peer) -> bool:
+        def counts(pod: Counted) -> bool:
             if inside is not None and pod.namespace not in inside:
                 return False
             if pod.deletionTimestamp is not None and not count.terminating:
                 return False
-            if alike is None:
+            if alike is None or pod is asker.pod:
                 return evaluated(pod)
             # Pods of the same labels share them.
             known = alike.get(id(pod.labels))
@@ -176,7 +196,7 @@ class Census:
                 known = alike[id(pod.labels)] = (pod.labels, evaluated(pod))
             return known[1]
 
-        def evaluated(pod: Peer) -> bool:
+        def evaluated(pod: Counted) -> bool:
             # It may be asked about pods for as long as its tally is kept.
             frame.peer, frame.reserve = pod, FUEL
             frame.fuel -= 1
@@ -190,7 +210,8 @@ class Census:
                 return False
 
         # Of other namespaces another tally is made: that they change is rare.
-        return counts, scope, (count, asker.shape if count.peers.by_pod else None, inside)
+        name = (count, asker.shape if count.peers.by_pod else None, inside)
+        return counts, scope, name, counts if count.peers.by_labels else None
 
     def _inside(self, wanted: Evaluate | None) -> frozenset[str] | None:
         """The names of the namespaces for which an expression is true; None for all of them."""
@@ -207,13 +228,11 @@ class Census:
                 continue
         return frozenset(found)
 
-    def _workload(
-        self, clause: CountClause
-    ) -> tuple[Callable[[Peer], bool], Scope | None, Hashable]:
+    def _workload(self, clause: CountClause) -> _Membership:
         """The pods of the same root controller; a pod without one is alone."""
-        peer, terminating = self._asker.peer, clause.count.terminating
+        peer, terminating = self._asker.peer(), clause.count.terminating
         if peer.workload is None:
-            return (lambda pod: pod.uid == peer.uid), None, None
+            return (lambda pod: pod.uid == peer.uid), None, None, None
         uid = peer.workload.uid
         # Of a rolling update, each revision has its own share.
         exactly = isinstance(clause, ShareProgram) and clause.bound.kind == "exactly"
@@ -226,7 +245,7 @@ class Census:
                 return False
             return pod.workload is not None and pod.workload.uid == uid
 
-        return counts, Scope(peer.namespace, uid), ("workload", terminating, template)
+        return counts, Scope(peer.namespace, uid), ("workload", terminating, template), None
 
     def _tally(
         self, name: Hashable, scope: Scope | None, counts: Callable[[Peer], bool], *, kept: bool

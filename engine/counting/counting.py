@@ -73,7 +73,7 @@ class Counting:
             ids = cells.ids[places]
             opened = open_cells(cells.clause, numbers)
             outside = ids < 0
-            if np.count_nonzero(opened) == len(opened) and not np.count_nonzero(outside):
+            if np.logical_and.reduce(opened) and not np.logical_or.reduce(outside):
                 # Mostly a bound is not near.
                 room = hopeful = np.ones(len(ids), np.bool_)
             else:

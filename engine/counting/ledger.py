@@ -12,11 +12,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
 from engine.cache.node_table import NOWHERE, Places
+from engine.errors import BadObjectError
 from engine.peer import Peer
 
 CellIds = npt.NDArray[np.int32]
@@ -40,19 +43,22 @@ class Possible:
         "_cells",
         "_find",
         "_members",
+        "_pod",
         "_predicted",
+        "_read",
         "excused",
         "is_narrow",
         "owner",
-        "pod",
         "revision",
         "tried",
+        "uid",
         "until",
     )
 
     def __init__(
         self,
-        pod: Peer,
+        uid: str,
+        pod: Callable[[], Peer],
         owner: object,
         find: Callable[[], Places],
         until: float,
@@ -61,8 +67,10 @@ class Possible:
         predicted: int | None = None,
         is_narrow: bool = False,
     ) -> None:
-        """`find` finds the places; it is kept until somebody asks."""
-        self.pod = pod
+        """`pod` has the pod, and `find` finds the places; they are kept until somebody asks."""
+        self.uid = uid
+        self._read: Callable[[], Peer] | None = pod
+        self._pod: Peer | None = None
         self.owner = owner
         self.until = until
         self.revision = revision
@@ -77,7 +85,8 @@ class Possible:
         self._members: dict[object, bool] = {}
 
     def settle(self) -> None:
-        """Finds the places, if that has not been done."""
+        """Reads the pod and finds the places, if that has not been done."""
+        self._read_pod()
         if self._find is not None:
             places, self._find = self._find(), None
             mask = np.zeros(int(places.max(initial=0)) + 1, np.bool_)
@@ -108,8 +117,19 @@ class Possible:
         if known is None:
             if len(self._members) > _MOST_TALLIES:
                 self._members.clear()
-            known = self._members[tally] = counts(self.pod)
+            known = self._members[tally] = self.is_such(counts)
         return known
+
+    def is_such(self, counts: Callable[[Peer], bool]) -> bool:
+        """Whether a function is true for the pod. Nobody can count what cannot be read."""
+        self._read_pod()
+        return self._pod is not None and counts(self._pod)
+
+    def _read_pod(self) -> None:
+        if self._read is not None:
+            with suppress(BadObjectError):
+                self._pod = self._read()
+            self._read = None
 
     def cells(self, ids: CellIds) -> CellIds:
         """The cells that it may end up in, each once; `ids` has the cell of every place."""
@@ -121,6 +141,10 @@ class Possible:
             there = np.bincount(ids[self.places] + 1)[1:]
             known = self._cells[id(ids)] = (ids, there.nonzero()[0].astype(np.int32))
         return known[1]
+
+
+def _itself(pod: Peer) -> Peer:
+    return pod
 
 
 class Ledger:
@@ -138,7 +162,8 @@ class Ledger:
 
     def answered(
         self,
-        pod: Peer,
+        uid: str,
+        pod: Callable[[], Peer],
         revision: int,
         owner: object,
         places: Places,
@@ -151,10 +176,11 @@ class Ledger:
         `revision` is the resource version of the pod that asked; `is_narrow` says that there were
         more places with room than it was told.
         """
-        before = self.narrowed(pod.uid)
-        self._possible.pop(pod.uid, None)
+        before = self.narrowed(uid)
+        self._possible.pop(uid, None)
         if len(places):
             now = Possible(
+                uid,
                 pod,
                 owner,
                 lambda: places,
@@ -163,26 +189,39 @@ class Ledger:
                 predicted=predicted,
                 is_narrow=is_narrow,
             )
-            now.settle()
             if is_narrow:
                 # When all have been tried, they are tried again.
                 tried = before.tried if before is not None else places[:0]
                 fresh = bool(np.isin(places, tried).any())
                 now.tried = places if fresh else np.concatenate([tried, places])
-            self._possible[pod.uid] = now
+            self._put(now)
 
-    def passed(self, pod: Peer, revision: int, owner: object, find: Callable[[], Places]) -> None:
+    def passed(
+        self,
+        uid: str,
+        pod: Callable[[], Peer],
+        revision: int,
+        owner: object,
+        find: Callable[[], Places],
+    ) -> None:
         """A pod that no policy concerns was answered all nodes it was asked about, at least one.
 
         Where they are may never matter, so they are found when it does.
         """
-        self._possible.pop(pod.uid, None)
-        now = Possible(pod, owner, find, self._clock() + self._hold, revision)
-        self._possible[pod.uid] = now
-        self._unsettled.append(now)
+        self._possible.pop(uid, None)
+        self._put(Possible(uid, pod, owner, find, self._clock() + self._hold, revision))
+
+    def settle(self, uid: str) -> None:
+        """Has what the next pod will ask of this one, if it is on its way."""
+        if (possible := self._possible.get(uid)) is not None:
+            possible.settle()
+
+    def _put(self, possible: Possible) -> None:
+        self._possible[possible.uid] = possible
+        self._unsettled.append(possible)
         if len(self._unsettled) > _MOST_UNSETTLED:
             first = self._unsettled.popleft()
-            if self._possible.get(first.pod.uid) is first:
+            if self._possible.get(first.uid) is first:
                 first.settle()
 
     def narrowed(self, uid: str) -> Possible | None:
@@ -221,9 +260,10 @@ class Ledger:
         until = self._clock() + self._hold
         for pod in pods:
             if pod.uid not in self._possible:
-                everywhere = Possible(pod, owner, lambda: places, until, predicted=NOWHERE)
-                everywhere.settle()
-                self._possible[pod.uid] = everywhere
+                everywhere = Possible(
+                    pod.uid, partial(_itself, pod), owner, lambda: places, until, predicted=NOWHERE
+                )
+                self._put(everywhere)
 
     def others(self, uid: str, owner: object) -> Sequence[Possible]:
         """All but this one that are on their way, in the tables of `owner`."""

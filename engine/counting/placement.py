@@ -101,7 +101,7 @@ class Placement:
         if not counting.strict:
             self._tell(asked, feasible, is_narrow=False, predicts=predicts)
             return decided
-        before = self.ledger.narrowed(asked.asker.peer.uid)
+        before = self.ledger.narrowed(asked.asker.pod.uid)
         census = self.census(asked.table, asked.asker)
         rooms = counting.rooms(census, asked.table, asked.places, asked.frame, asked.check)
         room = feasible.copy()
@@ -109,8 +109,8 @@ class Placement:
         for each in rooms:
             room &= each.open
             hopeful &= each.hopeful
-        if not np.count_nonzero(room):
-            self.ledger.forget(asked.asker.peer.uid)
+        if not np.logical_or.reduce(room):
+            self.ledger.forget(asked.asker.pod.uid)
             if hopeful.any():
                 raise WaitingError(_reason(rooms, feasible, asked.frame))
             return _refused(decided, rooms, feasible, room, asked.frame)
@@ -127,16 +127,17 @@ class Placement:
 
     def passed(self, asker: Asker, table: NodeTable, find: Callable[[], Places]) -> None:
         """A pod that no policy concerns may go to any of the nodes that it was asked about."""
-        self.ledger.passed(asker.peer, asker.revision, table.owner, find)
+        pod = asker.pod
+        self.ledger.passed(pod.uid, asker.peer, pod.revision, table.owner, find)
 
     def _tell(self, asked: Question, kept: Mask, *, is_narrow: bool, predicts: bool) -> None:
         places = asked.places[kept]
         best = int(places[0]) if len(places) else 0
         if predicts and len(places) > 1:
             best = int(places[int(np.argmax(asked.suits()[kept]))])
-        who = asked.asker
+        pod, owner = asked.asker.pod, asked.table.owner
         self.ledger.answered(
-            who.peer, who.revision, asked.table.owner, places, best, is_narrow=is_narrow
+            pod.uid, asked.asker.peer, pod.revision, owner, places, best, is_narrow=is_narrow
         )
 
 
@@ -145,7 +146,7 @@ def _refused(
 ) -> Decision:
     """The decision with a verdict of the first clause without room, for all that is not kept."""
     left = feasible & ~kept
-    if not np.count_nonzero(left):
+    if not np.logical_or.reduce(left):
         return decided
     codes = decided.codes.copy()
     verdicts: list[Verdict] = list(decided.verdicts)
