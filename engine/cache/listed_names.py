@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-_QUOTE, _SPACE = b'" '
+_QUOTE, _COMMA, _SPACE = b'", '
 _LIST = msgspec.json.Decoder(list[str])
 
 Offsets = npt.NDArray[np.intp]
@@ -36,23 +36,32 @@ class ListedNames(Sequence[str]):
     def __init__(self, json: bytes, where: Where | None = None) -> None:
         self.json = json
         self.where = where
+        self._count = 0
 
     @classmethod
     def of(cls, json: bytes) -> ListedNames | None:
-        """None for any other text: it is for a decoder of JSON."""
+        """None for any other text: it is for a decoder of JSON.
+
+        And for names with a comma between two quotes, which no node has. Without these, and if
+        neither the first nor the last quote is beside one, there is a `","` for every two of the
+        other quotes only if these end a name and begin the next.
+        """
         if not (json.startswith(b'["') and json.endswith(b'"]') and json.isascii()):
             return None
         text = np.frombuffer(json, np.uint8)
         if b"\\" in json or np.minimum.reduce(text) < _SPACE:
             return None
-        names = cls(json)
-        quotes = names._quotes
-        if len(quotes) % 2:
+        quotes = text == _QUOTE
+        between = quotes[:-2] & (text[1:-1] == _COMMA)
+        between &= quotes[2:]
+        count = int(np.count_nonzero(quotes))
+        if count != 2 * int(np.count_nonzero(between)) + 2 or between[1] or between[-2]:
             return None
-        # From the end of a name to the beginning of the next there is `","`.
-        ends = quotes[1:-1:2]
-        commas = text.take(ends + 1).tobytes() == b"," * len(ends)
-        return names if commas and not np.logical_or.reduce(quotes[2::2] - ends != 2) else None
+        if np.logical_or.reduce(between[:-2] & between[2:]):
+            return None
+        names = cls(json)
+        names._count = count // 2
+        return names
 
     @property
     def starts(self) -> Offsets:
@@ -65,7 +74,7 @@ class ListedNames(Sequence[str]):
         return self._quotes[1::2]
 
     def __len__(self) -> int:
-        return len(self.where.places) if self.where is not None else len(self._quotes) // 2
+        return self._count if self.where is None else len(self.where.places)
 
     @overload
     def __getitem__(self, index: int) -> str: ...
