@@ -113,7 +113,7 @@ class Engine:
             self._observer.bypassed(f"{asked.namespace}/{asked.name}", asked.uid, asked.bypass)
         try:
             decided = self._filtered(self._calls.open(asked, len(names), deadline), names, nodes)
-            passed = not decided.codes.all()
+            passed = not np.logical_and.reduce(decided.codes)
         except EngineError as error:
             if (journal := self.journal) is not None:
                 count, text = len(names), str(error)

@@ -86,15 +86,14 @@ class Observation:
                 # client gets to read the answer, and then closes.
                 response.force_close()
             # Nobody waits for the books: they are kept when the answer has been sent.
-            ended, sent = self._clock(), response.content_length or 0
             loop = asyncio.get_running_loop()
-            loop.call_soon(self._record, call, response.status, sent, ended)
+            loop.call_soon(self._record, call, response, self._clock())
             return response
 
         return observed
 
-    def _record(self, call: Call, code: int, sent: int, ended: float) -> None:
-        seconds = ended - call.arrived
+    def _record(self, call: Call, response: web.Response, ended: float) -> None:
+        seconds, code, sent = ended - call.arrived, response.status, response.content_length or 0
         if call.offered:
             self._metrics.decided(call.verb, call.offered, call.returned)
         self._metrics.answered(call.verb, code, call.outcome, seconds, call.received, sent)
@@ -134,7 +133,7 @@ class Observation:
                 response.force_close()
             verb = verbs.get(request.path, _NO_VERB)
             call = Call(verb, arrived, outcome=outcome, error=why)
-            self._record(call, response.status, response.content_length or 0, self._clock())
+            self._record(call, response, self._clock())
             return response
 
         return refuse

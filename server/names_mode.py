@@ -43,8 +43,12 @@ class NamesMode:
     def _known(self, body: bytes, end: bytes) -> tuple[int, ListedNames] | None:
         if self.answered is None:
             return None
-        rest = b"".join((_NAMES, self.answered.json, end))
-        return (len(body) - len(rest), self.answered) if body.endswith(rest) else None
+        first = len(body) - len(end) - len(self.answered.json)
+        at = first - len(_NAMES)
+        if at < 0 or body[at:first] != _NAMES or not body.endswith(end):
+            return None
+        same = body.startswith(self.answered.json, first)
+        return (at, self.answered) if same else None
 
 
 def _split(body: bytes, end: bytes) -> tuple[int, ListedNames] | None:
@@ -61,6 +65,7 @@ def _split(body: bytes, end: bytes) -> tuple[int, ListedNames] | None:
 
 def _is_object(text: bytes) -> bool:
     try:
-        return text.startswith(b"{") and bool(_ANYTHING.decode(text))
+        # Nothing around it: its bytes are what the pod is known by.
+        return text.startswith(b"{") and text.endswith(b"}") and bool(_ANYTHING.decode(text))
     except (ValueError, RecursionError):
         return False

@@ -66,6 +66,7 @@ def body_of(pod: bytes, names: list[str], end: bytes = b"\n") -> bytes:
 
 
 @given(pieces)
+@example(b'{"Pod":{} ,"Nodes":null,"NodeNames":["x"]}')
 @example(b'{"Pod":{"a":1,"Nodes":null,"NodeNames":["x"]}')
 @example(b'{"Pod":{"a":1,"Nodes":null,"NodeNames":["x"]}}\n')
 @example(b'{"Pod":{},"NodeNames":["b"],"Nodes":null,"NodeNames":["a"]}\n')
