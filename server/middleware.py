@@ -100,7 +100,9 @@ class Observation:
         level = logging.INFO if call.outcome is Outcome.ANSWERED else logging.WARNING
         if not self._log.isEnabledFor(level):
             return
-        bounded = level == logging.INFO and not self._log.isEnabledFor(logging.DEBUG)
+        # What people apply is rare, and each time of interest.
+        is_routine = level == logging.INFO and call.admitted is None
+        bounded = is_routine and not self._log.isEnabledFor(logging.DEBUG)
         if not bounded or self._lines.take(ended):
             self._log.log(level, "%s", entry_of(call, code, seconds, self._lines.collect()))
 

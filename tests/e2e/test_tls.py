@@ -72,6 +72,8 @@ def secured(cluster: Cluster, folder: Path, keys: Keys) -> Iterator[Placet]:
         f"--tls-key={keys.folder / 'server.key'}",
         f"--client-ca={keys.folder / 'client-ca.crt'}",
         "--client-name=system:kube-scheduler",
+        # A line for each call, however many.
+        "--verbose",
     )
     with placet(folder, policies, *flags) as server:
 
