@@ -96,7 +96,6 @@ class Calls:
         self.exemptions = exemptions
         self.registry = registry
         self.view = view
-        self.codec = codec
         self._observer = observer
         self._clock = clock
         self._now = now

@@ -23,30 +23,35 @@ _NEVER = -1
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 
-class _Freshness:
-    """At which version of its node each place was last worked out."""
+class Freshness:
+    """At which version of its node each place was last worked out; `timely` is never fresh."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, timely: bool = False) -> None:
+        self._timely = timely
         self._owner: object = None
         self._versions: npt.NDArray[np.int64] = np.empty(0, np.int64)
 
-    def look_at(self, table: NodeTable) -> None:
-        """Places of another owner are other nodes; new places have never been worked out."""
+    def stale(self, table: NodeTable, places: Places | None = None) -> list[Places]:
+        """The places that must be worked out, in portions between which the clock is looked at.
+
+        They are of `places`, or of all. Places of another owner are other nodes; new places have
+        never been worked out.
+        """
         if self._owner is not table.owner:
             self._owner = table.owner
             self._versions = np.empty(0, np.int64)
         self._versions = grown(self._versions, len(table.views), _NEVER)
-
-    def stale(self, table: NodeTable, places: Places) -> list[Places]:
-        """The places that must be worked out, in portions between which the clock is looked at."""
+        if self._timely:
+            self.forget()
         # Mostly there is none in the whole cluster, or few.
         changed = (self._versions[: len(table.versions)] != table.versions).nonzero()[0]
         if not len(changed):
             return []
-        asked = np.zeros(len(table.versions), np.bool_)
-        asked[places] = True
-        old = changed[asked[changed]]
-        return [old[i : i + NODES_PER_LOOK] for i in range(0, len(old), NODES_PER_LOOK)]
+        if places is not None:
+            asked = np.zeros(len(table.versions), np.bool_)
+            asked[places] = True
+            changed = changed[asked[changed]]
+        return [changed[i : i + NODES_PER_LOOK] for i in range(0, len(changed), NODES_PER_LOOK)]
 
     def worked_out(self, table: NodeTable, places: Places) -> None:
         self._versions[places] = table.versions[places]
@@ -60,8 +65,7 @@ class FilterMemo:
 
     def __init__(self, clauses: Sequence[FilterProgram]) -> None:
         self._clauses = clauses
-        self._timely = any(clause.timely for clause in clauses)
-        self._fresh = _Freshness()
+        self._fresh = Freshness(timely=any(clause.timely for clause in clauses))
         self._codes: Codes = np.empty(0, np.int32)
         self.findings: list[Finding | None] = [None]
         self._known: dict[Finding | None, int] = {None: 0}
@@ -79,10 +83,7 @@ class FilterMemo:
         """
         if len(self.findings) > _MOST_FINDINGS:
             self._start_over()
-        self._fresh.look_at(table)
         self._codes = grown(self._codes, len(table.views), 0)
-        if self._timely:
-            self._fresh.forget()
         for portion in self._fresh.stale(table, places):
             nodes = [table.views[place] for place in portion]
             found = filtering.findings(self._clauses, frame(), nodes, check)
@@ -107,7 +108,7 @@ class ScoreMemo:
 
     def __init__(self, clause: ScoreProgram) -> None:
         self.clause = clause
-        self._fresh = _Freshness()
+        self._fresh = Freshness(timely=clause.timely)
         self._values: Floats = np.empty(0)
 
     def values(
@@ -119,10 +120,7 @@ class ScoreMemo:
         report: Report,
     ) -> Floats:
         """In the order of `places`, NaN where there is none. Raises DeadlineExceededError."""
-        self._fresh.look_at(table)
         self._values = grown(self._values, len(table.views), scoring.MISSING)
-        if self.clause.timely:
-            self._fresh.forget()
         for portion in self._fresh.stale(table, places):
             check()
             self._values[portion] = _values(self.clause, table, portion, frame(), report)
@@ -136,8 +134,7 @@ class MeanMemo:
     def __init__(self, clauses: Sequence[ScoreProgram]) -> None:
         self._clauses = clauses
         self._scale = scoring.Scale(clauses)
-        self._timely = any(clause.timely for clause in clauses)
-        self._fresh = _Freshness()
+        self._fresh = Freshness(timely=any(clause.timely for clause in clauses))
         self._points: npt.NDArray[np.int64] = np.empty(0, np.int64)
 
     def points(
@@ -149,10 +146,7 @@ class MeanMemo:
         report: Report,
     ) -> Points:
         """In the order of `places`. Raises DeadlineExceededError."""
-        self._fresh.look_at(table)
         self._points = grown(self._points, len(table.views), 0)
-        if self._timely:
-            self._fresh.forget()
         for portion in self._fresh.stale(table, places):
             values = []
             for clause in self._clauses:

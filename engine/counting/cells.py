@@ -13,8 +13,8 @@ from engine.cache.node_table import NOWHERE, NodeTable
 from engine.cache.tallies import Tally
 from engine.counting.ledger import CellIds
 from engine.counting.numbers import OFF, ON, Counts
-from engine.filtering import NODES_PER_LOOK, CheckDeadline
-from engine.memo import grown
+from engine.filtering import CheckDeadline
+from engine.memo import Freshness, grown
 from engine.program.frame import Frame
 from engine.program.program import CountClause, LimitProgram, ShareProgram, SpreadProgram
 from engine.scoring import Report
@@ -39,7 +39,7 @@ class Cells:
     """The cell of each place for one shape of pod; looked at again where a node is another.
 
     `ids` is another array whenever a cell is another one. `eligible` says which nodes' domains a
-    spread compares. `counted` is for whoever counts: by id of their labels, which pods count.
+    spread compares. `by_labels` is for whoever counts: by id of their labels, which pods count.
     """
 
     def __init__(self, clause: CountClause, report: Report) -> None:
@@ -47,32 +47,27 @@ class Cells:
         self.count = 2 if isinstance(clause, ShareProgram) else 0
         self.ids: CellIds = np.empty(0, np.int32)
         self.eligible: npt.NDArray[np.bool_] = np.empty(0, np.bool_)
-        self.counted: dict[int, tuple[Mapping[str, str], bool]] = {}
+        self.by_labels: dict[int, tuple[Mapping[str, str], bool]] = {}
         self._report = report
         self._counted: _Counted | None = None
-        self._owner: object = None
-        self._versions: npt.NDArray[np.int64] = np.empty(0, np.int64)
+        self._fresh = Freshness()
         self._known: dict[Hashable, int] = {}
 
     def look(self, table: NodeTable, frame: Callable[[], Frame], check: CheckDeadline) -> None:
         """Raises DeadlineExceededError."""
-        if self._owner is not table.owner:
-            self._owner = table.owner
-            self._versions = np.empty(0, np.int64)
-        size = len(table.views)
-        self._versions = grown(self._versions, size, -1)
-        stale = (self._versions[:size] != table.versions).nonzero()[0]
-        if not len(stale):
+        portions = self._fresh.stale(table)
+        if not portions:
             return
+        size = len(table.views)
         ids = grown(self.ids, size, OUTSIDE).copy()
         self.eligible = grown(self.eligible, size, 0)
-        for count, place in enumerate(stale):
-            if not count % NODES_PER_LOOK:
-                check()
-            ids[place] = self._cell(table, int(place), frame())
+        for portion in portions:
+            check()
+            ids[portion] = [self._cell(table, int(place), frame()) for place in portion]
         if not np.array_equal(ids, self.ids):
             self.ids = ids
-        self._versions[stale] = table.versions[stale]
+        for portion in portions:
+            self._fresh.worked_out(table, portion)
 
     def count_of(self, tally: Tally, table: NodeTable) -> Counts:
         """How many pods of a tally are in each cell; what was counted before is kept up."""

@@ -179,7 +179,7 @@ class Census:
         scope = Scope(None if count.peers.everywhere else asker.pod.namespace)
         where, frame = count.peers.where, self._frame
         inside = self._inside(count.peers.namespaces)
-        alike = cells.counted if count.peers.by_labels and not count.peers.timely else None
+        alike = cells.by_labels if count.peers.by_labels and not count.peers.timely else None
 
         def counts(pod: Counted) -> bool:
             if inside is not None and pod.namespace not in inside:

@@ -17,7 +17,7 @@ from tests.benchmarks.results import AtLeast, Record
 from tests.e2e.api import Api
 from tests.e2e.cluster import Cluster
 from tests.e2e.control_plane import ControlPlane, control_plane
-from tests.e2e.kube_scheduler import kube_scheduler
+from tests.e2e.kube_scheduler import extender, kube_scheduler
 from tests.e2e.manifests import node
 from tests.e2e.permissions import create_role
 from tests.e2e.placet import placet
@@ -82,7 +82,7 @@ def _placet(plane: ControlPlane) -> Extender:
         flags = f"--kubeconfig={plane.placet_kubeconfig}", "--lease=none"
         with placet(folder, shop.policies(folder / "policies"), *flags) as server:
             server.wait_ready()
-            yield [_entry(server.port, "/api/scheduler")]
+            yield [_entry(server.port)]
 
     return serve
 
@@ -91,20 +91,14 @@ def _go(program: Path, *flags: str) -> Extender:
     @contextmanager
     def serve(folder: Path) -> Iterator[list[dict[str, Any]]]:
         with go_peer(program, folder, *flags) as port:
-            yield [_entry(port, "")]
+            yield [_entry(port) | {"urlPrefix": f"http://127.0.0.1:{port}"}]
 
     return serve
 
 
-def _entry(port: int, prefix: str) -> dict[str, Any]:
-    return {
-        "urlPrefix": f"http://127.0.0.1:{port}{prefix}",
-        "filterVerb": "filter",
-        "prioritizeVerb": "prioritize",
-        "weight": 1,
-        "nodeCacheCapable": True,
-        "httpTimeout": "10s",
-    }
+def _entry(port: int) -> dict[str, Any]:
+    plain = extender(f"http://127.0.0.1:{port}", node_cache_capable=True, preempts=False)
+    return plain | {"httpTimeout": "10s"}
 
 
 @pytest.mark.parametrize(
@@ -128,10 +122,10 @@ def test_throughput(
     rounds = []
     for number in range(ROUNDS):
         rates = {}
-        for name, extender in contestants.items():
+        for name, start in contestants.items():
             folder = tmp_path / f"{name}-{number}"
             folder.mkdir()
-            with extender(folder) as entries:
+            with start(folder) as entries:
                 rates[name] = _rate(plane, cluster, folder, entries, percentage, warm, pods)
         rounds.append(rates)
     for other, target in TARGETS.items():

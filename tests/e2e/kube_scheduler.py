@@ -13,13 +13,15 @@ from tests.e2e.waiting import answers_ok, free_port
 READY_SECONDS = 60.0
 
 
-def extender(address: str, *, node_cache_capable: bool, binds: bool = False) -> dict[str, Any]:
+def extender(
+    address: str, *, node_cache_capable: bool, preempts: bool = True, binds: bool = False
+) -> dict[str, Any]:
     """Return the entry for a Placet; unless it binds, kube-scheduler does."""
     return {
         "urlPrefix": f"{address}/api/scheduler",
         "filterVerb": "filter",
         "prioritizeVerb": "prioritize",
-        "preemptVerb": "preempt",
+        **({"preemptVerb": "preempt"} if preempts else {}),
         **({"bindVerb": "bind"} if binds else {}),
         "weight": 1,
         "nodeCacheCapable": node_cache_capable,

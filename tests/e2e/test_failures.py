@@ -19,7 +19,7 @@ import pytest
 
 from tests.e2e.cluster import Cluster
 from tests.e2e.control_plane import ControlPlane
-from tests.e2e.kube_scheduler import kube_scheduler
+from tests.e2e.kube_scheduler import extender, kube_scheduler
 from tests.e2e.kubeconfigs import kubeconfig
 from tests.e2e.manifests import node, pod
 from tests.e2e.placet import placet
@@ -54,12 +54,8 @@ def resource(case: Case) -> str:
 
 def entry(case: Case, port: int) -> dict[str, Any]:
     """Return the extender of a case."""
-    return {
-        "urlPrefix": f"http://127.0.0.1:{port}/api/scheduler",
-        "filterVerb": "filter",
-        "prioritizeVerb": "prioritize",
-        "weight": 1,
-        "nodeCacheCapable": True,
+    plain = extender(f"http://127.0.0.1:{port}", node_cache_capable=True, preempts=False)
+    return plain | {
         "ignorable": case.ignorable,
         "httpTimeout": "1s" if case.failure is Failure.HUNG else "5s",
         "managedResources": [{"name": resource(case), "ignoredByScheduler": True}],
