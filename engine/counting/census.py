@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from copy import copy
 from typing import Protocol
 
@@ -25,6 +25,9 @@ from grammar.errors import EvaluationError, MissingError
 TEMPLATE_HASH = "pod-template-hash"
 _MOST_LABELS = 4096
 _NO_DOMAINS = np.zeros(0, np.bool_)
+
+# They have their labels in common, their namespace, and whether they are being deleted.
+Counted = Peer | AskedPod
 
 
 class Pods(Protocol):
@@ -49,17 +52,6 @@ class Pods(Protocol):
         ...
 
     def namespaces(self) -> Iterable[Namespace]: ...
-
-
-class Counted(Protocol):
-    """What is read of a pod where its labels tell whether it counts."""
-
-    @property
-    def namespace(self) -> str: ...
-    @property
-    def labels(self) -> Mapping[str, str]: ...
-    @property
-    def deletionTimestamp(self) -> object: ...  # noqa: N802 - the API's name
 
 
 class Asker(msgspec.Struct, frozen=True, eq=False):
