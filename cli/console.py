@@ -14,6 +14,7 @@ from cli.render import wants_colour
 # Wide enough for a row of a table; whoever reads a pipe can say otherwise with COLUMNS.
 PLAIN_WIDTH = 120
 
+
 # What an answer consists of: lines as they are, and tables.
 Part = str | Table
 

@@ -1,14 +1,16 @@
-"""An expression that somebody typed: checked by itself, and evaluated as a policy's would be."""
+"""Values of the language as a terminal shows them: as they would be written, records by field."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from engine.program.compiler import Compiler
+from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import Frame
+from engine.program.needs import named_annotations
 from engine.program.trace import Step, Tracer
-from grammar import mistakes
+from grammar import catalogue as mistakes
 from grammar.ast import Expr
 from grammar.checker import Checker
 from grammar.clauses import Let, Policy
@@ -17,10 +19,103 @@ from grammar.environment import Environment
 from grammar.errors import EvaluationError, MissingError
 from grammar.parser import parse_expression, parse_rules
 from grammar.policy_checker import VARIABLES, check_policy
+from grammar.printer import print_string
 from grammar.reads import Definitions, reads
 from grammar.schema import Schema
 from grammar.source import Source, Span
-from policies.annotations import named_annotations
+from grammar.types import DYN, Type
+from grammar.values.format import show
+from grammar.values.kinds import kind, type_of
+from grammar.values.maps import key_values
+from grammar.values.optional import Optional
+
+_WIDTH = 100
+# A part of a value: the name it has in it, or empty, and itself.
+_Part = tuple[str, object, Type]
+
+
+class Values:
+    """Shows values of the schema's types."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+
+    def typed(self, value: object, type_: Type) -> str:
+        """`value : type`, on several lines where one would be too long."""
+        name = str(type_)
+        if type_ == DYN:
+            name = str(type_of(value)) if kind(value) != "record" else "object"
+        return f"{self.text(value, type_)} : {name}"
+
+    def text(self, value: object, type_: Type) -> str:
+        """The value, on several lines where one would be too long."""
+        return "\n".join(self._lines(value, type_, "", _WIDTH))
+
+    def line(self, value: object, type_: Type) -> str:
+        """The value on one line, however long."""
+        parts = self._parts(value, type_)
+        if parts is None:
+            return _scalar(value)
+        left, right = _brackets(value)
+        inside = (f"{name}{self.line(part, of)}" for name, part, of in parts)
+        return f"{left}{', '.join(inside)}{right}"
+
+    def _lines(self, value: object, type_: Type, name: str, width: int) -> list[str]:
+        line = f"{name}{self.line(value, type_)}"
+        parts = self._parts(value, type_)
+        if len(line) <= width or not parts:
+            return [line]
+        left, right = _brackets(value)
+        inside = [self._lines(part, of, label, width - 2) for label, part, of in parts]
+        return [f"{name}{left}", *(f"  {row}" for rows in inside for row in _comma(rows)), right]
+
+    def _parts(self, value: object, type_: Type) -> list[_Part] | None:
+        """What a value consists of; None for one that has no parts."""
+        args = type_.args or (DYN, DYN)
+        if isinstance(value, Optional):
+            return [("", value.value, args[0])] if value.present else None
+        match kind(value):
+            case "list":
+                assert isinstance(value, Sequence)
+                return [("", item, args[0]) for item in value]
+            case "map":
+                assert isinstance(value, Mapping)
+                pairs = sorted(((_scalar(k), v) for k, v in key_values(value)), key=lambda p: p[0])
+                return [(f"{key}: ", item, args[-1]) for key, item in pairs]
+            case "record":
+                return self._fields(value, type_)
+            case _:
+                return None
+
+    def _fields(self, value: object, type_: Type) -> list[_Part]:
+        """The fields that a record has, short forms aside."""
+        record = self._schema.records.get(type_.name) or self._schema.records.get(
+            type(value).__name__
+        )
+        fields = record.fields.values() if record is not None else ()
+        found = ((f, getattr(value, f.name, None)) for f in fields if f.derived is None)
+        return [(f"{f.name}: ", part, f.type) for f, part in found if part is not None]
+
+
+def _scalar(value: object) -> str:
+    if isinstance(value, str):
+        return print_string(value)
+    if isinstance(value, Optional):
+        return "optional.none()"
+    return show(value)
+
+
+def _brackets(value: object) -> tuple[str, str]:
+    if isinstance(value, Optional):
+        return "optional.of(", ")"
+    return ("[", "]") if kind(value) == "list" else ("{", "}")
+
+
+def _comma(rows: list[str]) -> list[str]:
+    return [*rows[:-1], f"{rows[-1]},"]
+
+
+# ---- An expression that somebody typed: checked by itself, and evaluated as a policy's would be.
 
 NAME = "expression"
 
@@ -99,7 +194,7 @@ class Evaluator:
     """Evaluates one expression, again and again; it is compiled once."""
 
     def __init__(self, expression: Expression) -> None:
-        compiler = Compiler(expression.environment)
+        compiler = Compiler(expression.environment, fast_paths=FAST_PATHS)
         self._expression = expression
         self._run = compiler.compile(expression.expr)
         self._places = compiler.places

@@ -10,9 +10,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Protocol, cast
 
-from cli.exits import CommandError, Exit
+from cli.command import CommandError, Exit, version
 from cli.render import print_error
-from cli.version import version
 
 # A module of `cli.commands` each. Only the one that was asked for is imported: `check` starts in a
 # fraction of the time that the server's libraries take.

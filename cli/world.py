@@ -1,39 +1,140 @@
-"""What a terminal command looks at: a cluster in files, policies, and the names of their things."""
+"""Objects as the JSON they came in: the engine keeps less of a pod than a rule may read."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from cli.exits import CommandError
-from cli.objects import PodBodies, read_pod
+from cli.command import CommandError
 from cli.render import counted, render, wants_colour
 from engine.cache.cache import Cache
-from engine.cache.cluster_file import ClusterFileReader
-from engine.cache.documents import ClusterFileError, documents, files_of
-from engine.cache.node_view import NodeView
+from engine.cache.cluster_file import ClusterFileError, ClusterFileReader, documents, files_of
+from engine.cache.informers import Needs
+from engine.cache.node_table import NodeView
 from engine.cache.snapshot import Snapshot
+from engine.decision.registry import Registry
 from engine.engine import Engine
 from engine.errors import EngineError
-from engine.exemptions import SYSTEM_NAMESPACES, Exemptions
-from engine.objects import Node, ObjectCodec
+from engine.objects.codec import Node, ObjectCodec
+from engine.objects.request_pod import SYSTEM_NAMESPACES, Exemptions
 from engine.program.frame import Frame
-from engine.program.needs import Needs, needs
+from engine.program.needs import needs
 from engine.program.policy_compiler import compile_policy
-from engine.registry import Registry
+from grammar.checks import references as labels
 from grammar.diagnostics import nearest
 from grammar.policy_checker import Checked
 from grammar.schema import Schema, load_schema
-from grammar.values.timestamp import Timestamp
+from grammar.values.time import Timestamp
 from policies.loader import load
-from policies.validation import Validation, Validator
+from policies.validation import CheckedFile, Validation, Validator
+
+_NAMESPACE = "default"
+
+
+class _Meta(msgspec.Struct, frozen=True, gc=False):
+    name: str | None = None
+    namespace: str | None = None
+
+
+class _Object(msgspec.Struct, frozen=True, gc=False):
+    kind: str | None = None
+    metadata: _Meta | None = None
+    items: list[msgspec.Raw] | None = None
+
+
+class PodBodies:
+    """The JSON of every pod in some documents, by `namespace/name`; looked for when asked for.
+
+    Nodes are found by their names too.
+    """
+
+    def __init__(self, documents: Sequence[bytes]) -> None:
+        self._documents = documents
+
+    def all_keys(self) -> list[str]:
+        return list(self._found)
+
+    def all_bodies(self) -> Iterable[bytes | msgspec.Raw]:
+        return self._found.values()
+
+    def node(self, name: str) -> bytes | msgspec.Raw:
+        """The JSON of a node. Raises KeyError."""
+        return bodies(self._documents, "Node")[f"/{name}"]
+
+    def keys(self, name: str) -> list[str]:
+        """The keys that a name can mean: itself, or those of every namespace."""
+        if "/" in name:
+            return [name] if name in self._found else []
+        return sorted(key for key in self._found if key.partition("/")[2] == name)
+
+    def body(self, key: str) -> tuple[bytes, str]:
+        """The pod as kube-scheduler would send it, without its node, and that node."""
+        pod = msgspec.json.decode(self._found[key])
+        node = (pod.get("spec") or {}).pop("nodeName", None)
+        return msgspec.json.encode(pod), node or ""
+
+    @cached_property
+    def _found(self) -> dict[str, msgspec.Raw | bytes]:
+        return bodies(self._documents, "Pod")
+
+
+def bodies(documents: Sequence[bytes], kind: str) -> dict[str, msgspec.Raw | bytes]:
+    """The JSON of every object of a kind, by `namespace/name`; of two the later counts."""
+    decoder = msgspec.json.Decoder(_Object)
+    found: dict[str, msgspec.Raw | bytes] = {}
+    for document in documents:
+        outer = decoder.decode(document)
+        default = (outer.kind or "").removesuffix("List") or None
+        for item in outer.items if outer.items is not None else [document]:
+            inner = decoder.decode(item)
+            if (inner.kind or default) == kind and inner.metadata is not None:
+                found[f"{inner.metadata.namespace or ''}/{inner.metadata.name}"] = item
+    return found
+
+
+def read_pod(file: Path) -> tuple[str, str, bytes]:
+    """Namespace, name and JSON of the one pod in a manifest. Raises CommandError."""
+    hint = (
+        "give it the manifest of one Pod, as `kubectl run NAME --image=… --dry-run=client -o yaml`"
+    )
+    try:
+        found = [msgspec.json.decode(document) for document in documents(file)]
+    except ClusterFileError as error:
+        raise CommandError(error.message, hint) from None
+    except msgspec.DecodeError:
+        raise CommandError(f"`{file}` is not JSON", hint) from None
+    kinds = [str(item.get("kind")) if isinstance(item, dict) else "no object" for item in found]
+    if kinds != ["Pod"]:
+        there = ", ".join(kinds) or "nothing"
+        raise CommandError(f"`{file}` is no manifest of one pod: it has {there}", hint)
+    return _completed(found[0], file, hint)
+
+
+def _completed(pod: dict[str, Any], file: Path, hint: str) -> tuple[str, str, bytes]:
+    """With the namespace that the API server would give it, and a uid that no other pod has."""
+    metadata, spec = pod.get("metadata") or {}, pod.get("spec") or {}
+    for name, part in (("metadata", metadata), ("spec", spec)):
+        if not isinstance(part, dict):
+            raise CommandError(f"`{file}` is no manifest of one pod: its {name} is no object", hint)
+    namespace = str(metadata.get("namespace") or _NAMESPACE)
+    name = str(metadata.get("name") or metadata.get("generateName") or "pod")
+    known = {"name": name, "namespace": namespace, "uid": metadata.get("uid") or f"file:{file}"}
+    unplaced = {k: v for k, v in spec.items() if k != "nodeName"}
+    body = {**pod, "metadata": {**metadata, **known}, "spec": unplaced}
+    return namespace, name, msgspec.json.encode(body)
+
+
+# ---- What a terminal command looks at: a cluster in files, policies, and the names of their
+# things.
 
 _SHOWN = 5
 
@@ -64,7 +165,7 @@ class Documents:
 
 
 @dataclass(frozen=True, slots=True)
-class AskedPod:
+class NamedPod:
     """A pod that somebody asks about: its JSON as kube-scheduler would send it.
 
     `node` is where it is in the snapshot, empty for one that waits or is not in it. The body names
@@ -111,7 +212,7 @@ class Cluster:
             raise CommandError(f"there is no node `{name}` in {self._files}", _similar(name, names))
         return found
 
-    def pod(self, name: str) -> AskedPod:
+    def pod(self, name: str) -> NamedPod:
         """The pod of a `NAMESPACE/NAME`, or of a name that only one pod has.
 
         Raises CommandError for a name that none has, or several have.
@@ -129,7 +230,7 @@ class Cluster:
             raise CommandError(f"several pods are called `{name}`: {listed}{more}", hint)
         namespace, _, short = keys[0].partition("/")
         body, node = self._bodies.body(keys[0])
-        return AskedPod(namespace, short, body, node)
+        return NamedPod(namespace, short, body, node)
 
     def node_body(self, name: str) -> bytes | msgspec.Raw:
         """The JSON of a node that is there."""
@@ -153,7 +254,7 @@ class Cluster:
             self._cache.put_node(back)
 
     @contextmanager
-    def asking(self, pod: AskedPod) -> Iterator[None]:
+    def asking(self, pod: NamedPod) -> Iterator[None]:
         """The cluster as it was before the pod had a node: for a while, it is off that node."""
         known = self._cache.pod(pod.key)
         if known is None or not known.nodeName:
@@ -286,7 +387,7 @@ def read_documents(paths: Sequence[Path]) -> Documents:
         raise CommandError(error.message, error.hint) from None
 
 
-def frame(asked: AskedPod | None, cluster: Cluster | None, codec: ObjectCodec) -> Frame:
+def frame(asked: NamedPod | None, cluster: Cluster | None, codec: ObjectCodec) -> Frame:
     """What an expression reads, as an engine would have it read. Raises CommandError."""
     if asked is None:
         now = cluster.now if cluster is not None else Timestamp.now()
@@ -299,7 +400,7 @@ def frame(asked: AskedPod | None, cluster: Cluster | None, codec: ObjectCodec) -
         raise CommandError(str(error), "mend the pod") from None
 
 
-def asked_pod(cluster: Cluster, name: str | None, file: Path | None) -> AskedPod:
+def named_pod(cluster: Cluster, name: str | None, file: Path | None) -> NamedPod:
     """The pod that either of the two names. Raises CommandError."""
     if (name is None) == (file is None):
         problem = "no pod is named" if name is None else "two pods are named"
@@ -307,7 +408,7 @@ def asked_pod(cluster: Cluster, name: str | None, file: Path | None) -> AskedPod
     if name is not None:
         return cluster.pod(name)
     assert file is not None, "one of the two is given"
-    return AskedPod(*read_pod(file))
+    return NamedPod(*read_pod(file))
 
 
 def _similar(name: str, names: Sequence[str]) -> str:
@@ -317,3 +418,37 @@ def _similar(name: str, names: Sequence[str]) -> str:
     some = [n for n in names if name in n] or list(names)
     shown = ", ".join(f"`{n}`" for n in some[:_SHOWN])
     return f"there is {shown}{' …' if len(some) > _SHOWN else ''}" if some else ""
+
+
+# ---- The label keys of a cluster's nodes, from a snapshot of it, for `placet check --cluster`.
+#
+# Brings the engine, which a plain check starts without: imported only where it is needed.
+
+
+@dataclass(frozen=True, slots=True)
+class LabelKeys:
+    """How many of the nodes have each key, and how many nodes there are."""
+
+    known: Counter[str]
+    nodes: int
+
+    def looked_up(self, validation: Validation) -> Validation:
+        """With a warning for each key that a policy reads and no node has."""
+        return Validation(tuple(self._file(file) for file in validation.files))
+
+    def _file(self, file: CheckedFile) -> CheckedFile:
+        return replace(file, policies=tuple(map(self._policy, file.policies)))
+
+    def _policy(self, checked: Checked) -> Checked:
+        found = labels.unknown_labels(checked, self.known, self.nodes)
+        return replace(checked, diagnostics=(*checked.diagnostics, *found))
+
+
+def read(paths: Sequence[Path], schema: Schema) -> LabelKeys:
+    """The keys of a snapshot's nodes; raises CommandError for what is no snapshot."""
+    try:
+        nodes = ClusterFileReader(ObjectCodec(schema)).read(paths).cache.snapshot().nodes
+    except ClusterFileError as error:
+        raise CommandError(error.message, error.hint) from None
+    keys = Counter(key for node in nodes.values() for key in node.metadata.labels or {})
+    return LabelKeys(keys, len(nodes))

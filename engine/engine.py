@@ -10,35 +10,33 @@ from typing import Protocol
 
 import numpy as np
 
-from engine import filtering
-from engine.asked import AskedPod
-from engine.cache.node_table import NodeTable, Places
+from engine.cache.node_table import NodeRows, NodeTable
 from engine.cache.snapshot import Snapshot, rooted
-from engine.calls import Call, Calls, ClusterView, Observer
-from engine.counting.ledger import Ledger
-from engine.counting.placement import Placement, Question
-from engine.counting.slots import deletion_cost
-from engine.damper import Damper
+from engine.counting.headroom import deletion_cost
+from engine.counting.in_flight_pods import InFlightPods
+from engine.decision import filtering
+from engine.decision.call import Call, CallOpener, ClusterView, Observer, OfferedNodes
+from engine.decision.inspection import Inspection
+from engine.decision.journal import Journal
+from engine.decision.placement import Placement, Question
+from engine.decision.preemption import Preemption, Victims
+from engine.decision.registry import Registry
+from engine.decision.rejected_pods import Damper
+from engine.decision.verdict import Decision, Failed, Feasible, Rejected, Scores, feasible
 from engine.errors import EngineError, HandoverError, RefusedError, WaitingError
-from engine.exemptions import NOBODY, Exemptions
-from engine.inspection import Inspection
-from engine.journal import Journal
-from engine.objects import ObjectCodec
-from engine.offered import OfferedNodes
-from engine.peer import Peer
-from engine.preemption import Preemption, Victims
-from engine.registry import Registry
-from engine.scoring import Floats, Points, Term
-from engine.verdict import Decision, Failed, Feasible, Rejected, Scores, feasible
-from grammar.values.timestamp import Timestamp
+from engine.objects.codec import ObjectCodec
+from engine.objects.peer import Peer
+from engine.objects.request_pod import NO_EXEMPTIONS, Exemptions, RequestPod
+from engine.program.frame import Floats, Points, Term
+from grammar.values.time import Timestamp
 
 # How long a pod may be on its way where nobody says that it is bound.
 HOLD_SECONDS = 900.0
 # Told of a pod that filter is asked about, and of whether any node was answered.
-Listener = Callable[[AskedPod, bool], None]
+Listener = Callable[[RequestPod, bool], None]
 
 
-class Decider(Protocol):
+class CountGate(Protocol):
     """Who of several replicas decides by counts."""
 
     def waiting(self) -> str:
@@ -46,7 +44,7 @@ class Decider(Protocol):
         ...
 
 
-class Alone:
+class OpenGate:
     """The one replica there is."""
 
     def waiting(self) -> str:
@@ -75,17 +73,17 @@ class Engine:
         codec: ObjectCodec,
         observer: Observer,
         *,
-        exemptions: Exemptions = NOBODY,
+        exemptions: Exemptions = NO_EXEMPTIONS,
         hold_seconds: float = HOLD_SECONDS,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], Timestamp] = Timestamp.now,
     ) -> None:
-        self.decider: Decider = Alone()
+        self.decider: CountGate = OpenGate()
         self.listeners: list[Listener] = []
         self.journal: Journal | None = None
         self.later: Callable[[Callable[[], None]], object] = _now
-        self.placement = Placement(view, Ledger(clock, hold_seconds))
-        self._calls = Calls(registry, view, codec, observer, exemptions, clock=clock, now=now)
+        self.placement = Placement(view, InFlightPods(clock, hold_seconds))
+        self._calls = CallOpener(registry, view, codec, observer, exemptions, clock=clock, now=now)
         self._codec = codec
         self._offered = OfferedNodes(codec)
         self._observer = observer
@@ -187,7 +185,7 @@ class Engine:
             return victims
         self._check_decider(call)
 
-        def has_room(places: Places, gone: Collection[Peer]) -> bool:
+        def has_room(places: NodeRows, gone: Collection[Peer]) -> bool:
             return self.placement.has_room(call.plan.counting, _question(call, places), gone)
 
         table, failed = call.snapshot.table, self._calls.clause_failed
@@ -206,7 +204,7 @@ class Engine:
         selection = call.plan.selection
         clauses = [c for p in selection.enforced for c in p.filters if c.at_bind]
         view = snapshot.node(node)
-        (finding,) = filtering.findings(clauses, call.frame(), [view], call.check)
+        (finding,) = filtering.rejections(clauses, call.frame(), [view], call.check)
         if finding is not None:
             raise RefusedError(finding.verdict(call.frame).reason)
         if not call.plan.counting.strict:
@@ -215,16 +213,16 @@ class Engine:
         question = _question(call, snapshot.table.find([node]))
         return Admission(peer, deletion_cost(self.placement.take(call.plan.counting, question)))
 
-    def read(self, pod: bytes) -> AskedPod:
+    def read(self, pod: bytes) -> RequestPod:
         """A pod to ask about. Raises BadObjectError."""
         return self._calls.read(pod)
 
-    def concerns(self, asked: AskedPod) -> bool:
+    def concerns(self, asked: RequestPod) -> bool:
         """Whether any policy could reject the pod. Raises EngineError."""
         selection = self._calls.open(asked, 0, math.inf).plan.selection
         return bool(selection.enforced or selection.unselectable)
 
-    def would_pass(self, asked: AskedPod) -> bool:
+    def would_pass(self, asked: RequestPod) -> bool:
         """Whether filter would answer any node of the cluster; nobody is told, nothing promised.
 
         Raises EngineError where there would be no decision.
@@ -268,7 +266,7 @@ class Engine:
         everywhere = np.arange(len(snapshot.table.views))
         self.placement.ledger.take_over(snapshot.pending.values(), snapshot.table.owner, everywhere)
 
-    def _counted(self, call: Call, places: Places, decided: Decision) -> Decision:
+    def _counted(self, call: Call, places: NodeRows, decided: Decision) -> Decision:
         """What the shares, spreads and limits leave of a decision."""
         self._check_decider(call)
         table = call.snapshot.table
@@ -292,7 +290,7 @@ class Engine:
         if self._damper.rejected(call.asked.uid):
             raise EngineError("; ".join(v.reason for v in present if not isinstance(v, Feasible)))
 
-    def _audit(self, call: Call, names: Sequence[str], table: NodeTable, places: Places) -> None:
+    def _audit(self, call: Call, names: Sequence[str], table: NodeTable, places: NodeRows) -> None:
         """Operators hear what policies in audit mode would have said."""
         for program, would in call.plan.audit(table, places, call.frame, call.check):
             for verdict, count in zip(would.verdicts, would.counts(), strict=True):
@@ -308,13 +306,13 @@ class Engine:
         if call.plan.counting.strict and (reason := self.decider.waiting()):
             raise HandoverError(reason)
 
-    def _scored(self, call: Call, table: NodeTable, places: Places, known: Places) -> Points:
+    def _scored(self, call: Call, table: NodeTable, places: NodeRows, known: NodeRows) -> Points:
         """A score per place of a table; `known` are the same nodes in the cache."""
         wishes = self._wishes(call, known) if call.plan.counting.wishes else ()
         failed = self._calls.clause_failed
         return call.plan.scores(table, places, call.frame, call.check, failed, wishes)
 
-    def _wishes(self, call: Call, places: Places) -> list[Term]:
+    def _wishes(self, call: Call, places: NodeRows) -> list[Term]:
         snapshot = call.snapshot
         census = self.placement.census(snapshot.table, call.asker())
         return call.plan.counting.terms(census, snapshot.table, places, call.frame, call.check)
@@ -324,7 +322,7 @@ class Engine:
 
     def _nodes(
         self, names: Sequence[str], nodes: Sequence[bytes] | None, call: Call
-    ) -> tuple[NodeTable, Places]:
+    ) -> tuple[NodeTable, NodeRows]:
         """The nodes to decide about.
 
         From the request's objects where it has them, with what the cache counts on them.
@@ -356,5 +354,5 @@ def _unasked() -> Floats:
     raise AssertionError("only an answer to filter is narrowed to what suits best")
 
 
-def _question(call: Call, places: Places, suits: Callable[[], Floats] = _unasked) -> Question:
+def _question(call: Call, places: NodeRows, suits: Callable[[], Floats] = _unasked) -> Question:
     return Question(call.asker(), call.snapshot.table, places, call.frame, call.check, suits)

@@ -1,18 +1,14 @@
-"""Resolves names and infers types: the same tree, typed, and what is wrong with it.
-
-Short forms (`node.zone`) are written out, constants take the type beside them, a `let` becomes a
-LetReference and a `def` a DefCall. A wrong part gets the poison type, which agrees with everything,
-so one mistake is one message. Checking a checked tree changes nothing.
-"""
+"""The types of macros: of their variables, and of what they make."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import assert_never
 
-from grammar import macro_types, mistakes, shortforms
+from grammar import catalogue as mistakes
+from grammar import schema as shortforms
 from grammar.ast import (
     Binary,
     Call,
@@ -32,13 +28,179 @@ from grammar.ast import (
     Select,
     Unary,
 )
-from grammar.constants import coerce, coerce_beside, coerce_chain
 from grammar.diagnostics import Diagnostic, nearest
 from grammar.environment import Environment
-from grammar.inference import agrees, comparable, join, resolve
-from grammar.macro_types import inside
+from grammar.errors import EvaluationError
 from grammar.source import Span
-from grammar.types import BOOL, INT, POISON, STRING, Type, list_of, map_of, optional_of
+from grammar.types import (
+    BOOL,
+    DURATION,
+    DYN,
+    INT,
+    POISON,
+    QUANTITY,
+    SEMVER,
+    STRING,
+    TIMESTAMP,
+    Type,
+    agrees,
+    comparable,
+    join,
+    list_of,
+    map_of,
+    optional_of,
+    resolve,
+)
+from grammar.values import quantity
+from grammar.values.quantity import Quantity
+from grammar.values.semver import Semver
+from grammar.values.time import Duration, Timestamp
+
+# Macros whose last argument is a condition.
+TESTS = frozenset({"all", "exists", "exists_one", "existsOne", "filter"})
+_OPTIONAL = frozenset({"optMap", "optFlatMap"})
+
+
+def inside(found: Type) -> Type:
+    """What an optional holds; any other type as it is."""
+    return found.args[0] if found.name == "optional" else found
+
+
+def variables(macro: str, target: Type, count: int) -> tuple[Type, ...] | None:
+    """The types of the variables, dyn where the target is; None where it cannot go over it."""
+    if macro == "cel.bind":
+        return (target,)
+    if macro in _OPTIONAL:
+        return (inside(target),) if target.name in ("optional", "dyn", "error") else None
+    match target:
+        case Type("list", (item,)):
+            return (INT, item)[-count:]
+        case Type("map", args):
+            return args[:count]
+        case Type("dyn" | "error"):
+            return (DYN,) * count
+        case _:
+            return None
+
+
+def result(macro: str, target: Type, kinds: tuple[Type, ...], made: Type) -> Type | None:
+    """What the macro makes; None where the body, of type `made`, must be an optional and is not."""
+    match macro:
+        case "all" | "exists" | "exists_one" | "existsOne":
+            return BOOL
+        case "map" | "transformList":
+            return list_of(made)
+        case "filter":
+            return list_of(kinds[0])
+        case "sortBy":
+            return target
+        case "transformMap":
+            return map_of(kinds[0], made)
+        case "transformMapEntry":
+            return made if made.name == "map" else map_of(DYN, DYN)
+        case "optMap":
+            return optional_of(made)
+        case "optFlatMap":
+            return made if made.name in ("optional", "dyn", "error") else None
+        case _:  # cel.bind
+            return made
+
+
+def unknown(count: int) -> tuple[Type, ...]:
+    """Variables of a macro that was already reported."""
+    return (POISON,) * count
+
+
+# ---- String and int constants take the type of the operand beside them.
+
+_PARSERS: dict[Type, Callable[[str], object]] = {
+    QUANTITY: Quantity.parse,
+    DURATION: Duration.parse,
+    TIMESTAMP: Timestamp.parse,
+    SEMVER: Semver.parse,
+}
+
+
+def coerce(expr: Expr, wanted: Type, found: list[Diagnostic]) -> Expr:
+    """The expression with its constants turned to `wanted` where that is a type they can take.
+
+    Goes through lists and the branches of a conditional, and no further: a `let` has the type it
+    was written with.
+    """
+    match expr:
+        case Literal(str() as text) if wanted in _PARSERS and expr.type == STRING:
+            try:
+                return replace(expr, value=_PARSERS[wanted](text), type=wanted)
+            except EvaluationError as error:
+                found.append(_bad_constant(text, wanted, str(error), expr.span))
+                return replace(expr, value=None, type=wanted)
+        case Literal(int() as number) if wanted == QUANTITY and expr.type == INT:
+            return replace(expr, value=Quantity.parse(str(number)), type=QUANTITY)
+        case ListLiteral(elements) if wanted.name == "list" and wanted.args[0] in _PARSERS:
+            items = tuple(coerce(e, wanted.args[0], found) for e in elements)
+            return replace(expr, elements=items, type=list_of(wanted.args[0])) if items else expr
+        case Conditional(_, then, otherwise) if wanted in _PARSERS and expr.type in (STRING, INT):
+            branches = (coerce(then, wanted, found), coerce(otherwise, wanted, found))
+            same = all(b.type == wanted for b in branches)
+            return (
+                replace(expr, then=branches[0], otherwise=branches[1], type=wanted)
+                if same
+                else expr
+            )
+        case _:
+            return expr
+
+
+def _bad_constant(text: str, wanted: Type, reason: str, span: Span) -> Diagnostic:
+    meant = quantity.corrected(text) if wanted == QUANTITY else None
+    return mistakes.bad_constant(text, wanted, reason, span, meant)
+
+
+def coerce_beside(op: str, left: Expr, right: Expr, found: list[Diagnostic]) -> tuple[Expr, Expr]:
+    """Both operands of a binary operator, each with the constants that the other gives a type."""
+    if op == "in":
+        items = right.type.args[0] if right.type.name == "list" else None
+        if items is not None and items in _PARSERS:
+            return coerce(left, items, found), right
+        return left, coerce(right, list_of(left.type), found)
+    if op in ("*", "%"):
+        return left, right
+    if op == "/":
+        # A quantity divided by an int is a quantity; only a text beside it can be meant as one.
+        return left, coerce(right, left.type, found) if right.type == STRING else right
+    return (
+        coerce(left, _beside(op, right.type, left), found),
+        coerce(right, _beside(op, left.type, right), found),
+    )
+
+
+def coerce_chain(chain: Chain, found: list[Diagnostic]) -> Chain:
+    """The operands of `a + b + …`: constants take the type of the first that has one to give."""
+    given = next((o.type for o in chain.operands if o.type in _PARSERS), None)
+    if given is None:
+        return chain
+    return replace(
+        chain, operands=tuple(coerce(o, _beside("+", given, o), found) for o in chain.operands)
+    )
+
+
+def _beside(op: str, other: Type, constant: Expr) -> Type:
+    """What a constant beside `other` is: a duration beside a time, unless it reads as a time."""
+    if other != TIMESTAMP or op not in ("+", "-") or not isinstance(constant, Literal):
+        return other
+    try:
+        Timestamp.parse(str(constant.value))
+    except EvaluationError:
+        return DURATION
+    return TIMESTAMP
+
+
+# ---- Resolves names and infers types: the same tree, typed, and what is wrong with it.
+#
+# Short forms (`node.zone`) are written out, constants take the type beside them, a `let` becomes a
+# LetReference and a `def` a DefCall. A wrong part gets the poison type, which agrees with
+# everything,
+# so one mistake is one message. Checking a checked tree changes nothing.
 
 
 class Checker:
@@ -372,16 +534,16 @@ class Checker:
 
     def _comprehension(self, expr: Comprehension) -> Expr:
         target, count = self._check(expr.target), len(expr.variables)
-        kinds = macro_types.variables(expr.macro, target.type, count)
+        kinds = variables(expr.macro, target.type, count)
         if kinds is None:
             self.found.append(mistakes.not_iterable(target.type, expr.macro, target.span))
-            kinds = macro_types.unknown(count)
+            kinds = unknown(count)
         with self.scope(dict(zip(expr.variables, kinds, strict=True))):
             *conditions, last = expr.body
             checked = [self.check(c, BOOL) for c in conditions]
-            checked.append(self.check(last, BOOL if expr.macro in macro_types.TESTS else None))
+            checked.append(self.check(last, BOOL if expr.macro in TESTS else None))
         made = checked[-1].type
-        found = macro_types.result(expr.macro, target.type, kinds, made)
+        found = result(expr.macro, target.type, kinds, made)
         if found is None:
             hint = "use `optMap` for a plain value"
             self.found.append(mistakes.wrong_type(made, "an optional", checked[-1].span, hint))

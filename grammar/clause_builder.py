@@ -7,18 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 from typing import Literal as OneOf
 
-from grammar import mistakes
+from grammar import catalogue as mistakes
 from grammar.ast import Expr, Literal, MapLiteral
-from grammar.builder import (
-    Child,
-    ExpressionBuilder,
-    Token,
-    is_token,
-    nodes,
-    span_of,
-    text_of,
-    token_span,
-)
+from grammar.catalogue import MistakeError
 from grammar.clauses import (
     At,
     Bound,
@@ -48,9 +39,18 @@ from grammar.clauses import (
     TestPod,
     Use,
 )
-from grammar.mistakes import MistakeError
+from grammar.expression_builder import (
+    Child,
+    ExpressionBuilder,
+    Token,
+    is_token,
+    nodes,
+    span_of,
+    template,
+    text_of,
+    token_span,
+)
 from grammar.source import Span
-from grammar.template import template
 from grammar.types import (
     BOOL,
     DOUBLE,

@@ -135,3 +135,6 @@ class Costs:
 
 def _capped(steps: int) -> int:
     return min(steps, _CEILING)
+
+
+# ---- Expressions that can take too many steps.

@@ -1,18 +1,71 @@
-"""What an expression may name: variables, functions, fields, and a policy's own definitions."""
+"""The table of functions and operators, and which overload given values mean."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 from grammar.ast import Call, Expr, Ident, Select
-from grammar.functions import FUNCTIONS, Functions, dispatch
-from grammar.inference import resolve
-from grammar.overload import Overload
+from grammar.errors import EvaluationError
 from grammar.schema import Field, Schema
-from grammar.types import DYN, POISON, TYPE, Type
-from grammar.values.kinds import TYPE_NAMES, TypeValue
+from grammar.types import DYN, POISON, TYPE, Overload, Type, resolve
+from grammar.values import (
+    amounts,
+    ip,
+    kinds,
+    lists,
+    maps,
+    numbers,
+    optional_functions,
+    semver,
+    strings,
+    time_functions,
+)
+from grammar.values import format as format_
+from grammar.values.kinds import TYPE_NAMES, TypeValue, kind
+
+Functions = Mapping[str, tuple[Overload, ...]]
+
+_TOPICS = (
+    *(numbers, time_functions, amounts, semver, strings, format_),
+    *(lists, maps, optional_functions, ip, kinds),
+)
+
+
+def table(overloads: Iterable[Overload]) -> Functions:
+    """Overloads by name, in order."""
+    found: dict[str, list[Overload]] = {}
+    for overload in overloads:
+        found.setdefault(overload.name, []).append(overload)
+    return MappingProxyType({name: tuple(its) for name, its in found.items()})
+
+
+FUNCTIONS: Functions = table(o for topic in _TOPICS for o in topic.OVERLOADS)
+
+
+def dispatch(overloads: Sequence[Overload], args: Sequence[object], *, member: bool) -> Any:
+    """Calls the first overload that takes the values. Raises EvaluationError if there is none."""
+    names = [kind(a) for a in args]
+    for overload in overloads:
+        params = overload.params
+        if (
+            overload.member is member
+            and len(params) == len(args)
+            and all(map(_admits, params, names))
+        ):
+            return overload.call(*args)
+    raise EvaluationError(f"no such overload for {', '.join(names) or 'no arguments'}")
+
+
+def _admits(parameter: Type, name: str) -> bool:
+    if parameter.is_parameter or parameter.name in (name, "dyn"):
+        return True
+    return parameter.name == "number" and name in ("int", "double")
+
+
+# ---- What an expression may name: variables, functions, fields, and a policy's own definitions.
 
 
 @dataclass(frozen=True, slots=True)

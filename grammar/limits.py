@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 
-from grammar import mistakes
+from grammar import catalogue as mistakes
 from grammar.ast import Expr, Literal
 from grammar.diagnostics import Diagnostic
 from grammar.source import Source, Span

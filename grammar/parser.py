@@ -1,9 +1,4 @@
-"""Text to tree: the only importer of lark.
-
-The tables are read once and kept in the user's cache folder; trees are built by callbacks while
-parsing. After a mistake the item around it is blanked and the rest is parsed again, so that one run
-reports every item.
-"""
+"""Where to go on after a mistake, so that one run reports every clause."""
 
 from __future__ import annotations
 
@@ -11,6 +6,7 @@ import functools
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import cast
@@ -18,13 +14,94 @@ from typing import cast
 from lark import Lark
 from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedToken
 
-from grammar import limits, mistakes, recovery
+from grammar import catalogue as mistakes
+from grammar import limits
 from grammar.ast import Expr
+from grammar.catalogue import MistakeError
 from grammar.clause_builder import Builder
 from grammar.clauses import File, Item
 from grammar.diagnostics import Diagnostic, Fix, nearest, only_nearest
-from grammar.mistakes import MistakeError
 from grammar.source import Source, Span
+
+_BLOCKS = frozenset({"policy", "cluster", "test"})
+_ITEMS = frozenset(
+    (
+        "use description weight mode failure for let def filter score share spread limit"
+        " preempt bind"
+        " node pod at expect"
+    ).split(),
+)
+_TOKEN = re.compile(
+    r"(?P<skip>[ \t\r\f]+|(?:#|//)[^\n]*)|(?P<line>\n)|(?P<open>\{)|(?P<close>\})"
+    r"|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|(?P<word>[A-Za-z_]\w*)|[\s\S]",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """The start of a block (depth 0) or of an item (depth 1), or the brace that closes a block."""
+
+    offset: int
+    depth: int
+    closes: bool = False
+
+
+def stretch(text: str, offset: int, *, in_block: bool) -> Span:
+    """What to leave out so that the rest can be read: the item around the offset, else the block.
+
+    `in_block` is True for a text that is the inside of a policy. Only a word that is the first of
+    its line, or the first after a brace, starts an item; so names inside expressions do not.
+    """
+    marks = _marks(text, 1 if in_block else 0)
+    before = [m for m in marks if m.offset <= offset and not m.closes]
+    if not before:
+        return Span(0, marks[0].offset if marks else len(text))
+    start = before[-1]
+    after = (
+        m.offset for m in marks if m.offset >= offset and m is not start and m.depth <= start.depth
+    )
+    return Span(start.offset, next(after, len(text)))
+
+
+def blank(text: str, span: Span) -> str:
+    """The text with a stretch turned into spaces: every offset and line stays what it was."""
+    hole = re.sub(r"[^\n]", " ", text[span.start : span.end])
+    return text[: span.start] + hole + text[span.end :]
+
+
+def _marks(text: str, base: int) -> list[_Mark]:
+    marks: list[_Mark] = []
+    depth, fresh = base, True
+    for match in _TOKEN.finditer(text):
+        kind = match.lastgroup
+        if kind == "skip":
+            continue
+        if kind == "word" and fresh:
+            words = _BLOCKS if depth == 0 else _ITEMS if depth == 1 else frozenset[str]()
+            # A line that starts a policy starts one at any depth: the brace before it was
+            # forgotten.
+            if match.group() == "policy" and text[match.start() - 1 : match.start()] in ("", "\n"):
+                depth, words = 0, _BLOCKS
+            if match.group() in words:
+                marks.append(_Mark(match.start(), depth))
+        if kind == "close":
+            depth -= 1
+            if depth <= 0:
+                depth = 0
+                # The closing brace stays when an item is left out, and goes with its block.
+                marks.append(_Mark(match.start(), 1, closes=True))
+        elif kind == "open":
+            depth += 1
+        fresh = kind in ("line", "open", "close")
+    return marks
+
+
+# ---- Text to tree: the only importer of lark.
+#
+# The tables are read once and kept in the user's cache folder; trees are built by callbacks while
+# parsing. After a mistake the item around it is blanked and the rest is parsed again, so that one
+# run
+# reports every item.
 
 # More mistakes than this in one text help nobody.
 MAX_MISTAKES = 20
@@ -53,7 +130,7 @@ _NAMED |= {
 }
 _NAMED |= {"LPAR": "`(`", "RPAR": "`)`", "RSQB": "`]`", "COLON": "`:`", "__ANON_1": "`..`"}
 # Where these may come, any item of a policy may.
-_ITEMS = frozenset(
+_ITEM_RULES = frozenset(
     (
         "BIND DEF DESCRIPTION FAILURE FILTER FOR LET LIMIT MODE PREEMPT SCORE SHARE SPREAD USE"
         " WEIGHT"
@@ -125,8 +202,8 @@ def _parse(source: Source, start: str) -> tuple[object | None, list[Diagnostic]]
             return whole, sorted([*found, *problems], key=lambda d: d.span.start)
         if start == "expression" or len(found) >= MAX_MISTAKES:
             return None, found
-        hole = recovery.stretch(text, found[-1].span.start, in_block=start == "rules")
-        blanked = recovery.blank(text, hole)
+        hole = stretch(text, found[-1].span.start, in_block=start == "rules")
+        blanked = blank(text, hole)
         if blanked == text:
             return None, sorted(found, key=lambda d: d.span.start)
         text = blanked
@@ -208,9 +285,9 @@ def _expected(accepted: set[str]) -> list[str]:
         )
     names = {t for t in accepted if t.isalpha() and t not in _NAMED}
     words.extend(sorted(_NAMED[t] for t in accepted if t in _NAMED))
-    if names >= _ITEMS:
+    if names >= _ITEM_RULES:
         words.append("a clause")
-        names -= _ITEMS
+        names -= _ITEM_RULES
     words.extend(f"`{t.lower()}`" for t in sorted(names) if t not in _OPERATORS)
     return words
 

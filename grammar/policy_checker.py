@@ -1,14 +1,14 @@
-"""Checks a whole policy: what each part may read, its type, and that the parts fit together."""
+"""How deep the definitions of a policy nest through each other, found without recursion."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar, assert_never
 
-from grammar import mistakes, nesting
+from grammar import catalogue as mistakes
 from grammar.ast import Call, Expr, Ident
-from grammar.checker import Checker
+from grammar.checker import Checker, coerce
 from grammar.clauses import (
     Bounds,
     Clause,
@@ -29,14 +29,60 @@ from grammar.clauses import (
     Template,
     Use,
 )
-from grammar.constants import coerce
 from grammar.diagnostics import Diagnostic
 from grammar.environment import Definition, Environment
-from grammar.inference import agrees
 from grammar.limits import MAX_DEPTH
 from grammar.reads import Definitions, children, reads
 from grammar.schema import Schema
-from grammar.types import BOOL, POISON, TIMESTAMP, Type, list_of
+from grammar.types import BOOL, POISON, TIMESTAMP, Type, agrees, list_of
+
+
+def too_deep(definitions: Mapping[str, Let | Def]) -> Let | Def | None:
+    """The first definition that is more than MAX_DEPTH deep once what it uses is put in."""
+    uses = {name: _uses(_body(d), definitions) for name, d in definitions.items()}
+    heights: dict[str, int] = {}
+    for name in definitions:
+        # The path to here: what is on it and comes again is a circle, which another check reports.
+        path = [name]
+        on_path = {name}
+        while path:
+            top = path[-1]
+            todo = next((u for u in uses[top] if u and u not in heights and u not in on_path), None)
+            if todo is not None:
+                path.append(todo)
+                on_path.add(todo)
+                if len(path) > MAX_DEPTH:
+                    return definitions[name]
+                continue
+            own = uses[top]
+            heights[top] = max(own.get("", 0), *(d + heights.get(u, 0) for u, d in own.items()))
+            if heights[top] > MAX_DEPTH:
+                return definitions[top]
+            on_path.discard(path.pop())
+    return None
+
+
+def _body(definition: Let | Def) -> Expr:
+    return definition.value if isinstance(definition, Let) else definition.body
+
+
+def _uses(body: Expr, names: Mapping[str, object]) -> dict[str, int]:
+    """The depth at which each name is used, at most; under the empty name, that of the body."""
+    found: dict[str, int] = {"": 0}
+    stack = [(body, 1)]
+    while stack:
+        expr, depth = stack.pop()
+        found[""] = max(found[""], depth)
+        name = expr.name if isinstance(expr, Ident) else None
+        if isinstance(expr, Call) and expr.target is None:
+            name = expr.function
+        if name is not None and name in names:
+            found[name] = max(found.get(name, 0), depth)
+        stack.extend((child, depth + 1) for child in children(expr))
+    return found
+
+
+# ---- Checks a whole policy: what each part may read, its type, and that the parts fit together.
 
 VARIABLES = {
     "pod": Type("Pod"),
@@ -96,7 +142,7 @@ class _PolicyChecker:
 
     def run(self) -> Checked:
         self._structure()
-        if (deep := nesting.too_deep({**self._lets, **self._defs})) is not None:
+        if (deep := too_deep({**self._lets, **self._defs})) is not None:
             self._found.append(mistakes.deep_definition(deep.name, MAX_DEPTH, deep.name_span))
             return Checked(self._policy, self._environment, tuple(self._found))
         definitions: list[Let | Def] = [*self._lets.values(), *self._defs.values()]

@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 
-from grammar.ast import Comprehension, DefCall, Expr, Ident, Index, LetReference, MapEntry, Select
+from grammar.ast import (
+    Comprehension,
+    DefCall,
+    Expr,
+    Ident,
+    Index,
+    LetReference,
+    Literal,
+    MapEntry,
+    Select,
+)
+from grammar.clauses import Policy
 from grammar.source import Span
+from grammar.types import Type
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,3 +113,21 @@ def _chain(expr: Expr) -> tuple[tuple[str, ...], Expr, list[Expr]]:
             indexes.append(expr.index)
         expr = expr.operand
     return tuple(reversed(path)), expr, indexes
+
+
+# ---- Every expression of a policy and every part of it, wherever it stands.
+
+
+def expressions(policy: Policy) -> Iterator[Expr]:
+    """Each expression before its parts, in the order of the text; a `let` once, where it is."""
+    stack: list[object] = list(reversed(policy.items))
+    while stack:
+        node = stack.pop()
+        if isinstance(node, tuple):
+            stack.extend(reversed(node))
+        elif is_dataclass(node) and not isinstance(node, Span | Type):
+            if isinstance(node, Expr):
+                yield node
+            if isinstance(node, Literal):
+                continue
+            stack.extend(getattr(node, f.name) for f in reversed(fields(node)))

@@ -1,4 +1,4 @@
-"""What is said of an object before it is stored: what refuses it, and what it is only told."""
+"""Objects of the cluster to checked policies: for who watches them, and who is to admit them."""
 
 from __future__ import annotations
 
@@ -8,15 +8,60 @@ from functools import cached_property
 
 import msgspec
 
-from grammar.clauses import Use
+from grammar.clauses import File, Use
+from grammar.cost import LIMIT
 from grammar.diagnostics import Diagnostic, Severity
 from grammar.policy_checker import Checked
 from grammar.schema import Schema
-from policies import uses
+from policies import validation as uses
 from policies.loader import library_sources
-from policies.objects import check_object, lines
-from policies.page import report
-from policies.validation import CheckedFile, Validation, check_source, identity
+from policies.manifests import about, manifest_from_json
+from policies.page import object_page, report
+from policies.resource import Manifest
+from policies.sugar import policy_of
+from policies.validation import CheckedFile, Validation, check_source, checked_file, identity
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedObject:
+    """An object, if a policy can be made of it, and the policy as a file of its own.
+
+    Without a manifest the file has no policy, and says why.
+    """
+
+    manifest: Manifest | None
+    file: CheckedFile
+
+
+def check_object(
+    name: str, raw: bytes, schema: Schema, cost_limit: int = LIMIT, *, stored: bool = False
+) -> CheckedObject:
+    """Checks the JSON of an object by itself; never raises for what is in it.
+
+    `name` is how messages call the object. `stored` is as in `manifest_from`. What objects and
+    files must not say together, and `use`, is for a Validator.
+    """
+    read = manifest_from_json(raw, stored=stored)
+    manifest = read.manifest
+    page = object_page(name, (manifest and manifest.spec.rules) or "")
+    found = [about(problem, page) for problem in read.problems]
+    file = File(())
+    if manifest is not None:
+        policy, wrong = policy_of(manifest, page)
+        file, found = File((policy,)), [*found, *wrong]
+    return CheckedObject(manifest, checked_file(page.source, file, found, schema, cost_limit))
+
+
+def lines(file: CheckedFile, severity: Severity) -> tuple[str, ...]:
+    """The diagnostics of an object, as `status.diagnostics` and an admission response have them.
+
+    `rules:3:12 error[P0102]: …`, or with the field in front.
+    """
+    found: tuple[Diagnostic, ...] = file.diagnostics
+    return tuple(report(d, file.source) for d in found if d.severity == severity)
+
+
+# ---- What is said of an object before it is stored: what refuses it, and what it is only told.
 
 # A policy that is used may come, or be mended, after the one that uses it.
 _HINTS = {

@@ -28,8 +28,8 @@ from msgspec.inspect import (
 )
 
 from policies import resource
-from policies.decoding import bare
 from policies.forms import GROUP
+from policies.manifests import bare
 from policies.resource import ALPHA, KINDS, RESERVED_WEIGHT, STORED, VERSIONS
 
 HEAD = "# Written by `placet crds`: change the structs that it is made from.\n"

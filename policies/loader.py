@@ -1,16 +1,61 @@
-"""Policy files: from the paths that somebody named to texts, with what could not be read."""
+"""Sees that files have changed, by looking at them now and then."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
-from grammar.mistakes import listed
+from grammar.catalogue import listed
 from grammar.source import Source
 from policies.forms import GROUP, MANIFEST_SUFFIXES, is_manifest
+
+# How often to look. A change counts once it is the same at two looks: half a second at the most.
+INTERVAL_SECONDS = 0.25
+
+_Mark = tuple[int, int, int, str]
+
+
+class Watcher:
+    """Watches the files that `list_files` names at each look, which may be others each time.
+
+    A file is known by its time, size, inode and real path: the files of a ConfigMap are links, and
+    change by what a folder above them points to.
+    """
+
+    def __init__(self, list_files: Callable[[], Iterable[Path]]) -> None:
+        self._list = list_files
+        self._accepted = self._look()
+        self._seen = self._accepted
+
+    def changed(self) -> bool:
+        """Whether the files are others than when this was last true, and no longer changing.
+
+        The second look keeps a file that is being written, or is replaced by way of being removed,
+        from being read half way.
+        """
+        before, self._seen = self._seen, self._look()
+        if self._seen == self._accepted or self._seen != before:
+            return False
+        self._accepted = self._seen
+        return True
+
+    def _look(self) -> dict[str, _Mark | None]:
+        return {str(file): _mark(file) for file in self._list()}
+
+
+def _mark(file: Path) -> _Mark | None:
+    """None for a file that cannot be looked at, which is a state of its own."""
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino, os.path.realpath(file)
+
+
+# ---- Policy files: from the paths that somebody named to texts, with what could not be read.
 
 SUFFIX = ".policy"
 # Such a file is for tests: what policies it has decide in them, and nowhere else.
@@ -19,7 +64,7 @@ _MANIFESTS = listed(f"`{suffix}`" for suffix in sorted(MANIFEST_SUFFIXES))
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class UnreadFile:
     """A path without a text: one sentence, and what to do about it.
 
     `unread` says that something is there; otherwise the path is empty or leads nowhere.
@@ -36,7 +81,7 @@ class Loaded:
     """The texts in the order of their paths, and the paths that gave none."""
 
     sources: tuple[Source, ...]
-    problems: tuple[Problem, ...]
+    problems: tuple[UnreadFile, ...]
 
 
 def load(paths: Iterable[Path]) -> Loaded:
@@ -52,7 +97,7 @@ def load(paths: Iterable[Path]) -> Loaded:
     foreign: list[Path] = []
     for file in search.files:
         read = read_source(file)
-        if isinstance(read, Problem):
+        if isinstance(read, UnreadFile):
             problems.append(read)
         elif file in search.named or not is_manifest(file.name) or f"{GROUP}/" in read.text:
             sources.append(read)
@@ -80,17 +125,17 @@ def is_test_file(name: str) -> bool:
     return name.endswith(TEST_SUFFIX)
 
 
-def read_source(file: Path) -> Source | Problem:
+def read_source(file: Path) -> Source | UnreadFile:
     """The text of a file, which must be UTF-8."""
     try:
         return Source(str(file), file.read_bytes().decode("utf-8-sig"))
     except FileNotFoundError:
-        return Problem(str(file), f"`{file}` is not there", "check the path", unread=False)
+        return UnreadFile(str(file), f"`{file}` is not there", "check the path", unread=False)
     except OSError as error:
         return _unreadable(file, error)
     except UnicodeDecodeError as error:
         message = f"`{file}` is not UTF-8 text at byte {error.start}"
-        return Problem(str(file), message, "save it as UTF-8")
+        return UnreadFile(str(file), message, "save it as UTF-8")
 
 
 class Search:
@@ -107,7 +152,7 @@ class Search:
         self.files: list[Path] = []
         self.named: set[Path] = set()
         self.folders: list[Path] = []
-        self.problems: list[Problem] = []
+        self.problems: list[UnreadFile] = []
         self._seen: set[str] = set()
         for path in paths:
             if not _is_folder(path):
@@ -151,11 +196,11 @@ def _is_folder(path: Path) -> bool:
     return os.path.isdir(path)  # noqa: PTH112
 
 
-def _no_policies(folder: Path) -> Problem:
+def _no_policies(folder: Path) -> UnreadFile:
     hint = f"policy files end in `{SUFFIX}`, manifests in {_MANIFESTS}"
-    return Problem(str(folder), f"the folder `{folder}` has no policy files", hint, unread=False)
+    return UnreadFile(str(folder), f"the folder `{folder}` has no policy files", hint, unread=False)
 
 
-def _unreadable(path: Path, error: OSError) -> Problem:
+def _unreadable(path: Path, error: OSError) -> UnreadFile:
     reason = (error.strerror or str(error)).lower()
-    return Problem(str(path), f"cannot read `{path}`: {reason}", "check who may read it")
+    return UnreadFile(str(path), f"cannot read `{path}`: {reason}", "check who may read it")

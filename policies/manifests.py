@@ -1,18 +1,304 @@
-"""Files of manifests to policies that are not yet checked, with what is wrong with the text."""
+"""Where the parts of a manifest stand in the text that its diagnostics are about."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+import msgspec
+from msgspec.inspect import (
+    LiteralType,
+    Metadata,
+    NoneType,
+    StructType,
+    Type,
+    UnionType,
+    VarTupleType,
+    type_info,
+)
+from msgspec.structs import fields as struct_fields
+
+from grammar.catalogue import listed
 from grammar.clauses import File, Policy
-from grammar.diagnostics import Diagnostic
-from grammar.mistakes import listed
+from grammar.diagnostics import Diagnostic, Severity, nearest
 from grammar.source import Source, Span
-from policies.decoding import Problem
 from policies.documents import NoDocumentsError, documents, file_page, literal_rules
 from policies.forms import GROUP
-from policies.manifest import is_ours, manifest_from
 from policies.page import Page
-from policies.resource import KINDS, PlacementPolicy
+from policies.resource import (
+    ALPHA,
+    KINDS,
+    RESERVED_WEIGHT,
+    VERSIONS,
+    ClusterPlacementPolicy,
+    ClusterSpec,
+    Manifest,
+    NodeRequirement,
+    NodeSelector,
+    PlacementPolicy,
+    Requirement,
+    Selector,
+    Spec,
+    Target,
+)
 from policies.sugar import DEFAULT_NAMESPACE, policy_of
+
+# ---- Parsed fields to structs: what msgspec finds wrong is said in the words of our messages.
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+# What msgspec says: `Expected …, got … - at `$.spec.weight``, of a key `- at `key` in `$.spec…``.
+_SAID = re.compile(r"(?P<what>.*?)(?: - at (?:`key` in )?`\$\.?(?P<path>[^`]*)`)?\Z", re.DOTALL)
+_EXPECTED = re.compile(r"Expected `(?P<wanted>[^`]*)`(?:, got `(?P<found>[^`]*)`| (?P<rest>.*))\Z")
+_LACKING = re.compile(r"Object missing required field `(?P<name>[^`]*)`\Z")
+_UNKNOWN = re.compile(r"Object contains unknown field `(?P<name>[^`]*)`\Z")
+_NO_VALUE = re.compile(r"Invalid enum value '?(?P<value>.*?)'?\Z", re.DOTALL)
+_STEP = re.compile(r"\w+")
+_KINDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "str": "a string",
+    "bool": "a bool",
+    "array": "a list",
+    "object": "an object",
+    "null": "nothing",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FieldProblem:
+    """What is wrong with one field, such as `spec.weight`: a sentence, and advice."""
+
+    field: str
+    message: str
+    hint: str = ""
+    severity: Severity = "error"
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.message}"
+
+
+def decoded(value: object, wanted: type[S]) -> S | FieldProblem:
+    """The struct, or the first field that is not what it should be."""
+    try:
+        return msgspec.convert(value, wanted)
+    except msgspec.ValidationError as error:
+        said = _SAID.match(str(error))
+        assert said is not None, "every part of it is optional"
+        return _problem(said["what"], said["path"] or "", wanted)
+    except RecursionError:
+        return FieldProblem("object", "is nested too deeply")
+
+
+def _problem(what: str, path: str, wanted: type[msgspec.Struct]) -> FieldProblem:
+    if (lacking := _LACKING.match(what)) is not None:
+        return FieldProblem(_join(path, lacking["name"]), "is missing")
+    if (unknown := _UNKNOWN.match(what)) is not None:
+        here = _type_at(path, wanted)
+        fields = [f.name for f in here.fields] if isinstance(here, StructType) else []
+        close = nearest(unknown["name"], fields)
+        hint = f"a similar name exists: `{close}`" if close is not None else ""
+        return FieldProblem(_join(path, unknown["name"]), "there is no such field", hint)
+    if (no_value := _NO_VALUE.match(what)) is not None:
+        here = _type_at(path, wanted)
+        values = [f"`{v}`" for v in here.values] if isinstance(here, LiteralType) else []
+        message = f"`{no_value['value']}` is none of its values"
+        return FieldProblem(path, message, f"write {listed(values)}" if values else "")
+    if (expected := _EXPECTED.match(what)) is not None:
+        kinds = _in_words(expected["wanted"])
+        if expected["found"] is not None:
+            return FieldProblem(path, f"is {_in_words(expected['found'])}, not {kinds}")
+        return FieldProblem(path, _out_of_bounds(expected["rest"]))
+    return FieldProblem(path or "object", what[:1].lower() + what[1:])
+
+
+def _out_of_bounds(bound: str) -> str:
+    """`<= 10`, `of length <= 64`, `of length >= 1`."""
+    relation, limit = bound.split()[-2:]
+    is_length = bound.startswith("of length")
+    if relation == "<=":
+        return f"is {'longer' if is_length else 'more'} than {limit}"
+    return "is empty" if is_length else f"is less than {limit}"
+
+
+def _in_words(names: str) -> str:
+    """The names that msgspec has of types; that a field can be left out is known."""
+    kinds = [name for name in names.split(" | ") if name != "null"] or ["null"]
+    return listed([_KINDS.get(kind, kind) for kind in kinds])
+
+
+def _join(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def _type_at(path: str, root: type[msgspec.Struct]) -> Type | None:
+    """The type of what a path leads to; None where that is beyond the structs."""
+    here: Type | None = bare(type_info(root))
+    for step in _STEP.findall(path):
+        match here:
+            case VarTupleType():
+                here = bare(here.item_type)
+            case StructType():
+                found = (f.type for f in here.fields if f.encode_name == step)
+                here = next(map(bare, found), None)
+            case _:
+                return None
+    return here
+
+
+def bare(kind: Type) -> Type:
+    """A type without what is said of it, and without the choice to leave it out."""
+    if isinstance(kind, Metadata):
+        return bare(kind.type)
+    if isinstance(kind, UnionType):
+        given = [t for t in kind.types if not isinstance(t, NoneType)]
+        if len(given) == 1:
+            return bare(given[0])
+    return kind
+
+
+# ---- From a manifest's bytes or parsed fields to its structs, with what is wrong with it.
+
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\Z")
+_PERCENTAGE = re.compile(r"(100|[0-9]{1,2})%\Z")
+_WHOLE = re.compile(r"[+-]?[0-9]{1,18}\Z")
+_MOST = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A manifest, if there is one that a policy can be made of, and what is wrong with it."""
+
+    manifest: Manifest | None
+    problems: tuple[FieldProblem, ...]
+
+
+def is_ours(value: object) -> bool:
+    """Whether a parsed document says that it is one of ours, in whatever version."""
+    if not isinstance(value, dict):
+        return False
+    group = str(value.get("apiVersion")).partition("/")[0]
+    return group == GROUP and value.get("kind") in tuple(KINDS)
+
+
+def manifest_from_json(raw: bytes, *, stored: bool = False) -> Read:
+    """A manifest from the JSON of an object; see `manifest_from`."""
+    try:
+        value = msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        return Read(None, (FieldProblem("object", f"is not JSON: {str(error).lower()}"),))
+    return manifest_from(value, stored=stored)
+
+
+def manifest_from(value: object, *, stored: bool = False) -> Read:
+    """A manifest from parsed fields.
+
+    `stored` says that the API server has it. It shows an object in each version, whichever it was
+    written in, so that a weight which only v1alpha1 takes can stand in a v1 one.
+    """
+    if not is_ours(value):
+        kinds = listed([f"`{kind}`" for kind in KINDS])
+        return Read(None, (FieldProblem("kind", f"is none of {GROUP}: {kinds}"),))
+    assert isinstance(value, dict), "it has a kind"
+    version = str(value["apiVersion"]).partition("/")[2]
+    if version not in VERSIONS:
+        message = f"there is no version `{version}`"
+        return Read(None, (FieldProblem("apiVersion", message, f"write `{GROUP}/{VERSIONS[0]}`"),))
+    manifest = decoded(value, KINDS[value["kind"]])
+    if isinstance(manifest, FieldProblem):
+        return Read(None, (manifest,))
+    problems = (
+        *_metadata(manifest),
+        *_weight(manifest.spec.weight, lenient=stored or version == ALPHA),
+        *_spec(manifest.spec),
+    )
+    broken = any(p.severity == "error" for p in problems)
+    return Read(None if broken else manifest, problems)
+
+
+def _metadata(manifest: Manifest) -> Iterator[FieldProblem]:
+    name, namespace = manifest.metadata.name, manifest.metadata.namespace
+    if not name:
+        yield FieldProblem("metadata.name", "is missing")
+    elif not _NAME.match(name) or len(name) > 253:
+        hint = "lower-case letters, digits, `-` and `.`, at most 253"
+        yield FieldProblem("metadata.name", f"`{name}` is not a name", hint)
+    if isinstance(manifest, ClusterPlacementPolicy) and namespace:
+        hint = "select namespaces with `spec.namespaceSelector`"
+        yield FieldProblem(
+            "metadata.namespace", "a ClusterPlacementPolicy is in no namespace", hint
+        )
+
+
+def _weight(weight: int, *, lenient: bool) -> Iterator[FieldProblem]:
+    if weight > RESERVED_WEIGHT:
+        return
+    field, hint = "spec.weight", f"0 to {RESERVED_WEIGHT} are reserved"
+    message = f"`{weight}` is not more than {RESERVED_WEIGHT}"
+    is_allowed = lenient and weight == RESERVED_WEIGHT
+    yield FieldProblem(field, message, hint, "warning" if is_allowed else "error")
+
+
+def _spec(spec: Spec) -> Iterator[FieldProblem]:
+    if spec.podSelector is None:
+        hint = "an empty one, `{}`, selects every pod"
+        yield FieldProblem("spec.podSelector", "is missing", hint)
+    if spec.placementPolicy is not None and spec.policy is not None:
+        message = "is what `spec.placementPolicy` is too"
+        yield FieldProblem("spec.policy", message, "keep one of them")
+    if spec.target is None and spec.rules is None:
+        hint = "say in `spec.placementPolicy` or `spec.rules` where the pods go"
+        yield FieldProblem("spec", "decides nothing", hint)
+    if spec.target is not None:
+        field = "spec.placementPolicy" if spec.placementPolicy is not None else "spec.policy"
+        yield from _target(spec.target, field)
+        if spec.nodeSelector is None and spec.annotationSelector is None:
+            hint = f"`{field}` is about the nodes that it selects"
+            yield FieldProblem("spec.nodeSelector", "is missing", hint)
+    for field in ("podSelector", "nodeSelector", "annotationSelector"):
+        yield from _selector(getattr(spec, field), f"spec.{field}")
+    if isinstance(spec, ClusterSpec):
+        yield from _selector(spec.namespaceSelector, "spec.namespaceSelector")
+
+
+def _target(target: Target, field: str) -> Iterator[FieldProblem]:
+    size = target.targetSize
+    if isinstance(size, int):
+        if not 0 <= size <= _MOST:
+            yield FieldProblem(f"{field}.targetSize", f"`{size}` is not a count of pods")
+    elif not _PERCENTAGE.match(size):
+        hint = "write a count, as `3`, or a percentage, as `40%`"
+        yield FieldProblem(f"{field}.targetSize", f"`{size}` is not 0% to 100%", hint)
+
+
+def _selector(selector: Selector | NodeSelector | None, field: str) -> Iterator[FieldProblem]:
+    if selector is None:
+        return
+    if isinstance(selector, NodeSelector) and not is_selective(selector):
+        yield FieldProblem(field, "is empty, and would select every node", "name the nodes' labels")
+    requirements: tuple[Requirement | NodeRequirement, ...] = selector.matchExpressions
+    for number, requirement in enumerate(requirements):
+        where, values = f"{field}.matchExpressions[{number}].values", requirement.values
+        match requirement.operator:
+            case "In" | "NotIn":
+                if not values:
+                    yield FieldProblem(where, f"`{requirement.operator}` needs a value")
+            case "Gt" | "Lt":
+                if len(values) != 1 or not _WHOLE.match(values[0]):
+                    yield FieldProblem(where, f"`{requirement.operator}` needs one whole number")
+            case "Exists" | "DoesNotExist":
+                if values:
+                    yield FieldProblem(where, f"`{requirement.operator}` has no values")
+
+
+def is_selective(selector: Selector | NodeSelector | None) -> bool:
+    """Whether a selector asks for anything."""
+    return selector is not None and bool(selector.matchLabels or selector.matchExpressions)
+
+
+# ---- Files of manifests to policies that are not yet checked, with what is wrong with the text.
 
 
 def parse_manifests(source: Source) -> tuple[File, list[Diagnostic]]:
@@ -52,7 +338,7 @@ def mendable(source: Source) -> tuple[Span, ...]:
         return ()
 
 
-def about(problem: Problem, page: Page) -> Diagnostic:
+def about(problem: FieldProblem, page: Page) -> Diagnostic:
     """A problem of a field as a diagnostic."""
     code = "P0503" if problem.severity == "error" else "P0321"
     place = page.place(problem.field)
@@ -71,3 +357,39 @@ def _foreign(value: object, page: Page) -> Diagnostic:
 def _homeless(page: Page) -> Diagnostic:
     message = f"metadata.namespace: is missing, and `{DEFAULT_NAMESPACE}` then"
     return Diagnostic("P0322", "warning", message, page.place("metadata.name"))
+
+
+# ---- What an object leaves out, as the additions of a JSON patch that fill it in.
+
+
+class Addition(msgspec.Struct, frozen=True, tag_field="op", tag="add"):
+    """One operation of a patch (RFC 6902)."""
+
+    path: str
+    value: int | str
+
+
+def additions(value: object) -> tuple[Addition, ...]:
+    """What the object would be read as, added where it says nothing, under names that it uses.
+
+    An API server that has the definitions has filled this in already, and nothing is left to add.
+    """
+    spec = value.get("spec") if isinstance(value, dict) and is_ours(value) else None
+    if not isinstance(spec, dict):
+        return ()
+    found = [*_absent(Spec, spec, "/spec")]
+    for name in ("placementPolicy", "policy"):
+        if isinstance(target := spec.get(name), dict):
+            found += _absent(Target, target, f"/spec/{name}")
+    return tuple(found)
+
+
+def _absent(
+    struct: type[msgspec.Struct], given: dict[str, object], path: str
+) -> Iterator[Addition]:
+    for field in struct_fields(struct):
+        default = field.default
+        # Empty is what is left out anyway.
+        has_default = isinstance(default, int | str) and bool(default)
+        if has_default and given.get(field.encode_name) is None:
+            yield Addition(f"{path}/{field.encode_name}", default)

@@ -1,4 +1,4 @@
-"""Where the parts of a manifest stand in the text that its diagnostics are about."""
+"""policies.page."""
 
 from __future__ import annotations
 
@@ -10,9 +10,14 @@ from grammar.diagnostics import Diagnostic
 from grammar.source import Source, Span
 
 T = TypeVar("T")
+
+
 Move = Callable[[Span], Span]
 
+
 RULES = "spec.rules"
+
+
 # What an object's page has a line for; a field further down is on the line of the one above it.
 _LINES = (
     "object",

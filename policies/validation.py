@@ -1,12 +1,13 @@
-"""From texts to checked policies, with everything that is wrong with them."""
+"""`use "NAME"`: which policy that is, and its clauses put beside those of the one that uses it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from grammar import checks, mistakes
+from grammar import catalogue as mistakes
+from grammar import checks
 from grammar.clauses import Def, File, Let, Policy, Test, Use
 from grammar.cost import LIMIT
 from grammar.diagnostics import Diagnostic, Fix
@@ -14,9 +15,62 @@ from grammar.parser import parse_file
 from grammar.policy_checker import Checked, check_policy
 from grammar.schema import Schema
 from grammar.source import Source, Span
-from policies import uses
 from policies.forms import is_manifest
 from policies.loader import is_test_file, library_sources
+
+# What the names of the policies that come with Placet begin with.
+LIBRARY = "library/"
+
+
+def known_names(policies: Iterable[Checked], library: Iterable[Checked]) -> dict[str, Checked]:
+    """Every name that a `use` can have: addresses, and those of the library behind `library/`."""
+    found = {LIBRARY + c.policy.name: c for c in library}
+    for checked in policies:
+        found.setdefault(checked.policy.address, checked)
+    return found
+
+
+def resolve(checked: Checked, names: Mapping[str, Checked]) -> Checked:
+    """The policy with the ones it uses, through what those use; mistakes are its diagnostics."""
+    found: list[Diagnostic] = []
+    used = tuple(_used(checked, names, [checked.policy.address], found))
+    if not used and not found:
+        return checked
+    taken = {c.name for c in checked.policy.clauses}
+    for use, other in used:
+        for clause in other.policy.clauses:
+            if clause.name in taken:
+                found.append(mistakes.duplicate_name("the clause", clause.name, use.span))
+            taken.add(clause.name)
+    uses = tuple(other for _, other in used)
+    return replace(checked, uses=uses, diagnostics=(*checked.diagnostics, *found))
+
+
+def _used(
+    checked: Checked, names: Mapping[str, Checked], path: list[str], found: list[Diagnostic]
+) -> Iterable[tuple[Use, Checked]]:
+    for use in (i for i in checked.policy.items if isinstance(i, Use)):
+        other = _named(use.name, checked.policy, names)
+        if other is None:
+            found.append(mistakes.unknown_policy(use.name, names, use.span))
+        elif other.policy.address in path:
+            found.append(mistakes.recursion([*path, other.policy.address], use.span))
+        elif other.broken:
+            found.append(mistakes.broken_use(use.name, use.span))
+        else:
+            yield use, other
+            inner = _used(other, names, [*path, other.policy.address], found)
+            # A mistake further down is this policy's too, at the `use` that led there.
+            yield from ((use, deeper) for _, deeper in inner)
+
+
+def _named(name: str, user: Policy, names: Mapping[str, Checked]) -> Checked | None:
+    """By its address; by its name alone in the namespace of the policy that uses it."""
+    near = f"{user.namespace}/{name}" if user.namespace is not None else name
+    return names.get(near) or names.get(name)
+
+
+# ---- From texts to checked policies, with everything that is wrong with them.
 
 # Whether it is a cluster policy, its namespace, its name: no two policies have the same.
 Identity = tuple[bool, str | None, str]
@@ -94,9 +148,9 @@ class Validator:
             return files
         library = [p for s in library_sources() for p in self._checked(s).policies]
         shared = (p for f in files if not f.private for p in f.policies)
-        names = uses.known_names(shared, library)
+        names = known_names(shared, library)
         return tuple(
-            replace(f, policies=tuple(uses.resolve(p, names) for p in f.policies)) for f in files
+            replace(f, policies=tuple(resolve(p, names) for p in f.policies)) for f in files
         )
 
 
@@ -196,3 +250,69 @@ def _second(checked: Checked, there: str) -> Checked:
         notes=(f"the first one is at {there}",),
     )
     return replace(checked, diagnostics=(*checked.diagnostics, error))
+
+
+# ---- Which version of each policy is in force: the newest that holds, else the last that did.
+
+
+@dataclass(frozen=True, slots=True)
+class ActivePolicy:
+    """A policy in force. `stale` says that its file has another version, which does not hold."""
+
+    checked: Checked
+    file: str
+    stale: bool
+
+
+@dataclass(frozen=True, slots=True)
+class InForce:
+    """The policies in force, in the order of their files.
+
+    `idle` are the addresses of policies that are written somewhere and govern nothing, because no
+    version of them ever held.
+    """
+
+    standing: tuple[ActivePolicy, ...] = ()
+    idle: tuple[str, ...] = ()
+
+    @property
+    def policies(self) -> tuple[Checked, ...]:
+        return tuple(s.checked for s in self.standing)
+
+    @property
+    def stale(self) -> tuple[ActivePolicy, ...]:
+        return tuple(s for s in self.standing if s.stale)
+
+
+def succeed(previous: InForce, now: Validation, unread: Collection[str] = ()) -> InForce:
+    """What is in force after a change of the files; `unread` names those that gave no text.
+
+    A policy that does not hold keeps its last good version; so does every policy of a file that
+    could not be read whole, where nobody knows what it meant to say of the others. A policy that is
+    in no file any more is gone.
+    """
+    old = {identity(s.checked.policy): s for s in previous.standing}
+    files = [file for file in now.files if not file.private]
+    written = {identity(p.policy) for f in files if f.whole for p in f.policies}
+    found: dict[Identity, ActivePolicy] = {}
+
+    def keep(file: str) -> None:
+        for key, standing in old.items():
+            if standing.file == file and key not in written:
+                found.setdefault(key, replace(standing, stale=True))
+
+    for file in files:
+        name = file.source.name
+        if not file.whole:
+            keep(name)
+            continue
+        for checked in file.policies:
+            key = identity(checked.policy)
+            if not checked.broken:
+                found[key] = ActivePolicy(checked, name, stale=False)
+            elif key in old:
+                found.setdefault(key, replace(old[key], file=name, stale=True))
+    for name in unread:
+        keep(name)
+    idle = (p.policy.address for p in now.policies if identity(p.policy) not in found)
+    return InForce(tuple(found.values()), tuple(dict.fromkeys(idle)))

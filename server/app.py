@@ -1,37 +1,90 @@
-"""The application, put together from the parts it is given."""
+"""Which path is what, at one glance."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from logging import Logger
 
 from aiohttp import web
-from aiohttp.typedefs import Middleware
+from aiohttp.typedefs import Handler, Middleware
 
-from server.access import access
 from server.admission import Admission, Examiner
-from server.debug import Debug, Decided, Inspection
-from server.decisions import Decisions
-from server.departure import Departure
-from server.handlers import Binder, Decider, Handlers
-from server.health import Health, Readiness
+from server.debug import CachePages, DecisionPages, Decisions, Inspection
+from server.health import Health, Readiness, operations_routes
 from server.metrics import Metrics
-from server.middleware import Observation
-from server.notices import Notices
-from server.routes import (
-    OPEN_PATHS,
-    READING_PATHS,
-    admission_by_path,
-    debug_routes,
-    decision_routes,
-    operations_routes,
-    verb_handlers,
-    verb_routes,
-    verbs_by_path,
-)
+from server.middleware import Observation, VerbHandler, access
 from server.running import DIRECT
+from server.runtime.shutdown import Shutdown
 from server.settings import Settings
-from server.turns import Turns
+from server.verbs.answering import DecisionQueue, MisconfigurationWarnings
+from server.verbs.handlers import Binder, Decider, Handlers
+
+# With `urlPrefix: http://…/api/scheduler` as extenders are used to, or without any path in it.
+PREFIXES = ("/api/scheduler", "")
+
+# Of a server that wants client certificates, what is there for those who have none: probes.
+# And webhooks, for the API server has no certificate to show unless it is given one for each: they
+# tell of an object that comes with the question, and change nothing.
+MUTATE, VALIDATE = "/admission/mutate", "/admission/validate"
+OPEN_PATHS = frozenset({"/livez", "/healthz", "/readyz", "/version", MUTATE, VALIDATE})
+# And what is there for any certificate of the CA, whatever its name: scrapers are not to be given
+# the name of kube-scheduler.
+READING_PATHS = frozenset({"/metrics"})
+
+
+def verbs_by_path(handlers: Handlers) -> Mapping[str, tuple[str, VerbHandler]]:
+    """Every path of every verb.
+
+    With and without a slash at the end: a redirect from one to the other would arrive as GET (C1).
+    """
+    verbs: Mapping[str, VerbHandler] = {
+        "/filter": handlers.filter,
+        "/prioritize": handlers.prioritize,
+        "/preempt": handlers.preempt,
+        "/bind": handlers.bind,
+    }
+    return {
+        f"{prefix}{path}{slash}": (path.removeprefix("/"), handle)
+        for prefix in PREFIXES
+        for path, handle in verbs.items()
+        for slash in ("", "/")
+    }
+
+
+def admission_by_path(admission: Admission) -> Mapping[str, tuple[str, VerbHandler]]:
+    """What the API server calls."""
+    return {
+        MUTATE: ("mutate", admission.mutate),
+        VALIDATE: ("validate", admission.validate),
+    }
+
+
+def verb_handlers(
+    verbs: Mapping[str, tuple[str, VerbHandler]], observation: Observation
+) -> Mapping[str, Handler]:
+    """What kube-scheduler and the API server call, by path."""
+    return {path: observation.of(*verb) for path, verb in verbs.items()}
+
+
+def verb_routes(handlers: Mapping[str, Handler]) -> list[web.RouteDef]:
+    """The same as routes."""
+    return [web.post(path, handle) for path, handle in handlers.items()]
+
+
+def debug_routes(debug: CachePages) -> list[web.RouteDef]:
+    """What people call who look for a mistake."""
+    return [web.get("/debug/cache", debug.cache)]
+
+
+def decision_routes(decided: DecisionPages) -> list[web.RouteDef]:
+    """What people and `placet explain` call who look for a reason."""
+    return [
+        web.get("/debug/decisions", decided.every),
+        web.get("/debug/decisions/{namespace}/{name}", decided.one),
+    ]
+
+
+# ---- The application, put together from the parts it is given.
 
 
 def create_app(
@@ -46,7 +99,7 @@ def create_app(
     binder: Binder | None = None,
     examiner: Examiner | None = None,
     decisions: Decisions | None = None,
-    departure: Departure | None = None,
+    departure: Shutdown | None = None,
 ) -> web.Application:
     """The application; `cluster_size` is the number of nodes in the cluster, None if not known.
 
@@ -54,13 +107,13 @@ def create_app(
     With an `examiner` there are admission webhooks; `decisions` are the last ones of the decider.
     `departure` begins before the server ends.
     """
-    notices = Notices(log, metrics, settings.warning_interval, cluster_size)
-    turns = Turns(settings.max_in_flight)
+    notices = MisconfigurationWarnings(log, metrics, settings.warning_interval, cluster_size)
+    turns = DecisionQueue(settings.max_in_flight)
     handlers = Handlers(decider, binder, settings, notices, turns, log)
     verbs = {**verbs_by_path(handlers)}
     if examiner is not None:
         verbs |= admission_by_path(Admission(examiner, settings, metrics, log))
-    observation = Observation(metrics, log, departure or Departure())
+    observation = Observation(metrics, log, departure or Shutdown())
     refusals = observation.refusals({path: verb for path, (verb, _) in verbs.items()})
     guards = _access(settings)
     app = web.Application(middlewares=[refusals, *guards])
@@ -70,9 +123,9 @@ def create_app(
         app[DIRECT] = by_path
     app.add_routes(operations_routes(Health(readiness, version), metrics))
     if inspection is not None:
-        app.add_routes(debug_routes(Debug(inspection)))
+        app.add_routes(debug_routes(CachePages(inspection)))
     if decisions is not None:
-        app.add_routes(decision_routes(Decided(decisions)))
+        app.add_routes(decision_routes(DecisionPages(decisions)))
     return app
 
 

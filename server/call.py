@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from server.errors import Outcome
+from aiohttp import web
+
+from server.errors import Outcome, RequestError
 from server.wire import pod_key
 
 
@@ -20,7 +23,7 @@ class Admitted:
 
 
 @dataclass(slots=True)
-class Call:
+class CallRecord:
     """Filled in step by step, so that a call that fails half-way still tells what was known."""
 
     verb: str
@@ -40,7 +43,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LogEntry:
     """The one argument of a log record: `answered verb="filter"` as text; formatters see fields."""
 
     message: str
@@ -52,7 +55,7 @@ class Entry:
         return " ".join((self.message, *pairs))
 
 
-def entry_of(call: Call, code: int, seconds: float, left_out: int = 0) -> Entry:
+def entry_of(call: CallRecord, code: int, seconds: float, left_out: int = 0) -> LogEntry:
     """The line a call leaves in the log; its keys are those of kube-scheduler where it has them.
 
     `left_out` is how many answered calls before it have left none.
@@ -75,4 +78,54 @@ def entry_of(call: Call, code: int, seconds: float, left_out: int = 0) -> Entry:
         fields["err"] = call.error
     if left_out:
         fields["leftOut"] = left_out
-    return Entry("answered", fields)
+    return LogEntry("answered", fields)
+
+
+# ---- The body of a request: all of it, in time, and not more than the limit.
+
+
+async def read_body(request: web.BaseRequest, limit: int, seconds: float) -> bytes:
+    """The body, at most `limit` bytes, if it has come within `seconds`.
+
+    aiohttp's own `read` waits for ever, and knows no answer to a large body but 413, whose text
+    kube-scheduler throws away (C3).
+
+    Raises RequestError.
+    """
+    if (request.content_length or 0) > limit:
+        raise _large(limit)
+    if request.content.is_eof() and request.content.exception() is None:
+        # Mostly it has come with the headers.
+        body = request.content.read_nowait()
+        if len(body) > limit:
+            raise _large(limit)
+        return body
+    chunks: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(seconds):
+            while chunk := await request.content.readany():
+                size += len(chunk)
+                if size > limit:
+                    raise _large(limit)
+                chunks.append(chunk)
+    except TimeoutError:
+        text = "the body of the request did not arrive in time"
+        raise RequestError(text, Outcome.SLOW_BODY) from None
+    except web.RequestPayloadError:
+        text = "the body of the request is broken off"
+        raise RequestError(text, Outcome.BROKEN_BODY) from None
+    except ConnectionError:
+        # The answer will go nowhere; it is made all the same, to be counted.
+        raise RequestError("the client has left", Outcome.DISCONNECTED) from None
+    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+def is_encoded(request: web.BaseRequest) -> bool:
+    """Whether the body would have to be unpacked first, to a size that nobody announces."""
+    return request.headers.get("Content-Encoding", "identity").strip().lower() != "identity"
+
+
+def _large(limit: int) -> RequestError:
+    text = f"the body of the request is larger than {limit} bytes"
+    return RequestError(text, Outcome.LARGE_BODY)

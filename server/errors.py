@@ -5,12 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from engine.errors import (
-    BadObjectError,
-    DeadlineExceededError,
-    EngineError,
-    NotSyncedError,
-)
+from engine.errors import BadObjectError, DeadlineExceededError, EngineError, NotSyncedError
 
 
 class Outcome(StrEnum):
@@ -51,28 +46,30 @@ class UnsupportedError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class CallFailure:
     """What becomes of an exception: a text for whoever asked, and how the call is counted."""
 
     text: str
     outcome: Outcome
 
 
-def problem_of(error: Exception) -> Problem:
+def failure_of(error: Exception) -> CallFailure:
     """The problem behind any exception; one that nobody foresaw gets a constant text."""
     match error:
         case RequestError():
-            return Problem(str(error), error.outcome)
+            return CallFailure(str(error), error.outcome)
         case UnsupportedError():
-            return Problem(str(error), Outcome.UNSUPPORTED)
+            return CallFailure(str(error), Outcome.UNSUPPORTED)
         case NotSyncedError():
-            return Problem(str(error), Outcome.NOT_SYNCED)
+            return CallFailure(str(error), Outcome.NOT_SYNCED)
         case DeadlineExceededError():
-            return Problem(str(error), Outcome.DEADLINE)
+            return CallFailure(str(error), Outcome.DEADLINE)
         case BadObjectError():
-            return Problem(str(error), Outcome.BAD_OBJECT)
+            return CallFailure(str(error), Outcome.BAD_OBJECT)
         case EngineError():
-            return Problem(str(error), Outcome.UNDECIDED)
+            return CallFailure(str(error), Outcome.UNDECIDED)
         case _:
             # What went wrong is in our log; a traceback is no event text.
-            return Problem("internal error: the log of Placet has the details", Outcome.INTERNAL)
+            return CallFailure(
+                "internal error: the log of Placet has the details", Outcome.INTERNAL
+            )

@@ -1,22 +1,70 @@
-"""What is done around every call of a verb: measured, logged, and answered in plain words."""
+"""Who may ask what: a server that wants client certificates knows its clients by them."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from logging import Logger
+from typing import Any
 
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from server.call import Call, entry_of
-from server.departure import Departure
+from server.call import CallRecord, entry_of
 from server.errors import Outcome
 from server.metrics import Metrics
+from server.runtime.shutdown import Shutdown
 
-VerbHandler = Callable[[web.Request, Call], Awaitable[web.Response]]
+
+def access(
+    names: Collection[str], open_paths: Collection[str], reading_paths: Collection[str]
+) -> Middleware:
+    """A middleware that raises HTTPUnauthorized and HTTPForbidden.
+
+    What is not open is for those who have shown a certificate, and what is not for reading is for
+    those with one of these names, where there are any: an unknown path too. A certificate of a CA
+    that is not ours never gets as far as this.
+    """
+
+    @web.middleware
+    async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if request.path not in open_paths:
+            certificate = _certificate(request)
+            if not certificate:
+                raise web.HTTPUnauthorized(text=f"{request.path} takes a client certificate")
+            if names and request.path not in reading_paths:
+                own = tuple(names_of(certificate))
+                if not any(name in names for name in own):
+                    listed = ", ".join(f"`{name}`" for name in own) or "nobody"
+                    text = f"the client certificate is of {listed}, whom no --client-name lets in"
+                    raise web.HTTPForbidden(text=text)
+        return await handler(request)
+
+    return guard
+
+
+def names_of(certificate: Mapping[str, Any]) -> Iterator[str]:
+    """The common names and alternative names of what `SSLObject.getpeercert` returns."""
+    for parts in certificate.get("subject", ()):
+        yield from (value for key, value in parts if key == "commonName")
+    for _kind, name in certificate.get("subjectAltName", ()):
+        # Kinds with structure, such as DirName, are no names that a flag could hold.
+        if isinstance(name, str):
+            yield name
+
+
+def _certificate(request: web.Request) -> Mapping[str, Any]:
+    """The certificate that TLS has verified, empty if there is none."""
+    transport = request.transport
+    found = transport.get_extra_info("peercert") if transport is not None else None
+    return found or {}
+
+
+# ---- What is done around every call of a verb: measured, logged, and answered in plain words.
+
+VerbHandler = Callable[[web.Request, CallRecord], Awaitable[web.Response]]
 
 # Those of answered calls, unless the log is verbose.
 MOST_LINES_A_SECOND = 10
@@ -58,7 +106,7 @@ class Observation:
         self,
         metrics: Metrics,
         log: Logger,
-        departure: Departure,
+        departure: Shutdown,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._metrics = metrics
@@ -72,7 +120,7 @@ class Observation:
         in_flight = self._metrics.in_flight(verb)
 
         async def observed(request: web.Request) -> web.Response:
-            call = Call(verb, self._clock(), request.headers.get("User-Agent", ""))
+            call = CallRecord(verb, self._clock(), request.headers.get("User-Agent", ""))
             in_flight.value += 1
             try:
                 response = await handle(request, call)
@@ -92,7 +140,7 @@ class Observation:
 
         return observed
 
-    def _record(self, call: Call, response: web.Response, ended: float) -> None:
+    def _record(self, call: CallRecord, response: web.Response, ended: float) -> None:
         seconds, code, sent = ended - call.arrived, response.status, response.content_length or 0
         if call.offered:
             self._metrics.decided(call.verb, call.offered, call.returned)
@@ -134,7 +182,7 @@ class Observation:
                 # Who may not ask is not listened to.
                 response.force_close()
             verb = verbs.get(request.path, _NO_VERB)
-            call = Call(verb, arrived, outcome=outcome, error=why)
+            call = CallRecord(verb, arrived, outcome=outcome, error=why)
             self._record(call, response, self._clock())
             return response
 

@@ -1,21 +1,149 @@
-"""The extender's requests and answers, version 1: bytes in, bytes out.
+"""Brings the keys of a request to their canonical spelling, whatever case they came in.
 
-Objects that are only handed on stay bytes. Requests are read in any case, answers have all their
-keys, capitalised (C5).
+kube-scheduler sends Go's field names (`NodeNames`), the extenders' first clients sent others
+(`nodenames`, `nodeNames`), and Go reads them all (C5). Only keys of the protocol itself vary: those
+of Pod and Node objects are the API's, and case matters there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import compress
 from typing import TypeVar
 
 import msgspec
 from msgspec import Raw, Struct, field
 
 from engine.cluster.binding import Binding
+from engine.decision.verdict import Decision, Feasible, Rejected
 from server.errors import RequestError
-from server.partition import Partition
-from server.spelling import BIND, FILTER, Shape, respell
+
+_OBJECT = msgspec.json.Decoder(dict[str, Raw])
+_ARRAY = msgspec.json.Decoder(list[Raw])
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """An object with these keys, spelled right; None is a value whose keys are left alone."""
+
+    of: Mapping[str, Shape]
+
+
+@dataclass(frozen=True, slots=True)
+class Each:
+    """A list, or an object whose keys are data; every value has this shape."""
+
+    value: Shape
+
+
+Shape = Keys | Each | None
+
+FILTER = Keys({"Pod": None, "Nodes": Keys({"items": None}), "NodeNames": None})
+PREEMPT = Keys(
+    {
+        "Pod": None,
+        "NodeNameToVictims": Each(Keys({"Pods": None, "NumPDBViolations": None})),
+        "NodeNameToMetaVictims": Each(
+            Keys({"Pods": Each(Keys({"UID": None})), "NumPDBViolations": None})
+        ),
+    }
+)
+BIND = Keys({"PodName": None, "PodNamespace": None, "PodUID": None, "Node": None})
+
+
+def respell(value: bytes, shape: Shape) -> bytes:
+    """The same JSON with canonical keys where `shape` has some; values keep their bytes.
+
+    What does not have the shape is returned as it is, for the typed decoder to complain about.
+    Raises what msgspec raises for text that is not JSON.
+    """
+    first = value.lstrip()[:1]
+    match shape:
+        case Keys(of) if first == b"{":
+            return _join(_respelled(_OBJECT.decode(value), of))
+        case Each(inner) if first == b"{":
+            members = _OBJECT.decode(value).items()
+            return _join({key: Raw(respell(bytes(member), inner)) for key, member in members})
+        case Each(inner) if first == b"[":
+            items = _ARRAY.decode(value)
+            return msgspec.json.encode([Raw(respell(bytes(item), inner)) for item in items])
+        case _:
+            return value
+
+
+def _respelled(members: Mapping[str, Raw], shapes: Mapping[str, Shape]) -> dict[str, Raw]:
+    canonical = {key.lower(): key for key in shapes}
+    found: dict[str, Raw] = {}
+    for key, member in members.items():
+        spelled = canonical.get(key.lower())
+        # A key that is spelled right is preferred to others that mean the same.
+        if spelled is not None and (key == spelled or spelled not in members):
+            found[spelled] = Raw(respell(bytes(member), shapes[spelled]))
+    return found
+
+
+def _join(members: Mapping[str, Raw]) -> bytes:
+    return msgspec.json.encode(members)
+
+
+# ---- The answer to a filter call before it is bytes: every node once, accepted or rejected.
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """Accepted names in the order of the request, and rejected ones with their reason.
+
+    A name is in one of the three. Left out of all, it would be a node that failed without a word
+    (C22); in two of them, it would be both feasible and failed (C24).
+    """
+
+    accepted: Sequence[str]
+    resolvable: Mapping[str, str]
+    unresolvable: Mapping[str, str]
+
+    @property
+    def rejected(self) -> Mapping[str, str]:
+        """Both kinds; not a copy unless there are both."""
+        if not self.resolvable:
+            return self.unresolvable
+        return {**self.resolvable, **self.unresolvable}
+
+
+def partition(names: Sequence[str], decided: Decision, *, resolvable_rejections: bool) -> Partition:
+    """Sorts names by their verdicts; of a name that is there twice the first counts.
+
+    Every rejection is unresolvable unless `resolvable_rejections`: kube-scheduler up to 1.36 would
+    look for victims to evict on nodes that fit but for us, find none, and ask again at once (C48).
+
+    Raises ValueError if there are not as many names as verdicts.
+    """
+    codes = decided.codes
+    if len(names) != len(codes):
+        raise ValueError(f"{len(names)} names and {len(codes)} verdicts")
+    if len(set(names)) != len(names):
+        first = dict(zip(reversed(names), range(len(names) - 1, -1, -1), strict=True))
+        places = sorted(first.values())
+        names, codes = [names[place] for place in places], codes[places]
+    # Most pods are subject to no policy, and most nodes pass: this way they cost no loop.
+    if not codes.any():
+        return Partition(names, {}, {})
+    accepted = list(compress(names, (codes == 0).tolist()))
+    resolvable: dict[str, str] = {}
+    unresolvable: dict[str, str] = {}
+    for code, verdict in enumerate(decided.verdicts):
+        if isinstance(verdict, Feasible):
+            continue
+        curable = resolvable_rejections and isinstance(verdict, Rejected) and verdict.resolvable
+        here = compress(names, (codes == code).tolist())
+        (resolvable if curable else unresolvable).update(dict.fromkeys(here, verdict.reason))
+    return Partition(accepted, resolvable, unresolvable)
+
+
+# ---- The extender's requests and answers, version 1: bytes in, bytes out.
+#
+# Objects that are only handed on stay bytes. Requests are read in any case, answers have all their
+# keys, capitalised (C5).
 
 
 class ExtenderArgs(Struct, frozen=True):
@@ -78,7 +206,7 @@ _Message = TypeVar("_Message")
 _ENCODER = msgspec.json.Encoder()
 _ARGS = msgspec.json.Decoder(_Args)
 _BINDING = msgspec.json.Decoder(_Binding)
-_OBJECT = msgspec.json.Decoder(_Object)
+_NAMED = msgspec.json.Decoder(_Object)
 
 NO_SCORES = b"[]"
 
@@ -145,7 +273,7 @@ def encode_binding(error: str) -> bytes:
 def pod_key(pod: bytes) -> str:
     """`namespace/name`, for people; empty where the pod is none."""
     try:
-        metadata = _OBJECT.decode(pod).metadata
+        metadata = _NAMED.decode(pod).metadata
     except (ValueError, RecursionError):
         return ""
     return f"{metadata.namespace}/{metadata.name}"
@@ -182,7 +310,7 @@ def _is_complete(args: _Args) -> bool:
 
 def _node_name(item: Raw) -> str:
     try:
-        name = _OBJECT.decode(item).metadata.name
+        name = _NAMED.decode(item).metadata.name
     except (ValueError, RecursionError):
         name = ""
     if not name:

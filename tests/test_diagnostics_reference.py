@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from cli.exits import Exit
+from cli.command import Exit
 from cli.main import main
-from grammar.fixes import mend
+from grammar.diagnostics import mend
 from grammar.schema import load_schema
 from grammar.source import Source
 from policies.validation import check_source

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from grammar.functions import FUNCTIONS
+from grammar.environment import FUNCTIONS
 from grammar.schema import load_schema
 from grammar.source import Source
 from policies.validation import Validator

@@ -16,30 +16,29 @@ import yaml
 
 from engine.cache.cluster_file import ClusterFileReader
 from engine.cache.snapshot import Snapshot
+from engine.decision.registry import Registry
+from engine.decision.verdict import Feasible
 from engine.engine import Engine
-from engine.objects import ObjectCodec
+from engine.objects.codec import ObjectCodec
 from engine.program.compiler import Compiler
+from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import Frame
 from engine.program.policy_compiler import compile_policy
-from engine.registry import Registry
-from engine.verdict import Feasible
 from grammar.ast import Expr
-from grammar.builder import _MACROS, RESERVED
 from grammar.checker import Checker
 from grammar.clauses import File, Filter, Setting
-from grammar.environment import Environment
+from grammar.environment import FUNCTIONS, Environment
 from grammar.errors import EvaluationError, MissingError
 from grammar.evaluator import evaluate
-from grammar.functions import FUNCTIONS
+from grammar.expression_builder import _MACROS, RESERVED
 from grammar.parser import parse_expression, parse_file
 from grammar.policy_checker import VARIABLES
 from grammar.schema import Schema, load_schema
 from grammar.source import Source
-from grammar.values.duration import Duration
 from grammar.values.kinds import TypeValue, kind
 from grammar.values.maps import key_values
 from grammar.values.optional import Optional
-from grammar.values.timestamp import Timestamp
+from grammar.values.time import Duration, Timestamp
 from policies.validation import Validator
 from tests.conformance.cases import SUITE, read
 from tests.support.engines import Fixed, Silent
@@ -155,7 +154,7 @@ def outcomes(scene: Scene, text: str) -> Iterator[str]:
         yield found[0].code
         return
     variables = scene.variables
-    compiler = Compiler(environment)
+    compiler = Compiler(environment, fast_paths=FAST_PATHS)
     run = compiler.compile(checked)
     frame = Frame(variables["pod"], scene.now, places=compiler.places)
     for name, value in variables.items():

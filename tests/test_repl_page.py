@@ -11,10 +11,8 @@ import pytest
 
 from cli.main import main
 from cli.repl.commands import COMMANDS
-from cli.repl.conversation import prompt_of, take
-from cli.repl.origin import Files
-from cli.repl.output import tell
-from cli.repl.session import Session
+from cli.repl.conversation import prompt_of, take, tell
+from cli.repl.session import Files, Session
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = (DOCS / "repl.md").read_text(encoding="utf-8")

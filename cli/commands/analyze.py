@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 
-from cli.analysis_views import analysis
+from cli.command import Exit
 from cli.console import put
-from cli.exits import Exit
-from cli.explaining import explain
-from cli.explanation_views import head
-from cli.world import add_arguments, add_pod_arguments, asked_pod, read_world
+from cli.explaining.analysis import analysis
+from cli.explaining.explanation import explain
+from cli.explaining.views import head
+from cli.world import add_arguments, add_pod_arguments, named_pod, read_world
 
 _EXAMPLES = """\
 examples:
@@ -26,7 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     world = read_world(args)
-    pod = asked_pod(world.cluster, args.pod, args.pod_file)
+    pod = named_pod(world.cluster, args.pod, args.pod_file)
     with world.cluster.asking(pod):
         found = explain(world, pod)
         put(head(world, found))

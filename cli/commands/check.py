@@ -1,22 +1,60 @@
-"""`placet check`: everything that is wrong with policy files."""
+"""What each expression of a policy can cost, as `placet check --cost` shows it."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from cli.cost_table import cost_table
-from cli.exits import CommandError, Exit
-from cli.files import replace_text
+from cli.command import CommandError, Exit, replace_text
 from cli.render import FORMATS, counted, print_error, render, summary, wants_colour
+from grammar.checks.costs import describe
 from grammar.cost import LIMIT
-from grammar.fixes import Mended, mend
+from grammar.diagnostics import Mended, mend
+from grammar.policy_checker import Checked
 from grammar.schema import Schema, load_schema
-from grammar.source import Source
+from grammar.source import Source, Span
 from policies.loader import load
 from policies.validation import Validation, Validator, check_source
+
+_TEXT = 72
+
+
+def cost_table(checked: Checked, source: Source, limit: int) -> Iterator[str]:
+    """Steps for one node, place and text of every expression and its dearest parts, as lines."""
+    described = list(describe(checked))
+    yield f"cost of {checked.policy.address} in steps for one node, of {limit:,}"
+    if not described:
+        yield "  nothing"
+        return
+    rows = [
+        row
+        for d in described
+        for row in (
+            (d.steps, d.expr.span, ""),
+            *((part.steps, part.span, "  ") for part in d.parts),
+        )
+    ]
+    width = max(len(f"{steps:,}") for steps, _, _ in rows)
+    places = [_place(source, span) for _, span, _ in rows]
+    column = max(map(len, places))
+    for (steps, span, indent), place in zip(rows, places, strict=True):
+        yield f"  {steps:>{width},}  {place:<{column}}  {indent}{_shown(source.slice(span))}"
+
+
+def _place(source: Source, span: Span) -> str:
+    line, column = source.position(span.start)
+    return f"{line}:{column}"
+
+
+def _shown(text: str) -> str:
+    """On one line, and no longer than a terminal shows well."""
+    text = " ".join(text.split())
+    return text if len(text) <= _TEXT else f"{text[: _TEXT - 1]}…"
+
+
+# ---- `placet check`: everything that is wrong with policy files.
 
 _EXAMPLES = """\
 examples:
@@ -119,7 +157,7 @@ def _against_cluster(
     validation: Validation, snapshot: Sequence[Path], schema: Schema
 ) -> Validation:
     # The engine takes as long to import as all the rest of a check takes.
-    from cli import label_keys  # noqa: PLC0415
+    from cli import world as label_keys  # noqa: PLC0415
 
     return label_keys.read(snapshot, schema).looked_up(validation)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import shtab
 
-from cli.exits import Exit
+from cli.command import Exit
 
 _EXAMPLES = """\
 examples:

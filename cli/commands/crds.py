@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from cli.exits import CommandError, Exit
+from cli.command import CommandError, Exit
 from policies.crds import texts
 
 _EXAMPLES = """\

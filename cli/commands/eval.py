@@ -6,14 +6,12 @@ import argparse
 import sys
 from pathlib import Path
 
+from cli.command import CommandError, Exit
 from cli.console import show, table
-from cli.exits import CommandError, Exit
-from cli.expressions import Evaluator, Expression, Failure, check
-from cli.objects import read_pod
+from cli.expressions import Evaluator, Expression, Failure, Values, check
 from cli.render import render, wants_colour
-from cli.values import Values
-from cli.world import AskedPod, Cluster, asked_pod, frame, read_cluster
-from engine.objects import ObjectCodec
+from cli.world import Cluster, NamedPod, frame, named_pod, read_cluster, read_pod
+from engine.objects.codec import ObjectCodec
 from engine.program.frame import Frame
 from grammar.schema import Schema, load_schema
 
@@ -122,9 +120,9 @@ def _checked(args: argparse.Namespace, schema: Schema) -> Expression | None:
     return expression
 
 
-def _asked(args: argparse.Namespace, cluster: Cluster | None) -> AskedPod | None:
+def _asked(args: argparse.Namespace, cluster: Cluster | None) -> NamedPod | None:
     if args.pod is None and args.pod_file is None:
         return None
     if cluster is not None:
-        return asked_pod(cluster, args.pod, args.pod_file)
-    return AskedPod(*read_pod(args.pod_file))
+        return named_pod(cluster, args.pod, args.pod_file)
+    return NamedPod(*read_pod(args.pod_file))

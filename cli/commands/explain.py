@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 
-from cli import asking, decision_views
+from cli.command import CommandError, Exit
 from cli.console import put
-from cli.exits import CommandError, Exit
-from cli.explaining import explain
-from cli.explanation_views import every_node, head, one_node
-from cli.world import add_arguments, add_pod_arguments, asked_pod, read_world
-from server.decisions import Told
+from cli.explaining import decisions as asking
+from cli.explaining import decisions as decision_views
+from cli.explaining.explanation import explain
+from cli.explaining.views import every_node, head, one_node
+from cli.world import add_arguments, add_pod_arguments, named_pod, read_world
+from server.debug import DecisionDetail
 
 _EXAMPLES = """\
 examples:
@@ -40,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
         # The file takes the place of the first name, so what is left is the second.
         args.pod, args.node = None, args.pod
     world = read_world(args)
-    pod = asked_pod(world.cluster, args.pod, args.pod_file)
+    pod = named_pod(world.cluster, args.pod, args.pod_file)
     if args.node is not None:
         world.cluster.node(args.node)
     with world.cluster.asking(pod):
@@ -83,7 +84,7 @@ def _ask(args: argparse.Namespace) -> int:
     return Exit.OK
 
 
-def _told(server: asking.Server, pod: str) -> Told:
+def _told(server: asking.Server, pod: str) -> DecisionDetail:
     """The decision about a `NAMESPACE/NAME`, or a name that only one pod has."""
     key = pod
     if "/" not in pod:

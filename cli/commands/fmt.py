@@ -6,11 +6,10 @@ import argparse
 import sys
 from pathlib import Path
 
-from cli.exits import CommandError, Exit
-from cli.files import replace_text
+from cli.command import CommandError, Exit, replace_text
 from cli.render import print_error, render, wants_colour
-from grammar.formatter import format_file
 from grammar.parser import parse_file
+from grammar.printer import format_file
 from grammar.source import Source
 from policies.forms import is_manifest
 from policies.loader import load

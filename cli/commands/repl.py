@@ -6,13 +6,10 @@ import argparse
 import sys
 from pathlib import Path
 
-from cli.exits import Exit
-from cli.repl.answer import RefusedError
-from cli.repl.loading import cluster_summary, loaded
-from cli.repl.origin import Files
-from cli.repl.output import answer_all, tell
-from cli.repl.session import Session
-from cli.version import version
+from cli.command import Exit, version
+from cli.repl.commands import cluster_summary, loaded
+from cli.repl.conversation import answer_all, tell
+from cli.repl.session import Files, RefusedError, Session
 
 _EXAMPLES = """\
 examples:
@@ -55,9 +52,9 @@ def run(args: argparse.Namespace) -> int:
         session.open(Files(args.cluster))
     elif args.kubeconfig:
         # It takes as long to import as all the rest.
-        from cli.repl.live import Live  # noqa: PLC0415
+        from cli.live import ClusterOrigin  # noqa: PLC0415
 
-        session.open(Live(args.kubeconfig))
+        session.open(ClusterOrigin(args.kubeconfig))
     if not typed:
         return Exit.OK if answer_all(session, sys.stdin) else Exit.FINDINGS
     print(f"placet {version()}: `:help` lists the commands, Ctrl-D leaves")

@@ -6,11 +6,18 @@ import argparse
 import sys
 from pathlib import Path
 
-from cli.arguments import seconds
-from cli.exits import CommandError, Exit
-from cli.scheduling.fields import VERBS, Extender, Scheduler, Tls, policy, section
-from cli.scheduling.writing import json_text, yaml_text
-from grammar.values.duration import SECOND, Duration
+from cli.command import CommandError, Exit, seconds
+from cli.scheduling.writing import (
+    VERBS,
+    Extender,
+    Scheduler,
+    Tls,
+    json_text,
+    policy,
+    section,
+    yaml_text,
+)
+from grammar.values.time import SECOND, Duration
 
 _EXAMPLES = """\
 examples:
@@ -119,7 +126,7 @@ def _configure_tls(group: argparse._ArgumentGroup) -> None:
 
 def run(args: argparse.Namespace) -> int:
     # Reading YAML takes longer to import than all the rest.
-    from cli.scheduling.examination import refuse_unsound  # noqa: PLC0415
+    from cli.scheduling.checks import refuse_unsound  # noqa: PLC0415
 
     if (args.section or args.legacy) and (args.scheduler_name or args.scheduler_kubeconfig):
         form = "--section" if args.section else "--legacy"

@@ -7,10 +7,10 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 
+from cli.command import Exit
 from cli.console import show, table
-from cli.exits import Exit
 from cli.render import render, wants_colour
-from grammar import mistakes
+from grammar import catalogue as mistakes
 from grammar.diagnostics import Diagnostic
 from grammar.policy_checker import VARIABLES
 from grammar.schema import Field, Record, Schema, load_schema

@@ -1,10 +1,11 @@
-"""`placet serve`: answers kube-scheduler, and keeps up with the files that say how."""
+"""The flags of a server under load and at its end, and where its health is told."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
 import errno
+import re
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from importlib.resources import files
@@ -13,31 +14,176 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from cli.arguments import address, lease, positive, seconds, size
-from cli.exits import CommandError, Exit
-from cli.serving import announcement, endurance, exempt, tls
-from cli.serving.cluster import Demo, Files, NoCluster, Snapshots
-from cli.serving.live import Access, Live
-from cli.serving.logs import FORMATS, start_logging
-from cli.serving.observer import LogObserver
-from cli.serving.upkeep import Upkeep, View
-from cli.version import version
-from engine.cache.documents import ClusterFileError
-from engine.cache.timing import Timing
+from cli.command import CommandError, Exit, address, lease, pause, positive, seconds, size, version
+from cli.demo import question as announcement
+from cli.demo.cluster import Demo
+from engine.cache.cluster_file import ClusterFileError
+from engine.cache.reflector import Timing
+from engine.cluster.client import Limits
 from engine.cluster.configuration import own_namespace
-from engine.cluster.throttle import Limits
+from engine.decision.journal import Journal
 from engine.errors import ClusterConfigurationError
-from engine.journal import Journal
+from engine.objects.request_pod import SYSTEM_NAMESPACES, Exemptions
 from grammar.schema import Schema, load_schema
 from policies.admission import Examiner
 from policies.loader import load
 from server import running
 from server.app import create_app
-from server.decisions import Decisions
-from server.departure import Departure
-from server.health import Check
+from server.debug import Decisions
+from server.health import Check, Heartbeat, Readiness
 from server.metrics import Metrics
-from server.settings import Settings, SettingsError
+from server.running import health_server
+from server.runtime.cluster import Access, ClusterRuntime
+from server.runtime.observers import FORMATS, LogObserver, start_logging
+from server.runtime.reloader import PolicyReloader, View
+from server.runtime.shutdown import Shutdown
+from server.runtime.views import Files, NoCluster, Snapshots
+from server.settings import Settings, SettingsError, TlsFiles
+from server.tls import Credentials, TlsError
+
+
+def add_endurance_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the flags."""
+    how = parser.add_argument_group("how it holds out, and ends")
+    how.add_argument(
+        "--max-in-flight",
+        metavar="N",
+        type=positive,
+        default=100,
+        help="calls of kube-scheduler that are answered at once; more of them are refused "
+        "(default: %(default)s)",
+    )
+    how.add_argument(
+        "--health-listen",
+        metavar="HOST:PORT",
+        type=address,
+        help="serve health and metrics here too, over plain HTTP, from a thread of their own: they "
+        "answer whatever the rest does",
+    )
+    how.add_argument(
+        "--lameduck",
+        metavar="TIME",
+        type=pause,
+        default="5s",
+        help="how long to serve after SIGTERM, not ready any more, before connections are refused "
+        "(default: %(default)s)",
+    )
+
+
+def tell_health(
+    stack: AsyncExitStack,
+    listen: tuple[str, int],
+    readiness: Readiness,
+    metrics: Metrics,
+    log: Logger,
+) -> None:
+    """Serves health and metrics aside until the stack ends. Raises OSError.
+
+    To be called from the event loop that is to be watched.
+    """
+    pulse = Heartbeat(readiness)
+    beating = asyncio.create_task(pulse.run())
+    stack.callback(beating.cancel)
+    url = stack.enter_context(health_server(listen, pulse, metrics, version()))
+    log.info("health and metrics on %s", url)
+
+
+# ---- The flags of pods that no policy decides about.
+
+_NONE = "none"
+_NAME = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+
+
+def add_exemption_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the flags."""
+    who = parser.add_argument_group("about whom no policy decides")
+    defaults = ", ".join(sorted(SYSTEM_NAMESPACES | {own_namespace()}))
+    who.add_argument(
+        "--exempt-namespace",
+        metavar="NS",
+        action="append",
+        default=[],
+        type=_namespace,
+        help="a namespace whose pods are scheduled whatever policies say, or cannot say yet; may "
+        f"be given again, on top of {defaults}; `none` leaves these out",
+    )
+    who.add_argument(
+        "--no-bypass",
+        action="store_true",
+        help="disregard the annotation by which a pod bypasses policies",
+    )
+
+
+def exemptions(args: argparse.Namespace) -> Exemptions:
+    """Who is exempt."""
+    named = set(args.exempt_namespace)
+    always = frozenset() if _NONE in named else SYSTEM_NAMESPACES | {own_namespace()}
+    return Exemptions(always | (named - {_NONE}), by_annotation=not args.no_bypass)
+
+
+def _namespace(text: str) -> str:
+    if not _NAME.fullmatch(text):
+        raise argparse.ArgumentTypeError(f"`{text}` is no name of a namespace")
+    return text
+
+
+# ---- The flags of TLS, and what is wrong with them and the files that they name.
+
+
+def add_tls_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the flags."""
+    tls = parser.add_argument_group("how it serves HTTPS", "the files are read again when changed")
+    tls.add_argument(
+        "--tls-cert", metavar="FILE", type=Path, help="a certificate with its chain (PEM)"
+    )
+    tls.add_argument("--tls-key", metavar="FILE", type=Path, help="its key (PEM), not encrypted")
+    tls.add_argument(
+        "--client-ca",
+        metavar="FILE",
+        type=Path,
+        help="certificates (PEM) of which clients must show one that is issued by them, except to "
+        "ask for health and version, and for the admission webhooks",
+    )
+    tls.add_argument(
+        "--client-name",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="a common name or alternative name that client certificates must have; may be given "
+        "again (default: any)",
+    )
+
+
+def tls_files(args: argparse.Namespace) -> TlsFiles | None:
+    """The files that the flags name; None is plain HTTP. Raises CommandError."""
+    if args.client_name and args.client_ca is None:
+        hint = "name the CA of those clients with --client-ca FILE"
+        raise CommandError("--client-name is of no use without --client-ca", hint)
+    if args.tls_cert is None and args.tls_key is None:
+        if args.client_ca is not None:
+            hint = "name a certificate with --tls-cert FILE and --tls-key FILE"
+            raise CommandError("--client-ca is of no use without --tls-cert", hint)
+        return None
+    if args.tls_cert is None or args.tls_key is None:
+        given, missing = "--tls-cert", "--tls-key"
+        if args.tls_cert is None:
+            given, missing = missing, given
+        raise CommandError(f"{given} is of no use without {missing}", f"add {missing} FILE")
+    return TlsFiles(args.tls_cert, args.tls_key, args.client_ca, frozenset(args.client_name))
+
+
+def credentials(settings: Settings, metrics: Metrics, log: Logger) -> Credentials | None:
+    """What the files hold. Raises CommandError."""
+    if settings.tls is None:
+        return None
+    try:
+        return Credentials(settings.tls, metrics, log)
+    except TlsError as error:
+        hint = "PEM files are wanted: a certificate with its chain, and its key without a password"
+        raise CommandError(str(error), hint) from None
+
+
+# ---- `placet serve`: answers kube-scheduler, and keeps up with the files that say how.
 
 _EXAMPLES = """\
 examples:
@@ -122,7 +268,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="a cluster that comes with Placet, and policies unless there are --policies",
     )
-    exempt.configure(parser)
+    add_exemption_arguments(parser)
     how = parser.add_argument_group("how it serves")
     how.add_argument(
         "--listen",
@@ -153,8 +299,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="send rejections that evictions could cure as FailedNodes; only for kube-schedulers "
         "newer than 1.36, which let extenders add victims",
     )
-    endurance.configure(parser)
-    tls.configure(parser)
+    add_endurance_arguments(parser)
+    add_tls_arguments(parser)
     how.add_argument(
         "--log-format",
         choices=FORMATS,
@@ -171,18 +317,18 @@ def run(args: argparse.Namespace) -> int:
     policies = _policies(args)
     log = start_logging(args.log_format, verbose=args.verbose)
     metrics = Metrics(CollectorRegistry(), version())
-    credentials = tls.credentials(settings, metrics, log)
+    tls = credentials(settings, metrics, log)
     schema = load_schema()
-    departure = Departure()
+    departure = Shutdown()
     view = _view(args, schema, log, lambda: departure.has_begun)
     observer = LogObserver(log, metrics)
-    upkeep = Upkeep(policies, view, schema, observer, log, exempt.exemptions(args))
+    upkeep = PolicyReloader(policies, view, schema, observer, log, exemptions(args))
     if isinstance(view, Snapshots):
         try:
             view.read()
         except ClusterFileError as error:
             raise CommandError(error.message, error.hint) from None
-    live = view if isinstance(view, Live) else None
+    live = view if isinstance(view, ClusterRuntime) else None
     journal = Journal()
 
     def readiness() -> Sequence[Check]:
@@ -215,11 +361,11 @@ def run(args: argparse.Namespace) -> int:
         async with AsyncExitStack() as stack:
             if settings.health is not None:
                 try:
-                    endurance.tell_health(stack, settings.health, readiness, metrics, log)
+                    tell_health(stack, settings.health, readiness, metrics, log)
                 except OSError as error:
                     raise _cannot_listen(error, settings.health, "--health-listen") from None
             await _follow(stack, upkeep)
-            await running.serve(app, settings, started, credentials, departure)
+            await running.serve(app, settings, started, tls, departure)
 
     try:
         asyncio.run(serve())
@@ -231,9 +377,9 @@ def run(args: argparse.Namespace) -> int:
     return Exit.OK
 
 
-async def _follow(stack: AsyncExitStack, upkeep: Upkeep) -> None:
+async def _follow(stack: AsyncExitStack, upkeep: PolicyReloader) -> None:
     """Follows cluster and policies until the stack ends. Raises ClusterConfigurationError."""
-    if isinstance(upkeep.view, Live):
+    if isinstance(upkeep.view, ClusterRuntime):
         await upkeep.view.connect(stack, upkeep)
     looking = asyncio.create_task(upkeep.run())
     stack.callback(looking.cancel)
@@ -251,7 +397,7 @@ def _settings(args: argparse.Namespace) -> Settings:
             max_in_flight=args.max_in_flight,
             lameduck=args.lameduck,
             health=args.health_listen,
-            tls=tls.tls_files(args),
+            tls=tls_files(args),
         )
     except SettingsError as error:
         raise CommandError(str(error), "see placet serve --help") from None
@@ -301,7 +447,7 @@ def _view(args: argparse.Namespace, schema: Schema, log: Logger, ends: Callable[
         return Snapshots(Files(args.cluster), schema, log)
     limits = Limits(args.kube_api_qps, args.kube_api_burst)
     access = Access(args.kubeconfig, args.context, args.lease, args.standby, limits)
-    return Live(access, Timing(idle=args.watch_idle), schema, log, ends)
+    return ClusterRuntime(access, Timing(idle=args.watch_idle), schema, log, version(), ends)
 
 
 def _folder(package: str, name: str) -> Path:

@@ -8,13 +8,17 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from cli.exits import CommandError, Exit
+from cli.command import CommandError, Exit
 from cli.render import counted
-from cli.simulating.chart import chart
-from cli.simulating.document import difference_json, result_json
-from cli.simulating.progress import progress
-from cli.simulating.runs import Inputs, prepare, read_inputs
-from cli.simulating.views import print_difference, print_result
+from cli.simulating.inputs import Inputs, prepare, read_inputs
+from cli.simulating.views import (
+    chart,
+    difference_json,
+    print_difference,
+    print_result,
+    progress,
+    result_json,
+)
 from engine.simulation.result import Result, result
 from grammar.schema import load_schema
 

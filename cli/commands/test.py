@@ -8,17 +8,16 @@ import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from cli.exits import CommandError, Exit
+from cli.command import CommandError, Exit
 from cli.render import print_error, wants_colour
 from cli.testing import report
 from cli.testing.collection import Collection, Suite, collect
-from cli.testing.junit import junit
+from cli.testing.report import junit
 from cli.testing.trial import Result, Runner
 from grammar.clauses import ClusterFile, Test
 from grammar.schema import Schema, load_schema
-from policies.loader import Search
+from policies.loader import INTERVAL_SECONDS, Search, Watcher
 from policies.validation import Validator
-from policies.watcher import INTERVAL_SECONDS, Watcher
 
 _EXAMPLES = """\
 examples:

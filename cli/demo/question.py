@@ -7,10 +7,11 @@ from collections.abc import Iterator
 
 import msgspec
 
-from cli.demo.cluster import NODE_NAMES
-from cli.demo.objects import Object
+from cli.demo.cluster import NODE_NAMES, Object
+from engine.decision.verdict import Feasible
 from engine.engine import Engine
-from engine.verdict import Feasible
+from grammar.clauses import Policy
+from server.runtime.reloader import PolicyReloader
 
 POD: Object = {
     "metadata": {
@@ -58,3 +59,33 @@ def answer(engine: Engine) -> Iterator[str]:
     if ranked:
         best = ", ".join(f"{name} {score}" for name, score in ranked)
         yield f"asked to prioritize instead of filter, it scores them: {best}"
+
+
+# ---- What a server prints when it has started: where it is, what decides, and what to try.
+
+
+def demo(url: str, upkeep: PolicyReloader) -> Iterator[str]:
+    """The lines of `--demo`; the last ones say what the engine answers to the question."""
+    snapshot = upkeep.view.snapshot()
+    nodes, pods = len(snapshot.table.places), len(snapshot.pods())
+    yield f"Placet decides about a demo cluster of {nodes} nodes and {pods} pods at {url}"
+    yield "Ctrl-C ends it."
+    yield ""
+    yield "Its policies; an edit is in force half a second later:"
+    for standing in upkeep.policies.in_force.standing:
+        # Of the library, half is there for policies that somebody has yet to write.
+        if not standing.checked.policy.only_used:
+            yield f"  {_summary(standing.checked.policy)}"
+            yield f"    {standing.file}"
+    yield ""
+    yield "Ask it, in another terminal, where a web pod may go:"
+    yield ""
+    yield command(url, "filter")
+    yield ""
+    yield "It would answer now:"
+    yield from (f"  {line}" for line in answer(upkeep.engine))
+
+
+def _summary(policy: Policy) -> str:
+    kind = "cluster policy" if policy.cluster else "policy"
+    return f"{kind} {policy.address}: {policy.setting('description', 'no description')}"

@@ -1,20 +1,93 @@
-"""One line after another: what each means, and what it is answered with."""
+"""What somebody typed: a command, an expression, parts of a policy, or something unfinished."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import Literal as OneOf
 
-from cli.exits import CommandError
+from cli.command import CommandError
+from cli.console import put
+from cli.render import coloured, wants_colour
 from cli.repl import commands, evaluating
-from cli.repl.answer import Answer, RefusedError, Told, complaint, problem
-from cli.repl.notebook import NAME, Notebook, key, told
-from cli.repl.reading import look, reading
-from cli.repl.session import Session
+from cli.repl.session import (
+    NAME,
+    Answer,
+    AnswerProblem,
+    Notebook,
+    RefusedError,
+    Session,
+    Told,
+    answer_problem,
+    complaint,
+    key,
+    told,
+)
+from grammar import limits
 from grammar.clauses import Def, Item, Let
 from grammar.diagnostics import Diagnostic
-from grammar.parser import parse_file, parse_rules
+from grammar.parser import accepts, parse_file, parse_rules
 from grammar.source import Source
 from policies.validation import Validation, identity
+
+Reading = OneOf["nothing", "command", "expression", "rules", "file", "unfinished"]
+Start = OneOf["expression", "rules", "file"]
+
+STARTS: tuple[Start, ...] = ("expression", "rules", "file")
+_NOTHING = re.compile(r"(?:\s|(?:#|//)[^\n]*(?:\n|\Z))*")
+_END = "$END"
+_LONG_QUOTES = ('"""', "'''")
+_BLOCKS = frozenset({"policy", "cluster", "test"})
+_ITEMS = frozenset(
+    (
+        "use description weight mode failure for let def filter score share spread limit"
+        " preempt bind"
+    ).split()
+)
+_WORD = re.compile(r"[A-Za-z_]\w*")
+
+
+def reading(text: str) -> Reading:
+    """How to take a text. A wrong one is what it looks most like, so that its mistake is told."""
+    if _NOTHING.fullmatch(text):
+        return "nothing"
+    if text.lstrip().startswith(":"):
+        return "command"
+    if limits.scan(Source("", text)) is not None:
+        return look(text)
+    next_ = {start: accepts(text, start) for start in STARTS}
+    whole = next((start for start in STARTS if _END in next_[start]), None)
+    if whole is not None:
+        return whole
+    if any(next_.values()) or _in_long_string(text):
+        return "unfinished"
+    return look(text)
+
+
+def look(text: str) -> Start:
+    """What an unfinished or a wrong text starts like."""
+    first = next((m.group() for m in _WORD.finditer(_without_comments(text))), "")
+    if first in _BLOCKS:
+        return "file"
+    return "rules" if first in _ITEMS else "expression"
+
+
+def _without_comments(text: str) -> str:
+    match = _NOTHING.match(text)
+    return text[match.end() :] if match else text
+
+
+def _in_long_string(text: str) -> bool:
+    """Whether a string that may go over several lines has no end yet."""
+    return any(
+        quotes in text and any(accepts(text + quotes, start) for start in STARTS)
+        for quotes in _LONG_QUOTES
+    )
+
+
+# ---- One line after another: what each means, and what it is answered with.
 
 # A definition that nothing uses yet is why one types it.
 _UNUSED = "P0303"
@@ -122,4 +195,43 @@ def _warnings(notebook: Notebook, validation: Validation, typed: Source) -> Iter
             source in notebook.policies.values() and source.text == typed.text
         )
         if here and diagnostic.severity == "warning" and diagnostic.code != _UNUSED:
-            yield problem((diagnostic, where))
+            yield answer_problem((diagnostic, where))
+
+
+# ---- Where answers go: what was asked for to standard output, what is wrong to standard error.
+
+
+def tell(told: Iterable[Told]) -> None:
+    """Prints in the order of telling."""
+    for part in told:
+        if isinstance(part, AnswerProblem):
+            colour = wants_colour(sys.stderr)
+            sys.stdout.flush()
+            text = coloured(part.text, part.severity) if colour else part.text
+            print(text, file=sys.stderr, flush=True)
+        else:
+            put([part])
+
+
+def answer_all(session: Session, lines: Iterable[str]) -> bool:
+    """Answers lines that nobody types, each as soon as it is whole; whether none of them failed."""
+    well, text = True, ""
+    for line in chain(lines, [None]):
+        if line is not None:
+            text += line if line.endswith("\n") else f"{line}\n"
+            if unfinished(text):
+                continue
+        if not text.strip():
+            text = ""
+            continue
+        answer = take(session, text.rstrip("\n"))
+        _tell(answer)
+        well, text = well and not answer.failed, ""
+        if answer.leave:
+            break
+    return well
+
+
+def _tell(answer: Answer) -> None:
+    tell(answer.told)
+    sys.stdout.flush()

@@ -9,22 +9,20 @@ from typing import Any
 
 import msgspec
 
-from cli.exits import CommandError
-from cli.files import make, replace_text
+from cli.command import CommandError, make, replace_text
 from cli.render import counted
-from cli.repl.answer import Told
-from cli.repl.session import Session
-from cli.testing.answers import Answers
+from cli.repl.session import Session, Told
 from cli.testing.stage import Stage
-from cli.world import AskedPod, World
+from cli.testing.trial import Answers
+from cli.world import NamedPod, World
+from engine.decision.verdict import Feasible, Verdict
 from engine.errors import EngineError
-from engine.verdict import Feasible, Verdict
 from grammar.parser import parse_file
 from grammar.printer import print_string
 from grammar.schema import Schema
 from grammar.source import Source
 from grammar.types import Type
-from policies.loader import SUFFIX, TEST_SUFFIX, Problem, read_source
+from policies.loader import SUFFIX, TEST_SUFFIX, UnreadFile, read_source
 
 Json = Any
 
@@ -68,7 +66,7 @@ def _block(
     paths: Sequence[Path],
     file: Path,
     world: World,
-    pod: AskedPod,
+    pod: NamedPod,
     expectations: Iterable[str],
 ) -> str:
     there = (os.path.relpath(path.resolve(), file.resolve().parent) for path in paths)
@@ -82,7 +80,7 @@ def _block(
     return f"test {print_string(name)} {{\n{inside}}}\n"
 
 
-def _expectations(world: World, pod: AskedPod) -> list[str]:
+def _expectations(world: World, pod: NamedPod) -> list[str]:
     """What each node answers, as `placet test` asks it. Raises CommandError."""
     names = sorted(world.cluster.snapshot().table.places)
     stage = Stage(world.cluster, world.cluster.now, pod, names)
@@ -108,7 +106,7 @@ def _answer(verdict: Verdict, score: int | None) -> tuple[str, str | int | None]
     return ("", score) if isinstance(verdict, Feasible) else (verdict.policy, verdict.clause)
 
 
-def _pod(world: World, asked: AskedPod) -> list[str]:
+def _pod(world: World, asked: NamedPod) -> list[str]:
     """The pod as it is, unless it is the one that the test would be about anyway."""
     pending = world.cluster.snapshot().pending
     waiting = [key for key in world.cluster.pod_keys() if key in pending]
@@ -160,7 +158,7 @@ def _text(file: Path) -> str:
     if not file.exists():
         return ""
     read = read_source(file)
-    if isinstance(read, Problem):
+    if isinstance(read, UnreadFile):
         raise CommandError(read.message, read.hint)
     return read.text
 

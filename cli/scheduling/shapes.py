@@ -11,8 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from cli.scheduling.finding import Finding
-from cli.scheduling.reading import join
+from cli.scheduling.configuration import Finding, join
 from grammar.diagnostics import nearest
 
 # A type by what it is called, the fields of a mapping, or the shape of a list's items.

@@ -1,14 +1,187 @@
-"""Configurations as text: YAML that says why, and JSON for schedulers that read nothing else."""
+"""The fields of a configuration that is to be written: values, and why they are what they are."""
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import assert_never
 
-from cli.scheduling.fields import Field, Items, Scalar, Structure, base64_text
-from grammar.values.duration import Duration
+from grammar.values.time import SECOND, Duration
+
+# As they follow each other in a cycle of kube-scheduler. Each is also the verb's path at Placet.
+VERBS = ("filter", "prioritize", "preempt", "bind")
+
+
+Scalar = str | int | bool | bytes | Duration
+
+_LEADER_LOCK = "kube-scheduler"
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field. `why` is one line for whoever would like to change it."""
+
+    name: str
+    value: Scalar | Structure | Items
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Structure:
+    """The fields in a field."""
+
+    fields: tuple[Field, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """A list of structures; each has at least one field, the first of them without a reason."""
+
+    items: tuple[Structure, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """How the server is known, and how kube-scheduler makes itself known; each part may be absent.
+
+    Bytes are the content of a file, texts its path on kube-scheduler's machine.
+    """
+
+    ca: bytes | str | None = None
+    certificate: bytes | str | None = None
+    key: bytes | str | None = None
+    server_name: str = ""
+    insecure: bool = False
+
+    def fields(self) -> Iterator[Field]:
+        if self.insecure:
+            yield Field("insecure", True, "takes any server for Placet: for trials only")
+        if self.server_name:
+            yield Field("serverName", self.server_name, "the name in Placet's certificate")
+        for name, given in (("ca", self.ca), ("cert", self.certificate), ("key", self.key)):
+            why = "without a CA any server would be taken for Placet" if name == "ca" else ""
+            match given:
+                case bytes():
+                    yield Field(f"{name}Data", given, why)
+                case str():
+                    yield Field("caFile" if name == "ca" else f"{name}File", given, why)
+                case None:
+                    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Extender:
+    """What can be chosen about an entry of `extenders`."""
+
+    url: str
+    verbs: tuple[str, ...] = ("filter", "prioritize", "preempt")
+    weight: int = 10
+    http_timeout: Duration = Duration(5 * SECOND)  # noqa: RUF009 - it is immutable
+    node_cache_capable: bool = True
+    ignorable: bool = False
+    tls: Tls | None = None
+    managed_resources: tuple[str, ...] = ()
+    # Of those, the ones that kube-scheduler itself is to disregard.
+    ignored_resources: tuple[str, ...] = ()
+
+    def structure(self) -> Structure:
+        return Structure(tuple(self._fields()))
+
+    def _fields(self) -> Iterator[Field]:
+        yield Field("urlPrefix", self.url)
+        yield from (Field(f"{verb}Verb", verb, _WHY_VERB[verb]) for verb in self.verbs)
+        if "prioritize" in self.verbs:
+            why = "a point of our 0 to 10 counts 10 times this: here, as much as a built-in plugin"
+            yield Field("weight", self.weight, why if self.weight == 10 else "")
+        if self.url.lower().startswith("https:"):
+            yield Field("enableHTTPS", True)
+        if self.tls is not None and (tls := tuple(self.tls.fields())):
+            yield Field("tlsConfig", Structure(tls))
+        why = "as `placet serve --http-timeout`, which answers in four fifths of it"
+        yield Field("httpTimeout", self.http_timeout, why)
+        why = _WHY_NAMES if self.node_cache_capable else _WHY_OBJECTS
+        yield Field("nodeCacheCapable", self.node_cache_capable, why)
+        if resources := tuple(self._resources()):
+            why = "pods that name none of these are scheduled without policies"
+            yield Field("managedResources", Items(resources), why)
+        why = _WHY_IGNORED if self.ignorable else _WHY_NEEDED
+        yield Field("ignorable", self.ignorable, why)
+
+    def _resources(self) -> Iterator[Structure]:
+        yield from (Structure((Field("name", name),)) for name in self.managed_resources)
+        for name in self.ignored_resources:
+            why = "kube-scheduler no longer looks whether a node has enough of it"
+            yield Structure((Field("name", name), Field("ignoredByScheduler", True, why)))
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduler:
+    """What surrounds the extenders. Empty texts leave kube-scheduler its defaults."""
+
+    name: str = ""
+    kubeconfig: str = ""
+
+    def fields(self, extender: Extender) -> tuple[Field, ...]:
+        """All of a KubeSchedulerConfiguration."""
+        return tuple(self._fields(extender))
+
+    def _fields(self, extender: Extender) -> Iterator[Field]:
+        yield Field("apiVersion", "kubescheduler.config.k8s.io/v1")
+        yield Field("kind", "KubeSchedulerConfiguration")
+        if self.kubeconfig:
+            why = "kube-scheduler disregards its flag --kubeconfig when it has --config"
+            connection = Structure((Field("kubeconfig", self.kubeconfig, why),))
+            yield Field("clientConnection", connection)
+        if self.name:
+            why = f"a Lease of its own: it would wait for that of {_LEADER_LOCK} for ever"
+            lease = (Field("leaderElect", True), Field("resourceName", self.name, why))
+            yield Field("leaderElection", Structure(lease))
+            yield Field("profiles", Items((Structure((Field("schedulerName", self.name),)),)))
+        yield from section(extender)
+
+
+def section(extender: Extender) -> tuple[Field, ...]:
+    """What a KubeSchedulerConfiguration needs for Placet, without what it has anyway."""
+    return (
+        Field("percentageOfNodesToScore", 100, _WHY_ALL),
+        Field("extenders", Items((extender.structure(),))),
+    )
+
+
+def policy(extender: Extender) -> tuple[Field, ...]:
+    """The Policy that kube-scheduler read up to 1.22, where a field has another name."""
+    renamed = Structure(
+        tuple(
+            Field("enableHttps", f.value) if f.name == "enableHTTPS" else f
+            for f in extender.structure().fields
+        )
+    )
+    extenders = Field("extenders", Items((renamed,)))
+    return Field("kind", "Policy"), Field("apiVersion", "v1"), extenders
+
+
+def base64_text(data: bytes) -> str:
+    """As Kubernetes writes bytes in JSON and YAML."""
+    return base64.b64encode(data).decode("ascii")
+
+
+_WHY_VERB = {
+    "filter": "",
+    "prioritize": "",
+    "preempt": "otherwise pods are evicted from nodes that are rejected afterwards",
+    "bind": "at most one extender may have it",
+}
+_WHY_ALL = "with less, from 100 nodes on, policies are asked about a sample only"
+_WHY_NAMES = "with whole nodes, kube-scheduler 1.36 takes every node for idle when it scores"
+_WHY_OBJECTS = "whole nodes in requests: kube-scheduler 1.36 then takes every node for idle"
+_WHY_NEEDED = "an ignorable extender that does not answer is left out, with all that it guards"
+_WHY_IGNORED = "when Placet does not answer, pods are scheduled without policies"
+
+
+# ---- Configurations as text: YAML that says why, and JSON for schedulers that read nothing else.
 
 # What YAML takes for a text without quotes, whatever its version: everything else gets some.
 _PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9_./-]*(:[A-Za-z0-9_./-]+)*")

@@ -11,7 +11,7 @@ from grammar.clauses import Test
 from grammar.policy_checker import Checked
 from grammar.source import Source
 from policies.forms import GROUP, MANIFEST_SUFFIXES, is_manifest
-from policies.loader import SUFFIX, TEST_SUFFIX, Problem, is_test_file, load
+from policies.loader import SUFFIX, TEST_SUFFIX, UnreadFile, is_test_file, load
 from policies.validation import CheckedFile, Validator
 
 
@@ -42,7 +42,7 @@ class Collection:
 
     suites: tuple[Suite, ...]
     files: tuple[CheckedFile, ...]
-    problems: tuple[Problem, ...]
+    problems: tuple[UnreadFile, ...]
 
     @property
     def tests(self) -> int:

@@ -10,11 +10,10 @@ from typing import Literal
 import msgspec
 
 from engine.cache import list_watch
-from engine.cache.informers import Informer
-from engine.cache.list_watch import ListerWatcher
-from engine.cache.stores import ObjectStore, revision_of
-from engine.cache.watch_events import head
+from engine.cache.informers import Informer, ObjectStore
+from engine.cache.list_watch import ListerWatcher, head
 from engine.errors import ApiError, BadObjectError
+from engine.objects.decoding import revision_of
 
 # What is on its way is no difference: so often it is looked again, so many seconds later.
 _TRIES = 5

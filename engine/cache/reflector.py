@@ -1,11 +1,4 @@
-"""Keeps a store equal to a resource of the API server: lists it, then watches it, for ever.
-
-client-go's reflector is the model. Its promise: the store becomes equal to the server, whatever
-happened in between, and an object's states are applied in the server's order, some left out.
-
-    listing --all objects seen--> watching --the stream ends--> watching from where it ended
-       ^---- the server has forgotten where that was, or someone asks ----+
-"""
+"""The times of a reflector, in seconds: those of client-go unless a line says why not."""
 
 from __future__ import annotations
 
@@ -13,15 +6,150 @@ import asyncio
 import random
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from dataclasses import dataclass
+from typing import Protocol
+
+import msgspec
 
 from engine.cache import list_watch
-from engine.cache.backoff import Backoff
-from engine.cache.intake import Intake, Store
-from engine.cache.list_watch import ContinueExpiredError, ListerWatcher, Resource
-from engine.cache.timing import Timing
-from engine.cache.watch_events import GarbageError, Kind, read_event
-from engine.errors import ApiError, ApiUnreachableError
+from engine.cache.list_watch import (
+    ContinueExpiredError,
+    Event,
+    GarbageError,
+    Kind,
+    ListerWatcher,
+    Resource,
+    head,
+    read_event,
+)
+from engine.errors import ApiError, ApiUnreachableError, BadObjectError
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """How patient a reflector is."""
+
+    backoff_first: float = 0.8
+    backoff_most: float = 30.0
+    # Without a failure for so long, the next one is the first.
+    backoff_reset: float = 120.0
+    # A server that asks for more than this is not believed.
+    retry_after_most: float = 300.0
+    # So many errors of a server in a row, and a watch is given up for a list: client-go tries for
+    # a minute.
+    broken_most: int = 5
+    # The server ends a watch after a time between these, so that clients spread over its replicas.
+    watch_least: float = 300.0
+    watch_most: float = 600.0
+    # A watch that ended sooner and told nothing new is a failure, or it would be repeated at once.
+    watch_shortest: float = 1.0
+    # Bookmarks come each minute: two of them missing is a connection that has died silently.
+    idle: float = 120.0
+    # One page of a list.
+    request: float = 60.0
+    # Until a resource whose definition is not installed is looked for again.
+    absent: float = 30.0
+
+
+# ---- How long to wait after a failure: longer each time, never for all clients the same.
+
+
+class Backoff:
+    """client-go's exponential backoff manager: its calm is measured from failure to failure."""
+
+    def __init__(
+        self, timing: Timing, clock: Callable[[], float], random: Callable[[], float]
+    ) -> None:
+        self._timing = timing
+        self._clock = clock
+        self._random = random
+        self._base = timing.backoff_first
+        self._last = clock()
+
+    def next(self) -> float:
+        """Seconds to wait: at least the base of this time, at most twice that."""
+        now = self._clock()
+        if now - self._last > self._timing.backoff_reset:
+            self._base = self._timing.backoff_first
+        self._last = now
+        base = self._base
+        self._base = min(base * 2, self._timing.backoff_most)
+        return base * (1 + self._random())
+
+
+# ---- Where a reflector puts objects: a store, and a count of what the store could not read.
+
+_TURN = 200  # objects between two chances for others to run
+
+
+class Store(Protocol):
+    """Where objects go. A key is `namespace/name`, or the name where there are no namespaces."""
+
+    def upsert(self, key: str, version: str, raw: bytes | msgspec.Raw) -> None:
+        """Takes an object's newest state. Raises BadObjectError."""
+        ...
+
+    def remove(self, key: str, version: str) -> None:
+        """Forgets an object, which may not be there; `version` is that of its deletion."""
+        ...
+
+    def retain(self, keys: Collection[str]) -> None:
+        """Forgets all objects but these."""
+        ...
+
+    def __len__(self) -> int: ...
+
+
+class StoreWriter:
+    """Puts objects into a store. One that cannot be read is counted, and leaves what was there."""
+
+    def __init__(self, store: Store) -> None:
+        self.bad_objects = 0
+        self.bad_object = ""
+        self._store = store
+        self._taken = 0
+
+    async def apply(self, event: Event) -> str | None:
+        """The key of an object that is there now."""
+        match event.kind:
+            case Kind.PUT:
+                await self._put(event.key, event.version, event.object)
+                return event.key
+            case Kind.REMOVED:
+                self._store.remove(event.key, event.version)
+            case _:
+                pass
+        return None
+
+    async def put(self, raw: msgspec.Raw) -> str:
+        """The key of an object of a list. Raises GarbageError for one without a name."""
+        named = head(raw)
+        await self._put(named.key, named.version, raw)
+        return named.key
+
+    async def _put(self, key: str, version: str, raw: bytes | msgspec.Raw) -> None:
+        self._taken += 1
+        if self._taken % _TURN == 0:
+            # Ten thousand objects may be here without any waiting between them.
+            await asyncio.sleep(0)
+        try:
+            self._store.upsert(key, version, raw)
+        except BadObjectError as error:
+            self._bad(key, error)
+
+    def _bad(self, key: str, error: BadObjectError) -> None:
+        self.bad_objects += 1
+        self.bad_object = f"`{key}`: {error}"
+
+
+# ---- Keeps a store equal to a resource of the API server: lists it, then watches it, for ever.
+#
+# client-go's reflector is the model. Its promise: the store becomes equal to the server, whatever
+# happened in between, and an object's states are applied in the server's order, some left out.
+#
+# listing --all objects seen--> watching --the stream ends--> watching from where it ended
+# ^---- the server has forgotten where that was, or someone asks ----+
 
 
 class Reflector:
@@ -37,7 +165,7 @@ class Reflector:
         source: ListerWatcher,
         store: Store,
         *,
-        timing: Timing = Timing(),  # noqa: B008 - it is immutable
+        timing: Timing = Timing(),
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         random: Callable[[], float] = random.random,
@@ -50,7 +178,7 @@ class Reflector:
         self.failures = 0
         self._source = source
         self._store = store
-        self.intake = Intake(store)
+        self.intake = StoreWriter(store)
         self._timing = timing
         self._clock = clock
         self._sleep = sleep

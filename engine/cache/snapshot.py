@@ -8,14 +8,11 @@ from itertools import chain
 
 import msgspec
 
-from engine.cache.controllers import Controller, roots
-from engine.cache.namespace import Namespace
-from engine.cache.node_table import NodeTable, table_of
-from engine.cache.node_view import NodeView, view
-from engine.objects import Node
-from engine.peer import Peer
-from engine.workload import Workload
-from grammar.values.timestamp import Timestamp
+from engine.cache.node_table import NodeTable, NodeView, table_of, view
+from engine.objects.codec import Namespace, Node
+from engine.objects.controllers import Controller, Workload, roots
+from engine.objects.peer import Peer
+from grammar.values.time import Timestamp
 
 # A pod in one of these has given back what it took.
 ENDED = frozenset({"Succeeded", "Failed"})

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple
 
-from engine.peer import Peer
+from engine.objects.peer import Peer
 
 # A count that nobody has asked for while so many others were is dropped, and made anew on demand.
 _MOST = 4096

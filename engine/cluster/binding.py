@@ -17,7 +17,6 @@ from typing import Any, Protocol
 import msgspec
 from cachetools import LRUCache
 
-from engine.asked import AskedPod
 from engine.cache.cache import Cache
 from engine.cache.snapshot import key_of
 from engine.engine import Admission
@@ -29,7 +28,8 @@ from engine.errors import (
     NotSentError,
     RefusedError,
 )
-from engine.peer import Peer
+from engine.objects.peer import Peer
+from engine.objects.request_pod import RequestPod
 
 # ReplicaSets delete the pods with the least first; the API server copies it to the pod.
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
@@ -90,7 +90,7 @@ class Binder:
         self._running: dict[str, tuple[Binding, asyncio.Task[None]]] = {}
         self._looking: set[asyncio.Task[None]] = set()
 
-    def heard(self, asked: AskedPod, passed: bool) -> None:  # noqa: FBT001 - it is a Listener
+    def heard(self, asked: RequestPod, passed: bool) -> None:  # noqa: FBT001 - it is a Listener
         """Remembers a pod that may go somewhere: kube-scheduler may want to bind it next."""
         if passed and len(asked.body) <= self._bodies.maxsize:
             self._bodies[asked.uid] = asked.body

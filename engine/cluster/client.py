@@ -1,7 +1,4 @@
-"""Requests to the API server and streams from it: raw bytes in and out, with limits and timeouts.
-
-No retries but one: after 401 the identity is renewed, once. Who asks knows what may be repeated.
-"""
+"""How much the API server may be asked: so many requests a second, and so many at once."""
 
 from __future__ import annotations
 
@@ -10,17 +7,233 @@ import os
 import platform
 import ssl
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import aiohttp
+import msgspec
+from kubernetes_asyncio.client.rest import RESTClientObject
 
-from engine.cluster.answer import refusal
-from engine.cluster.configuration import SERVICE_ACCOUNT, find
-from engine.cluster.session import Session, open_session
-from engine.cluster.throttle import Limits, Throttle
-from engine.errors import ApiUnreachableError, NotSentError
+from engine.cluster.configuration import SERVICE_ACCOUNT, Load, find
+from engine.errors import ApiError, ApiUnreachableError, ClusterConfigurationError, NotSentError
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Requests a second in the long run, requests that may come together, requests in flight.
+
+    As much as kube-scheduler binds pods by default, and some more. Watches are not counted.
+    """
+
+    requests_per_second: float = 200.0
+    burst: int = 400
+    in_flight: int = 32
+
+
+class TokenBucket:
+    """Tokens that come back at a steady rate; taking one more than there are costs waiting."""
+
+    def __init__(self, per_second: float, burst: int, clock: Callable[[], float]) -> None:
+        self._per_second = per_second
+        self._burst = burst
+        self._clock = clock
+        self._tokens = float(burst)
+        self._counted = clock()
+
+    def take(self) -> float:
+        """Takes a token, and says how many seconds from now it may be used."""
+        now = self._clock()
+        self._tokens += (now - self._counted) * self._per_second
+        self._tokens = min(self._tokens, float(self._burst)) - 1.0
+        self._counted = now
+        return max(0.0, -self._tokens / self._per_second)
+
+    def give_back(self) -> None:
+        """Returns a token that was not used."""
+        self._tokens += 1.0
+
+
+class Throttle:
+    """Lets requests pass within limits."""
+
+    def __init__(self, limits: Limits, clock: Callable[[], float]) -> None:
+        self._bucket = TokenBucket(limits.requests_per_second, limits.burst, clock)
+        self._in_flight = asyncio.Semaphore(limits.in_flight)
+
+    @asynccontextmanager
+    async def slot(self) -> AsyncIterator[None]:
+        """Holds a request's place, from when it may be sent until its answer is read."""
+        async with self._in_flight:
+            if seconds := self._bucket.take():
+                try:
+                    await asyncio.sleep(seconds)
+                except asyncio.CancelledError:
+                    self._bucket.give_back()
+                    raise
+            yield
+
+
+# ---- What the API server says when it refuses: a Status object, or whatever a proxy puts there.
+
+_MOST_TEXT = 200
+
+
+class _Details(msgspec.Struct, frozen=True, gc=False):
+    retryAfterSeconds: int = 0
+
+
+class _Status(msgspec.Struct, frozen=True, gc=False):
+    """The fields of a meta/v1 Status that are read."""
+
+    kind: str
+    message: str | None = None
+    reason: str | None = None
+    code: int | None = None
+    details: _Details | None = None
+
+
+_STATUS = msgspec.json.Decoder(_Status)
+
+
+def refusal(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
+    """The error that an answer of HTTP status `status` is."""
+    wait = _seconds(headers.get("Retry-After"))
+    try:
+        told = _STATUS.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        told = None
+    if told is None or told.kind != "Status":
+        text = " ".join(body[: 4 * _MOST_TEXT].decode("utf-8", "replace").split())
+        return ApiError(status, "", text[:_MOST_TEXT], wait)
+    if wait is None and told.details is not None and told.details.retryAfterSeconds > 0:
+        wait = float(told.details.retryAfterSeconds)
+    return ApiError(status, told.reason or "", told.message or "", wait)
+
+
+def _seconds(header: str | None) -> float | None:
+    """Retry-After in seconds; the API server never sends the form that is a date."""
+    return float(header) if header is not None and header.isdecimal() else None
+
+
+# ---- Connections to the API server in the name of one identity, renewed when it is refused.
+
+_CONNECT_SECONDS = 10.0
+
+
+class Session:
+    """Sends requests. Make one with `open_session`, inside a running loop."""
+
+    def __init__(self, load: Load, configuration: Any) -> None:
+        self._load = load
+        self._configuration = configuration
+        self._rest = _connections(configuration)
+        self._trust = _trust(configuration)
+        self._renewing = asyncio.Lock()
+        self.generation = 0
+
+    @property
+    def host(self) -> str:
+        """The API server's URL."""
+        return str(self._configuration.host)
+
+    async def send(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: list[tuple[str, str]],
+        headers: dict[str, str],
+        body: bytes | None,
+        idle_seconds: float | None,
+    ) -> aiohttp.ClientResponse:
+        """An answer whose body is still to be read.
+
+        Raises aiohttp.ClientError, OSError (TimeoutError is one) and ApiUnreachableError.
+        """
+        if authorization := await self._authorization():
+            headers = {**headers, "Authorization": authorization}
+        rest = self._rest
+        response: aiohttp.ClientResponse = await rest.pool_manager.request(
+            method,
+            self.host + path,
+            params=params,
+            headers=headers,
+            data=body,
+            timeout=aiohttp.ClientTimeout(sock_connect=_CONNECT_SECONDS, sock_read=idle_seconds),
+            allow_redirects=False,  # the API server has none, and a token is not for others
+            proxy=rest.proxy,
+            proxy_headers=rest.proxy_headers,
+            server_hostname=rest.server_hostname,
+        )
+        return response
+
+    async def renew(self, generation: int) -> None:
+        """Proves anew who we are, unless that was done since `generation` was current.
+
+        Connections are replaced if certificates changed; what runs over the old ones breaks off.
+        """
+        async with self._renewing:
+            if generation != self.generation:
+                return
+            try:
+                configuration = await self._load()
+                trust = _trust(configuration)
+                if trust != self._trust:
+                    rest, self._rest = self._rest, _connections(configuration)
+                    self._trust = trust
+                    await rest.close()
+            except (ClusterConfigurationError, OSError) as error:
+                raise ApiUnreachableError(str(error)) from error
+            self._configuration = configuration
+            self.generation += 1
+
+    async def close(self) -> None:
+        await self._rest.close()
+
+    async def _authorization(self) -> str | None:
+        """The header that carries a token. Asking for it is what reads token files again."""
+        try:
+            settings = await self._configuration.auth_settings()
+        except Exception as error:  # whatever a plugin, a file or an identity provider does
+            raise ApiUnreachableError(f"there is no token to show: {error}") from error
+        token = settings.get("BearerToken")
+        # A file with a token may end in a newline, which a header may not.
+        return None if token is None or not token["value"] else str(token["value"]).strip()
+
+
+async def open_session(load: Load) -> Session:
+    """Raises ClusterConfigurationError."""
+    configuration = await load()
+    try:
+        return Session(load, configuration)
+    except OSError as error:  # ssl.SSLError is one: a certificate that is none
+        raise ClusterConfigurationError(f"the certificates cannot be used: {error}") from error
+
+
+def _connections(configuration: Any) -> Any:
+    # 0 is no limit: watches hold a connection each, and requests have a limit of their own.
+    return RESTClientObject(configuration, maxsize=0)
+
+
+def _trust(configuration: Any) -> tuple[object, ...]:
+    """What connections are made with: two that are equal make the same ones."""
+    files = (configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file)
+    return (
+        *(Path(file).read_bytes() if file else None for file in files),
+        configuration.host,
+        configuration.verify_ssl,
+        configuration.tls_server_name,
+        configuration.proxy,
+    )
+
+
+# ---- Requests to the API server and streams from it: raw bytes in and out, with limits and
+# timeouts.
+#
+# No retries but one: after 401 the identity is renewed, once. Who asks knows what may be repeated.
 
 _UNAUTHORIZED = 401
 # What a connection can come to: aiohttp's errors, the system's, and time that has run out.
@@ -171,7 +384,7 @@ async def connect(
     context: str | None,
     *,
     version: str,
-    limits: Limits = Limits(),  # noqa: B008 - it is immutable
+    limits: Limits = Limits(),
     service_account: Path = SERVICE_ACCOUNT,
 ) -> AsyncIterator[ApiClient]:
     """A client for the cluster of this kubeconfig and context, or of the surroundings.

@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol
 import msgspec
 from cachetools import LRUCache
 
-from engine.cluster.throttle import TokenBucket
+from engine.cluster.client import TokenBucket
 from engine.errors import ApiError, ApiUnreachableError
 
 _CONTROLLER = "placet"

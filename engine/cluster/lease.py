@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -21,7 +21,7 @@ from typing import Any, Protocol
 import msgspec
 
 from engine.errors import ApiError, ApiUnreachableError
-from grammar.values.timestamp import Timestamp
+from grammar.values.time import Timestamp
 
 # A replica that wants the Lease writes its identity and a time here.
 WANTED_BY = "placement-policy.scheduling.x-k8s.io/wanted-by"
@@ -263,3 +263,47 @@ def micro_time(moment: Timestamp) -> str:
     """RFC 3339 with microseconds, as the API writes a MicroTime."""
     seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(moment.nanos // 10**9))
     return f"{seconds}.{moment.nanos // 1000 % 10**6:06}Z"
+
+
+# ---- Whether this replica may decide by counts: it holds the Lease, and has taken over since.
+
+# What has to be done before a new holder may decide.
+TakeOver = Callable[[], Awaitable[None]]
+_LOOK_SECONDS = 0.1
+
+
+class LeaderGate:
+    """The one replica that decides counted pods is the holder of the Lease, once it is ready to."""
+
+    def __init__(self, lease: Lease, take_over: TakeOver) -> None:
+        self._lease = lease
+        self._take_over = take_over
+        self._ready = False
+
+    def waiting(self) -> str:
+        """Why counts may not be decided here now, or empty. That it is asked for is noted."""
+        self._lease.asked()
+        if not self._lease.held:
+            holder = self._lease.holder
+            if self._lease.failure:
+                return f"the decider Lease cannot be had: {self._lease.failure}"
+            if holder and holder != self._lease.identity:
+                return f"counts are decided by `{holder}`, which is asked to hand over"
+            return "the decider Lease is being taken"
+        return "" if self._ready else "the decider Lease was taken just now; pods are listed afresh"
+
+    @property
+    def leads(self) -> bool:
+        """Whether this replica writes; who may write need not be who may decide yet."""
+        return self._lease.held
+
+    async def run(self) -> None:
+        """Follows the Lease until cancelled."""
+        while True:
+            if not self._lease.held:
+                self._ready = False
+            elif not self._ready:
+                await self._take_over()
+                # The Lease may have been lost meanwhile; the next look says so.
+                self._ready = self._lease.held
+            await asyncio.sleep(_LOOK_SECONDS)

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from engine.program.frame import Evaluate, Frame
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from engine.cache.node_table import NodeRows, NodeTable
+from engine.program.frame import NODES_PER_LOOK, Evaluate, Frame
 from grammar.errors import EvaluationError
 
 # A column forgets everything when it has this many nodes: names come and go.
@@ -63,3 +69,55 @@ def _outcome(evaluate: Evaluate, frame: Frame) -> Outcome:
         return evaluate(frame), None
     except EvaluationError as error:
         return None, error
+
+
+_NEVER = -1
+
+
+Scalar = TypeVar("Scalar", bound=np.generic)
+
+
+class Freshness:
+    """At which version of its node each place was last worked out; `timely` is never fresh."""
+
+    def __init__(self, *, timely: bool = False) -> None:
+        self._timely = timely
+        self._owner: object = None
+        self._versions: npt.NDArray[np.int64] = np.empty(0, np.int64)
+
+    def stale(self, table: NodeTable, places: NodeRows | None = None) -> list[NodeRows]:
+        """The places that must be worked out, in portions between which the clock is looked at.
+
+        They are of `places`, or of all. Places of another owner are other nodes; new places have
+        never been worked out.
+        """
+        if self._owner is not table.owner:
+            self._owner = table.owner
+            self._versions = np.empty(0, np.int64)
+        self._versions = grown(self._versions, len(table.views), _NEVER)
+        if self._timely:
+            self.forget()
+        # Mostly there is none in the whole cluster, or few.
+        changed = (self._versions[: len(table.versions)] != table.versions).nonzero()[0]
+        if not len(changed):
+            return []
+        if places is not None:
+            asked = np.zeros(len(table.versions), np.bool_)
+            asked[places] = True
+            changed = changed[asked[changed]]
+        return [changed[i : i + NODES_PER_LOOK] for i in range(0, len(changed), NODES_PER_LOOK)]
+
+    def worked_out(self, table: NodeTable, places: NodeRows) -> None:
+        self._versions[places] = table.versions[places]
+
+    def forget(self) -> None:
+        self._versions[:] = _NEVER
+
+
+def grown(array: npt.NDArray[Scalar], size: int, fill: float) -> npt.NDArray[Scalar]:
+    """The array, or a longer copy with `fill` behind what it has."""
+    if len(array) >= size:
+        return array
+    longer = np.full(size, fill, array.dtype)
+    longer[: len(array)] = array
+    return longer

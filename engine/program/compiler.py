@@ -1,21 +1,15 @@
-"""Checked expressions to closures: names and overloads are resolved here, not per node.
-
-The plain evaluator (`grammar.evaluator`) says what each expression means; `tests/properties` holds
-the two equal.
-"""
+"""When a part of a program can be worked out: told by what it reads."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
 from typing import assert_never
 
-from engine.program import chains, operations
+from engine.program import macros, operations
 from engine.program.columns import once_per_node, once_per_pod
-from engine.program.comparisons import comparison
-from engine.program.comprehensions import comprehension
-from engine.program.frame import Evaluate, Frame
-from engine.program.loops import loop
-from engine.program.stages import Stage, Stages
+from engine.program.frame import Evaluate
 from grammar.ast import (
     Binary,
     Call,
@@ -35,11 +29,114 @@ from grammar.ast import (
     Unary,
 )
 from grammar.environment import Environment
-from grammar.errors import EvaluationError
+from grammar.reads import children
 from grammar.types import Type
-from grammar.values.record import read_field
+from grammar.values.maps import read_field
+
+
+class Stage(Enum):
+    """How often a part is evaluated. `now` is one value per request, so it belongs to the pod.
+
+    An age, which reads the node and `now`, is RESIDUE: the column holds the timestamp.
+    """
+
+    CONSTANT = "once"
+    POD = "once per request"
+    NODE = "once per version of a node"
+    RESIDUE = "once per request and node"
+
+
+_PER_REQUEST = frozenset({"pod", "namespaceObject", "now"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Needs:
+    """The declared names that a part reads, and the local ones that it must be given."""
+
+    roots: frozenset[str] = frozenset()
+    local: frozenset[str] = frozenset()
+    steps: int = 0
+
+
+class Stages:
+    """The stages of one environment's expressions, each part looked at once."""
+
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
+        self._needs: dict[int, tuple[Expr, _Needs]] = {}
+        self._named: dict[str, _Needs] = {}
+
+    def stage(self, expr: Expr, hidden: Collection[str] = ()) -> Stage | None:
+        """The stage of a part; None where it depends on a macro's variable or a parameter.
+
+        `hidden` are the variables and parameters around it, which may have a declared name.
+        """
+        needs = self._of(expr)
+        if needs.local or not needs.roots.isdisjoint(hidden):
+            return None
+        if not needs.roots:
+            return Stage.CONSTANT
+        if needs.roots <= _PER_REQUEST:
+            return Stage.POD
+        return Stage.NODE if needs.roots == {"node"} else Stage.RESIDUE
+
+    def steps(self, expr: Expr) -> int:
+        """How many nodes the tree below has, `let`s and `def`s included: what keeping it saves."""
+        return self._of(expr).steps
+
+    def _of(self, expr: Expr) -> _Needs:
+        known = self._needs.get(id(expr))
+        # The tree is kept beside its needs, so that an id is not taken over by another one.
+        if known is not None and known[0] is expr:
+            return known[1]
+        needs = self._look(expr)
+        self._needs[id(expr)] = (expr, needs)
+        return needs
+
+    def _look(self, expr: Expr) -> _Needs:
+        match expr:
+            case Ident(name):
+                if name in self._environment.variables:
+                    return _Needs(roots=frozenset({name}), steps=1)
+                constant = self._environment.constant(name) is not None
+                return _Needs(local=frozenset() if constant else frozenset({name}), steps=1)
+            case LetReference(name):
+                return self._definition(name, self._environment.lets[name], frozenset())
+            case DefCall(name, args):
+                known = self._environment.defs[name]
+                body = self._definition(name, known.body, frozenset(n for n, _ in known.params))
+                return _sum([body, *map(self._of, args)])
+            case Comprehension(_, target, variables, body_parts):
+                inner = _sum([self._of(p) for p in body_parts])
+                hidden = frozenset(variables)
+                # A macro is worth its body many times.
+                part = _Needs(inner.roots - hidden, inner.local - hidden, 10 * inner.steps)
+                return _sum([self._of(target), part])
+            case _:
+                return _sum([self._of(c) for c in children(expr)])
+
+    def _definition(self, name: str, body: Expr, parameters: frozenset[str]) -> _Needs:
+        if name not in self._named:
+            inner = self._of(body)
+            self._named[name] = _Needs(inner.roots - parameters, frozenset(), inner.steps)
+        return self._named[name]
+
+
+def _sum(parts: list[_Needs]) -> _Needs:
+    roots = frozenset[str]().union(*(p.roots for p in parts))
+    local = frozenset[str]().union(*(p.local for p in parts))
+    return _Needs(roots, local, 1 + sum(p.steps for p in parts))
+
+
+# ---- Checked expressions to closures: names and overloads are resolved here, not per node.
+#
+# The plain evaluator (`grammar.evaluator`) says what each expression means; `tests/properties`
+# holds
+# the two equal.
 
 Wrap = Callable[[Expr, Evaluate], Evaluate]
+# The closure of an expression of a common shape; None for any other expression.
+FastPath = Callable[["Compiler", Expr], Evaluate | None]
 # Below so many steps looking a value up costs as much as working it out.
 _WORTH_KEEPING = 6
 
@@ -55,12 +152,14 @@ class Compiler:
         self,
         environment: Environment,
         *,
+        fast_paths: Sequence[FastPath] = (),
         read: Callable[[str], Evaluate] = operations.variable,
         wrap: Wrap | None = None,
     ) -> None:
         self.environment = environment
         self._read = read
         self._wrap = wrap
+        self._fast_paths = fast_paths
         self._locals: dict[str, int] = {}
         self._lets: dict[str, Evaluate] = {}
         self._defs: dict[str, tuple[tuple[int, ...], Evaluate]] = {}
@@ -110,23 +209,10 @@ class Compiler:
             self._locals = outer
 
     def _compile(self, expr: Expr) -> Evaluate:
-        # A wrap must see every part, and the closures for special shapes take several at once.
-        special = self._special(expr) if self._wrap is None else None
-        return special or self.general(expr)
-
-    def _special(self, expr: Expr) -> Evaluate | None:
-        """The closure of a shape that is common enough to have one of its own."""
-        match expr:
-            case Select() | Index():
-                return chains.value(self, expr)
-            case Call():
-                return chains.value_or_default(self, expr)
-            case Binary():
-                return chains.key_test(self, expr) or comparison(self, expr)
-            case Comprehension():
-                return loop(self, expr)
-            case _:
-                return None
+        for fast_path in self._fast_paths:
+            if (found := fast_path(self, expr)) is not None:
+                return found
+        return self.general(expr)
 
     def general(self, expr: Expr) -> Evaluate:
         """The closure that every expression of its kind can have, over those of its parts."""
@@ -167,7 +253,7 @@ class Compiler:
                 )
                 return operations.map_literal(pairs)
             case Comprehension():
-                return comprehension(self, expr)
+                return self._comprehension(expr)
             case Has(operand):
                 return self._has(operand)
             case LetReference(name):
@@ -193,6 +279,13 @@ class Compiler:
             return self.with_locals(names, body)
         finally:
             self._locals = outer
+
+    def _comprehension(self, expr: Comprehension) -> Evaluate:
+        target = self.compile(expr.target)
+        slots = tuple(self.place() for _ in expr.variables)
+        names = dict(zip(expr.variables, slots, strict=True))
+        body = [self.with_locals(names, part) for part in expr.body]
+        return macros.comprehension(expr, target, slots, body)
 
     def _def_call(self, expr: DefCall) -> Evaluate:
         if expr.name not in self._defs:
@@ -286,11 +379,3 @@ class Compiler:
 
     def _known(self, expr: Expr) -> Literal | None:
         return expr if isinstance(expr, Literal) and self._wrap is None else None
-
-
-def value_or_error(evaluate: Evaluate, frame: Frame) -> object:
-    """The value, or the EvaluationError itself as a value."""
-    try:
-        return evaluate(frame)
-    except EvaluationError as error:
-        return error

@@ -4,8 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+import numpy.typing as npt
+
 from grammar.errors import EvaluationError
-from grammar.values.timestamp import Timestamp
+from grammar.values.time import Timestamp
+
+# How many nodes are evaluated between two looks at the clock.
+NODES_PER_LOOK = 512
+
+
+CheckDeadline = Callable[[], None]
+
+
+# Of a policy's clause, what went wrong.
+Report = Callable[[str, str, EvaluationError], None]
+
+
+Floats = npt.NDArray[np.float64]
+
+
+Points = npt.NDArray[np.int64]
+
+
+# A weight in the mean, and points 0..100 per node.
+Term = tuple[float, Floats]
+
 
 # How many steps of comprehensions one request may take, and how many between two looks at the
 # clock: some 10 ms.

@@ -1,23 +1,57 @@
-"""What policies need the cache to keep besides nodes and pods."""
+"""Which annotations of other pods the policies may read: a cache keeps no others."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import fields, is_dataclass
 
-from grammar.ast import Expr, Ident, Select
-from grammar.checks.everywhere import expressions
+from engine.cache.informers import Needs
+from grammar.ast import Expr, Ident, Literal, Select
 from grammar.clauses import Clause, Limit, Policy, Share, Spread
-from policies.annotations import named_annotations
+from grammar.reads import expressions
+from grammar.source import Span
+
+_FIELD = "annotations"
 
 
-@dataclass(frozen=True, slots=True)
-class Needs:
-    """Whether a rule reads namespaces or workloads, and which annotations of other pods."""
+def named_annotations(policies: Iterable[Policy]) -> frozenset[str]:
+    """Every text that could be the key of an annotation, in policies that read any.
 
-    namespaces: bool = False
-    workloads: bool = False
-    annotations: frozenset[str] = frozenset()
+    Rather some too many than one too few: a key may stand in a `let`, far from where it is used.
+    One that is put together while evaluating cannot be known, and is missing.
+    """
+    found: set[str] = set()
+    for policy in policies:
+        nodes = list(_nodes(policy))
+        if any(isinstance(node, Select) and node.name == _FIELD for node in nodes):
+            found.update(_texts(nodes))
+    return frozenset(found)
+
+
+def _texts(nodes: Iterable[object]) -> Iterator[str]:
+    for node in nodes:
+        match node:
+            case Literal(str(text)):
+                yield text
+            case Select(_, name):
+                yield name
+            case _:
+                pass
+
+
+def _nodes(root: object) -> Iterator[object]:
+    """Every part of a tree; a loop, as a tree may be as deep as the language allows."""
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, tuple):
+            stack.extend(node)
+        elif is_dataclass(node) and not isinstance(node, Span):
+            yield node
+            stack.extend(getattr(node, field.name) for field in fields(node))
+
+
+# ---- What policies need the cache to keep besides nodes and pods.
 
 
 def needs(policies: Iterable[Policy]) -> Needs:

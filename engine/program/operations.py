@@ -14,7 +14,7 @@ from engine.program.frame import Evaluate, Frame
 from grammar.ast import Literal
 from grammar.errors import EvaluationError, MissingError
 from grammar.types import BOOL, DOUBLE, DURATION, INT, QUANTITY, STRING, TIMESTAMP, Type
-from grammar.values.equality import equals
+from grammar.values.kinds import equals
 from grammar.values.lists import element
 from grammar.values.maps import build, lookup
 from grammar.values.optional import NONE, Optional

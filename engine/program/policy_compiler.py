@@ -7,8 +7,9 @@ from dataclasses import fields, is_dataclass
 from itertools import chain
 
 from engine.program.compiler import Compiler
+from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import Evaluate, Frame, LazyFrame
-from engine.program.pod_reads import Path, PodReads
+from engine.program.pod_shape import Path, PodReads
 from engine.program.program import (
     Condition,
     CountProgram,
@@ -86,7 +87,7 @@ class _PolicyCompiler:
         self._clauses = policy.clauses
         self._selector = policy.selector
         self._policy = owner
-        self._compiler = Compiler(checked.environment)
+        self._compiler = Compiler(checked.environment, fast_paths=FAST_PATHS)
         lets = {i.name: i for i in policy.items if isinstance(i, Let)}
         defs = {i.name: i for i in policy.items if isinstance(i, Def)}
         parameters = {n: frozenset(p.name for p in d.parameters) for n, d in defs.items()}

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Literal as OneOf
 
 from engine.program.frame import Evaluate, LazyFrame
-from engine.program.pod_reads import Path
+from engine.program.pod_shape import Path
 from grammar.clauses import Bound, MissingRule
-from grammar.values.duration import Duration
 from grammar.values.quantity import Quantity
+from grammar.values.time import Duration
 
 Message = Callable[[LazyFrame], str]
 

@@ -1,25 +1,108 @@
-"""kube-scheduler's cycle for one pod after another: filter, score, choose, bind."""
+"""What became of one pod: placed on a node, or pending with its reasons."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
 import numpy as np
+from cachetools import LRUCache
 
 from engine.cache.cache import Cache
-from engine.cache.node_table import Places
+from engine.cache.node_table import NodeRows, NodeView
+from engine.decision.verdict import Decision, Feasible, full_reason
 from engine.engine import Engine
 from engine.errors import EngineError
-from engine.objects import ObjectCodec, Pod
-from engine.peer import Peer
-from engine.simulation.hurdles import Hurdles, Standing
-from engine.simulation.outcome import Outcome, Pending, Placed
-from engine.simulation.room import PODS, Demand, Room, demand
-from engine.verdict import Decision, Feasible, full_reason
+from engine.objects.codec import ObjectCodec, Pod
+from engine.objects.eligibility import matches_affinity, untolerated
+from engine.objects.peer import Peer
+from engine.simulation.node_resources import PODS, Demand, Mask, NodeResources, demand
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """`pod` is `namespace/name`; `policy` is the one that governs it, empty without one."""
+
+    pod: str
+    policy: str
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """On how many nodes each reason holds; a node may have several.
+
+    A reason that is about the pod alone holds on none.
+    """
+
+    pod: str
+    policy: str
+    reasons: Mapping[str, int]
+
+
+Outcome = Placed | Pending
+
+
+# ---- What keeps a pod off a node whatever else is there: cordons, taints, selectors and affinity.
+
+CORDONED = "node(s) were unschedulable"
+AFFINITY = "node(s) didn't match Pod's node affinity/selector"
+# Pods of one workload have the same hurdles, and there are few workloads at a time.
+_REMEMBERED = 256
+
+
+@dataclass(frozen=True, slots=True)
+class _Taint:
+    """What kube-scheduler takes a cordon for."""
+
+    key: str = "node.kubernetes.io/unschedulable"
+    value: str = ""
+    effect: str = "NoSchedule"
+
+
+@dataclass(frozen=True, slots=True)
+class Eligibility:
+    """Where a pod may be, and for each node why it may not, empty where it may."""
+
+    open: Mask
+    reasons: Sequence[str]
+
+
+class NodeEligibility:
+    """The nodes in order. They do not change, so pods that want the same are answered the same."""
+
+    def __init__(self, nodes: Sequence[NodeView]) -> None:
+        self._nodes = nodes
+        self._known: LRUCache[bytes, Eligibility] = LRUCache(_REMEMBERED)
+        self._encoder = msgspec.json.Encoder()
+
+    def standing(self, pod: Pod) -> Eligibility:
+        """The texts are those of kube-scheduler's plugins, in whose order they are found."""
+        spec = pod.spec
+        wants = spec and (spec.nodeSelector, spec.affinity, spec.tolerations)
+        key = self._encoder.encode(wants)
+        known = self._known.get(key)
+        if known is None:
+            reasons = tuple(_reason(pod, node) for node in self._nodes)
+            known = Eligibility(np.array([not reason for reason in reasons], np.bool_), reasons)
+            self._known[key] = known
+        return known
+
+
+def _reason(pod: Pod, node: NodeView) -> str:
+    spec = node.spec
+    if spec is not None and spec.unschedulable and untolerated(pod, [_Taint()]) is not None:
+        return CORDONED
+    taint = untolerated(pod, (spec and spec.taints) or ())
+    if taint is not None:
+        return f"node(s) had untolerated taint {{{taint.key}: {taint.value or ''}}}"
+    return "" if matches_affinity(pod, node) else AFFINITY
+
+
+# ---- kube-scheduler's cycle for one pod after another: filter, score, choose, bind.
 
 GATED = "scheduling is blocked due to non-empty scheduling gates"
 # What one point of an extender is worth among the plugins' 0..100 (C27).
@@ -65,8 +148,8 @@ class Simulation:
         # Of nodes that are as good as each other the first by name is taken.
         self.names: Sequence[str] = sorted(views)
         nodes = [views[name] for name in self.names]
-        self.room = Room(nodes)
-        self._hurdles = Hurdles(nodes)
+        self.room = NodeResources(nodes)
+        self._hurdles = NodeEligibility(nodes)
 
     def run(self) -> Iterator[Outcome]:
         """What becomes of each pod, in order; the next one sees it."""
@@ -90,11 +173,11 @@ class Simulation:
             return Pending(asked.key, policy, {f"Placet's error: {error}": len(fitting)})
         return Pending(asked.key, policy, self._reasons(wanted, standing, decided))
 
-    def _filter(self, asked: Waiting, places: Places) -> Decision:
+    def _filter(self, asked: Waiting, places: NodeRows) -> Decision:
         names = [self.names[place] for place in places]
         return self._engine.filter(asked.body, names, None, math.inf)
 
-    def _choose(self, asked: Waiting, wanted: Demand, places: Places) -> int:
+    def _choose(self, asked: Waiting, wanted: Demand, places: NodeRows) -> int:
         """The place with the highest sum of scores. One alone is not scored (C29)."""
         if len(places) == 1:
             return int(places[0])
@@ -113,7 +196,7 @@ class Simulation:
         return Placed(asked.key, policy, node)
 
     def _reasons(
-        self, wanted: Demand, standing: Standing, decided: Decision | None
+        self, wanted: Demand, standing: Eligibility, decided: Decision | None
     ) -> dict[str, int]:
         """What its event would list, the reason of most nodes first."""
         found = Counter(reason for reason in standing.reasons if reason)

@@ -7,9 +7,8 @@ from fractions import Fraction
 from operator import add, ge, gt, le, lt, sub
 
 from grammar.errors import EvaluationError
-from grammar.overload import Overload, function, member
-from grammar.types import BOOL, DOUBLE, INT, QUANTITY, STRING
-from grammar.values.numeric import checked
+from grammar.types import BOOL, DOUBLE, INT, QUANTITY, STRING, Overload, function, member
+from grammar.values.numbers import checked
 from grammar.values.quantity import NANO, Quantity
 
 

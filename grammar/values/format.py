@@ -7,11 +7,10 @@ import re
 from collections.abc import Mapping, Sequence
 
 from grammar.errors import EvaluationError
-from grammar.overload import Overload, member
-from grammar.types import DYN, STRING, list_of
+from grammar.types import DYN, STRING, Overload, list_of, member
 from grammar.values.kinds import kind, type_of
 from grammar.values.maps import key_values
-from grammar.values.numeric import plain_double
+from grammar.values.numbers import plain_double
 
 _CLAUSE = re.compile(r"%(?:%|(?:\.(\d+))?([A-Za-z])|(.?))", re.DOTALL)
 _PRECISION = 6

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 from grammar.errors import EvaluationError
-from grammar.overload import Overload, function, member
-from grammar.types import BOOL, CIDR, INT, IP, STRING
+from grammar.types import BOOL, CIDR, INT, IP, STRING, Overload, function, member
 
 Address = IPv4Address | IPv6Address
 

@@ -9,7 +9,6 @@ from operator import add, itemgetter
 from typing import Any
 
 from grammar.errors import EvaluationError, MissingError
-from grammar.overload import Overload, function, member
 from grammar.types import (
     BOOL,
     DOUBLE,
@@ -21,17 +20,19 @@ from grammar.types import (
     STRING,
     TIMESTAMP,
     A,
+    Overload,
     Type,
+    function,
     list_of,
+    member,
     optional_of,
 )
-from grammar.values.duration import Duration
-from grammar.values.equality import equals
-from grammar.values.kinds import kind
+from grammar.values.kinds import equals, kind
 from grammar.values.maps import to_key
-from grammar.values.numeric import checked
+from grammar.values.numbers import checked
 from grammar.values.optional import NONE, Optional
 from grammar.values.quantity import Quantity
+from grammar.values.time import Duration
 
 _NUMBERS = {"int", "double"}
 _ORDERED = _NUMBERS | {"bool", "string", "quantity", "duration", "timestamp", "semver"}

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from grammar.errors import EvaluationError, MissingError
-from grammar.overload import Overload, function, member
-from grammar.types import BOOL, DYN, INT, A, B, map_of
+from grammar.types import BOOL, DYN, INT, A, B, Overload, function, map_of, member
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,3 +85,35 @@ OVERLOADS: tuple[Overload, ...] = (
     member("size", (map_of(A, B),), INT, len),
     function("[]", (map_of(A, B), DYN), B, lookup),
 )
+
+
+# ---- Records: objects whose attributes are the fields that the schema names.
+
+
+class EmptyRecord:
+    """A record of which nothing is set: what an absent one reads as."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> None:
+        if name.startswith("__"):
+            raise AttributeError(name)
+
+    def __repr__(self) -> str:
+        return "{}"
+
+
+EMPTY_RECORD = EmptyRecord()
+
+
+def read_field(value: object, name: str, zero: object, *, optional: bool) -> object:
+    """A field's value; absent it is `zero`, or missing where it is optional.
+
+    Raises MissingError.
+    """
+    found = getattr(value, name, None)
+    if found is not None:
+        return found
+    if optional:
+        raise MissingError(f"there is no `{name}`")
+    return zero

@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from grammar.errors import EvaluationError
-from grammar.overload import Overload, function, member
-from grammar.types import BOOL, A, list_of, optional_of
-from grammar.values.equality import equals
-from grammar.values.kinds import kind
+from grammar.types import BOOL, A, Overload, function, list_of, member, optional_of
+from grammar.values.kinds import equals, kind
 from grammar.values.optional import NONE, Optional, value_of
 
 _ZEROS: dict[str, object] = {"bool": False, "int": 0, "double": 0.0, "string": ""}

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from operator import ge, gt, le, lt
 
 from grammar.errors import EvaluationError
-from grammar.overload import Overload, function, member
-from grammar.types import BOOL, INT, SEMVER, STRING
+from grammar.types import BOOL, INT, SEMVER, STRING, Overload, function, member
 
 _NUMBER = r"(0|[1-9]\d{0,17})"
 _VERSION = re.compile(

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
-from grammar.overload import Overload, function, member
-from grammar.types import DURATION, INT, STRING, TIMESTAMP
-from grammar.values.duration import SECOND, Duration
-from grammar.values.timestamp import Timestamp, shifted, since
+from grammar.types import DURATION, INT, STRING, TIMESTAMP, Overload, function, member
+from grammar.values.time import SECOND, Duration, Timestamp, shifted, since
 
 
 def to_timestamp(value: object) -> Timestamp:

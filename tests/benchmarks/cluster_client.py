@@ -21,13 +21,13 @@ from typing import Any
 import aiohttp
 import msgspec
 
-from cli.serving.live import Access, Live
-from cli.serving.observer import LogObserver
-from cli.serving.upkeep import Upkeep
 from engine.cache.informers import PODS, Informer
-from engine.cache.timing import Timing
-from engine.cache.watch_events import read_event
+from engine.cache.list_watch import read_event
+from engine.cache.reflector import Timing
 from grammar.schema import load_schema
+from server.runtime.cluster import Access, ClusterRuntime
+from server.runtime.observers import LogObserver
+from server.runtime.reloader import PolicyReloader
 from tests.benchmarks.cluster_server import pod_lines
 from tests.support import builders
 from tests.support.engines import Silent
@@ -56,8 +56,8 @@ class Measured:
         file = kubeconfig(folder / "kubeconfig", url, {"token": "static"})
         log = logging.getLogger("benchmark")
         schema = load_schema()
-        self._view = Live(Access(file, None, None), Timing(), schema, log)
-        self._upkeep = Upkeep(
+        self._view = ClusterRuntime(Access(file, None, None), Timing(), schema, log, "0")
+        self._upkeep = PolicyReloader(
             [folder / "room.policy"], self._view, schema, LogObserver(log, Silent()), log
         )
         assert self._upkeep.policies.in_force.policies

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.scheduling.examination import OF_ALL, OF_OURS
+from cli.scheduling.checks import OF_ALL, OF_OURS
 from tests.cli.conftest import Placet
 from tests.support.fake_api_server import Answer, fake_api_server
 from tests.support.kubeconfig import kubeconfig

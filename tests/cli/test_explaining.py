@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from cli.demo.cluster import demo_cluster
-from cli.explaining import explain
+from cli.explaining.explanation import explain
 from cli.world import World, read_world
-from engine import scoring
-from engine.verdict import Feasible
+from engine.decision import scoring
+from engine.decision.verdict import Feasible
 from tests.cli import shop
 from tests.support.builders import raw
 

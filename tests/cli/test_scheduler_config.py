@@ -11,8 +11,7 @@ import pytest
 import trustme
 import yaml
 
-from cli.scheduling.fields import Field
-from cli.scheduling.writing import yaml_text
+from cli.scheduling.writing import Field, yaml_text
 from tests.cli.conftest import Placet
 
 ROOT = Path(__file__).parents[2]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from engine.asked import BYPASS
+from engine.objects.request_pod import BYPASS
 from tests.cli.conftest import Placet
 from tests.cli.test_serve import serving
 from tests.support.builders import kubectl_list, node, pod

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.program.compiler import Compiler
+from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import Frame
 from grammar.ast import Expr
 from grammar.checker import Checker
@@ -19,12 +20,11 @@ from grammar.evaluator import evaluate
 from grammar.parser import parse_expression
 from grammar.source import Source
 from grammar.types import DYN, Type, list_of, map_of, optional_of
-from grammar.values.duration import Duration
 from grammar.values.ip import parse_cidr, parse_ip
 from grammar.values.kinds import TypeValue, kind
 from grammar.values.maps import build, key_values
 from grammar.values.optional import NONE, Optional
-from grammar.values.timestamp import Timestamp
+from grammar.values.time import Duration, Timestamp
 
 SUITE = Path(__file__).parents[3] / "shared" / "cel" / "cases.json"
 _TYPES = (
@@ -105,7 +105,9 @@ def compiled(case: Case) -> object:
         return checked
     expr, environment = checked
     bindings = case.bindings
-    compiler = Compiler(environment, read=lambda name: lambda _: bindings[name])
+    compiler = Compiler(
+        environment, fast_paths=FAST_PATHS, read=lambda name: lambda _: bindings[name]
+    )
     run = compiler.compile(expr)
     frame = Frame(None, Timestamp.ZERO, places=compiler.places)
     try:

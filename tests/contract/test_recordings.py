@@ -11,8 +11,9 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from engine.verdict import Verdict
-from server import victims, wire
+from engine.decision.verdict import Verdict
+from server import wire
+from server.verbs import victims
 from tests.support.scheduler_side import read_filter, read_scores, read_victims
 from tests.support.served import Answer, Parts, serving
 from tests.support.table_decider import TableDecider, rejected

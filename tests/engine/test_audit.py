@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 from engine.cache.cache import Cache
+from engine.decision.registry import Registry
 from engine.engine import Engine
-from engine.objects import ObjectCodec
+from engine.objects.codec import ObjectCodec
 from engine.program.policy_compiler import compile_policy
-from engine.registry import Registry
 from grammar.schema import load_schema
 from grammar.source import Source
 from policies.validation import check_source

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
+from engine.decision.preemption import Victims
 from engine.engine import Engine
 from engine.errors import DeadlineExceededError
-from engine.preemption import Victims
 from tests.support.builders import node, pod, raw
 from tests.support.decided import CODEC, cache_of, engine_of, registry_of
 from tests.support.engines import Known, Silent

@@ -6,14 +6,13 @@ import math
 
 import pytest
 
-from engine.asked import BYPASS
 from engine.cache.cache import Cache
 from engine.cache.snapshot import Snapshot
+from engine.decision.preemption import Victims
+from engine.decision.registry import Registry
 from engine.engine import Engine
 from engine.errors import EngineError, NotSyncedError, RefusedError
-from engine.exemptions import NOBODY, SYSTEM_NAMESPACES, Exemptions
-from engine.preemption import Victims
-from engine.registry import Registry
+from engine.objects.request_pod import BYPASS, NO_EXEMPTIONS, SYSTEM_NAMESPACES, Exemptions
 from tests.support.builders import node, pod, raw
 from tests.support.decided import CODEC, cache_of, registry_of
 from tests.support.engines import Known, Silent
@@ -72,7 +71,7 @@ def test_nothing_stands_in_its_way(asked: bytes) -> None:
         (bypassing(" \n"), USUAL),
         (bypassing("please"), Exemptions(SYSTEM_NAMESPACES)),
         (SYSTEM, Exemptions(by_annotation=True)),
-        (SYSTEM, NOBODY),
+        (SYSTEM, NO_EXEMPTIONS),
     ],
     ids=["plain", "no reason", "blank reason", "not honoured", "other namespaces", "nobody"],
 )

@@ -6,11 +6,11 @@ import math
 
 import pytest
 
+from engine.decision.journal import Journal, Record
+from engine.decision.registry import Registry
 from engine.engine import Engine
 from engine.errors import EngineError
-from engine.journal import Journal, Record
-from engine.registry import Registry
-from grammar.values.timestamp import Timestamp
+from grammar.values.time import Timestamp
 from tests.support.builders import Object, node, pod, raw
 from tests.support.decided import engine_of
 

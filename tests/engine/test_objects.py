@@ -11,12 +11,12 @@ import msgspec
 import pytest
 
 from engine.errors import BadObjectError
-from engine.objects import ObjectCodec
-from engine.workload import Workload
+from engine.objects.codec import ObjectCodec
+from engine.objects.controllers import Workload
 from grammar.schema import Schema, load_schema
 from grammar.types import Type
 from grammar.values.quantity import Quantity
-from grammar.values.timestamp import Timestamp
+from grammar.values.time import Timestamp
 
 CONTRACT = Path(__file__).parents[1] / "contract"
 # As `kubectl get -o json` printed them in a cluster of Kubernetes 1.36.

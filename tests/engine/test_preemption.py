@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.cache.cache import Cache
+from engine.decision.preemption import Victims
+from engine.decision.registry import Registry
 from engine.engine import Engine
 from engine.errors import WaitingError
-from engine.objects import ObjectCodec
-from engine.preemption import Victims
+from engine.objects.codec import ObjectCodec
 from engine.program.policy_compiler import compile_policy
-from engine.registry import Registry
 from grammar.schema import load_schema
 from grammar.source import Source
 from policies.validation import check_source

@@ -4,12 +4,12 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.relaxation import Relaxation, standing
+from engine.decision.inspection import Relaxation, summarize
 
 
 def test_a_clause_alone_in_the_way_is_told_from_one_that_is_not() -> None:
     #                            n0     n1    n2    n3
-    found = standing(np.array([[False, True, True, True], [False, False, False, True]]))
+    found = summarize(np.array([[False, True, True, True], [False, False, False, True]]))
     assert found.fails == (3, 1)
     assert found.alone == (2, 0)
     assert found.passing == 1
@@ -19,21 +19,21 @@ def test_a_clause_alone_in_the_way_is_told_from_one_that_is_not() -> None:
 
 def test_where_no_single_clause_helps_the_smallest_sets_do() -> None:
     rows = [[True, True, False], [True, True, True], [False, True, True]]
-    assert standing(np.array(rows)).relaxations == (
+    assert summarize(np.array(rows)).relaxations == (
         Relaxation((0, 1), 1),
         Relaxation((1, 2), 1),
     )
 
 
 def test_where_all_pass_there_is_nothing_to_leave_out() -> None:
-    found = standing(np.zeros((2, 3), np.bool_))
+    found = summarize(np.zeros((2, 3), np.bool_))
     assert (found.passing, found.nearest, found.relaxations) == (3, (), ())
 
 
 @given(st.lists(st.lists(st.booleans(), min_size=6, max_size=6), min_size=1, max_size=5))
 def test_leaving_out_a_relaxation_frees_as_many_nodes_as_it_says(rows: list[list[bool]]) -> None:
     refused = np.array(rows)
-    found = standing(refused)
+    found = summarize(refused)
     for relaxation in found.relaxations:
         kept = np.delete(refused, relaxation.clauses, axis=0)
         assert int((~kept.any(axis=0)).sum()) - found.passing == relaxation.gained

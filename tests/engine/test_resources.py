@@ -11,8 +11,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from engine.objects import ObjectCodec
-from engine.resources import PodRequests, Resources, pod_limits, pod_requests, total_requests
+from engine.objects.codec import ObjectCodec
+from engine.objects.resources import (
+    PodRequests,
+    Resources,
+    pod_limits,
+    pod_requests,
+    total_requests,
+)
 from grammar.schema import load_schema
 from grammar.values.quantity import Quantity
 

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import scoring
+from engine.decision import scoring
 from engine.program.program import ScoreProgram
 
 numbers = st.floats(-1e300, 1e308) | st.integers(-3, 103).map(float) | st.just(math.nan)

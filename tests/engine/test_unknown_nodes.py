@@ -6,9 +6,9 @@ import math
 
 import pytest
 
+from engine.decision.verdict import Feasible, Rejected
 from engine.engine import Engine
 from engine.errors import WaitingError
-from engine.verdict import Feasible, Rejected
 from tests.support.builders import node, pod, raw
 from tests.support.decided import engine_of
 

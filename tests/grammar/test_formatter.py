@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from grammar.formatter import format_file
 from grammar.parser import parse_file
+from grammar.printer import format_file
 from grammar.source import Source
 
 MESSY = """# the shop's rules

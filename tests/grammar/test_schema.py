@@ -27,10 +27,9 @@ from grammar.types import (
     list_of,
     map_of,
 )
-from grammar.values.duration import Duration
+from grammar.values.maps import EMPTY_RECORD
 from grammar.values.quantity import Quantity
-from grammar.values.record import EMPTY_RECORD
-from grammar.values.timestamp import Timestamp
+from grammar.values.time import Duration, Timestamp
 
 GENERATOR = Path(__file__).parents[1] / "support" / "schema"
 GENERATED = "# ---- Fields of the API objects"

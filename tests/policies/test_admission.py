@@ -6,9 +6,8 @@ import pytest
 
 from grammar.schema import load_schema
 from grammar.source import Source
-from policies.admission import Examiner, Findings, changes_spec
-from policies.defaults import additions
-from policies.objects import check_object
+from policies.admission import Examiner, Findings, changes_spec, check_object
+from policies.manifests import additions
 from policies.resource import Spec, Target
 from policies.validation import Validation, Validator
 from tests.support.builders import Object, raw

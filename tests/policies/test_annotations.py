@@ -2,9 +2,9 @@
 
 import pytest
 
+from engine.program.needs import named_annotations
 from grammar.parser import parse_file
 from grammar.source import Source
-from policies.annotations import named_annotations
 
 
 @pytest.mark.parametrize(

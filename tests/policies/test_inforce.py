@@ -4,8 +4,7 @@ import pytest
 
 from grammar.schema import Schema, load_schema
 from grammar.source import Source
-from policies.inforce import InForce, succeed
-from policies.validation import Validator
+from policies.validation import InForce, Validator, succeed
 
 
 @pytest.fixture(scope="module")

@@ -11,13 +11,13 @@ import pytest
 
 from cli.main import main
 from engine.cache.cache import Cache
+from engine.decision.preemption import Victims
+from engine.decision.registry import Registry
 from engine.engine import Engine
-from engine.objects import ObjectCodec
-from engine.preemption import Victims
+from engine.objects.codec import ObjectCodec
 from engine.program.policy_compiler import compile_policy
-from engine.registry import Registry
-from grammar.formatter import format_file
 from grammar.parser import parse_file
+from grammar.printer import format_file
 from grammar.schema import load_schema
 from grammar.source import Source
 from policies.loader import is_test_file, library_sources, load

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from policies.manifest import manifest_from, manifest_from_json
+from policies.manifests import manifest_from, manifest_from_json
 from policies.resource import ClusterPlacementPolicy, PlacementPolicy, Target
 from tests.support.builders import Object, raw
 from tests.support.manifests import (

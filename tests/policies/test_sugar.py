@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from engine.objects import ObjectCodec
+from engine.objects.codec import ObjectCodec
 from engine.program.frame import Frame
 from engine.program.policy_compiler import compile_policy
 from engine.program.program import Program
 from grammar.clauses import Bound, Policy, Share
 from grammar.schema import load_schema
-from grammar.values.timestamp import Timestamp
-from policies.objects import CheckedObject, check_object, lines
+from grammar.values.time import Timestamp
+from policies.admission import CheckedObject, check_object, lines
 from policies.sugar import CLAUSE, parts
 from tests.support.builders import Object, node, pod, raw
-from tests.support.manifests import (
-    cluster_placement_policy,
-    on_wanted,
-    placement_policy,
-    without,
-)
+from tests.support.manifests import cluster_placement_policy, on_wanted, placement_policy, without
 
 SCHEMA = load_schema()
 CODEC = ObjectCodec(SCHEMA)

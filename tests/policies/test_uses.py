@@ -6,11 +6,11 @@ import json
 import math
 
 from engine.cache.snapshot import build
+from engine.decision.registry import Registry
+from engine.decision.verdict import Feasible
 from engine.engine import Engine
-from engine.objects import ObjectCodec
+from engine.objects.codec import ObjectCodec
 from engine.program.policy_compiler import compile_policy
-from engine.registry import Registry
-from engine.verdict import Feasible
 from grammar.schema import load_schema
 from grammar.source import Source
 from policies.validation import Validation, Validator

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from policies.loader import Search
-from policies.watcher import Watcher
+from policies.loader import Search, Watcher
 
 
 def rewrite(folder: Path) -> None:

@@ -9,16 +9,15 @@ from collections.abc import Sequence
 import pytest
 
 from engine.cache.cache import Cache
-from engine.cache.namespace import NamespaceDecoder
-from engine.cache.stores import pods as pod_store
+from engine.cache.informers import pods as pod_store
+from engine.decision.registry import Registry
+from engine.decision.verdict import Feasible
 from engine.engine import Engine
 from engine.errors import WaitingError
-from engine.objects import ObjectCodec
+from engine.objects.codec import NamespaceDecoder, ObjectCodec
 from engine.program.policy_compiler import compile_policy
-from engine.registry import Registry
-from engine.verdict import Feasible
 from grammar.schema import load_schema
-from policies.objects import check_object
+from policies.admission import check_object
 from tests.support.builders import Object, namespace, node, pod, raw
 from tests.support.engines import Known, Silent
 from tests.support.manifests import cluster_placement_policy, on_wanted, placement_policy

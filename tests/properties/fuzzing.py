@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from engine.cache.snapshot import Snapshot, build
-from engine.objects import ObjectCodec
+from engine.objects.codec import ObjectCodec
 from engine.program.frame import Frame
 from engine.program.policy_compiler import compile_policy
 from engine.program.program import Program
 from grammar.errors import EvaluationError
-from grammar.formatter import format_file
 from grammar.parser import parse_file
+from grammar.printer import format_file
 from grammar.schema import Schema, load_schema
 from grammar.source import Source
-from grammar.values.timestamp import Timestamp
+from grammar.values.time import Timestamp
 from policies.validation import CheckedFile, check_source
 
 _NOW = Timestamp.parse("2026-11-21T12:00:00Z")

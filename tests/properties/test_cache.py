@@ -11,12 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.cache.cache import Cache
-from engine.cache.controllers import Controller, ControllerDecoder
-from engine.cache.namespace import Namespace
 from engine.cache.snapshot import Snapshot, build, key_of
 from engine.cache.tallies import Scope
-from engine.objects import Node, ObjectCodec
-from engine.peer import Peer
+from engine.objects.codec import Namespace, Node, ObjectCodec
+from engine.objects.controllers import Controller, ControllerDecoder
+from engine.objects.peer import Peer
 from grammar.schema import load_schema
 from tests.support.builders import controller, node, pod, raw
 

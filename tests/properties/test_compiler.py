@@ -9,20 +9,21 @@ from typing import Any
 from hypothesis import given, settings
 
 from engine.cache.snapshot import build
-from engine.objects import ObjectCodec
+from engine.objects.codec import ObjectCodec
 from engine.program.compiler import Compiler
+from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import Frame
 from grammar.checker import Checker
+from grammar.checks.outcomes import fold
 from grammar.environment import Environment
 from grammar.errors import EvaluationError
 from grammar.evaluator import evaluate
-from grammar.folding import fold
 from grammar.parser import parse_expression
 from grammar.policy_checker import VARIABLES
 from grammar.printer import print_expression
 from grammar.schema import load_schema
 from grammar.source import Source
-from grammar.values.timestamp import Timestamp
+from grammar.values.time import Timestamp
 from tests.properties import strategies
 
 SCHEMA = load_schema()
@@ -53,7 +54,7 @@ def test_compiled_equals_plain(text: str, pod: dict[str, Any], cluster: Cluster)
     folded = fold(checked, ENVIRONMENT)
     programs = []
     for tree in (checked, folded):
-        compiler = Compiler(ENVIRONMENT)
+        compiler = Compiler(ENVIRONMENT, fast_paths=FAST_PATHS)
         programs.append((compiler.compile(tree), compiler))
     decoded = CODEC.pod(json.dumps(pod).encode())
     nodes = [CODEC.node(json.dumps(n).encode()) for n in cluster[0]]

@@ -8,9 +8,9 @@ from random import Random
 
 import pytest
 
-from engine.objects import ObjectCodec
+from engine.decision.registry import Registry
+from engine.objects.codec import ObjectCodec
 from engine.program.policy_compiler import compile_policy
-from engine.registry import Registry
 from grammar.parser import parse_file
 from grammar.policy_checker import check_policy
 from grammar.schema import load_schema

@@ -10,19 +10,19 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.cache.listed_names import ListedNames
+from engine.cache.names import ListedNames
 from engine.cache.snapshot import Snapshot, build
+from engine.decision.registry import Registry
+from engine.decision.verdict import Failed, Feasible, Rejected, Verdict
 from engine.engine import Engine
 from engine.errors import EngineError
-from engine.objects import ObjectCodec
+from engine.objects.codec import ObjectCodec
 from engine.program.policy_compiler import compile_policy
-from engine.registry import Registry
-from engine.verdict import Failed, Feasible, Rejected, Verdict
 from grammar.parser import parse_file
 from grammar.policy_checker import Checked, check_policy
 from grammar.schema import load_schema
 from grammar.source import Source
-from grammar.values.timestamp import Timestamp
+from grammar.values.time import Timestamp
 from tests.properties import strategies
 from tests.support.engines import Fixed, Silent
 from tests.support.oracle import Oracle

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from engine.cache.cache import Cache
 from engine.cache.snapshot import key_of
+from engine.decision.registry import Registry
+from engine.decision.verdict import Failed, Feasible
 from engine.engine import Engine
 from engine.program.policy_compiler import compile_policy
-from engine.registry import Registry
-from engine.verdict import Failed, Feasible
 from grammar.policy_checker import Checked
-from grammar.values.timestamp import Timestamp
+from grammar.values.time import Timestamp
 from tests.properties import strategies
 from tests.properties.test_engine import CODEC, checked, texts
 from tests.support.engines import Known, Silent

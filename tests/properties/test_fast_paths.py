@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.cache.snapshot import build
-from engine.objects import ObjectCodec
+from engine.objects.codec import ObjectCodec
 from engine.program.compiler import Compiler
+from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import Frame
 from grammar.checker import Checker
 from grammar.environment import Environment
@@ -22,7 +23,7 @@ from grammar.parser import parse_expression
 from grammar.policy_checker import VARIABLES
 from grammar.schema import load_schema
 from grammar.source import Source
-from grammar.values.timestamp import Timestamp
+from grammar.values.time import Timestamp
 from tests.properties import strategies
 
 SCHEMA = load_schema()
@@ -121,7 +122,7 @@ def test_means_the_same(text: str, pod: Any, cluster: Any, known: bool) -> None:
     checker = Checker(ENVIRONMENT)
     checked = checker.check(expr)
     assert not checker.found
-    compiler = Compiler(ENVIRONMENT)
+    compiler = Compiler(ENVIRONMENT, fast_paths=FAST_PATHS)
     run = compiler.compile(checked)
     decoded = CODEC.pod(json.dumps(pod).encode())
     nodes = [CODEC.node(json.dumps(n).encode()) for n in cluster[0]]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grammar.formatter import format_file
 from grammar.parser import parse_file
+from grammar.printer import format_file
 from grammar.source import Source
 from tests.properties import strategies
 

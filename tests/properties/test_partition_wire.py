@@ -9,11 +9,10 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.preemption import Victims
-from engine.verdict import Decision, Failed, Feasible, Rejected, decision
-from server.partition import partition
-from server.victims import decode_preemption, encode_preemption
-from server.wire import decode_args, encode_filter, encode_priorities
+from engine.decision.preemption import Victims
+from engine.decision.verdict import Decision, Failed, Feasible, Rejected, decision
+from server.verbs.victims import decode_preemption, encode_preemption
+from server.wire import decode_args, encode_filter, encode_priorities, partition
 from tests.support.scheduler_side import read_filter, read_scores
 
 # JSON cannot carry a lone surrogate as UTF-8, and so no request can name a node so.

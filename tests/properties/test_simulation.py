@@ -8,10 +8,10 @@ from random import Random
 
 import pytest
 
-from engine.cache.node_view import NodeView
+from engine.cache.node_table import NodeView
 from engine.cache.snapshot import Snapshot, build
-from engine.eligibility import matches_affinity, tolerates
-from engine.simulation.outcome import Pending, Placed
+from engine.objects.eligibility import matches_affinity, tolerates
+from engine.simulation.cycle import Pending, Placed
 from engine.simulation.result import result
 from grammar.values.quantity import Quantity
 from tests.support.builders import Object, node, pod, raw

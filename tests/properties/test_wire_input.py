@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from server.errors import RequestError
-from server.victims import decode_preemption
+from server.verbs.victims import decode_preemption
 from server.wire import decode_args, decode_binding, pod_key
 
 KEYS = (

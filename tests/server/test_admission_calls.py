@@ -19,7 +19,7 @@ from policies.crds import definitions
 from policies.forms import GROUP
 from policies.resource import VERSIONS
 from policies.validation import Validation
-from server.routes import MUTATE, VALIDATE
+from server.app import MUTATE, VALIDATE
 from server.settings import Settings
 from tests.server.conftest import Serve
 from tests.support.certificates import Keyring

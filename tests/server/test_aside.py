@@ -11,18 +11,17 @@ from contextlib import contextmanager
 import pytest
 from prometheus_client import CollectorRegistry
 
-from server.aside import serving_aside
-from server.health import Check
+from server.health import Check, Heartbeat
 from server.metrics import Metrics
-from server.pulse import Pulse
+from server.running import health_server
 
 ANYWHERE = ("127.0.0.1", 0)
 
 
 @contextmanager
-def aside(pulse: Pulse) -> Iterator[str]:
+def aside(pulse: Heartbeat) -> Iterator[str]:
     metrics = Metrics(CollectorRegistry(), "1.2.3")
-    with serving_aside(ANYWHERE, pulse, metrics, "1.2.3") as url:
+    with health_server(ANYWHERE, pulse, metrics, "1.2.3") as url:
         yield url.removeprefix("http://")
 
 
@@ -36,7 +35,7 @@ def get(address: str, path: str) -> tuple[int, str]:
 
 
 async def test_a_loop_that_turns_lives() -> None:
-    pulse = Pulse(lambda: [Check("cluster")])
+    pulse = Heartbeat(lambda: [Check("cluster")])
     beating = asyncio.create_task(pulse.run())
     with aside(pulse) as address:
         await asyncio.sleep(0.01)
@@ -56,7 +55,7 @@ async def test_a_loop_that_turns_lives() -> None:
 
 async def test_a_loop_that_is_stuck_does_not() -> None:
     """It is this one, which runs nothing but the test for a while."""
-    pulse = Pulse(lambda: [Check("cluster")], seconds=0.3)
+    pulse = Heartbeat(lambda: [Check("cluster")], seconds=0.3)
     beating = asyncio.create_task(pulse.run())
     with aside(pulse) as address:
         await asyncio.sleep(0.01)
@@ -74,7 +73,7 @@ async def test_a_loop_that_is_stuck_does_not() -> None:
 
 async def test_it_is_not_ready_before_the_first_beat_nor_while_a_check_fails() -> None:
     checks = [Check("shutdown", "about to end")]
-    pulse = Pulse(lambda: checks)
+    pulse = Heartbeat(lambda: checks)
     with aside(pulse) as address:
         assert (await asyncio.to_thread(get, address, "/livez"))[0] == 200
         _, text = await asyncio.to_thread(get, address, "/readyz")
@@ -85,12 +84,12 @@ async def test_it_is_not_ready_before_the_first_beat_nor_while_a_check_fails() -
 
 
 def test_a_taken_port_is_an_error() -> None:
-    pulse = Pulse(lambda: ())
+    pulse = Heartbeat(lambda: ())
     with aside(pulse) as address:
         taken = ("127.0.0.1", int(address.rpartition(":")[2]))
         metrics = Metrics(CollectorRegistry(), "1.2.3")
         with (
             pytest.raises(OSError, match="address already in use"),
-            serving_aside(taken, pulse, metrics, "1.2.3"),
+            health_server(taken, pulse, metrics, "1.2.3"),
         ):
             pass

@@ -14,7 +14,7 @@ from aiohttp import StreamReader, web
 from aiohttp.base_protocol import BaseProtocol
 from aiohttp.test_utils import make_mocked_request
 
-from server.body import read_body
+from server.call import read_body
 from server.errors import Outcome, RequestError
 from server.settings import Settings
 from tests.server.conftest import Serve

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 from trustme import CA
 
-from server.certificate import CertificateError, not_after
+from server.tls import CertificateError, not_after
 from tests.support.certificates import LONG_AGO
 
 AUTHORITY = CA()

@@ -6,12 +6,12 @@ import math
 
 import pytest
 
+from engine.decision.journal import Journal
+from engine.decision.registry import Registry
 from engine.engine import Engine
 from engine.errors import EngineError
-from engine.journal import Journal
-from engine.registry import Registry
-from grammar.values.timestamp import Timestamp
-from server.decisions import Decisions
+from grammar.values.time import Timestamp
+from server.debug import Decisions
 from tests.server.conftest import Serve
 from tests.support.builders import node, pod, raw
 from tests.support.decided import engine_of

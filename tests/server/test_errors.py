@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.errors import BadObjectError, DeadlineExceededError, EngineError, NotSyncedError
-from server.errors import Outcome, Problem, RequestError, UnsupportedError, problem_of
+from server.errors import CallFailure, Outcome, RequestError, UnsupportedError, failure_of
 
 
 @pytest.mark.parametrize(
@@ -22,12 +22,12 @@ from server.errors import Outcome, Problem, RequestError, UnsupportedError, prob
     ids=repr,
 )
 def test_foreseen_errors_speak_for_themselves(error: Exception, outcome: Outcome) -> None:
-    assert problem_of(error) == Problem("sentence", outcome)
+    assert failure_of(error) == CallFailure("sentence", outcome)
 
 
 @pytest.mark.parametrize("error", [KeyError("secret"), RecursionError("secret"), MemoryError()])
 def test_unforeseen_errors_get_a_constant_text(error: Exception) -> None:
-    problem = problem_of(error)
+    problem = failure_of(error)
     assert problem.outcome is Outcome.INTERNAL
     assert problem.text.startswith("internal error")
     assert "secret" not in problem.text

@@ -10,18 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.cache.cache import Cache
-from engine.cache.listed_names import ListedNames, Where
+from engine.cache.names import KnownRows, ListedNames
+from engine.decision.registry import Registry
+from engine.decision.verdict import FEASIBLE, Decision, Failed, Rejected, Scores
 from engine.engine import Engine
-from engine.objects import ObjectCodec
+from engine.objects.codec import ObjectCodec
 from engine.program.policy_compiler import compile_policy
-from engine.registry import Registry
-from engine.verdict import FEASIBLE, Decision, Failed, Rejected, Scores
 from grammar.schema import load_schema
 from grammar.source import Source
 from policies.validation import check_source
 from server import wire
-from server.fragments import Fragments
-from server.partition import partition
+from server.verbs.names_mode import NameFragments
+from server.wire import partition
 from tests.support import builders
 from tests.support.engines import Known, Silent
 
@@ -36,8 +36,8 @@ VERDICTS = (
 _names = st.lists(st.sampled_from(NAMES), unique=True, min_size=1)
 
 
-def where(names: list[str]) -> Where:
-    return Where(np.array([PLACES[name] for name in names], np.intp), PLACES)
+def where(names: list[str]) -> KnownRows:
+    return KnownRows(np.array([PLACES[name] for name in names], np.intp), PLACES)
 
 
 @given(_names, st.booleans(), st.data())
@@ -48,7 +48,7 @@ def test_filter(names: list[str], resolvable: bool, data: st.DataObject) -> None
         wire.ExtenderArgs(b"{}", names, None),
         partition(names, decided, resolvable_rejections=resolvable),
     )
-    fast, accepted = Fragments().filter(decided, where(names), resolvable_rejections=resolvable)
+    fast, accepted = NameFragments().filter(decided, where(names), resolvable_rejections=resolvable)
     assert json.loads(fast) == json.loads(slow)
     assert list(accepted or ()) == json.loads(slow)["NodeNames"]
     # Objects have no order, and a key that came twice would be lost in them.
@@ -58,16 +58,16 @@ def test_filter(names: list[str], resolvable: bool, data: st.DataObject) -> None
 @given(_names, st.data())
 def test_priorities(names: list[str], data: st.DataObject) -> None:
     scores = Scores(np.array([data.draw(st.integers(0, 10)) for _ in names], np.int64))
-    fast = Fragments().priorities(scores, where(names))
+    fast = NameFragments().priorities(scores, where(names))
     assert fast is not None
     assert json.loads(fast) == json.loads(wire.encode_priorities(names, scores))
 
 
 def test_names_are_encoded_anew_when_there_are_other_nodes() -> None:
-    fragments = Fragments()
+    fragments = NameFragments()
     scores = Scores(np.array([3], np.int64))
-    one = Where(np.array([1], np.intp), {"a": 1})
-    other = Where(np.array([1], np.intp), {"b": 1})
+    one = KnownRows(np.array([1], np.intp), {"a": 1})
+    other = KnownRows(np.array([1], np.intp), {"b": 1})
     assert fragments.priorities(scores, one) == b'[{"Host":"a","Score": 3}]'
     assert fragments.priorities(scores, other) == b'[{"Host":"b","Score": 3}]'
 
@@ -84,7 +84,7 @@ def test_nodes_that_change_between_filter_and_prioritize() -> None:
     }"""
     (checked,) = check_source(Source("p.policy", text), schema).policies
     engine = Engine(Registry([compile_policy(checked)]), Known(cache), codec, Silent())
-    pod, fragments = builders.raw(builders.pod("p")), Fragments()
+    pod, fragments = builders.raw(builders.pod("p")), NameFragments()
     asked = ListedNames.of(b'["a","b"]')
     assert asked is not None
     decided = engine.filter(pod, asked, None, math.inf)
@@ -106,7 +106,7 @@ def test_nodes_that_change_between_filter_and_prioritize() -> None:
 def test_one_long_name_does_not_fill_all_answers_with_spaces() -> None:
     nodes = {"a": 1, "b": 2, "c": 3, "d" * 253: 4}
     scores = Scores(np.array([3], np.int64))
-    assert Fragments().priorities(scores, Where(np.array([1], np.intp), nodes)) is None
+    assert NameFragments().priorities(scores, KnownRows(np.array([1], np.intp), nodes)) is None
 
 
 def test_only_known_nodes_that_are_named_once_have_a_place() -> None:

@@ -8,8 +8,8 @@ import time
 import msgspec
 import pytest
 
+from engine.decision.verdict import Decision, Scores
 from engine.errors import BadObjectError, DeadlineExceededError, EngineError, NotSyncedError
-from engine.verdict import Decision, Scores
 from server.settings import Settings
 from tests.server.conftest import Serve
 from tests.support.scheduler_side import ExtenderFailedError, read_filter, read_scores

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from aiohttp import ClientSession, web
 
-from server.listener import Listener, Tls
+from server.running import Listener, Tls
 from server.tls import load
 from tests.support.certificates import Keyring
 

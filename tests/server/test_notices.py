@@ -7,9 +7,9 @@ import logging
 import pytest
 from prometheus_client import CollectorRegistry
 
-from server.call import Call
+from server.call import CallRecord
 from server.metrics import Metrics
-from server.notices import Notices, sample_size
+from server.verbs.answering import MisconfigurationWarnings, sample_size
 
 GO = "Go-http-client/1.1"
 
@@ -23,10 +23,12 @@ class Situation:
         self.registry = CollectorRegistry()
         log = logging.getLogger("placet")
         metrics = Metrics(self.registry, "1")
-        self.notices = Notices(log, metrics, 600.0, lambda: self.cluster, lambda: self.now)
+        self.notices = MisconfigurationWarnings(
+            log, metrics, 600.0, lambda: self.cluster, lambda: self.now
+        )
 
     def look(self, verb: str, offered: int, *, full_nodes: bool = False, agent: str = GO) -> None:
-        self.notices.look(Call(verb, 0.0, agent, offered=offered, full_nodes=full_nodes))
+        self.notices.look(CallRecord(verb, 0.0, agent, offered=offered, full_nodes=full_nodes))
 
 
 @pytest.fixture

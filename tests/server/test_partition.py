@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from engine.verdict import FEASIBLE, Failed, decision
-from server.partition import Partition, partition
+from engine.decision.verdict import FEASIBLE, Failed, decision
+from server.wire import Partition, partition
 from tests.support.table_decider import rejected
 
 FAILED = Failed("policy web: cannot be evaluated", "shop/web", "ssd", "no such key")

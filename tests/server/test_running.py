@@ -12,8 +12,8 @@ from dataclasses import replace
 import pytest
 from aiohttp import ClientSession, web
 
-from server.departure import Departure
 from server.running import listening, runner_options, serve
+from server.runtime.shutdown import Shutdown
 from server.settings import Settings
 from tests.support.served import Parts, names_request
 
@@ -75,7 +75,7 @@ async def test_a_call_in_flight_is_answered() -> None:
 async def leaving(settings: Settings) -> AsyncIterator[tuple[str, asyncio.Task[None]]]:
     """A server that has got its SIGTERM, with its URL and what runs until it has ended."""
     started: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    departure = Departure()
+    departure = Shutdown()
     parts = Parts(settings=settings, departure=departure)
     running = asyncio.create_task(serve(parts.app(), settings, started.set_result, None, departure))
     url = await started

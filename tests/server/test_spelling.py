@@ -7,7 +7,7 @@ import json
 import msgspec
 import pytest
 
-from server.spelling import BIND, FILTER, PREEMPT, Each, Keys, respell
+from server.wire import BIND, FILTER, PREEMPT, Each, Keys, respell
 
 
 def test_keys_of_any_case_are_spelled_right() -> None:

@@ -13,9 +13,9 @@ import msgspec
 import pytest
 
 from engine.cluster.binding import Binding
+from engine.decision.preemption import Victims
+from engine.decision.verdict import Decision
 from engine.errors import HandoverError
-from engine.preemption import Victims
-from engine.verdict import Decision
 from server.settings import Settings
 from tests.server.conftest import Serve
 from tests.support.served import POD, Served, names_request

@@ -7,9 +7,9 @@ import json
 import msgspec
 import pytest
 
-from engine.preemption import Victims
+from engine.decision.preemption import Victims
 from server.errors import RequestError
-from server.victims import decode_preemption, encode_preemption
+from server.verbs.victims import decode_preemption, encode_preemption
 
 META = {"n2": {"Pods": [{"UID": "u2"}, {"UID": "u1"}], "NumPDBViolations": 1}}
 WHOLE = {

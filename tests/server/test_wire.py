@@ -9,9 +9,9 @@ import pytest
 
 from engine.cluster.binding import Binding
 from server.errors import RequestError
-from server.partition import Partition
 from server.wire import (
     ExtenderArgs,
+    Partition,
     decode_args,
     decode_binding,
     encode_binding,

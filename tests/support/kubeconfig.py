@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from engine.cluster.client import ApiClient, connect
-from engine.cluster.throttle import Limits
+from engine.cluster.client import ApiClient, Limits, connect
 
 
 def kubeconfig(path: Path, url: str, user: dict[str, Any]) -> Path:

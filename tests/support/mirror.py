@@ -8,8 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 from engine.cache.list_watch import ListerWatcher, Resource
-from engine.cache.reflector import Reflector
-from engine.cache.timing import Timing
+from engine.cache.reflector import Reflector, Timing
 from tests.support.fake_api_server import FakeApiServer
 from tests.support.object_store import ObjectStore
 

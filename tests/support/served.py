@@ -16,13 +16,13 @@ from prometheus_client import CollectorRegistry
 
 from server.admission import Examiner
 from server.app import create_app
-from server.decisions import Decisions
-from server.departure import Departure
-from server.handlers import Binder
+from server.debug import Decisions
 from server.health import Check
 from server.metrics import Metrics
 from server.running import listening
+from server.runtime.shutdown import Shutdown
 from server.settings import Settings
+from server.verbs.handlers import Binder
 from tests.support.table_decider import TableDecider
 
 LOG = logging.getLogger("placet")
@@ -58,7 +58,7 @@ class Parts:
     binder: Binder | None = None
     examiner: Examiner | None = None
     decisions: Decisions | None = None
-    departure: Departure = field(default_factory=Departure)
+    departure: Shutdown = field(default_factory=Shutdown)
 
     def app(self) -> Application:
         metrics = Metrics(self.registry, "1.2.3")

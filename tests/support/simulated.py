@@ -6,17 +6,16 @@ import copy
 from collections.abc import Iterable, Sequence
 
 from engine.cache.cache import Cache
+from engine.decision.registry import Registry
 from engine.engine import Engine
-from engine.objects import ObjectCodec
+from engine.objects.codec import ObjectCodec
 from engine.program.policy_compiler import compile_policy
-from engine.registry import Registry
-from engine.simulation.cycle import Simulation, waiting
-from engine.simulation.outcome import Outcome, Pending
+from engine.simulation.cycle import Outcome, Pending, Simulation, waiting
 from grammar.parser import parse_file
 from grammar.policy_checker import Checked, check_policy
 from grammar.schema import load_schema
 from grammar.source import Source
-from grammar.values.timestamp import Timestamp
+from grammar.values.time import Timestamp
 from tests.support.builders import CREATED, Object, raw
 from tests.support.engines import Known, Silent
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from engine.preemption import Victims
-from engine.verdict import FEASIBLE, Decision, Rejected, Scores, Verdict, decision
+from engine.decision.preemption import Victims
+from engine.decision.verdict import FEASIBLE, Decision, Rejected, Scores, Verdict, decision
 
 
 def rejected(reason: str, *, resolvable: bool = False) -> Rejected:

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from random import Random
 
 from engine.cache.cache import Cache
-from engine.cache.stores import ObjectStore, pods
+from engine.cache.informers import ObjectStore, pods
+from engine.decision.registry import Registry
+from engine.decision.verdict import Feasible
 from engine.engine import Engine
 from engine.errors import EngineError
-from engine.objects import ObjectCodec
-from engine.peer import Peer
-from engine.registry import Registry
-from engine.verdict import Feasible
+from engine.objects.codec import ObjectCodec
+from engine.objects.peer import Peer
 from tests.support.builders import Object, pod, raw
 from tests.support.engines import Known, Silent
 

@@ -14,17 +14,17 @@ from pathlib import Path
 import msgspec
 
 from engine.cache.snapshot import build
+from engine.decision.registry import Registry
+from engine.decision.verdict import Decision
 from engine.engine import Engine
-from engine.objects import ObjectCodec
+from engine.objects.codec import ObjectCodec
 from engine.program.frame import Frame
 from engine.program.policy_compiler import compile_policy
 from engine.program.program import Program
-from engine.registry import Registry
-from engine.verdict import Decision
 from grammar.errors import MissingError
 from grammar.schema import load_schema
 from grammar.source import Source
-from grammar.values.timestamp import Timestamp
+from grammar.values.time import Timestamp
 from policies.validation import check_source
 from tests.benchmarks.contestants.loop import Rule, compete
 from tests.support import builders

@@ -9,8 +9,8 @@ import pytest
 
 from cli.demo.cluster import NODE_NAMES, demo_cluster
 from engine.cache.cluster_file import ClusterFileReader, Reading
-from engine.cache.node_view import NodeView
-from engine.objects import ObjectCodec
+from engine.cache.node_table import NodeView
+from engine.objects.codec import ObjectCodec
 from grammar.schema import load_schema
 
 

@@ -6,10 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.repl.conversation import take
-from cli.repl.origin import Files
-from cli.repl.output import tell
-from cli.repl.session import Session
+from cli.repl.conversation import take, tell
+from cli.repl.session import Files, Session
 from tests.cli import shop
 from tests.cli.conftest import folder, placet
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from cli.exits import CommandError
+from cli.command import CommandError
+from cli.live import ClusterOrigin
 from cli.repl.conversation import take
-from cli.repl.live import Live
 from cli.repl.session import Session
 from tests.support.builders import Object, controller, node, pod
 from tests.support.fake_api_server import Answer, FakeApiServer, fake_api_server
@@ -31,7 +31,7 @@ def put(server: FakeApiServer, path: str, item: Object) -> None:
 
 async def opened(server: FakeApiServer, folder: Path) -> Session:
     session = Session()
-    live = Live(kubeconfig(folder / "kubeconfig", server.url, {"token": "static"}))
+    live = ClusterOrigin(kubeconfig(folder / "kubeconfig", server.url, {"token": "static"}))
     await asyncio.to_thread(session.open, live)
     return session
 

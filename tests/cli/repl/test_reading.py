@@ -2,10 +2,9 @@
 
 import pytest
 
-from cli.repl.colours import coloured
-from cli.repl.conversation import unfinished
-from cli.repl.reading import reading
-from cli.repl.tokens import tokens
+from cli.repl.completion import tokens
+from cli.repl.conversation import reading, unfinished
+from cli.repl.terminal import coloured
 
 
 @pytest.mark.parametrize(

@@ -11,17 +11,17 @@ from collections.abc import Mapping, Sequence
 import pytest
 from prometheus_client import CollectorRegistry
 
-from cli.serving.observer import LogObserver
-from cli.serving.upkeep import Upkeep
 from engine.cache.cache import Cache
+from engine.cache.informers import Needs
 from engine.cache.snapshot import Snapshot
+from engine.decision.verdict import Feasible
 from engine.errors import EngineError, NotSyncedError
-from engine.objects import ObjectCodec
-from engine.program.needs import Needs
-from engine.verdict import Feasible
+from engine.objects.codec import ObjectCodec
 from grammar.schema import load_schema
 from server.health import Check
 from server.metrics import Metrics
+from server.runtime.observers import LogObserver
+from server.runtime.reloader import PolicyReloader
 from tests.support.builders import node, pod, raw
 from tests.support.failures import (
     MATRIX,
@@ -101,7 +101,7 @@ def answer(failure: Failure, on_error: OnError) -> Fate:
         cluster.register()
     log = logging.getLogger("placet.test")
     observer = LogObserver(log, Metrics(CollectorRegistry(), "0"))
-    upkeep = Upkeep([], cluster, SCHEMA, observer, log)
+    upkeep = PolicyReloader([], cluster, SCHEMA, observer, log)
     cluster.edit(broken)
     upkeep.refresh()
     asked = raw(pod("p", "shop", labels=labels(failure, on_error)))

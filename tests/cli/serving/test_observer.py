@@ -5,8 +5,8 @@ import logging
 import pytest
 from prometheus_client import CollectorRegistry
 
-from cli.serving.observer import LogObserver
 from server.metrics import Metrics
+from server.runtime.observers import LogObserver
 
 LOG = logging.getLogger("placet.test")
 

@@ -9,14 +9,15 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
-from cli.serving.cluster import Demo, Files, NoCluster, Snapshots
-from cli.serving.observer import LogObserver
-from cli.serving.upkeep import Upkeep
-from engine.cache.documents import ClusterFileError
+from cli.demo.cluster import Demo
+from engine.cache.cluster_file import ClusterFileError
+from engine.decision.verdict import Feasible
 from engine.errors import NotSyncedError
-from engine.verdict import Feasible
 from grammar.schema import load_schema
 from server.metrics import Metrics
+from server.runtime.observers import LogObserver
+from server.runtime.reloader import PolicyReloader
+from server.runtime.views import Files, NoCluster, Snapshots
 from tests.support.builders import Object, kubectl_list, node, pod, raw
 
 LOG = logging.getLogger("placet.test")
@@ -53,22 +54,22 @@ def write(path: Path, content: str | Object) -> Path:
     return path
 
 
-def upkeep(policies: Path, cluster: Path | None) -> Upkeep:
+def upkeep(policies: Path, cluster: Path | None) -> PolicyReloader:
     if cluster is None:
-        return Upkeep([policies], NoCluster(), SCHEMA, OBSERVER, LOG)
+        return PolicyReloader([policies], NoCluster(), SCHEMA, OBSERVER, LOG)
     view = Snapshots(Files([cluster]), SCHEMA, LOG)
-    it = Upkeep([policies], view, SCHEMA, OBSERVER, LOG)
+    it = PolicyReloader([policies], view, SCHEMA, OBSERVER, LOG)
     view.read()
     return it
 
 
-def settle(it: Upkeep) -> None:
+def settle(it: PolicyReloader) -> None:
     """A change counts at the second look."""
     it.refresh()
     it.refresh()
 
 
-def passing(it: Upkeep, nodes: Sequence[Object] | None = None, uid: str = "a") -> list[str]:
+def passing(it: PolicyReloader, nodes: Sequence[Object] | None = None, uid: str = "a") -> list[str]:
     """The nodes for a pod, in names mode or with these nodes."""
     names = ["n1", "n2"]
     asked = raw(pod(uid))
@@ -165,6 +166,6 @@ def test_without_a_cluster_nodes_must_come_along(policies: Path) -> None:
 
 def test_demo_needs_no_files(policies: Path) -> None:
     view = Snapshots(Demo(), SCHEMA, LOG)
-    it = Upkeep([policies], view, SCHEMA, OBSERVER, LOG)
+    it = PolicyReloader([policies], view, SCHEMA, OBSERVER, LOG)
     view.read()
     assert len(it.view.snapshot().nodes) == 12

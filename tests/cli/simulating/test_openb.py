@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from cli.exits import CommandError
-from cli.simulating import openb
+from cli.command import CommandError
+from cli.simulating import inputs as openb
 from tests.support.openb import NODES, PODS, TRACE, with_trace, write_small
 
 

@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from cli.simulating.progress import progress
+from cli.simulating.views import progress
 
 
 class Terminal(io.StringIO):

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from engine.cache.cluster_file import ClusterFileReader, Reading
-from engine.cache.documents import ClusterFileError
-from engine.objects import ObjectCodec
+from engine.cache.cluster_file import ClusterFileError, ClusterFileReader, Reading
+from engine.objects.codec import ObjectCodec
 from grammar.schema import load_schema
 from tests.support.builders import Object, controller, kubectl_list, namespace, node, pod
 

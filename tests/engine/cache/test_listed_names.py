@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from engine.cache.listed_names import ListedNames
+from engine.cache.names import ListedNames
 
 
 @pytest.mark.parametrize("length", range(9))

@@ -8,8 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.cache.listed_names import ListedNames, Where
-from engine.cache.name_index import NameIndex
+from engine.cache.names import KnownRows, ListedNames, NameIndex
 from engine.cache.node_table import NodeTable
 
 # Long and short ones, that differ at the beginning, at the end, in nothing but their length.
@@ -82,6 +81,6 @@ def test_names_that_are_there_twice_are_nowhere() -> None:
 
 
 def test_names_of_an_answer_are_counted_by_their_places() -> None:
-    answered = ListedNames(b'["b","a"]', Where(np.array([2, 1]), {"a": 1, "b": 2}))
+    answered = ListedNames(b'["b","a"]', KnownRows(np.array([2, 1]), {"a": 1, "b": 2}))
     assert len(answered) == 2
     assert list(answered) == ["b", "a"]

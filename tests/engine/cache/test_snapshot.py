@@ -2,15 +2,13 @@
 
 import pytest
 
-from engine.cache.controllers import ControllerDecoder
-from engine.cache.namespace import NamespaceDecoder
-from engine.cache.node_view import NodeView, view_of
+from engine.cache.node_table import NodeView, view_of
 from engine.cache.snapshot import Snapshot, build
-from engine.objects import ObjectCodec
-from engine.workload import Workload
+from engine.objects.codec import NamespaceDecoder, ObjectCodec
+from engine.objects.controllers import ControllerDecoder, Workload
 from grammar.schema import load_schema
 from grammar.values.quantity import Quantity
-from grammar.values.timestamp import Timestamp
+from grammar.values.time import Timestamp
 from tests.support.builders import CREATED, Object, controller, namespace, node, pod, raw
 
 

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from engine.cache.cache import Cache
 from engine.cluster.binding import DELETION_COST, Binder, Binding
+from engine.decision.registry import Registry
 from engine.engine import Engine
 from engine.errors import ApiUnreachableError, EngineError, RefusedError, WaitingError
-from engine.objects import ObjectCodec
+from engine.objects.codec import ObjectCodec
 from engine.program.policy_compiler import compile_policy
-from engine.registry import Registry
 from grammar.schema import load_schema
 from grammar.source import Source
 from policies.validation import check_source

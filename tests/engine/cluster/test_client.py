@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from engine.cluster.client import ApiClient, connect
-from engine.cluster.throttle import Limits
+from engine.cluster.client import ApiClient, Limits, connect
 from engine.errors import ApiError, ApiUnreachableError
 from tests.support.fake_api_server import Answer, FakeApiServer
 from tests.support.kubeconfig import kubeconfig

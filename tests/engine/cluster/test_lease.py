@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.cluster.decider import Decider
-from engine.cluster.lease import WANTED_BY, Lease
+from engine.cluster.lease import WANTED_BY, LeaderGate, Lease
 from tests.support.lease_api import LeaseApi
 
 
@@ -216,7 +215,7 @@ async def test_who_took_it_decides_only_after_taking_over() -> None:
         await listed.wait()
 
     lease = replicas.leases["a"]
-    decider = Decider(lease, take_over)
+    decider = LeaderGate(lease, take_over)
     assert decider.waiting() == "the decider Lease is being taken"
     running = asyncio.create_task(decider.run())
     await replicas.turns()
@@ -227,7 +226,7 @@ async def test_who_took_it_decides_only_after_taking_over() -> None:
     assert decider.waiting() == ""
     replicas.wait(11)
     assert decider.waiting() == "the decider Lease is being taken"
-    assert Decider(replicas.leases["b"], take_over).waiting() == (
+    assert LeaderGate(replicas.leases["b"], take_over).waiting() == (
         "counts are decided by `a`, which is asked to hand over"
     )
     running.cancel()

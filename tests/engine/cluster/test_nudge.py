@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from engine.asked import AskedPod, PodReader
-from engine.cluster.nudge import CONDITION, Nudger
+from engine.cluster.requeue import CONDITION, Requeuer
+from engine.decision.rejected_pods import RejectedPods
 from engine.errors import ApiError, WaitingError
-from engine.objects import ObjectCodec
-from engine.peer import Peer
-from engine.refusals import Refusals
-from engine.slim import Condition
+from engine.objects.api_types import Condition
+from engine.objects.codec import ObjectCodec
+from engine.objects.peer import Peer
+from engine.objects.request_pod import RequestPod, RequestPodReader
 from grammar.schema import load_schema
-from grammar.values.timestamp import Timestamp
+from grammar.values.time import Timestamp
 from tests.support import builders
 
 CODEC = ObjectCodec(load_schema())
@@ -38,8 +38,8 @@ class Scene:
     raises: bool = False
 
     def __post_init__(self) -> None:
-        self.refusals = Refusals(lambda: self.time, 1.0, 60.0)
-        self.nudger = Nudger(self, self, self.refusals, lambda: self.time)
+        self.refusals = RejectedPods(lambda: self.time, 1.0, 60.0)
+        self.nudger = Requeuer(self, self, self.refusals, lambda: self.time)
 
     def add(self, name: str, *, refused: bool = True, **fields: Any) -> None:
         made = builders.pod(name, "shop")
@@ -76,13 +76,13 @@ class Scene:
 
     # ---- the judge
 
-    def read(self, pod: bytes) -> AskedPod:
-        return PodReader(CODEC).read(pod)
+    def read(self, pod: bytes) -> RequestPod:
+        return RequestPodReader(CODEC).read(pod)
 
-    def concerns(self, asked: AskedPod) -> bool:
+    def concerns(self, asked: RequestPod) -> bool:
         return asked.name != "free"
 
-    def would_pass(self, asked: AskedPod) -> bool:
+    def would_pass(self, asked: RequestPod) -> bool:
         if self.raises:
             raise WaitingError("not synced")
         return asked.name in self.passing

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.program.compiler import Compiler
+from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import Evaluate, Frame
 from grammar.checker import Checker
 from grammar.environment import Environment
@@ -13,14 +14,14 @@ from grammar.parser import parse_expression
 from grammar.policy_checker import VARIABLES
 from grammar.schema import load_schema
 from grammar.source import Source
-from grammar.values.timestamp import Timestamp
+from grammar.values.time import Timestamp
 
 
 def compiled(text: str) -> tuple[Evaluate, Frame]:
     environment = Environment(variables=VARIABLES, schema=load_schema())
     expr, found = parse_expression(Source("t", text))
     assert expr is not None, found
-    compiler = Compiler(environment)
+    compiler = Compiler(environment, fast_paths=FAST_PATHS)
     run = compiler.compile(Checker(environment).check(expr))
     return run, Frame(None, Timestamp.ZERO, places=compiler.places)
 

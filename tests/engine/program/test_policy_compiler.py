@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from engine.cache.node_view import NodeView
+from engine.cache.node_table import NodeView
 from engine.cache.snapshot import build
-from engine.objects import ObjectCodec
+from engine.objects.codec import ObjectCodec
 from engine.program.frame import Frame
 from engine.program.policy_compiler import compile_policy
 from engine.program.program import Program
@@ -16,7 +16,7 @@ from grammar.parser import parse_file
 from grammar.policy_checker import check_policy
 from grammar.schema import load_schema
 from grammar.source import Source
-from grammar.values.timestamp import Timestamp
+from grammar.values.time import Timestamp
 from tests.support.builders import node, pod
 
 SCHEMA = load_schema()

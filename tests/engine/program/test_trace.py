@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from engine.cache.snapshot import build
-from engine.objects import ObjectCodec
+from engine.objects.codec import ObjectCodec
 from engine.program.frame import Frame
 from engine.program.trace import Step, Tracer
 from grammar.checker import Checker
@@ -15,7 +15,7 @@ from grammar.policy_checker import VARIABLES
 from grammar.printer import print_expression
 from grammar.schema import load_schema
 from grammar.source import Source
-from grammar.values.timestamp import Timestamp
+from grammar.values.time import Timestamp
 from tests.support.builders import node, pod
 
 SCHEMA = load_schema()

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.simulation.cycle import GATED
-from engine.simulation.outcome import Pending, Placed
+from engine.simulation.cycle import GATED, Pending, Placed
 from tests.support.builders import Object, node, pod
 from tests.support.simulated import simulation, where
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from engine.simulation.difference import changes
-from engine.simulation.result import Because, Result, result
+from engine.simulation.result import Because, Result, changes, result
 from tests.support.builders import node, pod
 from tests.support.simulated import simulation
 

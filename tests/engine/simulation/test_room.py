@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 
 from engine.cache.snapshot import build
-from engine.simulation.room import Demand, Room, amount, demand
+from engine.simulation.node_resources import Demand, NodeResources, amount, demand
 from grammar.values.quantity import Quantity
 from tests.support.builders import Object, node, pod, raw
 from tests.support.simulated import CODEC
 
 
-def room(nodes: list[Object], pods: list[Object]) -> Room:
+def room(nodes: list[Object], pods: list[Object]) -> NodeResources:
     peers = [CODEC.peer(raw(p)) for p in pods]
     snapshot = build([CODEC.node(raw(n)) for n in nodes], peers)
-    return Room(list(snapshot.nodes.values()))
+    return NodeResources(list(snapshot.nodes.values()))
 
 
 def asked(item: Object) -> Demand:

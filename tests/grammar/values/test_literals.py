@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from grammar.values.literals import parse_double, parse_int, unquote
+from grammar.expression_builder import parse_double, parse_int, unquote
 
 STRINGS = {
     '""': "",

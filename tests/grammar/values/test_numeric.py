@@ -8,7 +8,7 @@ import pytest
 
 from grammar.errors import EvaluationError
 from grammar.values.kinds import kind
-from grammar.values.numeric import plain_double, show_double
+from grammar.values.numbers import plain_double, show_double
 from tests.grammar.expressions import value
 
 # What Go prints with %g and with strconv's 'f'.

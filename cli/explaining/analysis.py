@@ -1,0 +1,129 @@
+"""How an analysis is laid out: a row per clause, the nodes that are close, and what would help."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from cli.console import Part, table
+from cli.explaining.explanation import Explanation, Texts, Written, rows
+from cli.explaining.views import count_text
+from cli.expressions import Values
+from cli.render import counted
+from cli.world import World
+from engine.decision.inspection import Objection, RefusalSummary, Relaxation, summarize
+from engine.program.frame import Frame
+from engine.program.program import FilterProgram
+from grammar.ast import Expr
+from grammar.clauses import Filter
+from grammar.errors import EvaluationError
+
+_NEAREST = 5
+_RELAXATIONS = 3
+
+
+def analysis(world: World, found: Explanation) -> Iterator[Part]:
+    """All of it."""
+    if not found.objections:
+        yield f"no clause can reject the pod: {len(found.passing)} nodes pass"
+        return
+    result = summarize(np.array([o.refused for o in found.objections]))
+    yield from _clauses(world, found, result)
+    yield from _nearest(world, found, result)
+    yield from _relaxations(found, result)
+
+
+def _clauses(world: World, found: Explanation, result: RefusalSummary) -> Iterator[Part]:
+    """How many nodes each clause lets pass, and each `require` of it by itself."""
+    texts, nodes = Texts(world.policies), len(found.names)
+    listed = table(
+        "clause", "passes", "fails", "fails only this", right=("passes", "fails", "fails only this")
+    )
+    for objection, fails, alone in zip(found.objections, result.fails, result.alone, strict=True):
+        named = f"{objection.policy}: {objection.name}"
+        listed.add_row(named, str(nodes - fails), str(fails), str(alone))
+        for text, failing in _requires(objection, texts, found):
+            listed.add_row(f"  {text}", str(nodes - failing), str(failing), "")
+    yield listed
+    verb = "passes" if result.passing == 1 else "pass"
+    yield f"\n{result.passing} of {counted(nodes, 'node')} {verb}"
+
+
+def _nearest(world: World, found: Explanation, standing: RefusalSummary) -> Iterator[Part]:
+    """The nodes with the fewest failing clauses, each with what it fails and by how much."""
+    if not standing.nearest:
+        return
+    texts, values = Texts(world.policies), Values(world.schema)
+    frame = found.inspection.frame
+    yield "\nnearest misses"
+    for index in standing.nearest[:_NEAREST]:
+        name = found.names[index]
+        frame.node = world.cluster.node(name)
+        against = found.against(name)
+        yield f"  {name} fails {counted(len(against), 'clause')}"
+        for objection in against:
+            yield f"    {objection.text}"
+            written = texts.find(objection.policy, objection.name)
+            for line in _shortfall(objection, written, found, name, values):
+                yield f"      {line}"
+    if (more := len(standing.nearest) - _NEAREST) > 0:
+        yield f"  and {more} more"
+
+
+def _relaxations(found: Explanation, standing: RefusalSummary) -> Iterator[Part]:
+    """The fewest clauses without which a node passes."""
+    if not standing.relaxations:
+        return
+    yield "\nsmallest relaxation"
+    for relaxation in standing.relaxations[:_RELAXATIONS]:
+        yield f"  {_relaxed(relaxation, found)}"
+    if (more := len(standing.relaxations) - _RELAXATIONS) > 0:
+        yield f"  and {more} more of {counted(len(standing.relaxations[0].clauses), 'clause')}"
+
+
+def _requires(objection: Objection, texts: Texts, found: Explanation) -> list[tuple[str, int]]:
+    """Each `require` of a filter with several, and how many nodes fail it."""
+    if not isinstance(objection.program, FilterProgram):
+        return []
+    written = texts.find(objection.policy, objection.name)
+    assert isinstance(written.clause, Filter), "its program is a filter's"
+    failing = found.inspection.parts(objection.program, found.names)
+    shown = zip(written.clause.requires, failing, strict=True)
+    return [(written.text(require), int(mask.sum())) for require, mask in shown]
+
+
+def _shortfall(
+    objection: Objection, written: Written, found: Explanation, name: str, values: Values
+) -> list[str]:
+    """The `detail` of a clause where it has one; else what it looked at on the node."""
+    frame = found.inspection.frame
+    if detail := written.detail(frame):
+        return [detail]
+    if not isinstance(objection.program, FilterProgram):
+        numbers, cell = found.inspection.numbers(objection.program, name)
+        return [count_text(objection.program, numbers, cell)]
+    assert isinstance(written.clause, Filter), "its program is a filter's"
+    failing = found.inspection.parts(objection.program, [name])
+    requires = zip(written.clause.requires, failing, strict=True)
+    return [_because(written, r, frame, values) for r, mask in requires if mask[0]]
+
+
+def _because(written: Written, require: Expr, frame: Frame, values: Values) -> str:
+    """The text of an expression, and the values of the parts it is made of."""
+    known: dict[str, str] = {}
+    for depth, text, step in rows(written, written.trace(require, frame)):
+        if isinstance(step.outcome, EvaluationError):
+            known.setdefault(text, str(step.outcome))
+        elif depth == 1:
+            known.setdefault(text, values.line(step.outcome, step.expr.type))
+    parts = ", ".join(f"{text} is {value}" for text, value in known.items())
+    whole = written.text(require)
+    return f"{whole}: {parts}" if parts else whole
+
+
+def _relaxed(relaxation: Relaxation, found: Explanation) -> str:
+    clauses = [found.objections[i] for i in relaxation.clauses]
+    names = " and ".join(f"{c.policy}: {c.name}" for c in clauses)
+    gained = counted(relaxation.gained, "more node")
+    return f"without {names}: {gained} would pass"

@@ -1,0 +1,199 @@
+"""What `placet explain` finds out about a pod before it says anything: one call of each verb."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass
+
+from cli.command import CommandError
+from cli.world import NamedPod, Policies, World
+from engine.decision.inspection import Inspection, Objection
+from engine.decision.verdict import Feasible, Verdict
+from engine.errors import BadObjectError, EngineError
+from engine.program.compiler import Compiler
+from engine.program.fast_paths import FAST_PATHS
+from engine.program.frame import Frame
+from engine.program.trace import Step, Tracer
+from grammar.ast import Comprehension, DefCall, Expr, Ident, Index, LetReference, Select
+from grammar.clauses import Clause, Filter, Limit, Policy, Share, Spread, Template
+from grammar.environment import Environment
+from grammar.errors import EvaluationError
+from grammar.policy_checker import Checked
+from grammar.printer import print_expression
+from grammar.reads import children
+from grammar.source import Source, Span
+from grammar.values.format import show
+from grammar.values.kinds import kind
+from policies.loader import library_sources
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The answers of an engine about every node, and all that it did not have to look at for them.
+
+    `problem` is the error in place of an answer, empty if there is one. `scores` are 0..10, of the
+    nodes that pass; empty where no score applies.
+    """
+
+    pod: NamedPod
+    inspection: Inspection
+    names: Sequence[str]
+    verdicts: Mapping[str, Verdict]
+    scores: Mapping[str, int]
+    objections: Sequence[Objection]
+    problem: str
+
+    @property
+    def passing(self) -> list[str]:
+        return [n for n, verdict in self.verdicts.items() if isinstance(verdict, Feasible)]
+
+    def holds(self, name: str) -> bool:
+        """Whether no clause refuses a node, though the answer may be of fewer than such nodes."""
+        return not self.inspection.selection.unselectable and not self.against(name)
+
+    def against(self, name: str) -> list[Objection]:
+        """The clauses that refuse a node, in the order in which they are named."""
+        index = self.names.index(name)
+        return [o for o in self.objections if o.refused[index]]
+
+
+def explain(world: World, pod: NamedPod) -> Explanation:
+    """Asks an engine about the pod and every node. Raises CommandError for what is no pod."""
+    engine = world.engine()
+    names = sorted(world.cluster.snapshot().table.places)
+    try:
+        inspection = engine.inspect(pod.body)
+    except BadObjectError as error:
+        raise CommandError(str(error), "mend the pod") from None
+    verdicts: dict[str, Verdict] = {}
+    scores: dict[str, int] = {}
+    problem = ""
+    try:
+        decided = engine.filter(pod.body, names, None, math.inf)
+        verdicts = dict(zip(names, decided, strict=True))
+        passing = [n for n, verdict in verdicts.items() if isinstance(verdict, Feasible)]
+        given = engine.prioritize(pod.body, passing, None, math.inf)
+        scores = dict(zip(passing, given or (), strict=False))
+    except EngineError as error:
+        problem = str(error)
+    objections = inspection.objections(inspection.selection.enforced, names)
+    return Explanation(pod, inspection, names, verdicts, scores, objections, problem)
+
+
+# ---- The clauses in force as they were written: for each, its policy's text and its tree.
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """One clause, in the policy that it stands in, which may be one that another uses."""
+
+    clause: Clause
+    environment: Environment
+    source: Source | None
+
+    def text(self, expr: Expr) -> str:
+        """What stands in the file, on one line; in canonical form where there is no file."""
+        if self.source is None:
+            return print_expression(expr)
+        return " ".join(self.source.slice(expr.span).split())
+
+    def trace(self, expr: Expr, frame: Frame) -> list[Step]:
+        """Every part of one of the clause's expressions; the frame stays as it is."""
+        return Tracer(self.environment).trace(expr, _own(frame))
+
+    def detail(self, frame: Frame) -> str:
+        """What its `detail` says of the frame's node; empty without one."""
+        clause = self.clause
+        if not isinstance(clause, Filter | Share | Spread | Limit) or clause.detail is None:
+            return ""
+        return self._filled(clause.detail, _own(frame))
+
+    def _filled(self, template: Template, frame: Frame) -> str:
+        compiler = Compiler(self.environment, fast_paths=FAST_PATHS)
+        parts = [p if isinstance(p, str) else compiler.compile(p) for p in template.parts]
+        frame.locals = [None] * compiler.places
+        shown = []
+        for part in parts:
+            try:
+                shown.append(part if isinstance(part, str) else show(part(frame)))
+            except EvaluationError:
+                shown.append("{?}")
+        return "".join(shown)
+
+
+class Texts:
+    """Finds clauses by what verdicts call them: a policy's address and a name."""
+
+    def __init__(self, policies: Policies) -> None:
+        files = policies.validation.files
+        self._sources = {_place(c.policy): f.source for f in files for c in f.policies}
+        self._clauses: dict[tuple[str, str], Written] = {}
+        for checked in policies.validation.policies:
+            for part in (checked, *checked.uses):
+                for clause in part.policy.clauses:
+                    written = Written(clause, part.environment, self._source(part))
+                    self._clauses[checked.policy.address, clause.name] = written
+
+    def find(self, policy: str, clause: str) -> Written:
+        return self._clauses[policy, clause]
+
+    def _source(self, part: Checked) -> Source | None:
+        """Its file, or the one that comes with Placet."""
+        found = self._sources.get(_place(part.policy))
+        if found is not None:
+            return found
+        policy = part.policy
+        here = (s for s in library_sources() if s.slice(policy.name_span) == policy.name)
+        return next(here, None)
+
+
+def _place(policy: Policy) -> tuple[str, bool, Span]:
+    return policy.address, policy.cluster, policy.span
+
+
+def _own(frame: Frame) -> Frame:
+    """A frame for another program: one that has no places for this one's locals would break."""
+    other = copy(frame)
+    other.memo = {}
+    other.refill()
+    return other
+
+
+def rows(written: Written, steps: list[Step]) -> Iterator[tuple[int, str, Step]]:
+    """What is worth showing of a trace: depth, text and step.
+
+    Left out are constants, the objects and maps on the way to a value, and the turns of a loop that
+    a short form is made of.
+    """
+    open_: list[Step] = []
+    for step in steps:
+        while open_ and open_[-1].depth >= step.depth:
+            open_.pop()
+        outer = open_[-1] if open_ else None
+        if outer is None:
+            yield 0, written.text(step.expr), step
+        elif step.expr.span != outer.expr.span:
+            if _on_the_way(step) or _constant(step.expr):
+                continue
+            yield len(open_), written.text(step.expr), step
+        else:
+            if _on_the_way(step) or _constant(step.expr) or isinstance(outer.expr, Comprehension):
+                continue
+            yield len(open_), print_expression(step.expr), step
+        open_.append(step)
+
+
+def _on_the_way(step: Step) -> bool:
+    if not isinstance(step.expr, Ident | Select | Index):
+        return False
+    if isinstance(step.outcome, EvaluationError):
+        return False
+    return kind(step.outcome) in ("list", "map", "record")
+
+
+def _constant(expr: Expr) -> bool:
+    if isinstance(expr, Ident | LetReference | DefCall | Comprehension):
+        return False
+    return all(map(_constant, children(expr)))

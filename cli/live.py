@@ -1,0 +1,86 @@
+"""The cluster itself as the origin of snapshots: everything that rules read, listed once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from cli.command import CommandError, version
+from cli.world import Documents
+from engine.cache.informers import CONTROLLERS, NAMESPACES, NODES, PODS
+from engine.cache.list_watch import PAGE, ContinueExpiredError, GarbageError, Resource, pages
+from engine.cluster.client import ApiClient, connect
+from engine.errors import ApiError, ApiUnreachableError, ClusterConfigurationError, EngineError
+
+# What messages call it.
+_NAME = Path("cluster")
+_KINDS = {NODES.path: "Node", PODS.path: "Pod", NAMESPACES.path: "Namespace"}
+_PAGE_SECONDS = 60.0
+_REFUSED = (401, 403, 404)
+
+
+class ClusterOrigin:
+    """The cluster of a kubeconfig."""
+
+    paths: Sequence[Path] = ()
+
+    def __init__(self, kubeconfig: Path) -> None:
+        self._kubeconfig = kubeconfig
+
+    def read(self) -> Documents:
+        """Raises CommandError."""
+        hint = "see that `kubectl get nodes,pods -A` works with the same kubeconfig"
+        try:
+            return asyncio.run(self._read())
+        except (EngineError, GarbageError) as error:
+            raise CommandError(str(error), hint) from None
+        except ContinueExpiredError:
+            raise CommandError("the list took too long", "try again") from None
+
+    async def _read(self) -> Documents:
+        async with connect(self._kubeconfig, None, version=version()) as client:
+            found = [await _listed(client, r, _KINDS[r.path]) for r in (NODES, PODS)]
+            # Without these, `namespaceObject` and `workload` know less: not everybody may see them.
+            useful = {"Namespace": NAMESPACES, **CONTROLLERS}
+            for kind, resource in useful.items():
+                try:
+                    found.append(await _listed(client, resource, kind))
+                except ApiError as error:
+                    if error.status not in _REFUSED:
+                        raise
+        return Documents([_NAME], [(_NAME, document) for document in found])
+
+
+async def _listed(client: ApiClient, resource: Resource, kind: str) -> bytes:
+    """All objects of a resource as one list of their kind, as kubectl prints it."""
+    listed = pages(client, resource, "", PAGE, _PAGE_SECONDS)
+    items = [item async for page in listed for item in page.items or ()]
+    group = resource.path.removeprefix("/apis/").rpartition("/")[0]
+    api_version = "v1" if resource.path.startswith("/api/") else group
+    document = {"kind": f"{kind}List", "apiVersion": api_version, "items": items}
+    return msgspec.json.encode(document)
+
+
+# ---- Configurations in a cluster: the ConfigMaps beside kube-scheduler, where there are such.
+
+NAMESPACE = "kube-system"
+
+
+def config_maps(kubeconfig: Path | None, context: str | None) -> tuple[str, str]:
+    """A name for them, and the JSON of all ConfigMaps of NAMESPACE. Raises CommandError."""
+    hint = "check `--kubeconfig`, or name the configuration's file"
+    try:
+        return asyncio.run(_config_maps(kubeconfig, context))
+    except ClusterConfigurationError as error:
+        raise CommandError(str(error), error.hint) from None
+    except (ApiError, ApiUnreachableError) as error:
+        raise CommandError(f"cannot read the ConfigMaps of {NAMESPACE}: {error}", hint) from None
+
+
+async def _config_maps(kubeconfig: Path | None, context: str | None) -> tuple[str, str]:
+    async with connect(kubeconfig, context, version=version()) as client:
+        body = await client.request("GET", f"/api/v1/namespaces/{NAMESPACE}/configmaps")
+        return client.host, body.decode()

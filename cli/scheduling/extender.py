@@ -1,0 +1,168 @@
+"""One entry of `extenders` as kube-scheduler takes it, whatever is wrong with how it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from cli.scheduling.writing import VERBS
+from grammar.errors import EvaluationError
+from grammar.values.time import SECOND, Duration
+
+LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
+_DATA = ("caData", "certData", "keyData")
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True, slots=True)
+class Url:
+    """The parts of a `urlPrefix`; empty ones for what is none. The scheme is in lower case."""
+
+    scheme: str = ""
+    host: str = ""
+    port: int = 0
+    path: str = ""
+
+    @classmethod
+    def of(cls, text: str) -> Url:
+        try:
+            parts = urlsplit(text)
+            port = parts.port or _DEFAULT_PORTS.get(parts.scheme, 0)
+        except ValueError:
+            return cls()
+        return cls(parts.scheme, parts.hostname or "", port, parts.path.rstrip("/"))
+
+    @property
+    def local(self) -> bool:
+        """Whether it stays on kube-scheduler's machine."""
+        return self.host in LOCAL or self.host.startswith("127.")
+
+
+@dataclass(frozen=True, slots=True)
+class TlsConfig:
+    """The `tlsConfig`; of its files only whether they are there. `data` is by the fields' names."""
+
+    given: bool
+    insecure: bool
+    ca: bool
+    certificate: bool
+    key: bool
+    data: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Managed:
+    """One of the `managedResources`."""
+
+    name: str
+    ignored: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ExtenderEntry:
+    """What is missing or of a wrong type counts as zero here: `wrong-type` tells of it.
+
+    `timeout` is in seconds, None where there is none; then kube-scheduler waits for 5.
+    """
+
+    place: str
+    url: str
+    verbs: Mapping[str, str]  # by the names of VERBS
+    weight: int
+    https: bool
+    tls: TlsConfig
+    timeout: float | None
+    node_cache_capable: bool
+    managed: tuple[Managed, ...]
+    ignorable: bool
+    legacy: bool
+
+    def at(self, name: str) -> str:
+        """The place of a field."""
+        return f"{self.place}.{name}"
+
+    @property
+    def prefix(self) -> Url:
+        return Url.of(self.url)
+
+    @property
+    def https_name(self) -> str:
+        """What the field is called that asks for HTTPS."""
+        return "enableHttps" if self.legacy else "enableHTTPS"
+
+
+def entry(value: Any, place: str, *, legacy: bool) -> ExtenderEntry:
+    """The entry that is written so. A Policy's names may be in any case."""
+    given = _Given(value, folded=legacy)
+    tls = _Given(given.any("tlsConfig"), folded=legacy)
+    return ExtenderEntry(
+        place=place,
+        url=given.text("urlPrefix"),
+        verbs={verb: given.text(f"{verb}Verb") for verb in VERBS},
+        weight=given.number("weight"),
+        https=given.flag("enableHTTPS") or given.flag("enableHttps"),
+        tls=TlsConfig(
+            given=bool(given.any("tlsConfig")),
+            insecure=tls.flag("insecure"),
+            ca=bool(tls.text("caFile") or tls.text("caData")),
+            certificate=bool(tls.text("certFile") or tls.text("certData")),
+            key=bool(tls.text("keyFile") or tls.text("keyData")),
+            data={name: text for name in _DATA if (text := tls.text(name))},
+        ),
+        timeout=given.seconds("httpTimeout"),
+        node_cache_capable=given.flag("nodeCacheCapable"),
+        managed=tuple(_managed(given.any("managedResources"), folded=legacy)),
+        ignorable=given.flag("ignorable"),
+        legacy=legacy,
+    )
+
+
+def _managed(value: Any, *, folded: bool) -> list[Managed]:
+    items = [_Given(item, folded=folded) for item in value] if isinstance(value, list) else []
+    return [Managed(i.text("name"), i.flag("ignoredByScheduler")) for i in items]
+
+
+class _Given:
+    """The fields of a mapping, each as the type that it should have."""
+
+    def __init__(self, value: Any, *, folded: bool) -> None:
+        fields: dict[str, Any] = value if isinstance(value, dict) else {}
+        self._folded = folded
+        self._fields = {self._key(name): field for name, field in fields.items()}
+
+    def any(self, name: str) -> Any:
+        return self._fields.get(self._key(name))
+
+    def text(self, name: str) -> str:
+        found = self.any(name)
+        return found if isinstance(found, str) else ""
+
+    def flag(self, name: str) -> bool:
+        return self.any(name) is True
+
+    def number(self, name: str) -> int:
+        found = self.any(name)
+        whole = isinstance(found, int) or (isinstance(found, float) and found.is_integer())
+        return int(found) if whole else 0
+
+    def seconds(self, name: str) -> float | None:
+        """Nothing and a zero are the same to kube-scheduler."""
+        found = self.any(name)
+        if isinstance(found, int | float):
+            return found / SECOND or None
+        try:
+            return Duration.parse(found).nanos / SECOND or None
+        except (EvaluationError, TypeError):
+            return None
+
+    def _key(self, name: str) -> str:
+        return name.lower() if self._folded else name
+
+
+# ---- What a check looks at: a configuration, which of its extenders is Placet, and what that
+# needs.
+
+
+# ---- What policies need of a configuration: clauses that hold only if kube-scheduler asks.

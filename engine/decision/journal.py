@@ -1,0 +1,219 @@
+"""The last answer about each of the last pods, kept so that somebody can ask for it afterwards."""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from engine.cache.names import KnownRows
+from engine.decision.call import Call
+from engine.decision.registry import Selection
+from engine.decision.verdict import Decision, Scores, Verdict
+from engine.objects.request_pod import RequestPod
+from grammar.values.time import Timestamp
+
+MOST_PODS = 1000
+MOST_BYTES = 32 << 20
+# What a record takes besides its nodes; a name that nothing else keeps; one in a table of nodes.
+_RECORD_BYTES, _NAME_BYTES, _NODE_BYTES = 1024, 80, 64
+
+Key = tuple[str, str]
+Codes = npt.NDArray[np.int16] | npt.NDArray[np.int32]
+
+
+class RecordedNodes(msgspec.Struct, frozen=True, eq=False):
+    """The nodes of a request: their places in a table of nodes, or where there is none, names."""
+
+    places: npt.NDArray[np.int32] | None
+    table: Mapping[str, int] = {}
+    named: Sequence[str] = ()
+
+    def names(self) -> Sequence[str]:
+        """In the order of the request."""
+        if self.places is None:
+            return self.named
+        by_place = {place: name for name, place in self.table.items()}
+        return [by_place[place] for place in self.places.tolist()]
+
+    @property
+    def bytes(self) -> int:
+        return self.places.nbytes if self.places is not None else len(self.named) * _NAME_BYTES
+
+
+class RecordedVerdicts(msgspec.Struct, frozen=True, eq=False):
+    """A verdict per node; `codes` has a node's index into `verdicts`, whose first is Feasible."""
+
+    nodes: RecordedNodes
+    codes: Codes
+    verdicts: Sequence[Verdict]
+
+
+class RecordedScores(msgspec.Struct, frozen=True, eq=False):
+    """A score 0..10 per node."""
+
+    nodes: RecordedNodes
+    points: npt.NDArray[np.int8]
+
+
+@dataclass(frozen=True, slots=True)
+class ConcernedPolicies:
+    """The policies that concern a pod, by address; see `Selection`."""
+
+    governing: str | None = None
+    guardrails: tuple[str, ...] = ()
+    losers: tuple[str, ...] = ()
+    audited: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Record:
+    """The last call of filter about a pod, and that of prioritize after it.
+
+    `offered` is how many nodes it was about. `answered` is None where no policy concerns the pod,
+    and all pass; also where there was no decision, for which `error` has the reason. `generation`
+    is the journal's at the time.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    at: Timestamp
+    generation: int
+    offered: int
+    policies: ConcernedPolicies = field(default_factory=ConcernedPolicies)
+    answered: RecordedVerdicts | None = None
+    scored: RecordedScores | None = None
+    error: str = ""
+
+
+class Journal:
+    """The last calls, by pod; the oldest are forgotten. Calls are formatted when they are read.
+
+    Names of nodes are not kept where the cache has them. `generation` counts the sets of policies
+    that were in force.
+    """
+
+    def __init__(
+        self,
+        most_pods: int = MOST_PODS,
+        most_bytes: int = MOST_BYTES,
+        now: Callable[[], Timestamp] = Timestamp.now,
+    ) -> None:
+        self.generation = 1
+        self.bytes = 0
+        self._most_pods = most_pods
+        self._most_bytes = most_bytes
+        self._now = now
+        self._records: OrderedDict[Key, Record] = OrderedDict()
+        # Tables are shared by the records between two changes of the nodes, and counted once.
+        self._tables: Counter[int] = Counter()
+        self._last: RequestPod | None = None
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def __iter__(self) -> Iterator[Record]:
+        """The newest first."""
+        return reversed(self._records.values())
+
+    def find(self, namespace: str, name: str) -> Record | None:
+        return self._records.get((namespace, name))
+
+    def adopted(self) -> None:
+        """Other policies are in force from now on."""
+        self.generation += 1
+
+    def filtered(self, call: Call, names: Sequence[str], decided: Decision) -> None:
+        """Filter came to a decision."""
+        selection, answered = call.plan.selection, None
+        if not selection.empty or decided.codes.any():
+            nodes = _nodes(names, decided.where)
+            answered = RecordedVerdicts(nodes, _small(decided), decided.verdicts)
+        record = self._record(call.asked, len(names))
+        record.policies, record.answered = _concerned(selection), answered
+        self._keep(record)
+        self._last = call.asked
+
+    def failed(self, asked: RequestPod, offered: int, error: str) -> None:
+        """Filter sent an error: in the place of a decision, or because it could not come to one."""
+        if asked is self._last and (known := self.find(asked.namespace, asked.name)) is not None:
+            known.error = error
+            return
+        record = self._record(asked, offered)
+        record.error = error
+        self._keep(record)
+
+    def scored(self, asked: RequestPod, names: Sequence[str], scores: Scores) -> None:
+        """Prioritize gave scores."""
+        known = self.find(asked.namespace, asked.name)
+        if known is None or known.uid != asked.uid:
+            return
+        self._forget(known)
+        known.scored = RecordedScores(_nodes(names, scores.where), scores.points.astype(np.int8))
+        self._keep(known)
+
+    def _record(self, asked: RequestPod, offered: int) -> Record:
+        return Record(asked.namespace, asked.name, asked.uid, self._now(), self.generation, offered)
+
+    def _keep(self, record: Record) -> None:
+        key = (record.namespace, record.name)
+        if (known := self._records.get(key)) is not None:
+            self._forget(known)
+        self._records[key] = record
+        self.bytes += _size(record)
+        for table in _tables(record):
+            self._tables[id(table)] += 1
+            if self._tables[id(table)] == 1:
+                self.bytes += len(table) * _NODE_BYTES
+        while len(self._records) > 1 and (
+            len(self._records) > self._most_pods or self.bytes > self._most_bytes
+        ):
+            self._forget(next(iter(self._records.values())))
+
+    def _forget(self, record: Record) -> None:
+        del self._records[record.namespace, record.name]
+        self.bytes -= _size(record)
+        for table in _tables(record):
+            self._tables[id(table)] -= 1
+            if not self._tables[id(table)]:
+                del self._tables[id(table)]
+                self.bytes -= len(table) * _NODE_BYTES
+
+
+def _nodes(names: Sequence[str], where: KnownRows | None) -> RecordedNodes:
+    if where is None:
+        return RecordedNodes(None, named=names)
+    return RecordedNodes(where.places.astype(np.int32), where.nodes)
+
+
+def _small(decided: Decision) -> Codes:
+    """The codes in half the bytes, unless there are too many verdicts for that."""
+    if len(decided.verdicts) > np.iinfo(np.int16).max:
+        return decided.codes
+    return decided.codes.astype(np.int16)
+
+
+def _concerned(selection: Selection) -> ConcernedPolicies:
+    governing = selection.governing.address if selection.governing is not None else None
+    parts = (selection.guardrails, selection.losers, selection.audited)
+    return ConcernedPolicies(governing, *(tuple(p.address for p in part) for part in parts))
+
+
+def _tables(record: Record) -> Iterator[Mapping[str, int]]:
+    for part in (record.answered, record.scored):
+        if part is not None and part.nodes.places is not None:
+            yield part.nodes.table
+
+
+def _size(record: Record) -> int:
+    size = _RECORD_BYTES
+    if record.answered is not None:
+        size += record.answered.nodes.bytes + record.answered.codes.nbytes
+    if record.scored is not None:
+        size += record.scored.nodes.bytes + record.scored.points.nbytes
+    return size

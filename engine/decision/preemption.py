@@ -1,0 +1,161 @@
+"""On which nodes kube-scheduler may evict pods to make room for another one (C35-C42).
+
+Its dry run never asks extenders: it would evict pods on a node that the policies keep the pod off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from engine.cache.node_table import NodeRows, NodeTable, NodeView, without
+from engine.decision import filtering
+from engine.objects.peer import Peer
+from engine.program.frame import CheckDeadline, Evaluate, Frame
+from engine.program.program import PreemptProgram, Program, magnitude
+from grammar.errors import EvaluationError, MissingError
+
+# Whether every strict count has room at some places, were some pods gone.
+HasRoom = Callable[[NodeRows, Collection[Peer]], bool]
+Report = Callable[[str, str, EvaluationError], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Victims:
+    """UIDs of the pods to evict from a node, highest priority first (C41)."""
+
+    uids: Sequence[str]
+    pdb_violations: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A node that all policies agree to, and the pods that would go."""
+
+    name: str
+    victims: Victims
+    peers: Sequence[Peer]
+
+
+class Preemption:
+    """One preempt call."""
+
+    def __init__(
+        self,
+        programs: Sequence[Program],
+        table: NodeTable,
+        frame: Frame,
+        has_room: HasRoom,
+        check: CheckDeadline,
+        report: Report,
+    ) -> None:
+        """`programs` are the policies that apply to the pod of `frame`."""
+        self._filters = [clause for program in programs for clause in program.filters]
+        self._table = table
+        self._frame = frame
+        self._has_room = has_room
+        self._check = check
+        self._report = report
+        preempts = (clause for program in programs for clause in program.preempts)
+        self._preempts = [clause for clause in preempts if self._applies(clause)]
+
+    def kept(self, proposed: Mapping[str, Victims]) -> dict[str, Victims]:
+        """The nodes that stay, each with its victims; none is added. Raises DeadlineExceededError.
+
+        A node goes if it is not known, if one of its victims is not or is protected, and if a
+        filter or a strict count would refuse the pod there when they are gone.
+        """
+        agreed = []
+        for name, victims in proposed.items():
+            self._check()
+            candidate = self._candidate(name, victims)
+            if candidate is not None and self._agree(candidate):
+                agreed.append(candidate)
+        candidates: Sequence[_Candidate] = agreed
+        for clause in self._preempts:
+            candidates = self._best(clause, candidates)
+        return {candidate.name: candidate.victims for candidate in candidates}
+
+    def _candidate(self, name: str, victims: Victims) -> _Candidate | None:
+        """None where a node or a pod is not known, and where nothing would be evicted (C40)."""
+        view = self._view(name)
+        if view is None or view.pods is None or not victims.uids:
+            return None
+        there = {pod.uid: pod for pod in view.pods}
+        if not there.keys() >= set(victims.uids):
+            return None
+        peers = sorted((there[uid] for uid in victims.uids), key=lambda p: -p.priority)
+        ordered = replace(victims, uids=[pod.uid for pod in peers])
+        return _Candidate(name, ordered, peers)
+
+    def _agree(self, candidate: _Candidate) -> bool:
+        view = self._view(candidate.name)
+        assert view is not None, "it is a candidate"
+        frame = self._frame
+        frame.refill()
+        left = without(view, candidate.peers)
+        (finding,) = filtering.rejections(self._filters, frame, [left], self._check)
+        if finding is not None:
+            return False
+        frame.node = left
+        if not all(self._allowed(clause, candidate) for clause in self._preempts):
+            return False
+        return self._has_room(self._table.find([candidate.name]), candidate.peers)
+
+    def _allowed(self, clause: PreemptProgram, candidate: _Candidate) -> bool:
+        frame = self._frame
+        for victim in candidate.peers:
+            frame.victim = victim
+            # Of what cannot be evaluated nobody knows that it may go.
+            if any(self._is(clause, protect, otherwise=True) for protect in clause.protects):
+                return False
+        frame.victims = candidate.peers
+        return clause.allows is None or self._is(clause, clause.allows, otherwise=False)
+
+    def _best(
+        self, clause: PreemptProgram, candidates: Sequence[_Candidate]
+    ) -> Sequence[_Candidate]:
+        """As many as the clause keeps, in their order."""
+        if clause.keep is None or len(candidates) <= clause.keep:
+            return candidates
+        chosen = sorted(candidates, key=lambda c: self._rank(clause, c))[: clause.keep]
+        names = {candidate.name for candidate in chosen}
+        return [candidate for candidate in candidates if candidate.name in names]
+
+    def _rank(self, clause: PreemptProgram, candidate: _Candidate) -> tuple[int, int, float]:
+        """Less is better: budgets violated, the highest priority that goes, the clause's value."""
+        assert clause.order is not None, "it is there with `keep`"
+        frame = self._frame
+        frame.node, frame.victims = self._view(candidate.name), candidate.peers
+        try:
+            value = magnitude(clause.order(frame))
+        except EvaluationError as error:
+            self._report(clause.policy, clause.name, error)
+            value = float("inf")
+        return candidate.victims.pdb_violations, candidate.peers[0].priority, value
+
+    def _applies(self, clause: PreemptProgram) -> bool:
+        """Whether its `when`, which reads the pod, is true; what cannot be evaluated is."""
+        if clause.when is None:
+            return True
+        return self._is(clause, clause.when.evaluate, otherwise=True, missing=False)
+
+    def _is(
+        self,
+        clause: PreemptProgram,
+        evaluate: Evaluate,
+        *,
+        otherwise: bool,
+        missing: bool | None = None,
+    ) -> bool:
+        """Whether a condition is true; `otherwise` if nobody knows, `missing` if a field is."""
+        try:
+            return evaluate(self._frame) is True
+        except MissingError:
+            return otherwise if missing is None else missing
+        except EvaluationError as error:
+            self._report(clause.policy, clause.name, error)
+            return otherwise
+
+    def _view(self, name: str) -> NodeView | None:
+        return self._table.views[self._table.places.get(name, 0)]

@@ -1,0 +1,128 @@
+"""The policies in force: an immutable set, swapped whole, that says which of them concern a pod."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from engine.errors import NotSyncedError, WaitingError
+from engine.program.frame import Frame
+from engine.program.pod_shape import Shapes
+from engine.program.program import Program
+from grammar.errors import EvaluationError, MissingError
+
+
+@dataclass(frozen=True, slots=True)
+class Unselectable:
+    """A policy whose `for` could not be evaluated for this pod."""
+
+    program: Program
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The policies that concern one pod.
+
+    `guardrails` all apply, then `governing` if there is one; `losers` select the pod too and do not
+    apply; `audited` are evaluated beside it and never reject; `unselectable` ones reject every node
+    (`failure fail`). Of a pod that is exempt there are none, and `exempt` says why.
+    """
+
+    guardrails: tuple[Program, ...] = ()
+    governing: Program | None = None
+    losers: tuple[Program, ...] = ()
+    audited: tuple[Program, ...] = ()
+    unselectable: tuple[Unselectable, ...] = ()
+    exempt: str = ""
+
+    @property
+    def enforced(self) -> tuple[Program, ...]:
+        """Guardrails first: the order in which a rejection is named."""
+        return (*self.guardrails, self.governing) if self.governing is not None else self.guardrails
+
+    @property
+    def empty(self) -> bool:
+        return not (self.guardrails or self.governing or self.audited or self.unselectable)
+
+
+class Registry:
+    """Compiled policies by the namespace they govern, without those that govern nothing.
+
+    `shapes` tells pods apart by what the policies read of them; `timely` says that the time can
+    change which of them concern a pod, `counts` that some of them count pods, `wishes` that some do
+    so as best they can.
+    """
+
+    def __init__(
+        self,
+        programs: Iterable[Program] = (),
+        *,
+        refusing: Iterable[Program] = (),
+        complete: bool = True,
+    ) -> None:
+        """`refusing` stand for strict policies of which no version holds: only whom they select.
+
+        If it is not `complete`, there may be others, which nobody has seen yet.
+        """
+        self.complete = complete
+        self._refusing = tuple(refusing)
+        self.programs = tuple(p for p in programs if not p.only_used)
+        every = (*self.programs, *self._refusing)
+        self.places = max((p.places for p in every), default=0)
+        self.counts = any(p.counts for p in self.programs)
+        self.wishes = any(c.count.weight is not None for p in self.programs for c in p.counts)
+        self.timely = any(p.timely for p in every)
+        self.shapes = Shapes(path for p in every for path in p.reads)
+        self._everywhere = tuple(p for p in self.programs if p.namespace is None)
+        self._namespaced: dict[str, tuple[Program, ...]] = {}
+        for program in self.programs:
+            if program.namespace is not None:
+                known = self._namespaced.get(program.namespace, ())
+                self._namespaced[program.namespace] = (*known, program)
+
+    def select(self, namespace: str, frame: Frame) -> Selection:
+        """Which policies concern the frame's pod (language reference, Which policies decide).
+
+        Of the policies that select it one governs: the highest weight; then one that can reject;
+        then a namespaced one; then the first by name.
+
+        Raises WaitingError for a pod that is selected by a policy of which no version holds, and
+        NotSyncedError while there may be other policies.
+        """
+        if not self.complete:
+            raise NotSyncedError("not synced: the policies of the cluster are not known yet")
+        for program in self._refusing:
+            if program.namespace in (None, namespace) and _selects(program, frame):
+                text = f"policy {program.address} is not in force: no version of it has held"
+                raise WaitingError(text)
+        matching: list[Program] = []
+        broken: list[Unselectable] = []
+        for program in (*self._everywhere, *self._namespaced.get(namespace, ())):
+            try:
+                if program.select is None or program.select(frame) is True:
+                    matching.append(program)
+            except MissingError:
+                continue
+            except EvaluationError as error:
+                if not program.ignores_errors and not program.audit:
+                    broken.append(Unselectable(program, str(error)))
+        contenders = sorted((p for p in matching if not p.cluster and not p.audit), key=_precedence)
+        return Selection(
+            guardrails=tuple(p for p in matching if p.cluster and not p.audit),
+            governing=contenders[0] if contenders else None,
+            losers=tuple(contenders[1:]),
+            audited=tuple(p for p in matching if p.audit),
+            unselectable=tuple(broken),
+        )
+
+
+def _selects(program: Program, frame: Frame) -> bool:
+    try:
+        return program.select is None or program.select(frame) is True
+    except EvaluationError:
+        return False
+
+
+def _precedence(program: Program) -> tuple[int, bool, bool, str]:
+    return (-program.weight, not program.strict, program.namespace is None, program.name)

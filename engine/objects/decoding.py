@@ -1,0 +1,178 @@
+"""How msgspec reads what Kubernetes writes as text: quantities, timestamps and durations.
+
+msgspec takes a dataclass for a JSON object and asks no hook about it. So it is shown a stand-in for
+each of these types, and type checkers are shown the type itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
+
+import msgspec
+
+from engine.errors import BadObjectError
+from grammar.errors import EvaluationError
+from grammar.schema import Schema
+from grammar.types import Type
+from grammar.values.quantity import Quantity
+from grammar.values.time import Duration, Timestamp
+
+# The int of the language and of Go. What is larger must not reach an expression.
+JsonInt = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+
+
+class _StandIn(type):
+    """What msgspec asks of the hook's value; it always is of the type that stands behind."""
+
+    name: str
+    parse: Callable[[str], object]
+
+    def __instancecheck__(cls, value: object) -> bool:
+        return True
+
+
+if TYPE_CHECKING:
+    JsonQuantity = Quantity
+    JsonTimestamp = Timestamp
+    JsonDuration = Duration
+else:
+
+    class JsonQuantity(metaclass=_StandIn):
+        """Stands for Quantity."""
+
+        name = "quantity"
+        parse = Quantity.parse
+
+    class JsonTimestamp(metaclass=_StandIn):
+        """Stands for Timestamp."""
+
+        name = "timestamp"
+        parse = Timestamp.parse
+
+    class JsonDuration(metaclass=_StandIn):
+        """Stands for Duration."""
+
+        name = "duration"
+        parse = Duration.parse
+
+
+# What msgspec calls values in its own messages.
+_JSON_TYPES: dict[type, str] = {
+    bool: "bool",
+    int: "int",
+    float: "float",
+    list: "array",
+    dict: "object",
+    type(None): "null",
+}
+
+
+def decode_scalar(type_: Any, value: object) -> object:
+    """The hook for a decoder. Raises ValueError, to which msgspec adds the path."""
+    if type(value) is not str:
+        value = _as_text(type_, value)
+    try:
+        return type_.parse(value)
+    except EvaluationError as error:
+        raise ValueError(f"`{value}` is no {type_.name}; {error}") from None
+
+
+def _as_text(type_: Any, value: object) -> str:
+    """Kubernetes takes a bare number for a quantity, and null in a map of them for 0."""
+    if type_ is JsonQuantity:
+        if value is None:
+            return "0"
+        if type(value) in (int, float):
+            return str(value)
+    raise ValueError(f"expected `{type_.name}`, got `{_JSON_TYPES[type(value)]}`")
+
+
+# ---- The API types of Pod and Node: msgspec Structs made from the schema, and their decoder.
+
+T = TypeVar("T")
+
+_SCALARS: dict[str, Any] = {
+    "bool": bool,
+    "int": JsonInt,
+    "double": float,
+    "string": str,
+    "quantity": JsonQuantity,
+    "timestamp": JsonTimestamp,
+    "duration": JsonDuration,
+    "dyn": JsonInt | str,
+}
+_MISTAKE = re.compile(r"(.*) - at `\$\.?(.*)`")
+
+
+class ObjectDecoder(Generic[T]):
+    """Decodes the JSON of one kind of object; `kind` is what error texts call it."""
+
+    def __init__(self, kind: str, struct: type[T]) -> None:
+        self._kind = kind
+        self._decoder = msgspec.json.Decoder(struct, dec_hook=decode_scalar)
+
+    def decode(self, data: bytes | msgspec.Raw) -> T:
+        """The object. Unknown fields are skipped and null is absent, as for the API server.
+
+        Raises BadObjectError, naming the path, for anything that is not such an object.
+        """
+        try:
+            return self._decoder.decode(data)
+        except RecursionError:
+            raise BadObjectError(f"bad {self._kind}: nested too deeply") from None
+        except UnicodeDecodeError:
+            raise BadObjectError(f"bad {self._kind}: the text is not UTF-8") from None
+        except msgspec.MsgspecError as error:
+            raise BadObjectError(self._explain(str(error))) from None
+
+    def _explain(self, text: str) -> str:
+        found = _MISTAKE.fullmatch(text)
+        reason, path = found.groups() if found else (text, "")
+        # Every field may be null, which is nothing that the reader of the error should try.
+        reason = reason.replace(" | null`", "`").replace("`str`", "`string`")
+        reason = reason.replace("JSON is malformed", "malformed JSON")
+        where = f" at `{path}`" if path else ""
+        return f"bad {self._kind}{where}: {reason[:1].lower()}{reason[1:]}"
+
+
+class StructFactory:
+    """Makes a Struct type for each record that is asked for, and for those it refers to.
+
+    The types have the attributes of the schema's API fields (no short forms, no computed members),
+    None where the JSON has nothing. They are frozen, and untracked by the garbage collector, as API
+    objects have no cycles.
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+        self._structs: dict[str, type[msgspec.Struct]] = {}
+
+    def struct(self, name: str) -> type[msgspec.Struct]:
+        """The type for a record; the same one each time."""
+        if name not in self._structs:
+            fields = [
+                (field.name, self._annotation(field.type) | None, None)
+                for field in self._schema.records[name].fields.values()
+                if field.derived is None and not field.native
+            ]
+            self._structs[name] = msgspec.defstruct(name, fields, frozen=True, gc=False)
+        return self._structs[name]
+
+    def _annotation(self, type_: Type) -> Any:
+        match type_.name:
+            case "list":
+                item: Any = self._annotation(type_.args[0])
+                return tuple[item, ...]
+            case "map":
+                value: Any = self._annotation(type_.args[1])
+                return dict[str, value]
+            case name if type_.is_record:
+                return self.struct(name)
+            case name:
+                return _SCALARS[name]
+
+
+def revision_of(version: str) -> int:
+    return int(version) if version.isascii() and version.isdigit() and len(version) < 20 else 0

@@ -1,0 +1,128 @@
+"""The pod that a request asks about, decoded no further than it is read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import msgspec
+
+from engine.objects.api_types import OwnerReference
+from engine.objects.codec import ObjectCodec, Pod
+from engine.objects.controllers import workload_of
+from engine.objects.decoding import ObjectDecoder, revision_of
+from engine.objects.peer import Peer
+from policies.forms import GROUP
+
+# By it a pod says why no policy is to decide about it.
+BYPASS = f"{GROUP}/bypass"
+_MOST_REASON = 200
+
+
+class _Annotations(msgspec.Struct, frozen=True, gc=False):
+    bypass: str | None = msgspec.field(name=BYPASS, default=None)
+
+
+class _Metadata(msgspec.Struct, frozen=True, gc=False):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resourceVersion: str = ""
+    labels: dict[str, str] | None = None
+    annotations: _Annotations | None = None
+    deletionTimestamp: str | None = None
+    ownerReferences: tuple[OwnerReference, ...] | None = None
+
+
+class _Identity(msgspec.Struct, frozen=True, gc=False):
+    metadata: _Metadata | None = None
+
+
+class PodShapes(Protocol):
+    """What tells pods apart that are decided differently."""
+
+    def of(self, body: bytes) -> bytes:
+        """The shape of a pod's JSON."""
+        ...
+
+
+class RequestPodReader:
+    """Reads the pods of requests."""
+
+    def __init__(self, codec: ObjectCodec) -> None:
+        self._codec = codec
+        self._identity = ObjectDecoder("Pod", _Identity)
+        self._last: RequestPod | None = None
+
+    def read(self, body: bytes) -> RequestPod:
+        """Raises BadObjectError for what is no pod; more of it may turn out later to be wrong."""
+        # kube-scheduler asks about one pod at a time, filter first and then the other verbs.
+        if self._last is None or self._last.body != body:
+            metadata = self._identity.decode(body).metadata or _Metadata()
+            self._last = RequestPod(body, metadata, self._codec)
+        return self._last
+
+
+class RequestPod:
+    """Who the pod is, and on demand all of it."""
+
+    def __init__(self, body: bytes, metadata: _Metadata, codec: ObjectCodec) -> None:
+        self.body = body
+        self.name = metadata.name
+        self.namespace = metadata.namespace
+        self.uid = metadata.uid
+        self.labels = metadata.labels or {}
+        self.deletionTimestamp = metadata.deletionTimestamp
+        annotations = metadata.annotations or _Annotations()
+        # Why no policy is to decide about it, empty where it says nothing.
+        self.bypass = (annotations.bypass or "").strip()[:_MOST_REASON]
+        self.revision = revision_of(metadata.resourceVersion)
+        owner = workload_of(metadata.ownerReferences or ())
+        self.controller = owner.uid if owner is not None else ""
+        self._codec = codec
+        self._shape: tuple[PodShapes, bytes] | None = None
+
+    @cached_property
+    def pod(self) -> Pod:
+        """The whole pod. Raises BadObjectError."""
+        return self._codec.pod(self.body)
+
+    @cached_property
+    def peer(self) -> Peer:
+        """The pod as others see it. Raises BadObjectError."""
+        return self._codec.peer(self.body)
+
+    def shape(self, shapes: PodShapes) -> bytes:
+        """What tells it apart from other pods."""
+        if self._shape is None or self._shape[0] is not shapes:
+            self._shape = (shapes, shapes.of(self.body))
+        return self._shape[1]
+
+
+# ---- Pods that no policy decides about: of namespaces that must always schedule, and by
+# annotation.
+
+# Nothing in it may wait for policies: without it nobody could repair them.
+SYSTEM_NAMESPACES = frozenset({"kube-system"})
+
+
+@dataclass(frozen=True, slots=True)
+class Exemptions:
+    """The namespaces, and whether a pod may say by its annotation that it is exempt."""
+
+    namespaces: frozenset[str] = frozenset()
+    by_annotation: bool = False
+
+    def of(self, asked: RequestPod) -> str:
+        """Why the pod is exempt, empty if it is not."""
+        if asked.namespace in self.namespaces:
+            return f"namespace `{asked.namespace}` is exempt from policies"
+        return "the pod bypasses policies" if self.bypasses(asked) else ""
+
+    def bypasses(self, asked: RequestPod) -> bool:
+        """Whether it is so by its annotation alone, which people should hear of."""
+        return self.by_annotation and bool(asked.bypass) and asked.namespace not in self.namespaces
+
+
+NO_EXEMPTIONS = Exemptions()

@@ -1,0 +1,200 @@
+"""Which parts of a pod an expression reads: what two pods must share to be decided alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import msgspec
+
+from grammar.ast import (
+    Binary,
+    Comprehension,
+    DefCall,
+    Expr,
+    Ident,
+    Index,
+    LetReference,
+    Literal,
+    Select,
+)
+from grammar.clauses import Def, Let
+from grammar.reads import children
+from grammar.types import Type
+
+Path = tuple[str, ...]
+# Every item of a list.
+EACH = "*"
+# No field: read of an item, it says that the item is there.
+_NOTHING = ""
+# What the computed members are made of.
+_REQUESTED: tuple[Path, ...] = (
+    ("spec", "containers", EACH, "name"),
+    ("spec", "containers", EACH, "resources"),
+    ("spec", "initContainers", EACH, "name"),
+    ("spec", "initContainers", EACH, "resources"),
+    ("spec", "initContainers", EACH, "restartPolicy"),
+    ("spec", "overhead"),
+    ("spec", "resources"),
+    ("status", "containerStatuses"),
+    ("status", "initContainerStatuses"),
+    ("status", "resources"),
+    ("status", "allocatedResources"),
+    ("status", "conditions", EACH, "type"),
+    ("status", "conditions", EACH, "reason"),
+)
+COMPUTED: Mapping[str, tuple[Path, ...]] = {
+    "requests": _REQUESTED,
+    "limits": _REQUESTED,
+    "workload": (("metadata", "ownerReferences"),),
+}
+
+
+class PodReads:
+    """The paths that expressions of one policy read below `pod`; () is all of it."""
+
+    def __init__(self, definitions: Mapping[str, Let | Def]) -> None:
+        self._definitions = definitions
+        self._known: dict[str, frozenset[Path]] = {}
+
+    def paths(self, expr: Expr) -> frozenset[Path]:
+        found = frozenset(self._paths(expr, _POD))
+        computed = (COMPUTED.get(path[0], (path,)) if path else (path,) for path in found)
+        return frozenset(chain.from_iterable(computed))
+
+    def _paths(self, expr: Expr, roots: Roots) -> Iterator[Path]:
+        """`roots` are the names that stand for a part of the pod, and which."""
+        place = _place(expr, roots)
+        if place is not None:
+            yield place.path
+            yield from self._indexes(expr, roots)
+            return
+        match expr:
+            case Binary("in", Literal(str() as key), within) if (
+                held := _place(within, roots)
+            ) is not None:
+                yield held.below(key, within.type).path
+            case Comprehension():
+                yield from self._comprehension(expr, roots)
+            case LetReference(name) | DefCall(name):
+                yield from self._named(name)
+                for child in children(expr):
+                    yield from self._paths(child, roots)
+            case _:
+                for child in children(expr):
+                    yield from self._paths(child, roots)
+
+    def _comprehension(self, expr: Comprehension, roots: Roots) -> Iterator[Path]:
+        held = _place(expr.target, roots)
+        inner = {name: place for name, place in roots.items() if name not in expr.variables}
+        if held is not None and expr.target.type.name == "list" and len(expr.variables) == 1:
+            inner[expr.variables[0]] = held.below(EACH, expr.target.type)
+            # How many items there are is read even if nothing of them is.
+            yield (*held.path, EACH, _NOTHING)
+            yield from self._indexes(expr.target, roots)
+        else:
+            yield from self._paths(expr.target, roots)
+        for part in expr.body:
+            yield from self._paths(part, inner)
+
+    def _indexes(self, expr: Expr, roots: Roots) -> Iterator[Path]:
+        """What the indexes within a path read: `pod.labels[pod.name]`."""
+        while isinstance(expr, Select | Index):
+            if isinstance(expr, Index):
+                yield from self._paths(expr.index, roots)
+            expr = expr.operand
+
+    def _named(self, name: str) -> frozenset[Path]:
+        if name not in self._known:
+            self._known[name] = frozenset()  # a circle is an error that never gets here
+            item = self._definitions[name]
+            body = item.value if isinstance(item, Let) else item.body
+            hidden = () if isinstance(item, Let) else [p.name for p in item.parameters]
+            roots = {} if "pod" in hidden else _POD
+            self._known[name] = frozenset(self._paths(body, roots))
+        return self._known[name]
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A part of the pod. Of a `whole` one everything is read, however little is taken of it."""
+
+    path: Path
+    whole: bool = False
+
+    def below(self, name: str, of: Type) -> _Place:
+        """An item of a list, a value of a map, or a field."""
+        if self.whole:
+            return self
+        return _Place((*self.path, EACH if of.name == "list" else name))
+
+
+Roots = Mapping[str, _Place]
+_POD: Roots = {"pod": _Place(())}
+
+
+def _place(expr: Expr, roots: Roots) -> _Place | None:
+    """The part of the pod that an expression names, or None if it is something else."""
+    match expr:
+        case Ident(name):
+            return roots.get(name)
+        case Select(operand, name):
+            held = _place(operand, roots)
+            return held and held.below(name, operand.type)
+        case Index(operand, index):
+            held = _place(operand, roots)
+            if held is None or operand.type.name == "list":
+                return held and held.below(EACH, operand.type)
+            if isinstance(index, Literal) and isinstance(index.value, str):
+                return held.below(index.value, operand.type)
+            return _Place(held.path, whole=True)
+        case _:
+            return None
+
+
+# ---- The shape of a pod: what the loaded rules read of it. Pods of one shape are decided alike.
+
+
+class Shapes:
+    """Tells shapes apart by the JSON of the parts that are read, without decoding the rest.
+
+    Two bodies of one shape have the same values there; the same values written in another way may
+    count as two shapes, which costs time and nothing else.
+    """
+
+    def __init__(self, paths: Iterable[Path]) -> None:
+        tree: dict[str, Any] = {}
+        for path in paths:
+            _grow(tree, path)
+        self._decoder = msgspec.json.Decoder(_type(tree, "Pod"))
+        self._encoder = msgspec.json.Encoder()
+
+    def of(self, body: bytes) -> bytes:
+        """The shape of a pod's JSON; a body that is no pod is a shape of its own."""
+        try:
+            return self._encoder.encode(self._decoder.decode(body))
+        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+            return bytes(body)
+
+
+_WHOLE = "\0whole"
+
+
+def _grow(tree: dict[str, Any], path: Path) -> None:
+    for name in path:
+        tree = tree.setdefault(name, {})
+    tree[_WHOLE] = {}
+
+
+def _type(tree: dict[str, Any], name: str) -> Any:
+    """The type that takes of a JSON value what the tree has, and skips the rest."""
+    if _WHOLE in tree:
+        return msgspec.Raw
+    if EACH in tree:
+        return list[_type(tree[EACH], name)] | None  # type: ignore[misc]
+    fields = [(f"f{i}", _type(tree[key], key), None) for i, key in enumerate(tree)]
+    names = {f"f{i}": key for i, key in enumerate(tree)}
+    made = msgspec.defstruct(name, fields, rename=names, gc=False, omit_defaults=True)
+    return made | None

@@ -1,0 +1,164 @@
+"""Durations in nanoseconds (CEL langdef, Durations), with days and weeks besides."""
+
+from __future__ import annotations
+
+import functools
+import re
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from fractions import Fraction
+from typing import ClassVar
+from zoneinfo import ZoneInfo
+
+from grammar.errors import EvaluationError
+
+SECOND = 10**9
+_UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": SECOND}
+_UNITS |= {"m": 60 * SECOND, "h": 3600 * SECOND, "d": 86_400 * SECOND, "w": 604_800 * SECOND}
+_PART = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h|d|w)")
+_WHOLE = re.compile(rf"[+-]?(?:{_PART.pattern})+\Z")
+_MOST_CHARACTERS = 200
+# CEL's durations are 64 bits of nanoseconds, as in cel-go: about 292 years either way.
+LIMIT = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Duration:
+    """A length of time, in nanoseconds."""
+
+    nanos: int
+    ZERO: ClassVar[Duration]
+
+    @staticmethod
+    def parse(text: str) -> Duration:
+        """`1h30m`, `-1.5s`, `2d`. Raises EvaluationError for what is none or is out of range."""
+        return _parse_duration(text)
+
+    @staticmethod
+    def of(nanos: int) -> Duration:
+        """A duration that an operation made; raises EvaluationError out of range."""
+        if not -LIMIT - 1 <= nanos <= LIMIT:
+            raise EvaluationError("duration out of range")
+        return Duration(nanos)
+
+    def __str__(self) -> str:
+        """Seconds with as many decimals as it takes: `90s`, `1.5s`."""
+        whole, rest = divmod(abs(self.nanos), SECOND)
+        decimals = f".{rest:09d}".rstrip("0") if rest else ""
+        return f"{'-' if self.nanos < 0 else ''}{whole}{decimals}s"
+
+
+Duration.ZERO = Duration(0)
+
+
+@functools.lru_cache(maxsize=4096)
+def _parse_duration(text: str) -> Duration:
+    if text in ("0", "+0", "-0"):
+        return Duration.ZERO
+    if len(text) > _MOST_CHARACTERS or _WHOLE.match(text) is None:
+        raise EvaluationError('write a number and a unit: `"90s"`, `"15m"`, `"1h30m"`, `"2d"`')
+    total = sum(
+        (
+            Fraction(n + "0" if n.endswith(".") else n) * _UNITS[unit]
+            for n, unit in _PART.findall(text)
+        ),
+        Fraction(0),
+    )
+    return Duration.of(-int(total) if text[0] == "-" else int(total))
+
+
+# ---- Points in time in nanoseconds since 1970 (CEL langdef, Timestamps; RFC 3339).
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# 0001-01-01T00:00:00Z to 9999-12-31T23:59:59.999999999Z.
+LEAST = -62_135_596_800 * SECOND
+GREATEST = 253_402_300_800 * SECOND - 1
+_RFC3339 = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9})\d*)?(?:[Zz]|([+-])([01]\d|2[0-3]):([0-5]\d))\Z",
+    re.ASCII,
+)
+_OFFSET = re.compile(r"([+-]?)([01]?\d|2[0-3]):([0-5]\d)\Z", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Timestamp:
+    """A point in time, in nanoseconds since 1970-01-01T00:00:00Z."""
+
+    nanos: int
+    ZERO: ClassVar[Timestamp]
+
+    @staticmethod
+    def parse(text: str) -> Timestamp:
+        """RFC 3339. Raises EvaluationError for what is none or is out of range."""
+        return _parse_timestamp(text)
+
+    @staticmethod
+    def of(nanos: int) -> Timestamp:
+        """A timestamp that an operation made; raises EvaluationError out of range."""
+        if not LEAST <= nanos <= GREATEST:
+            raise EvaluationError("timestamp out of range")
+        return Timestamp(nanos)
+
+    @staticmethod
+    def now() -> Timestamp:
+        return Timestamp(time.time_ns())
+
+    def __str__(self) -> str:
+        """RFC 3339 in UTC, with as many decimals as it takes."""
+        seconds, rest = divmod(self.nanos, SECOND)
+        decimals = f".{rest:09d}".rstrip("0") if rest else ""
+        return (
+            f"{(_EPOCH + timedelta(seconds=seconds)).replace(tzinfo=None).isoformat()}{decimals}Z"
+        )
+
+    def local(self, zone: str | None = None) -> datetime:
+        """The calendar time in a zone (an IANA name or `+01:30`), to the second.
+
+        Raises EvaluationError for no zone.
+        """
+        moment = _EPOCH + timedelta(seconds=self.nanos // SECOND)
+        try:
+            return moment if zone is None else moment.astimezone(_zone(zone))
+        except OverflowError:
+            raise EvaluationError("timestamp out of range") from None
+
+
+# Go's zero time.Time, which is what an absent one reads as.
+Timestamp.ZERO = Timestamp(LEAST)
+
+
+@functools.lru_cache(maxsize=65_536)
+def _parse_timestamp(text: str) -> Timestamp:
+    match = _RFC3339.match(text)
+    if match is None:
+        raise EvaluationError('write it as in RFC 3339: `"2026-01-31T12:00:00Z"`')
+    *date, fraction, sign, hours, minutes = match.groups()
+    try:
+        moment = datetime(*map(int, date), tzinfo=UTC)  # type: ignore[arg-type, misc]
+    except ValueError as error:
+        raise EvaluationError(f"there is no such day or time: {error}") from None
+    offset = (int(hours) * 3600 + int(minutes) * 60) * (-1 if sign == "-" else 1) if sign else 0
+    seconds = int((moment - _EPOCH).total_seconds()) - offset
+    return Timestamp.of(seconds * SECOND + int((fraction or "").ljust(9, "0")))
+
+
+@functools.lru_cache(maxsize=256)
+def _zone(name: str) -> tzinfo:
+    if match := _OFFSET.match(name):
+        sign, hours, minutes = match.groups()
+        offset = timedelta(hours=int(hours), minutes=int(minutes))
+        return timezone(-offset if sign == "-" else offset)
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        raise EvaluationError(f"`{name}` is no time zone") from None
+
+
+def since(later: Timestamp, earlier: Timestamp) -> Duration:
+    return Duration.of(later.nanos - earlier.nanos)
+
+
+def shifted(moment: Timestamp, by: int) -> Timestamp:
+    """The moment `by` nanoseconds later."""
+    return Timestamp.of(moment.nanos + by)

@@ -1,0 +1,5 @@
+"""A running server: its view of the cluster, its policies, its reports, and how it ends.
+
+Belongs here: what `placet serve` is made of besides the HTTP application. Must not: flags and
+terminals (`cli`), the wire formats of the verbs (`server.verbs`), decisions (`engine`).
+"""

@@ -1,0 +1,112 @@
+"""The log of a server: one line an event, for people or for machines."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Hashable
+from datetime import UTC, datetime
+from logging import Logger
+
+from cachetools import TTLCache
+
+from engine.decision.call import Observer
+from server.call import LogEntry
+
+FORMATS = ("text", "json")
+
+
+def start_logging(form: str, *, verbose: bool) -> logging.Logger:
+    """The server's log, on standard error; libraries write there too, from warnings on."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_JsonFormatter() if form == "json" else _TextFormatter())
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+    log = logging.getLogger("placet")
+    log.setLevel(logging.DEBUG if verbose else logging.INFO)
+    return log
+
+
+class _TextFormatter(logging.Formatter):
+    """`2026-11-21T10:00:00.000Z INFO message`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        text = f"{_time(record)} {record.levelname:<7} {record.getMessage()}"
+        return f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text
+
+
+class _JsonFormatter(logging.Formatter):
+    """One JSON object a line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        entry: dict[str, str | int | float] = {
+            "time": _time(record),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+        }
+        match record.args:
+            case (LogEntry(message, fields),):
+                entry |= {"message": message, **fields}
+            case _:
+                entry["message"] = record.getMessage()
+        if record.exc_info:
+            entry["exception"] = self.formatException(record.exc_info)
+        return json.dumps(entry, ensure_ascii=False)
+
+
+def _time(record: logging.LogRecord) -> str:
+    at = datetime.fromtimestamp(record.created, UTC)
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+# ---- What an operator reads in the log about decisions: each thing once in a while, not once a
+# pod.
+
+_QUIET_SECONDS = 300.0
+_MOST_KEYS = 10_000
+
+
+class LogObserver:
+    """Writes to the log what an engine reports, and passes it on to another observer."""
+
+    def __init__(self, log: Logger, also: Observer) -> None:
+        self._log = log
+        self._also = also
+        # By the policy that lost, who governs pods that it selects too.
+        self.lost: dict[str, str] = {}
+        self._told: TTLCache[Hashable, None] = TTLCache(_MOST_KEYS, _QUIET_SECONDS)
+
+    def rejected(self, policy: str, clause: str, nodes: int) -> None:
+        self._also.rejected(policy, clause, nodes)
+        self._log.debug("policy %s: %s rejected %d nodes", policy, clause, nodes)
+
+    def failed(self, policy: str, clause: str, error: str) -> None:
+        self._also.failed(policy, clause, error)
+        if self._is_news("failed", policy, clause, error):
+            self._log.warning("policy %s: %s could not be evaluated: %s", policy, clause, error)
+
+    def would_reject(self, policy: str, clause: str, nodes: int) -> None:
+        self._also.would_reject(policy, clause, nodes)
+        if self._is_news("audit", policy, clause):
+            text = "policy %s in audit mode: %s would have rejected %d nodes"
+            self._log.info(text, policy, clause, nodes)
+
+    def conflict(self, winner: str, loser: str) -> None:
+        self._also.conflict(winner, loser)
+        self.lost[loser] = winner
+        if self._is_news("conflict", winner, loser):
+            text = "policies %s and %s select the same pods: the first one governs them"
+            self._log.warning(text, winner, loser)
+
+    def bypassed(self, pod: str, uid: str, reason: str) -> None:
+        self._also.bypassed(pod, uid, reason)
+        if self._is_news("bypass", uid, reason):
+            # The reason is anybody's text.
+            fields = {"pod": pod, "reason": reason}
+            self._log.warning("%s", LogEntry("pod bypasses all policies", fields))
+
+    def _is_news(self, *key: str) -> bool:
+        if key in self._told:
+            return False
+        self._told[key] = None
+        return True

@@ -1,0 +1,303 @@
+"""What the status of each policy object should be."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from logging import Logger
+from typing import Literal
+
+import msgspec
+
+from engine.cache.cache import Cache
+from engine.cache.informers import Informers
+from engine.cache.snapshot import Snapshot
+from engine.cache.tallies import Scope
+from engine.cluster import status
+from engine.cluster.client import ApiClient
+from engine.cluster.events import Event, Events, Regarding
+from engine.cluster.lease import micro_time
+from engine.cluster.requeue import Requeuer
+from engine.cluster.status import Reported
+from engine.counting.share_status import PodCounts, ShareStatus
+from engine.decision.rejected_pods import RejectedPods
+from engine.engine import Engine
+from engine.errors import ApiError, ApiUnreachableError, NotSyncedError
+from engine.objects.peer import Peer
+from engine.program.frame import Frame
+from engine.program.program import Program, ShareProgram
+from grammar.values.maps import EMPTY_RECORD
+from grammar.values.time import Timestamp
+from policies.admission import CheckedObject, lines
+from policies.resource import ClusterSpec, Condition, InForce, Manifest, Metadata, Status
+from policies.sugar import CLAUSE, matches
+from policies.validation import CheckedFile
+from server.runtime.policies import Policies, holds
+
+GROUP_PATH = "/apis/placement-policy.scheduling.x-k8s.io/v1"
+_MOST_LINES, _MOST_TEXT = 64, 1024
+
+
+class _Object(msgspec.Struct):
+    """Which version of an object it is, and what is ours to change."""
+
+    metadata: Metadata
+    status: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+@dataclass(slots=True)
+class _Kept:
+    """Counts of one version of an object, under one program."""
+
+    version: object
+    standing: ShareStatus
+
+
+class Statuses:
+    """Works them out for the policies in force and the pods that there are."""
+
+    def __init__(self, policies: Policies, cache: Cache) -> None:
+        self._policies = policies
+        self._cache = cache
+        self._kept: dict[str, _Kept] = {}
+
+    def reports(
+        self, objects: Mapping[str, bytes], snapshot: Snapshot, lost: Mapping[str, str]
+    ) -> Iterator[Reported]:
+        """Of each object; `lost` has, by its address, who governs pods that a policy selects too.
+
+        An object that has changed and was not read yet is left out.
+        """
+        files = {file.source.name: file for file in self._policies.validation.files}
+        for name, checked in self._policies.objects.checked.items():
+            if name not in objects:
+                continue
+            metadata, written = _read(objects[name])
+            manifest = checked.manifest
+            if manifest is not None and manifest.metadata.generation != metadata.generation:
+                continue
+            wanted = self._status(name, checked, files.get(name, checked.file), written, metadata)
+            program = self._policies.program(name)
+            winner = lost.get(program.address, "") if program is not None else ""
+            conditions = (*wanted.conditions, _conflicting(winner, metadata.generation))
+            wanted = msgspec.structs.replace(wanted, conditions=conditions)
+            if manifest is not None:
+                counts = self._counts(name, manifest, program, snapshot)
+                wanted = msgspec.structs.replace(
+                    wanted,
+                    matchedPods=counts.matched,
+                    placedPods=counts.placed,
+                    targetPods=counts.target,
+                    violations=counts.violations,
+                )
+            yield Reported(_path(name), metadata.resourceVersion, written, wanted)
+
+    def _status(
+        self,
+        name: str,
+        checked: CheckedObject,
+        file: CheckedFile,
+        written: Status,
+        metadata: Metadata,
+    ) -> Status:
+        errors = lines(file, "error")
+        good = holds(checked) and not errors
+        stands = self._policies.program(name) is not None
+        in_force = written.inForce
+        if good and checked.manifest is not None:
+            in_force = InForce(metadata.generation, checked.manifest.spec.rules or "")
+        said = tuple(line[:_MOST_TEXT] for line in (*errors, *lines(file, "warning")))
+        return Status(
+            observedGeneration=metadata.generation,
+            conditions=tuple(_conditions(errors, metadata.generation, good=good, stands=stands)),
+            inForce=in_force,
+            diagnostics=said[:_MOST_LINES],
+        )
+
+    def _counts(
+        self, name: str, manifest: Manifest, program: Program | None, snapshot: Snapshot
+    ) -> PodCounts:
+        metadata = manifest.metadata
+        version = (metadata.uid, metadata.generation, id(program), self._namespaces(manifest))
+        kept = self._kept.get(name)
+        if kept is None or kept.version != version:
+            scope = Scope(None if _is_cluster(manifest) else metadata.namespace)
+            counts = self._selects(manifest)
+            standing = ShareStatus(("status", version), scope, counts, _share(program))
+            kept = self._kept[name] = _Kept(version, standing)
+        places = program.places if program is not None else 0
+        frame = Frame(EMPTY_RECORD, Timestamp.now(), places=places)
+        return kept.standing.look(self._cache, snapshot, frame)
+
+    def _namespaces(self, manifest: Manifest) -> frozenset[str] | None:
+        """Those that a policy of all of them selects, None where it selects none by itself."""
+        if not isinstance(manifest.spec, ClusterSpec) or manifest.spec.namespaceSelector is None:
+            return None
+        selector = manifest.spec.namespaceSelector
+        there = self._cache.namespaces()
+        return frozenset(each.name for each in there if matches(selector, each.labels))
+
+    def _selects(self, manifest: Manifest) -> Callable[[Peer], bool]:
+        selector, inside = manifest.spec.podSelector, self._namespaces(manifest)
+
+        def counts(pod: Peer) -> bool:
+            if inside is not None and pod.namespace not in inside:
+                return False
+            return pod.deletionTimestamp is None and matches(selector, pod.labels)
+
+        return counts
+
+
+def _read(raw: bytes) -> tuple[Metadata, Status]:
+    """A status that is none of ours is overwritten."""
+    there = msgspec.json.decode(raw, type=_Object)
+    try:
+        return there.metadata, msgspec.json.decode(there.status, type=Status)
+    except msgspec.MsgspecError:
+        return there.metadata, Status()
+
+
+def _conditions(
+    errors: tuple[str, ...], generation: int, *, good: bool, stands: bool
+) -> Iterator[Condition]:
+    first = errors[0] if errors else ""
+    compiled: tuple[Literal["True", "False"], str, str]
+    ready: tuple[Literal["True", "False"], str, str]
+    compiled = ("True", "Compiled", "") if good else ("False", "Errors", first)
+    if good and stands:
+        ready = ("True", "InForce", "")
+    elif stands:
+        ready = ("False", "LastGoodInForce", "the last version that compiled stays in force")
+    else:
+        ready = ("False", "NotInForce", "no version of it has compiled")
+    for kind, (value, reason, message) in (("Ready", ready), ("Compiled", compiled)):
+        yield _condition(kind, value, reason, message, generation)
+
+
+def _conflicting(winner: str, generation: int) -> Condition:
+    if not winner:
+        return _condition("Conflicting", "False", "None", "", generation)
+    message = f"`{winner}` governs pods that this policy selects too"
+    return _condition("Conflicting", "True", "Overruled", message, generation)
+
+
+def _condition(
+    kind: str, status: Literal["True", "False"], reason: str, message: str, generation: int
+) -> Condition:
+    return Condition(
+        type=kind,
+        status=status,
+        reason=reason,
+        message=message,
+        lastTransitionTime="",
+        observedGeneration=generation,
+    )
+
+
+def _share(program: Program | None) -> ShareProgram | None:
+    """The clause that the declarative part stands for."""
+    shares = program.shares if program is not None else ()
+    return next((share for share in shares if share.count.name == CLAUSE), None)
+
+
+def _is_cluster(manifest: Manifest) -> bool:
+    return isinstance(manifest.spec, ClusterSpec)
+
+
+def _path(name: str) -> str:
+    """Of `placementpolicies/shop/web` the object's path in the API."""
+    resource, _, key = name.partition("/")
+    namespace, slash, short = key.rpartition("/")
+    where = f"/namespaces/{namespace}" if slash else ""
+    return f"{GROUP_PATH}{where}/{resource}/{short}"
+
+
+# ---- What the holder of the Lease writes into the cluster: statuses, events, and nudges.
+
+_PERIOD_SECONDS = 1.0
+
+
+class StatusReporter:
+    """Writes once a second what has changed, while it leads. On the event loop that serves."""
+
+    def __init__(
+        self,
+        client: ApiClient,
+        informers: Informers,
+        policies: Policies,
+        engine: Engine,
+        lost: dict[str, str],
+        refusals: RejectedPods,
+        identity: str,
+        log: Logger,
+    ) -> None:
+        """`lost` has, by the policy that lost, who governs pods that it selects too."""
+        self._client = client
+        self._informers = informers
+        self._policies = policies
+        self._lost = lost
+        self._statuses = Statuses(policies, informers.cache)
+        self._events = Events(client, identity)
+        self._nudger = Requeuer(client, engine, refusals)
+        self._in_force: object = None
+        self._log = log
+        self._failure = ""
+
+    async def run(self, leads: Callable[[], bool]) -> None:
+        """Until it is cancelled."""
+        while True:
+            await asyncio.sleep(_PERIOD_SECONDS)
+            if not leads():
+                self._events.forget()
+                continue
+            try:
+                await self._report()
+                self._failure = ""
+            except NotSyncedError:
+                continue
+            except (ApiError, ApiUnreachableError) as error:
+                # The same for as long as it lasts, which may be for good: one line will do.
+                if str(error) != self._failure:
+                    self._log.warning("writing to the cluster failed: %s", error)
+                self._failure = str(error)
+
+    async def _report(self) -> None:
+        snapshot, objects = self._informers.snapshot(), self._informers.policies
+        if self._policies.in_force is not self._in_force:
+            self._in_force = self._policies.in_force
+            self._lost.clear()
+        now = micro_time(Timestamp.now())
+        lost = dict(self._lost)
+        reports = list(self._statuses.reports(objects, snapshot, lost))
+        self._tell_conflicts(objects, lost)
+        await self._nudger.look(snapshot.pending, now)
+        await self._events.send(now)
+        await status.write(self._client, reports, f"{now[:19]}Z")
+
+    def _tell_conflicts(self, objects: Mapping[str, bytes], lost: Mapping[str, str]) -> None:
+        for name in objects:
+            program = self._policies.program(name)
+            if program is None or (winner := lost.get(program.address)) is None:
+                continue
+            note = f"`{winner}` governs pods that this policy selects too"
+            about = _regarding(objects[name])
+            self._events.tell(Event(about, "Warning", "Conflicting", "Select", note))
+
+
+class _EventMetadata(msgspec.Struct):
+    name: str
+    namespace: str = ""
+    uid: str = ""
+
+
+class _EventObject(msgspec.Struct):
+    apiVersion: str
+    kind: str
+    metadata: _EventMetadata
+
+
+def _regarding(raw: bytes) -> Regarding:
+    there = msgspec.json.decode(raw, type=_EventObject)
+    metadata = there.metadata
+    return Regarding(there.apiVersion, there.kind, metadata.namespace, metadata.name, metadata.uid)
