@@ -197,11 +197,11 @@ class Evaluator:
         compiler = Compiler(expression.environment, fast_paths=FAST_PATHS)
         self._expression = expression
         self._run = compiler.compile(expression.expr)
-        self._places = compiler.places
+        self._slots = compiler.slots
 
     def evaluate(self, frame: Frame) -> object | Failure:
         """The value in the frame, or why there is none."""
-        frame.locals = [None] * self._places
+        frame.locals = [None] * self._slots
         frame.refill()
         try:
             return self._run(frame)

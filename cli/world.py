@@ -208,7 +208,7 @@ class Cluster:
         """Raises CommandError for a name that no node has."""
         found = self.snapshot().node(name)
         if found is None:
-            names = sorted(self.snapshot().table.places)
+            names = sorted(self.snapshot().table.rows)
             raise CommandError(f"there is no node `{name}` in {self._files}", _similar(name, names))
         return found
 
@@ -391,10 +391,10 @@ def frame(asked: NamedPod | None, cluster: Cluster | None, codec: ObjectCodec) -
     """What an expression reads, as an engine would have it read. Raises CommandError."""
     if asked is None:
         now = cluster.now if cluster is not None else Timestamp.now()
-        return Frame(None, now, places=0)
+        return Frame(None, now, slots=0)
     try:
         if cluster is None:
-            return Frame(codec.pod(asked.body), Timestamp.now(), places=0)
+            return Frame(codec.pod(asked.body), Timestamp.now(), slots=0)
         return engine(Registry(), cluster, codec).inspect(asked.body).frame
     except EngineError as error:
         raise CommandError(str(error), "mend the pod") from None

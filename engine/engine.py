@@ -60,7 +60,7 @@ class Admission:
 
 
 class Engine:
-    """Decides the verbs. `decider` may be replaced before there are calls.
+    """Decides the verbs. `count_gate` may be replaced before there are calls.
 
     A `journal` takes down what filter and prioritize answer. `later` runs, in their order, things
     that no answer has to wait for.
@@ -78,7 +78,7 @@ class Engine:
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], Timestamp] = Timestamp.now,
     ) -> None:
-        self.decider: CountGate = OpenGate()
+        self.count_gate: CountGate = OpenGate()
         self.listeners: list[Listener] = []
         self.journal: Journal | None = None
         self.later: Callable[[Callable[[], None]], object] = _now
@@ -129,17 +129,17 @@ class Engine:
             # Who is exempt passes before anything is known, and is counted as soon as it is.
             if names and self.registry.counts and call.known is not None:
                 cached = call.known.table
-                self.placement.passed(call.asker(), cached, lambda: cached.find(names))
+                self.placement.passed(call.context(), cached, lambda: cached.find(names))
             return self._noted(call, names, feasible(len(names)))
-        table, places = self._nodes(names, nodes, call)
-        decided = call.plan.filter(table, places, call.frame, call.check)
-        where = table.where(names, places) if nodes is None else None
+        table, rows = self._nodes(names, nodes, call)
+        decided = call.plan.filter(table, rows, call.frame, call.check)
+        where = table.where(names, rows) if nodes is None else None
         if self.registry.counts:
             # Counts are of the cache's nodes, whatever the request shows of them.
-            known = places if nodes is None else call.snapshot.table.find(names)
+            known = rows if nodes is None else call.snapshot.table.find(names)
             decided = self._counted(call, known, decided)
         self.later(lambda: self._report(decided))
-        self._audit(call, names, table, places)
+        self._audit(call, names, table, rows)
         decided = self._noted(call, names, Decision(decided.codes, decided.verdicts, where))
         if decided.codes.all():
             self._check_hopeless(call, decided)
@@ -156,15 +156,15 @@ class Engine:
         call = self._open(pod, len(names), deadline)
         if not names or not call.plan.scored:
             return None
-        table, places = self._nodes(names, nodes, call)
-        known = places
-        if call.plan.counting.wishes and nodes is not None:
+        table, rows = self._nodes(names, nodes, call)
+        known = rows
+        if call.plan.counting.soft_counts and nodes is not None:
             known = call.snapshot.table.find(names)
-        found = self._scored(call, table, places, known)
-        if self.registry.wishes and call.known is not None:
+        found = self._scored(call, table, rows, known)
+        if self.registry.soft_counts and call.known is not None:
             best = call.known.table.find([names[int(np.argmax(found))]])
-            self.placement.ledger.predict(call.asked.uid, int(best[0]))
-        scores = Scores(found, table.where(names, places) if nodes is None else None)
+            self.placement.in_flight.predict(call.asked.uid, int(best[0]))
+        scores = Scores(found, table.where(names, rows) if nodes is None else None)
         if (journal := self.journal) is not None:
             self.later(lambda: journal.scored(call.asked, names, scores))
         return scores
@@ -183,13 +183,15 @@ class Engine:
         programs = selection.enforced
         if not any(p.filters or p.counts or p.preempts for p in programs):
             return victims
-        self._check_decider(call)
+        self._check_count_gate(call)
 
-        def has_room(places: NodeRows, gone: Collection[Peer]) -> bool:
-            return self.placement.has_room(call.plan.counting, _question(call, places), gone)
+        def has_headroom(rows: NodeRows, gone: Collection[Peer]) -> bool:
+            return self.placement.has_headroom(call.plan.counting, _question(call, rows), gone)
 
         table, failed = call.snapshot.table, self._calls.clause_failed
-        return Preemption(programs, table, call.frame(), has_room, call.check, failed).kept(victims)
+        return Preemption(programs, table, call.frame(), has_headroom, call.check, failed).kept(
+            victims
+        )
 
     def admit(self, pod: bytes, node: str, deadline: float) -> Admission:
         """The last look before a pod is bound: `bind` clauses and strict counts hold on the node.
@@ -209,7 +211,7 @@ class Engine:
             raise RefusedError(finding.verdict(call.frame).reason)
         if not call.plan.counting.strict:
             return Admission(peer, None)
-        self._check_decider(call)
+        self._check_count_gate(call)
         question = _question(call, snapshot.table.find([node]))
         return Admission(peer, deletion_cost(self.placement.take(call.plan.counting, question)))
 
@@ -229,12 +231,12 @@ class Engine:
         """
         call = self._calls.open(asked, 0, math.inf)
         table = call.snapshot.table
-        places = np.fromiter(table.places.values(), np.intp, len(table.places))
-        decided = call.plan.filter(table, places, call.frame, call.check)
-        passing = places[decided.codes == 0]
+        rows = np.fromiter(table.rows.values(), np.intp, len(table.rows))
+        decided = call.plan.filter(table, rows, call.frame, call.check)
+        passing = rows[decided.codes == 0]
         if not len(passing) or not call.plan.counting.strict:
             return bool(len(passing))
-        self._check_decider(call)
+        self._check_count_gate(call)
         return self.placement.is_open(call.plan.counting, _question(call, passing))
 
     def inspect(self, pod: bytes) -> Inspection:
@@ -244,8 +246,8 @@ class Engine:
         """
         call = self._open(pod, 0, math.inf)
         snapshot = call.snapshot
-        census = self.placement.census(snapshot.table, call.asker())
-        return Inspection(call.plan.selection, call.frame(), snapshot.table, census)
+        counter = self.placement.counter(snapshot.table, call.context())
+        return Inspection(call.plan.selection, call.frame(), snapshot.table, counter)
 
     def adopt(self, registry: Registry) -> None:
         """Decides by other policies from now on."""
@@ -259,27 +261,29 @@ class Engine:
 
     def pod_changed(self, old: Peer | None, new: Peer | None, revision: int) -> None:
         """For the cache to say what a pod was and is; see `PodListener`."""
-        self.placement.ledger.changed(old, new, revision)
+        self.placement.in_flight.changed(old, new, revision)
 
     def take_over(self, snapshot: Snapshot) -> None:
         """Whoever decided before may have sent any pending pod anywhere."""
         everywhere = np.arange(len(snapshot.table.views))
-        self.placement.ledger.take_over(snapshot.pending.values(), snapshot.table.owner, everywhere)
+        self.placement.in_flight.take_over(
+            snapshot.pending.values(), snapshot.table.owner, everywhere
+        )
 
-    def _counted(self, call: Call, places: NodeRows, decided: Decision) -> Decision:
+    def _counted(self, call: Call, rows: NodeRows, decided: Decision) -> Decision:
         """What the shares, spreads and limits leave of a decision."""
-        self._check_decider(call)
+        self._check_count_gate(call)
         table = call.snapshot.table
 
         def suits() -> Floats:
             if not call.plan.scored:
-                return np.zeros(len(places))
-            return self._scored(call, table, places, places).astype(float)
+                return np.zeros(len(rows))
+            return self._scored(call, table, rows, rows).astype(float)
 
-        question = _question(call, places, suits)
-        predicts = self.registry.wishes
+        question = _question(call, rows, suits)
+        predicts = self.registry.soft_counts
         left = self.placement.answer(call.plan.counting, question, decided, predicts=predicts)
-        self.later(lambda: self.placement.ledger.settle(call.asked.uid))
+        self.later(lambda: self.placement.in_flight.settle(call.asked.uid))
         return left
 
     def _check_hopeless(self, call: Call, decided: Decision) -> None:
@@ -290,9 +294,9 @@ class Engine:
         if self._damper.rejected(call.asked.uid):
             raise EngineError("; ".join(v.reason for v in present if not isinstance(v, Feasible)))
 
-    def _audit(self, call: Call, names: Sequence[str], table: NodeTable, places: NodeRows) -> None:
+    def _audit(self, call: Call, names: Sequence[str], table: NodeTable, rows: NodeRows) -> None:
         """Operators hear what policies in audit mode would have said."""
-        for program, would in call.plan.audit(table, places, call.frame, call.check):
+        for program, would in call.plan.audit(table, rows, call.frame, call.check):
             for verdict, count in zip(would.verdicts, would.counts(), strict=True):
                 if count and not isinstance(verdict, Feasible):
                     self._observer.would_reject(program.address, verdict.clause, count)
@@ -301,21 +305,21 @@ class Engine:
             for clause, count in self.placement.closed(counting, question):
                 self._observer.would_reject(program.address, clause, count)
 
-    def _check_decider(self, call: Call) -> None:
+    def _check_count_gate(self, call: Call) -> None:
         """Raises HandoverError where another replica decides by the counts of this call."""
-        if call.plan.counting.strict and (reason := self.decider.waiting()):
+        if call.plan.counting.strict and (reason := self.count_gate.waiting()):
             raise HandoverError(reason)
 
-    def _scored(self, call: Call, table: NodeTable, places: NodeRows, known: NodeRows) -> Points:
+    def _scored(self, call: Call, table: NodeTable, rows: NodeRows, known: NodeRows) -> Points:
         """A score per place of a table; `known` are the same nodes in the cache."""
-        wishes = self._wishes(call, known) if call.plan.counting.wishes else ()
+        soft_counts = self._soft_counts(call, known) if call.plan.counting.soft_counts else ()
         failed = self._calls.clause_failed
-        return call.plan.scores(table, places, call.frame, call.check, failed, wishes)
+        return call.plan.scores(table, rows, call.frame, call.check, failed, soft_counts)
 
-    def _wishes(self, call: Call, places: NodeRows) -> list[Term]:
+    def _soft_counts(self, call: Call, rows: NodeRows) -> list[Term]:
         snapshot = call.snapshot
-        census = self.placement.census(snapshot.table, call.asker())
-        return call.plan.counting.terms(census, snapshot.table, places, call.frame, call.check)
+        counter = self.placement.counter(snapshot.table, call.context())
+        return call.plan.counting.terms(counter, snapshot.table, rows, call.frame, call.check)
 
     def _open(self, pod: bytes, nodes: int, deadline: float) -> Call:
         return self._calls.open(self._calls.read(pod), nodes, deadline)
@@ -354,5 +358,5 @@ def _unasked() -> Floats:
     raise AssertionError("only an answer to filter is narrowed to what suits best")
 
 
-def _question(call: Call, places: NodeRows, suits: Callable[[], Floats] = _unasked) -> Question:
-    return Question(call.asker(), call.snapshot.table, places, call.frame, call.check, suits)
+def _question(call: Call, rows: NodeRows, suits: Callable[[], Floats] = _unasked) -> Question:
+    return Question(call.context(), call.snapshot.table, rows, call.frame, call.check, suits)

@@ -234,12 +234,12 @@ class Admission:
             review = decode_review(body)
             ruling = await self._ruling(review, decide, call.arrived + self._seconds(request))
         except Exception as error:  # noqa: BLE001  # whatever it is, the API server gets its answer
-            problem = failure_of(error)
-            call.outcome, call.error = problem.outcome, problem.text
-            if problem.outcome is Outcome.INTERNAL:
+            failure = failure_of(error)
+            call.outcome, call.error = failure.outcome, failure.text
+            if failure.outcome is Outcome.INTERNAL:
                 self._log.error("unexpected error in %s", call.verb, exc_info=error)
-            status = 500 if problem.outcome is Outcome.INTERNAL else 400
-            return web.Response(status=status, text=f"{problem.text}\n")
+            status = 500 if failure.outcome is Outcome.INTERNAL else 400
+            return web.Response(status=status, text=f"{failure.text}\n")
         call.outcome, call.error = ruling.outcome, ruling.error
         call.admitted = Admitted(review.operation, review.key, allowed=not ruling.error)
         self._metrics.admitted(call.verb, call.admitted)

@@ -99,24 +99,24 @@ def create_app(
     binder: Binder | None = None,
     examiner: Examiner | None = None,
     decisions: Decisions | None = None,
-    departure: Shutdown | None = None,
+    shutdown: Shutdown | None = None,
 ) -> web.Application:
     """The application; `cluster_size` is the number of nodes in the cluster, None if not known.
 
     `inspection` is of a live view of the cluster, if there is one, and `binder` binds pods in it.
     With an `examiner` there are admission webhooks; `decisions` are the last ones of the decider.
-    `departure` begins before the server ends.
+    `shutdown` begins before the server ends.
     """
-    notices = MisconfigurationWarnings(log, metrics, settings.warning_interval, cluster_size)
-    turns = DecisionQueue(settings.max_in_flight)
-    handlers = Handlers(decider, binder, settings, notices, turns, log)
+    warnings = MisconfigurationWarnings(log, metrics, settings.warning_interval, cluster_size)
+    queue = DecisionQueue(settings.max_in_flight)
+    handlers = Handlers(decider, binder, settings, warnings, queue, log)
     verbs = {**verbs_by_path(handlers)}
     if examiner is not None:
         verbs |= admission_by_path(Admission(examiner, settings, metrics, log))
-    observation = Observation(metrics, log, departure or Shutdown())
-    refusals = observation.refusals({path: verb for path, (verb, _) in verbs.items()})
+    observation = Observation(metrics, log, shutdown or Shutdown())
+    rejected_pods = observation.rejected_pods({path: verb for path, (verb, _) in verbs.items()})
     guards = _access(settings)
-    app = web.Application(middlewares=[refusals, *guards])
+    app = web.Application(middlewares=[rejected_pods, *guards])
     by_path = verb_handlers(verbs, observation)
     app.add_routes(verb_routes(by_path))
     if not guards:

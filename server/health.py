@@ -15,10 +15,10 @@ from server.metrics import Metrics
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Something that must be so before the server should be asked; empty `problem` means it is."""
+    """Something that must be so before the server should be asked; empty `failure` means it is."""
 
     name: str
-    problem: str = ""
+    failure: str = ""
 
 
 Readiness = Callable[[], Sequence[Check]]
@@ -51,7 +51,7 @@ def _report(name: str, checks: Sequence[Check], request: web.Request) -> web.Res
     lines = [_line(check, is_excluded=check.name in excluded) for check in checks]
     unknown = excluded - {check.name for check in checks}
     lines += [f"warn: there is no check named {other!r} to exclude" for other in sorted(unknown)]
-    if any(check.problem and check.name not in excluded for check in checks):
+    if any(check.failure and check.name not in excluded for check in checks):
         text = "\n".join([*lines, f"{name} check failed\n"])
         return web.Response(status=503, text=text)
     if "verbose" in request.query:
@@ -62,8 +62,8 @@ def _report(name: str, checks: Sequence[Check], request: web.Request) -> web.Res
 def _line(check: Check, *, is_excluded: bool) -> str:
     if is_excluded:
         return f"[+]{check.name} excluded: ok"
-    if check.problem:
-        return f"[-]{check.name} failed: {check.problem}"
+    if check.failure:
+        return f"[-]{check.name} failed: {check.failure}"
     return f"[+]{check.name} ok"
 
 

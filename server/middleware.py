@@ -106,12 +106,12 @@ class Observation:
         self,
         metrics: Metrics,
         log: Logger,
-        departure: Shutdown,
+        shutdown: Shutdown,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._metrics = metrics
         self._log = log
-        self._departure = departure
+        self._shutdown = shutdown
         self._clock = clock
         self._lines = _Lines()
 
@@ -126,7 +126,7 @@ class Observation:
                 response = await handle(request, call)
             finally:
                 in_flight.value -= 1
-            if self._departure.has_begun:
+            if self._shutdown.has_begun:
                 # Whoever comes again is to come to another one.
                 response.force_close()
             if not request.content.is_eof():
@@ -154,7 +154,7 @@ class Observation:
         if not bounded or self._lines.take(ended):
             self._log.log(level, "%s", entry_of(call, code, seconds, self._lines.collect()))
 
-    def refusals(self, verbs: Mapping[str, str]) -> Middleware:
+    def rejected_pods(self, verbs: Mapping[str, str]) -> Middleware:
         """A middleware that says plainly what is wrong with path, method or client.
 
         `verbs` are by path.

@@ -227,11 +227,11 @@ async def serve(
     settings: Settings,
     started: Callable[[str], None],
     credentials: Credentials | None = None,
-    departure: Shutdown | None = None,
+    shutdown: Shutdown | None = None,
 ) -> None:
     """Serves until SIGTERM or SIGINT; `started` is called with the URL. Raises OSError.
 
-    SIGTERM begins the `departure`, so that others can hear of it for as long as `lameduck` says;
+    SIGTERM begins the `shutdown`, so that others can hear of it for as long as `lameduck` says;
     SIGINT is somebody who waits at a terminal. Then no more connections are accepted, and what has
     been asked is still answered. A second signal does not wait for anything.
     """
@@ -240,8 +240,8 @@ async def serve(
         async with listening(app, settings, credentials) as url:
             started(url)
             number = await stop
-            if departure is not None:
-                departure.begin()
+            if shutdown is not None:
+                shutdown.begin()
             if number == signal.SIGTERM:
                 await asyncio.sleep(settings.lameduck)
 
@@ -274,7 +274,7 @@ def _set_by_signals(stop: asyncio.Future[signal.Signals]) -> Iterator[None]:
 
 @contextmanager
 def health_server(
-    address: tuple[str, int], pulse: Heartbeat, metrics: Metrics, version: str
+    address: tuple[str, int], heartbeat: Heartbeat, metrics: Metrics, version: str
 ) -> Iterator[str]:
     """Serves while the block runs, which gets the URL. Raises OSError.
 
@@ -286,7 +286,7 @@ def health_server(
 
     async def serve() -> None:
         app = web.Application()
-        health = Health(pulse.readiness, version, pulse.liveness)
+        health = Health(heartbeat.readiness, version, heartbeat.liveness)
         app.add_routes(operations_routes(health, metrics))
         host, port = address
         try:

@@ -123,8 +123,8 @@ def partition(names: Sequence[str], decided: Decision, *, resolvable_rejections:
         raise ValueError(f"{len(names)} names and {len(codes)} verdicts")
     if len(set(names)) != len(names):
         first = dict(zip(reversed(names), range(len(names) - 1, -1, -1), strict=True))
-        places = sorted(first.values())
-        names, codes = [names[place] for place in places], codes[places]
+        firsts = sorted(first.values())
+        names, codes = [names[i] for i in firsts], codes[firsts]
     # Most pods are subject to no policy, and most nodes pass: this way they cost no loop.
     if not codes.any():
         return Partition(names, {}, {})

@@ -156,7 +156,7 @@ def outcomes(scene: Scene, text: str) -> Iterator[str]:
     variables = scene.variables
     compiler = Compiler(environment, fast_paths=FAST_PATHS)
     run = compiler.compile(checked)
-    frame = Frame(variables["pod"], scene.now, places=compiler.places)
+    frame = Frame(variables["pod"], scene.now, slots=compiler.slots)
     for name, value in variables.items():
         setattr(frame, name, value)
     evaluations: tuple[Callable[[], object], ...] = (

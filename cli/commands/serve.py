@@ -81,10 +81,10 @@ def tell_health(
 
     To be called from the event loop that is to be watched.
     """
-    pulse = Heartbeat(readiness)
-    beating = asyncio.create_task(pulse.run())
+    heartbeat = Heartbeat(readiness)
+    beating = asyncio.create_task(heartbeat.run())
     stack.callback(beating.cancel)
-    url = stack.enter_context(health_server(listen, pulse, metrics, version()))
+    url = stack.enter_context(health_server(listen, heartbeat, metrics, version()))
     log.info("health and metrics on %s", url)
 
 
@@ -319,10 +319,10 @@ def run(args: argparse.Namespace) -> int:
     metrics = Metrics(CollectorRegistry(), version())
     tls = credentials(settings, metrics, log)
     schema = load_schema()
-    departure = Shutdown()
-    view = _view(args, schema, log, lambda: departure.has_begun)
+    shutdown = Shutdown()
+    view = _view(args, schema, log, lambda: shutdown.has_begun)
     observer = LogObserver(log, metrics)
-    upkeep = PolicyReloader(policies, view, schema, observer, log, exemptions(args))
+    reloader = PolicyReloader(policies, view, schema, observer, log, exemptions(args))
     if isinstance(view, Snapshots):
         try:
             view.read()
@@ -332,10 +332,10 @@ def run(args: argparse.Namespace) -> int:
     journal = Journal()
 
     def readiness() -> Sequence[Check]:
-        return (departure.check(), *upkeep.readiness())
+        return (shutdown.check(), *reloader.readiness())
 
     app = create_app(
-        upkeep.engine,
+        reloader.engine,
         readiness,
         settings,
         metrics,
@@ -344,18 +344,18 @@ def run(args: argparse.Namespace) -> int:
         view.size,
         live,
         live,
-        Examiner(schema, lambda: upkeep.policies.validation),
+        Examiner(schema, lambda: reloader.policies.validation),
         Decisions(journal),
-        departure,
+        shutdown,
     )
 
     def started(url: str) -> None:
         log.info("listening on %s", url)
         if args.demo:
-            print(*announcement.demo(url, upkeep), sep="\n", flush=True)
+            print(*announcement.demo(url, reloader), sep="\n", flush=True)
         # Not before: what is announced nobody has asked.
-        upkeep.engine.journal = journal
-        upkeep.engine.later = asyncio.get_running_loop().call_soon
+        reloader.engine.journal = journal
+        reloader.engine.later = asyncio.get_running_loop().call_soon
 
     async def serve() -> None:
         async with AsyncExitStack() as stack:
@@ -364,8 +364,8 @@ def run(args: argparse.Namespace) -> int:
                     tell_health(stack, settings.health, readiness, metrics, log)
                 except OSError as error:
                     raise _cannot_listen(error, settings.health, "--health-listen") from None
-            await _follow(stack, upkeep)
-            await running.serve(app, settings, started, tls, departure)
+            await _follow(stack, reloader)
+            await running.serve(app, settings, started, tls, shutdown)
 
     try:
         asyncio.run(serve())
@@ -377,11 +377,11 @@ def run(args: argparse.Namespace) -> int:
     return Exit.OK
 
 
-async def _follow(stack: AsyncExitStack, upkeep: PolicyReloader) -> None:
+async def _follow(stack: AsyncExitStack, reloader: PolicyReloader) -> None:
     """Follows cluster and policies until the stack ends. Raises ClusterConfigurationError."""
-    if isinstance(upkeep.view, ClusterRuntime):
-        await upkeep.view.connect(stack, upkeep)
-    looking = asyncio.create_task(upkeep.run())
+    if isinstance(reloader.view, ClusterRuntime):
+        await reloader.view.connect(stack, reloader)
+    looking = asyncio.create_task(reloader.run())
     stack.callback(looking.cancel)
 
 

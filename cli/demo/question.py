@@ -64,15 +64,15 @@ def answer(engine: Engine) -> Iterator[str]:
 # ---- What a server prints when it has started: where it is, what decides, and what to try.
 
 
-def demo(url: str, upkeep: PolicyReloader) -> Iterator[str]:
+def demo(url: str, reloader: PolicyReloader) -> Iterator[str]:
     """The lines of `--demo`; the last ones say what the engine answers to the question."""
-    snapshot = upkeep.view.snapshot()
-    nodes, pods = len(snapshot.table.places), len(snapshot.pods())
+    snapshot = reloader.view.snapshot()
+    nodes, pods = len(snapshot.table.rows), len(snapshot.pods())
     yield f"Placet decides about a demo cluster of {nodes} nodes and {pods} pods at {url}"
     yield "Ctrl-C ends it."
     yield ""
     yield "Its policies; an edit is in force half a second later:"
-    for standing in upkeep.policies.in_force.standing:
+    for standing in reloader.policies.in_force.standing:
         # Of the library, half is there for policies that somebody has yet to write.
         if not standing.checked.policy.only_used:
             yield f"  {_summary(standing.checked.policy)}"
@@ -83,7 +83,7 @@ def demo(url: str, upkeep: PolicyReloader) -> Iterator[str]:
     yield command(url, "filter")
     yield ""
     yield "It would answer now:"
-    yield from (f"  {line}" for line in answer(upkeep.engine))
+    yield from (f"  {line}" for line in answer(reloader.engine))
 
 
 def _summary(policy: Policy) -> str:

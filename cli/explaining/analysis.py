@@ -101,8 +101,8 @@ def _shortfall(
     if detail := written.detail(frame):
         return [detail]
     if not isinstance(objection.program, FilterProgram):
-        numbers, cell = found.inspection.numbers(objection.program, name)
-        return [count_text(objection.program, numbers, cell)]
+        counts, group = found.inspection.group_counts(objection.program, name)
+        return [count_text(objection.program, counts, group)]
     assert isinstance(written.clause, Filter), "its program is a filter's"
     failing = found.inspection.parts(objection.program, [name])
     requires = zip(written.clause.requires, failing, strict=True)

@@ -62,7 +62,7 @@ class Explanation:
 def explain(world: World, pod: NamedPod) -> Explanation:
     """Asks an engine about the pod and every node. Raises CommandError for what is no pod."""
     engine = world.engine()
-    names = sorted(world.cluster.snapshot().table.places)
+    names = sorted(world.cluster.snapshot().table.rows)
     try:
         inspection = engine.inspect(pod.body)
     except BadObjectError as error:
@@ -113,7 +113,7 @@ class Written:
     def _filled(self, template: Template, frame: Frame) -> str:
         compiler = Compiler(self.environment, fast_paths=FAST_PATHS)
         parts = [p if isinstance(p, str) else compiler.compile(p) for p in template.parts]
-        frame.locals = [None] * compiler.places
+        frame.locals = [None] * compiler.slots
         shown = []
         for part in parts:
             try:
@@ -154,7 +154,7 @@ def _place(policy: Policy) -> tuple[str, bool, Span]:
 
 
 def _own(frame: Frame) -> Frame:
-    """A frame for another program: one that has no places for this one's locals would break."""
+    """A frame for another program: one that has no slots for this one's locals would break."""
     other = copy(frame)
     other.memo = {}
     other.refill()

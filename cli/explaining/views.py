@@ -33,20 +33,20 @@ from grammar.clauses import Bound, Filter, Score
 from grammar.errors import EvaluationError
 
 
-def count_text(clause: CountClause, numbers: GroupCounts, cell: int) -> str:
-    """Counts without this pod; `cell` is the one that the node is in, or -1."""
-    if cell < 0:
+def count_text(clause: CountClause, counts: GroupCounts, group: int) -> str:
+    """Counts without this pod; `group` is the one that the node is in, or -1."""
+    if group < 0:
         return "the node has no value for the domain"
-    here = int(numbers.high[cell])
+    here = int(counts.high[group])
     match clause:
         case ShareProgram(bound=bound):
-            side = "one" if cell == ON else "none"
-            wanted = target(bound, numbers.total)
-            share = f" ({_amount(bound)} of {numbers.total})" if bound.percent else ""
-            there = int(numbers.high[ON])
+            side = "one" if group == ON else "none"
+            wanted = target(bound, counts.total)
+            share = f" ({_amount(bound)} of {counts.total})" if bound.percent else ""
+            there = int(counts.high[ON])
             return f"{there} there, {bound.kind} {wanted}{share}; this node is {side} of those"
         case SpreadProgram(skew=skew):
-            least = fewest(clause, numbers)
+            least = fewest(clause, counts)
             return f"{here} in this node's domain, {least} in the least one; skew at most {skew}"
         case LimitProgram(bound=bound, per_node=per_node, domain=domain):
             scope = "on this node" if per_node else "in the cluster"
@@ -218,8 +218,8 @@ def one_node(world: World, found: Explanation, name: str) -> Iterator[Part]:
         if isinstance(objection.program, FilterProgram):
             yield from _traces(written, frame, values)
         else:
-            numbers, cell = found.inspection.numbers(objection.program, name)
-            yield f"  {count_text(objection.program, numbers, cell)}"
+            counts, group = found.inspection.group_counts(objection.program, name)
+            yield f"  {count_text(objection.program, counts, group)}"
     yield from _scores(texts, values, found, name)
 
 

@@ -82,7 +82,7 @@ def _block(
 
 def _expectations(world: World, pod: NamedPod) -> list[str]:
     """What each node answers, as `placet test` asks it. Raises CommandError."""
-    names = sorted(world.cluster.snapshot().table.places)
+    names = sorted(world.cluster.snapshot().table.rows)
     stage = Stage(world.cluster, world.cluster.now, pod, names)
     answers = Answers(world.policies.registry, stage, world.codec)
     try:

@@ -298,7 +298,7 @@ class Session:
 
     @property
     def node_names(self) -> Sequence[str]:
-        return sorted(self.cluster.snapshot().table.places) if self.cluster is not None else ()
+        return sorted(self.cluster.snapshot().table.rows) if self.cluster is not None else ()
 
     # ---- policies
 

@@ -427,7 +427,7 @@ class StageBuilder:
             *((text, msgspec.json.encode(o)) for o in objects),
         ]
         cluster = self._cluster(contents, test)
-        names = sorted(cluster.snapshot().table.places)
+        names = sorted(cluster.snapshot().table.rows)
         for item in given:
             if isinstance(item, TestPod) and item.on is not None and item.on not in names:
                 message = f"there is no node `{item.on}` in this test"

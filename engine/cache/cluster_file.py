@@ -302,7 +302,7 @@ def _notices(found: _Found, snapshot: Snapshot) -> Iterator[str]:
     if not found.pods:
         yield "it has no pods, so every node counts as empty"
     living = sum(pod.phase not in ENDED for pod in found.pods)
-    there = len(snapshot.table.places) + len(snapshot.pods())
+    there = len(snapshot.table.rows) + len(snapshot.pods())
     if twice := len(found.nodes) + living - there:
         yield f"{twice} of the nodes and pods are there twice, and the later ones count"
     strays = len(snapshot.strays)

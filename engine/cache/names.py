@@ -22,7 +22,7 @@ class KnownRows(msgspec.Struct, frozen=True, eq=False):
     `nodes` has the place of every node there is; it is another mapping when that changes.
     """
 
-    places: npt.NDArray[np.intp]
+    rows: npt.NDArray[np.intp]
     nodes: Mapping[str, int]
 
 
@@ -74,7 +74,7 @@ class ListedNames(Sequence[str]):
         return self._quotes[1::2]
 
     def __len__(self) -> int:
-        return self._count if self.where is None else len(self.where.places)
+        return self._count if self.where is None else len(self.where.rows)
 
     @overload
     def __getitem__(self, index: int) -> str: ...
@@ -112,8 +112,8 @@ _FACTOR = 0x9E3779B97F4A7C15
 class NameIndex:
     """An index of places by name, none of which is 0; it is made when it is first asked."""
 
-    def __init__(self, places: Mapping[str, int]) -> None:
-        self._by_name = places
+    def __init__(self, rows: Mapping[str, int]) -> None:
+        self._by_name = rows
 
     def find(self, names: ListedNames) -> _Places | None:
         """The place of each name; None if some name has none."""
@@ -125,8 +125,8 @@ class NameIndex:
 
 
 class _Table:
-    def __init__(self, places: Mapping[str, int]) -> None:
-        encoded = [name.encode() for name in places]
+    def __init__(self, rows: Mapping[str, int]) -> None:
+        encoded = [name.encode() for name in rows]
         lengths = np.fromiter(map(len, encoded), np.intp, len(encoded))
         words = 1 + int(lengths.max(initial=0)) // _WORD_BYTES
         self._bytes = words * _WORD_BYTES
@@ -138,7 +138,7 @@ class _Table:
         powers = [pow(_FACTOR, power, 1 << 64) for power in range(1, words + 1)]
         self._factors: _Words = np.array(powers, np.uint64)
 
-        where = np.fromiter(places.values(), np.intp, len(places))
+        where = np.fromiter(rows.values(), np.intp, len(rows))
         size = int(where.max(initial=0)) + 1
         self._words: _Words = np.zeros((size, words), np.uint64)
         self._words[where] = self._cut(b"".join(encoded), lengths.cumsum() - lengths, lengths)
@@ -149,15 +149,15 @@ class _Table:
         self._slots: _Places = np.zeros(1 << bits, np.intp)
         self._fill(where)
 
-    def _fill(self, places: _Places) -> None:
+    def _fill(self, rows: _Places) -> None:
         """A name whose slot is taken goes to the next one that is free."""
-        slots = self._first_slots(self._hashes[places])
-        while len(places):
+        slots = self._first_slots(self._hashes[rows])
+        while len(rows):
             free = self._slots[slots] == 0
             # Of several that come to one slot the last one gets it.
-            self._slots[slots[free]] = places[free]
-            left = self._slots[slots] != places
-            places, slots = places[left], (slots[left] + 1) & self._last_slot
+            self._slots[slots[free]] = rows[free]
+            left = self._slots[slots] != rows
+            rows, slots = rows[left], (slots[left] + 1) & self._last_slot
 
     def find(self, names: ListedNames) -> _Places | None:
         starts = names.starts

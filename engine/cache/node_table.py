@@ -103,7 +103,7 @@ class NodeTable:
     """
 
     owner: object
-    places: Mapping[str, int]
+    rows: Mapping[str, int]
     views: Sequence[NodeView | None]
     versions: Versions
     index: NameIndex | None = None
@@ -111,24 +111,24 @@ class NodeTable:
     def find(self, names: Sequence[str]) -> NodeRows:
         """The place of each name, NOWHERE for one that is not known."""
         if type(names) is ListedNames and self.index is not None:
-            if names.where is not None and names.where.nodes is self.places:
-                return names.where.places
-            if (places := self.index.find(names)) is not None:
-                return places
-        found = map(self.places.get, names, repeat(UNKNOWN_ROW))
+            if names.where is not None and names.where.nodes is self.rows:
+                return names.where.rows
+            if (rows := self.index.find(names)) is not None:
+                return rows
+        found = map(self.rows.get, names, repeat(UNKNOWN_ROW))
         return np.fromiter(found, np.intp, len(names))
 
-    def where(self, names: Sequence[str], places: NodeRows) -> KnownRows | None:
-        """Where all of these names are, if each is known and is there once; `places` are theirs."""
+    def where(self, names: Sequence[str], rows: NodeRows) -> KnownRows | None:
+        """Where all of these names are, if each is known and is there once; `rows` are theirs."""
         known = names.where if type(names) is ListedNames else None
-        if known is not None and known.places is places:
+        if known is not None and known.rows is rows:
             return known
-        if not len(places):
+        if not len(rows):
             return None
-        counts = np.bincount(places)
+        counts = np.bincount(rows)
         if counts[UNKNOWN_ROW] or np.maximum.reduce(counts) > 1:
             return None
-        where = KnownRows(places, self.places)
+        where = KnownRows(rows, self.rows)
         if type(names) is ListedNames:
             names.where = where
         return where
@@ -137,11 +137,11 @@ class NodeTable:
 def table_of(views: Iterable[NodeView]) -> NodeTable:
     """A table that belongs to nobody else. Of two nodes of one name the later counts."""
     by_name = {view.name: view for view in views}
-    places = {name: place for place, name in enumerate(by_name, start=UNKNOWN_ROW + 1)}
-    versions = np.ones(len(places) + 1, np.int64)
+    rows = {name: row for row, name in enumerate(by_name, start=UNKNOWN_ROW + 1)}
+    versions = np.ones(len(rows) + 1, np.int64)
     versions[UNKNOWN_ROW] = 0
     views_by_place = (None, *by_name.values())
-    return NodeTable(object(), places, views_by_place, versions, NameIndex(places))
+    return NodeTable(object(), rows, views_by_place, versions, NameIndex(rows))
 
 
 # ---- The nodes of the cache and their places: tables that share all that has not changed.
@@ -201,24 +201,24 @@ class NodeStore:
         if not self._changed:
             return self._table
         changed, self._changed = self._changed, {}
-        places, views = self._settled(changed)
+        rows, views = self._settled(changed)
         versions: Versions = np.zeros(len(views), np.int64)
         versions[: len(self._table.versions)] = self._table.versions
         for name in changed:
             pods = self._pods.get(name, {})
             self._missing.discard(name)
-            if (place := places.get(name)) is not None:
+            if (row := rows.get(name)) is not None:
                 self._version += 1
-                versions[place] = self._version
-                views[place] = view(self._nodes[name], pods.values())
+                versions[row] = self._version
+                views[row] = view(self._nodes[name], pods.values())
             elif pods:
                 self._missing.add(name)
             else:
                 self._pods.pop(name, None)
-        known, index = self._table.places, self._table.index
-        if places is not known or index is None:
-            index = NameIndex(places)
-        self._table = NodeTable(self, places, views, versions, index)
+        known, index = self._table.rows, self._table.index
+        if rows is not known or index is None:
+            index = NameIndex(rows)
+        self._table = NodeTable(self, rows, views, versions, index)
         return self._table
 
     def _settled(self, changed: Iterable[str]) -> tuple[Mapping[str, int], list[NodeView | None]]:
@@ -227,18 +227,18 @@ class NodeStore:
         A new node takes a place that has become free. Its version is new, so nothing that is kept
         about the node that was there before is taken for its own.
         """
-        known, views = self._table.places, list(self._table.views)
+        known, views = self._table.rows, list(self._table.views)
         arrived = [n for n in changed if n in self._nodes and n not in known]
         gone = [n for n in changed if n in known and n not in self._nodes]
         if not arrived and not gone:
             return known, views
-        places = dict(known)
+        rows = dict(known)
         for name in gone:
-            self._vacant.append(place := places.pop(name))
-            views[place] = None
+            self._vacant.append(row := rows.pop(name))
+            views[row] = None
         for name in arrived:
             if not self._vacant:
                 self._vacant.append(len(views))
                 views.append(None)
-            places[name] = self._vacant.pop()
-        return places, views
+            rows[name] = self._vacant.pop()
+        return rows, views

@@ -34,7 +34,7 @@ class Snapshot:
     workloads: Mapping[str, Workload]
 
     def node(self, name: str) -> NodeView | None:
-        return self.table.views[self.table.places.get(name, 0)]
+        return self.table.views[self.table.rows.get(name, 0)]
 
     @property
     def nodes(self) -> Mapping[str, NodeView]:

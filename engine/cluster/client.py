@@ -98,7 +98,7 @@ class _Status(msgspec.Struct, frozen=True, gc=False):
 _STATUS = msgspec.json.Decoder(_Status)
 
 
-def refusal(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
+def rejected_pod(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
     """The error that an answer of HTTP status `status` is."""
     wait = _seconds(headers.get("Retry-After"))
     try:
@@ -358,7 +358,7 @@ class ApiClient:
             response = await attempt()
         if response.status >= 300:
             async with response:
-                raise refusal(response.status, response.headers, await response.read())
+                raise rejected_pod(response.status, response.headers, await response.read())
         return response
 
     def _unreachable(self, error: Exception, seconds: float) -> ApiUnreachableError:

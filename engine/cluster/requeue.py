@@ -58,12 +58,12 @@ class Requeuer:
         self,
         api: Api,
         judge: PodJudge,
-        refusals: RejectedPods,
+        rejected_pods: RejectedPods,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._api = api
         self._judge = judge
-        self._refusals = refusals
+        self._rejected_pods = rejected_pods
         self._bucket = TokenBucket(_PER_SECOND, _BURST, clock)
         self._generation = 0
         # Pods that were looked at, by uid, though nobody has asked us about them.
@@ -75,20 +75,22 @@ class Requeuer:
         `pending` are the pods without a node, by key. Raises ApiUnreachableError.
         """
         await self._meet(pending)
-        nudged = 0
-        waiting = [(r, p) for r in self._refusals.due() if (p := _waiting(r, pending)) is not None]
+        requeued = 0
+        waiting = [
+            (r, p) for r in self._rejected_pods.due() if (p := _waiting(r, pending)) is not None
+        ]
         # High priority first, and of one priority who has waited longest.
         waiting.sort(key=lambda pair: (-pair[1].priority, pair[0].at))
-        for refusal, _ in waiting:
+        for rejected_pod, _ in waiting:
             if self._bucket.take():
                 self._bucket.give_back()
                 break
-            if not self._would_pass(refusal.asked):
+            if not self._would_pass(rejected_pod.asked):
                 self._bucket.give_back()
                 continue
-            self._refusals.nudged(refusal)
-            nudged += await self._nudge(refusal.asked, now)
-        return nudged
+            self._rejected_pods.requeued(rejected_pod)
+            requeued += await self._requeue(rejected_pod.asked, now)
+        return requeued
 
     def _would_pass(self, asked: RequestPod) -> bool:
         try:
@@ -102,7 +104,7 @@ class Requeuer:
         for key, pod in pending.items():
             if met == _STRANGERS:
                 return
-            if pod.unscheduled is None or pod.uid in self._refusals or not _is_ours(pod):
+            if pod.unscheduled is None or pod.uid in self._rejected_pods or not _is_ours(pod):
                 continue
             if pod.uid in self._met:
                 continue
@@ -113,7 +115,7 @@ class Requeuer:
             with suppress(ApiError, BadObjectError):
                 asked = self._judge.read(await self._api.request("GET", path))
                 if self._concerns(asked):
-                    self._refusals.heard(asked, passed=False)
+                    self._rejected_pods.heard(asked, passed=False)
 
     def _concerns(self, asked: RequestPod) -> bool:
         try:
@@ -121,7 +123,7 @@ class Requeuer:
         except EngineError:
             return True
 
-    async def _nudge(self, asked: RequestPod, now: str) -> bool:
+    async def _requeue(self, asked: RequestPod, now: str) -> bool:
         self._generation += 1
         condition: dict[str, Any] = {
             "type": CONDITION,
@@ -142,9 +144,9 @@ class Requeuer:
         return True
 
 
-def _waiting(refusal: RejectedPod, pending: Mapping[str, Peer]) -> Peer | None:
+def _waiting(rejected_pod: RejectedPod, pending: Mapping[str, Peer]) -> Peer | None:
     """The pod as it is known now, if kube-scheduler has given up on it for the time being."""
-    asked = refusal.asked
+    asked = rejected_pod.asked
     pod = pending.get(f"{asked.namespace}/{asked.name}")
     if pod is None or pod.uid != asked.uid or pod.unscheduled is None or not _is_ours(pod):
         return None

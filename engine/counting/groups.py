@@ -63,17 +63,17 @@ def target(bound: Bound, total: int) -> int:
     return min(total, math.ceil(part) if bound.kind == "at least" else math.floor(part))
 
 
-def open_groups(clause: CountClause, numbers: GroupCounts) -> GroupMask:
+def open_groups(clause: CountClause, group_counts: GroupCounts) -> GroupMask:
     """The cells in which one more pod breaks no bound."""
-    high, low, own = numbers.high, numbers.low, numbers.own
+    high, low, own = group_counts.high, group_counts.low, group_counts.own
     match clause:
         case ShareProgram():
-            return _open_sides(clause.bound, numbers)
+            return _open_sides(clause.bound, group_counts)
         case SpreadProgram():
-            return high + own - fewest(clause, numbers) <= clause.skew
+            return high + own - fewest(clause, group_counts) <= clause.skew
         case LimitProgram():
             most = high + own <= clause.bound.amount
-            least = (low >= clause.bound.amount) | bool(own and not numbers.anywhere)
+            least = (low >= clause.bound.amount) | bool(own and not group_counts.anywhere)
             return _by_kind(clause.bound, most, least)
         case _:
             assert_never(clause)
@@ -92,35 +92,35 @@ def is_narrow(clause: CountClause) -> bool:
             assert_never(clause)
 
 
-def points(clause: CountClause, numbers: GroupCounts) -> npt.NDArray[np.float64]:
+def points(clause: CountClause, group_counts: GroupCounts) -> npt.NDArray[np.float64]:
     """0..100 per cell, for a clause that is best effort."""
     if isinstance(clause, SpreadProgram):
-        among = numbers.high[numbers.domains]
-        least = fewest(clause, numbers)
+        among = group_counts.high[group_counts.domains]
+        least = fewest(clause, group_counts)
         greatest = int(among.max()) if len(among) else 0
-        given = 100 * (1 - (numbers.high - least) / max(1, greatest - least))
+        given = 100 * (1 - (group_counts.high - least) / max(1, greatest - least))
         return np.clip(given, 0, 100)
-    return np.where(open_groups(clause, numbers), 100.0, 0.0)
+    return np.where(open_groups(clause, group_counts), 100.0, 0.0)
 
 
-def _open_sides(bound: Bound, numbers: GroupCounts) -> GroupMask:
-    wanted = target(bound, numbers.total)
-    on = numbers.high[ON] + numbers.own <= wanted
+def _open_sides(bound: Bound, group_counts: GroupCounts) -> GroupMask:
+    wanted = target(bound, group_counts.total)
+    on = group_counts.high[ON] + group_counts.own <= wanted
     match bound.kind:
         case "at most":
             return np.array([True, on])
         case "at least":
-            return np.array([numbers.low[ON] >= wanted, True])
+            return np.array([group_counts.low[ON] >= wanted, True])
         case "exactly":
-            off = numbers.high[OFF] + numbers.own <= numbers.total - wanted
+            off = group_counts.high[OFF] + group_counts.own <= group_counts.total - wanted
             return np.array([off, on])
         case _:
             assert_never(bound.kind)
 
 
-def fewest(clause: SpreadProgram, numbers: GroupCounts) -> int:
+def fewest(clause: SpreadProgram, group_counts: GroupCounts) -> int:
     """The count over the domains that a spread compares with; 0 where there are too few of them."""
-    among = numbers.low[numbers.domains]
+    among = group_counts.low[group_counts.domains]
     if not len(among) or (clause.min_domains is not None and len(among) < clause.min_domains):
         return 0
     return int(among.min())
@@ -151,7 +151,7 @@ class _KeptCounts:
     tally: Tally
     version: int
     ids: GroupIds
-    places: Mapping[str, int]
+    rows: Mapping[str, int]
     counts: Counts
 
 
@@ -183,7 +183,7 @@ class CountGroups:
         self.eligible = grown(self.eligible, size, 0)
         for portion in portions:
             check()
-            ids[portion] = [self._cell(table, int(place), frame()) for place in portion]
+            ids[portion] = [self._group(table, int(row), frame()) for row in portion]
         if not np.array_equal(ids, self.ids):
             self.ids = ids
         for portion in portions:
@@ -197,18 +197,18 @@ class CountGroups:
             known is not None
             and known.tally is tally
             and known.ids is self.ids
-            and known.places is table.places
+            and known.rows is table.rows
             and len(known.counts) == size
         ):
             changes = tally.since(known.version)
         if changes is None or known is None:
             counts = np.zeros(size, np.int64)
-            known = self._counted = _KeptCounts(tally, 0, self.ids, table.places, counts)
+            known = self._counted = _KeptCounts(tally, 0, self.ids, table.rows, counts)
             changes = tally.nodes.items()
         for node, by in changes:
-            cell = self.ids[table.places.get(node, UNKNOWN_ROW)]
-            if cell >= 0:
-                known.counts[cell] += by
+            group = self.ids[table.rows.get(node, UNKNOWN_ROW)]
+            if group >= 0:
+                known.counts[group] += by
         known.version = tally.version
         return known.counts.copy()
 
@@ -219,31 +219,31 @@ class CountGroups:
         found[here] = True
         return found
 
-    def _cell(self, table: NodeTable, place: int, frame: Frame) -> int:
-        view = table.views[place]
-        if place == UNKNOWN_ROW or view is None:
+    def _group(self, table: NodeTable, row: int, frame: Frame) -> int:
+        view = table.views[row]
+        if row == UNKNOWN_ROW or view is None:
             return OUTSIDE
         frame.node = view
-        self.eligible[place] = not isinstance(
-            self.clause, SpreadProgram
-        ) or eligibility.is_eligible(frame.pod, view)
+        self.eligible[row] = not isinstance(self.clause, SpreadProgram) or eligibility.is_eligible(
+            frame.pod, view
+        )
         try:
-            return self._evaluated(place, frame)
+            return self._evaluated(row, frame)
         except EvaluationError as error:
             # A node of which that is missing is off, and has no domain.
             if not isinstance(error, MissingError):
                 self._report(self.clause.count.policy, self.clause.count.name, error)
             return OFF if isinstance(self.clause, ShareProgram) else OUTSIDE
 
-    def _evaluated(self, place: int, frame: Frame) -> int:
+    def _evaluated(self, row: int, frame: Frame) -> int:
         match self.clause:
             case ShareProgram(on=on):
                 return ON if on(frame) is True else OFF
             case SpreadProgram(domain=domain):
                 return self._id(domain(frame))
             case LimitProgram(per_node=True):
-                self.count = max(self.count, place + 1)
-                return place
+                self.count = max(self.count, row + 1)
+                return row
             case LimitProgram(domain=None):
                 self.count = 1
                 return 0

@@ -40,8 +40,8 @@ class InFlightPod:
 
     __slots__ = (
         "_bits",
-        "_cells",
         "_find",
+        "_groups",
         "_members",
         "_pod",
         "_predicted",
@@ -81,22 +81,22 @@ class InFlightPod:
         self._predicted = predicted
         # A set of places: many pods can be on their way where nobody says that they are bound.
         self._bits: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
-        self._cells: dict[int, tuple[GroupIds, GroupIds]] = {}
+        self._groups: dict[int, tuple[GroupIds, GroupIds]] = {}
         self._members: dict[object, bool] = {}
 
     def settle(self) -> None:
         """Reads the pod and finds the places, if that has not been done."""
         self._read_pod()
         if self._find is not None:
-            places, self._find = self._find(), None
-            mask = np.zeros(int(places.max(initial=0)) + 1, np.bool_)
-            mask[places] = True
+            rows, self._find = self._find(), None
+            mask = np.zeros(int(rows.max(initial=0)) + 1, np.bool_)
+            mask[rows] = True
             self._bits = np.packbits(mask)
             if self._predicted is None:
-                self._predicted = int(places[0])
+                self._predicted = int(rows[0])
 
     @property
-    def places(self) -> NodeRows:
+    def rows(self) -> NodeRows:
         """Those of the answer, in order."""
         self.settle()
         return np.flatnonzero(np.unpackbits(self._bits))
@@ -108,8 +108,8 @@ class InFlightPod:
         return self._predicted
 
     @predicted.setter
-    def predicted(self, place: int) -> None:
-        self._predicted = place
+    def predicted(self, row: int) -> None:
+        self._predicted = row
 
     def counts(self, tally: object, counts: Callable[[Peer], bool]) -> bool:
         """Whether a function is true for the pod: the one of a tally, which stands for it."""
@@ -131,15 +131,15 @@ class InFlightPod:
                 self._pod = self._read()
             self._read = None
 
-    def cells(self, ids: GroupIds) -> GroupIds:
+    def groups(self, ids: GroupIds) -> GroupIds:
         """The cells that it may end up in, each once; `ids` has the cell of every place."""
-        known = self._cells.get(id(ids))
+        known = self._groups.get(id(ids))
         if known is None or known[0] is not ids:
-            if len(self._cells) > _MOST_TALLIES:
-                self._cells.clear()
+            if len(self._groups) > _MOST_TALLIES:
+                self._groups.clear()
             # The first one is of no cell: -1.
-            there = np.bincount(ids[self.places] + 1)[1:]
-            known = self._cells[id(ids)] = (ids, there.nonzero()[0].astype(np.int32))
+            there = np.bincount(ids[self.rows] + 1)[1:]
+            known = self._groups[id(ids)] = (ids, there.nonzero()[0].astype(np.int32))
         return known[1]
 
 
@@ -166,7 +166,7 @@ class InFlightPods:
         pod: Callable[[], Peer],
         revision: int,
         owner: object,
-        places: NodeRows,
+        rows: NodeRows,
         predicted: int,
         *,
         is_narrow: bool,
@@ -178,12 +178,12 @@ class InFlightPods:
         """
         before = self.narrowed(uid)
         self._possible.pop(uid, None)
-        if len(places):
+        if len(rows):
             now = InFlightPod(
                 uid,
                 pod,
                 owner,
-                lambda: places,
+                lambda: rows,
                 self._clock() + self._hold,
                 revision,
                 predicted=predicted,
@@ -191,9 +191,9 @@ class InFlightPods:
             )
             if is_narrow:
                 # When all have been tried, they are tried again.
-                tried = before.tried if before is not None else places[:0]
-                fresh = bool(np.isin(places, tried).any())
-                now.tried = places if fresh else np.concatenate([tried, places])
+                tried = before.tried if before is not None else rows[:0]
+                fresh = bool(np.isin(rows, tried).any())
+                now.tried = rows if fresh else np.concatenate([tried, rows])
             self._put(now)
 
     def passed(
@@ -213,12 +213,12 @@ class InFlightPods:
 
     def settle(self, uid: str) -> None:
         """Has what the next pod will ask of this one, if it is on its way."""
-        if (possible := self._possible.get(uid)) is not None:
-            possible.settle()
+        if (in_flight_pod := self._possible.get(uid)) is not None:
+            in_flight_pod.settle()
 
-    def _put(self, possible: InFlightPod) -> None:
-        self._possible[possible.uid] = possible
-        self._unsettled.append(possible)
+    def _put(self, in_flight_pod: InFlightPod) -> None:
+        self._possible[in_flight_pod.uid] = in_flight_pod
+        self._unsettled.append(in_flight_pod)
         if len(self._unsettled) > _MOST_UNSETTLED:
             first = self._unsettled.popleft()
             if self._possible.get(first.uid) is first:
@@ -226,17 +226,17 @@ class InFlightPods:
 
     def narrowed(self, uid: str) -> InFlightPod | None:
         """The last answer to a pod, if it was told fewer places than there were."""
-        possible = self._possible.get(uid)
-        return possible if possible is not None and possible.is_narrow else None
+        in_flight_pod = self._possible.get(uid)
+        return in_flight_pod if in_flight_pod is not None and in_flight_pod.is_narrow else None
 
     def forget(self, uid: str) -> None:
         """The pod was refused, or is known to be elsewhere."""
         self._possible.pop(uid, None)
 
-    def predict(self, uid: str, place: int) -> None:
+    def predict(self, uid: str, row: int) -> None:
         """Which node suits the pod best, if it is on its way."""
-        if (possible := self._possible.get(uid)) is not None:
-            possible.predicted = place
+        if (in_flight_pod := self._possible.get(uid)) is not None:
+            in_flight_pod.predicted = row
 
     def changed(self, old: Peer | None, new: Peer | None, revision: int) -> None:
         """The cache has another state of a pod: it may have arrived, or have been given up.
@@ -250,12 +250,12 @@ class InFlightPods:
         if new.nodeName:
             self.forget(new.uid)
         elif new.unscheduled is not None and (old is None or old.unscheduled != new.unscheduled):
-            possible = self._possible.get(new.uid)
+            in_flight_pod = self._possible.get(new.uid)
             # What kube-scheduler knew when it asked was given up before, not since.
-            if possible is not None and not 0 < revision <= possible.revision:
+            if in_flight_pod is not None and not 0 < revision <= in_flight_pod.revision:
                 self.forget(new.uid)
 
-    def take_over(self, pods: Iterable[Peer], owner: object, places: NodeRows) -> None:
+    def take_over(self, pods: Iterable[Peer], owner: object, rows: NodeRows) -> None:
         """Another one may have answered these until now: each may go anywhere."""
         until = self._clock() + self._hold
         for pod in pods:
@@ -264,7 +264,7 @@ class InFlightPods:
                     pod.uid,
                     partial(_itself, pod),
                     owner,
-                    lambda: places,
+                    lambda: rows,
                     until,
                     predicted=UNKNOWN_ROW,
                 )

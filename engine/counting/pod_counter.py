@@ -78,14 +78,14 @@ class PodCounter:
     """Counts for one request."""
 
     def __init__(
-        self, pods: KnownPods, ledger: InFlightPods, table: NodeTable, asker: CountContext
+        self, pods: KnownPods, in_flight: InFlightPods, table: NodeTable, context: CountContext
     ) -> None:
         self._pods = pods
         self._table = table
-        self._asker = asker
-        self._frame = copy(asker.frame)
-        self._key = f"{asker.pod.namespace}/{asker.pod.name}"
-        self._others = ledger.others(asker.pod.uid, table.owner)
+        self._context = context
+        self._frame = copy(context.frame)
+        self._key = f"{context.pod.namespace}/{context.pod.name}"
+        self._others = in_flight.others(context.pod.uid, table.owner)
         self._nominated = self._nominees()
 
     def _nominees(self) -> list[Peer]:
@@ -93,54 +93,56 @@ class PodCounter:
         nominated = list(self._pods.nominated())
         if not nominated:
             return []
-        asker = self._asker.peer()
+        context = self._context.peer()
         # A pod that is on its way is counted where it may go, which has its nominated node.
-        elsewhere = {asker.uid, *(possible.uid for possible in self._others)}
-        return [p for p in nominated if p.priority >= asker.priority and p.uid not in elsewhere]
+        elsewhere = {context.uid, *(in_flight_pod.uid for in_flight_pod in self._others)}
+        return [p for p in nominated if p.priority >= context.priority and p.uid not in elsewhere]
 
-    def take(self, clause: CountClause, cells: CountGroups, *, predicted: bool) -> GroupCounts:
+    def take(self, clause: CountClause, groups: CountGroups, *, predicted: bool) -> GroupCounts:
         """The numbers of a clause; `predicted` counts who is on its way where it likely ends.
 
         Raises DeadlineExceededError.
         """
         # Tallies are kept for longer than this request's time.
-        self._frame.check = self._asker.check
+        self._frame.check = self._context.check
         try:
-            return self._numbers(clause, cells, predicted=predicted)
+            return self._group_counts(clause, groups, predicted=predicted)
         finally:
             self._frame.check = unlimited
 
-    def _numbers(self, clause: CountClause, cells: CountGroups, *, predicted: bool) -> GroupCounts:
+    def _group_counts(
+        self, clause: CountClause, groups: CountGroups, *, predicted: bool
+    ) -> GroupCounts:
         count = clause.count
-        counts, scope, name, of_labels = self._membership(clause, cells)
-        uid = self._asker.pod.uid
+        counts, scope, name, of_labels = self._membership(clause, groups)
+        uid = self._context.pod.uid
 
         def inside(pod: Peer) -> bool:
             return scope is not None and scope.holds(pod) and counts(pod)
 
-        tally = self._tally(name, scope, counts, kept=not count.peers.timely)
-        bound = cells.count_of(tally, self._table)
+        tally = self._tally(name, scope, counts, kept=not count.peers.time_dependent)
+        bound = groups.count_of(tally, self._table)
         known = self._pods.pod(self._key)
         there = known is not None and known.uid == uid and counts(known)
         if there and known is not None and known.nodeName:
-            self._add(bound, cells, known.nodeName, -1)
+            self._add(bound, groups, known.nodeName, -1)
         low = bound.copy()
         for pod in self._pods.assumed():
             if pod.uid != uid and inside(pod):
-                self._add(low, cells, pod.nodeName, -1)
+                self._add(low, groups, pod.nodeName, -1)
         high = bound
-        if name is None or count.peers.timely:
+        if name is None or count.peers.time_dependent:
             on_way = [each for each in self._others if each.is_such(inside)]
         else:
             on_way = [each for each in self._others if each.counts(tally, inside)]
         if predicted:
-            _add_all(high, [cells.ids[[each.predicted]] for each in on_way])
+            _add_all(high, [groups.ids[[each.predicted]] for each in on_way])
         else:
-            _add_all(high, [each.cells(cells.ids) for each in on_way])
+            _add_all(high, [each.groups(groups.ids) for each in on_way])
         for pod in self._nominated:
             if inside(pod):
-                self._add(high, cells, pod.nominatedNodeName, 1)
-        asked = self._asker
+                self._add(high, groups, pod.nominatedNodeName, 1)
+        asked = self._context
         own = int(of_labels(asked.pod) if of_labels is not None else counts(asked.peer()))
         others = tally.placed + len(tally.waiting) - int(there)
         return GroupCounts(
@@ -149,37 +151,39 @@ class PodCounter:
             own=own,
             total=self._total(count, tally, others, own),
             anywhere=bool(others) or bool(on_way),
-            domains=cells.domains() if isinstance(clause, SpreadProgram) else _NO_DOMAINS,
+            domains=groups.domains() if isinstance(clause, SpreadProgram) else _NO_DOMAINS,
         )
 
     def _total(self, count: CountProgram, tally: Tally, others: int, own: int) -> int:
-        if count.peers.replicas and self._asker.replicas is not None:
-            return self._asker.replicas
+        if count.peers.replicas and self._context.replicas is not None:
+            return self._context.replicas
         if count.peers.placed:
             known = self._pods.pod(self._key)
             there = known is not None and bool(known.nodeName)
             return tally.placed - int(there) + own
         return others + own
 
-    def _membership(self, clause: CountClause, cells: CountGroups) -> _Membership:
+    def _membership(self, clause: CountClause, groups: CountGroups) -> _Membership:
         """Which pods count, where they can be, and a name for that.
 
         And the same where labels are enough to tell.
         """
-        count, asker = clause.count, self._asker
+        count, context = clause.count, self._context
         if count.peers.where is None:
             return self._workload(clause)
-        scope = Scope(None if count.peers.everywhere else asker.pod.namespace)
+        scope = Scope(None if count.peers.everywhere else context.pod.namespace)
         where, frame = count.peers.where, self._frame
         inside = self._inside(count.peers.namespaces)
-        alike = cells.by_labels if count.peers.by_labels and not count.peers.timely else None
+        alike = (
+            groups.by_labels if count.peers.by_labels and not count.peers.time_dependent else None
+        )
 
         def counts(pod: CountedPod) -> bool:
             if inside is not None and pod.namespace not in inside:
                 return False
             if pod.deletionTimestamp is not None and not count.terminating:
                 return False
-            if alike is None or pod is asker.pod:
+            if alike is None or pod is context.pod:
                 return evaluated(pod)
             # Pods of the same labels share them.
             known = alike.get(id(pod.labels))
@@ -203,7 +207,7 @@ class PodCounter:
                 return False
 
         # Of other namespaces another tally is made: that they change is rare.
-        name = (count, asker.shape if count.peers.by_pod else None, inside)
+        name = (count, context.shape if count.peers.by_pod else None, inside)
         return counts, scope, name, counts if count.peers.by_labels else None
 
     def _inside(self, wanted: Evaluate | None) -> frozenset[str] | None:
@@ -223,7 +227,7 @@ class PodCounter:
 
     def _workload(self, clause: CountClause) -> _Membership:
         """The pods of the same root controller; a pod without one is alone."""
-        peer, terminating = self._asker.peer(), clause.count.terminating
+        peer, terminating = self._context.peer(), clause.count.terminating
         if peer.workload is None:
             return (lambda pod: pod.uid == peer.uid), None, None, None
         uid = peer.workload.uid
@@ -251,16 +255,16 @@ class PodCounter:
                 tally.arrives(key, pod)
         return tally
 
-    def _add(self, found: Counts, cells: CountGroups, node: str, amount: int) -> None:
-        place = self._table.places.get(node, UNKNOWN_ROW)
-        if (cell := cells.ids[place]) >= 0:
-            found[cell] += amount
+    def _add(self, found: Counts, groups: CountGroups, node: str, amount: int) -> None:
+        row = self._table.rows.get(node, UNKNOWN_ROW)
+        if (group := groups.ids[row]) >= 0:
+            found[group] += amount
 
 
-def _add_all(counts: Counts, cells: Sequence[GroupIds]) -> None:
+def _add_all(counts: Counts, groups: Sequence[GroupIds]) -> None:
     """One more in each of the cells, as often as they are named."""
-    if cells:
-        named = np.concatenate(cells)
+    if groups:
+        named = np.concatenate(groups)
         counts += np.bincount(named[named >= 0], minlength=len(counts))
 
 

@@ -45,19 +45,19 @@ class ShareStatus:
         self._scope = scope
         self._counts = counts
         self._share = share
-        self._cells = CountGroups(share, _unheard) if share is not None else None
+        self._groups = CountGroups(share, _unheard) if share is not None else None
 
     def look(self, pods: KnownPods, snapshot: Snapshot, frame: Frame) -> PodCounts:
         """The counts now. `frame` has no pod: a share of this kind reads none."""
         tally = pods.tally(self._name, self._scope, self._counts)
         placed = tally.placed
         matched = placed + len(tally.waiting)
-        if self._share is None or self._cells is None:
+        if self._share is None or self._groups is None:
             return PodCounts(matched)
-        self._cells.look(snapshot.table, lambda: frame, _no_deadline)
-        places = snapshot.table.find(list(tally.nodes))
+        self._groups.look(snapshot.table, lambda: frame, _no_deadline)
+        rows = snapshot.table.find(list(tally.nodes))
         amounts = np.fromiter(tally.nodes.values(), np.int64, len(tally.nodes))
-        on = int(amounts[self._cells.ids[places] == ON].sum())
+        on = int(amounts[self._groups.ids[rows] == ON].sum())
         wanted = target(self._share.bound, matched)
         over = max(0, on - wanted) if self._share.bound.kind != "at least" else 0
         short = max(0, placed - on - (matched - wanted))

@@ -66,7 +66,7 @@ class Call(msgspec.Struct, frozen=True, eq=False):
         """Raises NotSyncedError."""
         return self.known or self.view.snapshot()
 
-    def asker(self) -> CountContext:
+    def context(self) -> CountContext:
         """The pod as other pods see it. Raises NotSyncedError."""
         snapshot = self.snapshot
         asked, roots = self.asked, snapshot.workloads
@@ -76,7 +76,7 @@ class Call(msgspec.Struct, frozen=True, eq=False):
 
         root = roots.get(asked.controller)
         replicas = root.replicas if root is not None else None
-        frame = self.plan.frame if not self.plan.timely_counts else self.frame()
+        frame = self.plan.frame if not self.plan.time_dependent_counts else self.frame()
         return CountContext(asked, peer, frame, self.check, replicas, self.plan)
 
 
@@ -149,8 +149,8 @@ class CallOpener:
             nonlocal made
             if made is None:
                 pod = asked.pod if root is None else replace(asked.pod, workload=root)
-                now, places = self._now(), registry.places
-                made = Frame(pod, now, places=places, namespace=namespace, check=check)
+                now, slots = self._now(), registry.slots
+                made = Frame(pod, now, slots=slots, namespace=namespace, check=check)
             return made
 
         # The plan keeps registry and namespace alive, so that their ids stay theirs.
@@ -167,7 +167,7 @@ class CallOpener:
                 nodes=nodes,
                 exempt=exempt,
             )
-            if not registry.timely:
+            if not registry.time_dependent:
                 self._plans[key] = plan
         for loser in plan.selection.losers:
             assert plan.selection.governing is not None, "there is no loser without a winner"
@@ -224,18 +224,18 @@ class OfferedNodes:
         changed = []
         found = np.empty(len(names), np.intp)
         for i, (name, body) in enumerate(zip(names, bodies, strict=True)):
-            place = self._places.get(name)
+            row = self._places.get(name)
             known = counted(name)
-            if place is None:
-                place = self._places[name] = len(self._seen)
+            if row is None:
+                row = self._places[name] = len(self._seen)
                 self._seen.append(None)
                 self._views.append(None)
-            seen = self._seen[place]
+            seen = self._seen[row]
             if seen is None or seen.counted is not known or seen.body != body:
-                self._views[place] = view_of(self._codec.node(body), known)
-                self._seen[place] = _Seen(bytes(body), known)
-                changed.append(place)
-            found[i] = place
+                self._views[row] = view_of(self._codec.node(body), known)
+                self._seen[row] = _Seen(bytes(body), known)
+                changed.append(row)
+            found[i] = row
         if len(self._versions) < len(self._seen):
             more = np.zeros(len(self._seen) - len(self._versions), np.int64)
             self._versions = np.concatenate([self._versions, more])

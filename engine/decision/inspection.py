@@ -59,40 +59,40 @@ class Inspection:
     """One pod under the policies in force, in one snapshot. Not for use while others are made."""
 
     def __init__(
-        self, selection: Selection, frame: Frame, table: NodeTable, census: PodCounter
+        self, selection: Selection, frame: Frame, table: NodeTable, counter: PodCounter
     ) -> None:
         self.selection = selection
         self.frame = frame
         self.table = table
-        self._census = census
+        self._counter = counter
 
     def objections(self, programs: Iterable[Program], names: Sequence[str]) -> list[Objection]:
         """A policy's filters, then its strict counts, in the order in which they are named."""
-        places = self.table.find(names)
-        return [o for program in programs for o in self._of(program, places)]
+        rows = self.table.find(names)
+        return [o for program in programs for o in self._of(program, rows)]
 
     def parts(self, clause: FilterProgram, names: Sequence[str]) -> list[Mask]:
         """Where each `require` of a filter does not hold, each by itself."""
-        places = self.table.find(names)
+        rows = self.table.find(names)
         single = (replace(clause, requires=(require,)) for require in clause.requires)
-        return [_mask(self._findings(part, places)) for part in single]
+        return [_mask(self._findings(part, rows)) for part in single]
 
     def contributions(self, names: Sequence[str]) -> list[Contribution]:
         """What the score of these nodes is the mean of; they are those of one prioritize call."""
-        places = self.table.find(names)
-        return [c for program in self.selection.enforced for c in self._given(program, places)]
+        rows = self.table.find(names)
+        return [c for program in self.selection.enforced for c in self._given(program, rows)]
 
-    def numbers(self, clause: CountClause, name: str) -> tuple[GroupCounts, int]:
+    def group_counts(self, clause: CountClause, name: str) -> tuple[GroupCounts, int]:
         """How many pods are in each of a clause's cells, and which cell a node is in, or -1."""
-        cells = CountGroups(clause, _unheard)
-        cells.look(self.table, lambda: self.frame, _no_deadline)
-        place = int(self.table.find([name])[0])
+        groups = CountGroups(clause, _unheard)
+        groups.look(self.table, lambda: self.frame, _no_deadline)
+        row = int(self.table.find([name])[0])
         strict = clause.count.weight is None
-        return self._census.take(clause, cells, predicted=not strict), int(cells.ids[place])
+        return self._counter.take(clause, groups, predicted=not strict), int(groups.ids[row])
 
-    def _of(self, program: Program, places: NodeRows) -> Iterator[Objection]:
+    def _of(self, program: Program, rows: NodeRows) -> Iterator[Objection]:
         for clause in program.filters:
-            findings = self._findings(clause, places)
+            findings = self._findings(clause, rows)
             errors = {i: f.error for i, f in enumerate(findings) if f is not None and f.error}
             yield Objection(
                 clause.policy,
@@ -104,37 +104,37 @@ class Inspection:
             )
         for counted in program.counts:
             counting = CountClauses([counted], self.frame, _unheard)
-            for room in counting.rooms(
-                self._census, self.table, places, lambda: self.frame, _no_deadline
+            for headroom in counting.headrooms(
+                self._counter, self.table, rows, lambda: self.frame, _no_deadline
             ):
                 count = counted.count
                 message = count.message(lambda: self.frame)
-                yield Objection(count.policy, count.name, counted, ~room.open, {}, message)
+                yield Objection(count.policy, count.name, counted, ~headroom.open, {}, message)
 
-    def _findings(self, clause: FilterProgram, places: NodeRows) -> list[Rejection | None]:
-        nodes = [self.table.views[place] for place in places]
+    def _findings(self, clause: FilterProgram, rows: NodeRows) -> list[Rejection | None]:
+        nodes = [self.table.views[row] for row in rows]
         # Each clause has what a request has for all of them: whoever looks asks many times.
         self.frame.refill()
         return filtering.rejections([clause], self.frame, nodes, _no_deadline)
 
-    def _given(self, program: Program, places: NodeRows) -> Iterator[Contribution]:
+    def _given(self, program: Program, rows: NodeRows) -> Iterator[Contribution]:
         for clause in program.scores:
             if scoring.applies(clause, self.frame, _unheard):
-                values = self._values(clause, places)
+                values = self._values(clause, rows)
                 given = scoring.points(clause, values)
                 yield Contribution(clause.policy, clause.name, abs(clause.weight), given, values)
         for counted in program.counts:
             counting = CountClauses([counted], self.frame, _unheard)
             for weight, given in counting.terms(
-                self._census, self.table, places, lambda: self.frame, _no_deadline
+                self._counter, self.table, rows, lambda: self.frame, _no_deadline
             ):
                 yield Contribution(counted.count.policy, counted.count.name, weight, given, None)
 
-    def _values(self, clause: ScoreProgram, places: NodeRows) -> Floats:
+    def _values(self, clause: ScoreProgram, rows: NodeRows) -> Floats:
         found = []
         self.frame.refill()
-        for place in places:
-            self.frame.node = self.table.views[place]
+        for row in rows:
+            self.frame.node = self.table.views[row]
             found.append(scoring.value(clause, self.frame, _unheard))
         return np.array(found)
 

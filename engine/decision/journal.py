@@ -29,20 +29,20 @@ Codes = npt.NDArray[np.int16] | npt.NDArray[np.int32]
 class RecordedNodes(msgspec.Struct, frozen=True, eq=False):
     """The nodes of a request: their places in a table of nodes, or where there is none, names."""
 
-    places: npt.NDArray[np.int32] | None
+    rows: npt.NDArray[np.int32] | None
     table: Mapping[str, int] = {}
     named: Sequence[str] = ()
 
     def names(self) -> Sequence[str]:
         """In the order of the request."""
-        if self.places is None:
+        if self.rows is None:
             return self.named
-        by_place = {place: name for name, place in self.table.items()}
-        return [by_place[place] for place in self.places.tolist()]
+        by_place = {row: name for name, row in self.table.items()}
+        return [by_place[row] for row in self.rows.tolist()]
 
     @property
     def bytes(self) -> int:
-        return self.places.nbytes if self.places is not None else len(self.named) * _NAME_BYTES
+        return self.rows.nbytes if self.rows is not None else len(self.named) * _NAME_BYTES
 
 
 class RecordedVerdicts(msgspec.Struct, frozen=True, eq=False):
@@ -188,7 +188,7 @@ class Journal:
 def _nodes(names: Sequence[str], where: KnownRows | None) -> RecordedNodes:
     if where is None:
         return RecordedNodes(None, named=names)
-    return RecordedNodes(where.places.astype(np.int32), where.nodes)
+    return RecordedNodes(where.rows.astype(np.int32), where.nodes)
 
 
 def _small(decided: Decision) -> Codes:
@@ -206,7 +206,7 @@ def _concerned(selection: Selection) -> ConcernedPolicies:
 
 def _tables(record: Record) -> Iterator[Mapping[str, int]]:
     for part in (record.answered, record.scored):
-        if part is not None and part.nodes.places is not None:
+        if part is not None and part.nodes.rows is not None:
             yield part.nodes.table
 
 

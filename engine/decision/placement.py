@@ -31,9 +31,9 @@ class PodsView(Protocol):
 class Question(msgspec.Struct, frozen=True, eq=False):
     """One filter call: who asks, about which nodes of the cache, and what they suit (0..10)."""
 
-    asker: CountContext
+    context: CountContext
     table: NodeTable
-    places: NodeRows
+    rows: NodeRows
     frame: LazyFrame
     check: CheckDeadline
     suits: Callable[[], Floats]
@@ -42,34 +42,36 @@ class Question(msgspec.Struct, frozen=True, eq=False):
 class Placement:
     """Decides by counts, and remembers whom it has told what."""
 
-    def __init__(self, view: PodsView, ledger: InFlightPods) -> None:
+    def __init__(self, view: PodsView, in_flight: InFlightPods) -> None:
         self._view = view
-        self.ledger = ledger
+        self.in_flight = in_flight
 
-    def census(self, table: NodeTable, asker: CountContext) -> PodCounter:
-        return PodCounter(self._view.pods, self.ledger, table, asker)
+    def counter(self, table: NodeTable, context: CountContext) -> PodCounter:
+        return PodCounter(self._view.pods, self.in_flight, table, context)
 
-    def has_room(self, counting: CountClauses, asked: Question, gone: Collection[Peer]) -> bool:
+    def has_headroom(self, counting: CountClauses, asked: Question, gone: Collection[Peer]) -> bool:
         """Whether all places asked about would have room by every strict clause, some pods gone."""
         pods = PodsExcluding(self._view.pods, gone)
-        census = PodCounter(pods, self.ledger, asked.table, asked.asker)
-        rooms = counting.rooms(census, asked.table, asked.places, asked.frame, asked.check)
-        return all(bool(room.open.all()) for room in rooms)
+        counter = PodCounter(pods, self.in_flight, asked.table, asked.context)
+        headrooms = counting.headrooms(counter, asked.table, asked.rows, asked.frame, asked.check)
+        return all(bool(headroom.open.all()) for headroom in headrooms)
 
     def closed(self, counting: CountClauses, asked: Question) -> list[tuple[str, int]]:
         """The strict clauses without room on some places, and on how many."""
-        census = self.census(asked.table, asked.asker)
-        rooms = counting.rooms(census, asked.table, asked.places, asked.frame, asked.check)
-        found = [(room.clause.count.name, int((~room.open).sum())) for room in rooms]
+        counter = self.counter(asked.table, asked.context)
+        headrooms = counting.headrooms(counter, asked.table, asked.rows, asked.frame, asked.check)
+        found = [
+            (headroom.clause.count.name, int((~headroom.open).sum())) for headroom in headrooms
+        ]
         return [(name, count) for name, count in found if count]
 
     def is_open(self, counting: CountClauses, asked: Question) -> bool:
         """Whether some place has room by every strict clause."""
-        census = self.census(asked.table, asked.asker)
-        room = np.ones(len(asked.places), np.bool_)
-        for each in counting.rooms(census, asked.table, asked.places, asked.frame, asked.check):
-            room &= each.open
-        return bool(room.any())
+        counter = self.counter(asked.table, asked.context)
+        headroom = np.ones(len(asked.rows), np.bool_)
+        for each in counting.headrooms(counter, asked.table, asked.rows, asked.frame, asked.check):
+            headroom &= each.open
+        return bool(headroom.any())
 
     def take(self, counting: CountClauses, asked: Question) -> list[Headroom]:
         """The strict clauses' rooms at the one place where the pod is about to be bound.
@@ -77,12 +79,12 @@ class Placement:
         Raises WaitingError where one of them has none: kube-scheduler was told another place, or
         others were quicker, and asks again.
         """
-        census = self.census(asked.table, asked.asker)
-        rooms = counting.rooms(census, asked.table, asked.places, asked.frame, asked.check)
-        if full := [room for room in rooms if not room.open.all()]:
-            texts = dict.fromkeys(room.clause.count.message(asked.frame) for room in full)
+        counter = self.counter(asked.table, asked.context)
+        headrooms = counting.headrooms(counter, asked.table, asked.rows, asked.frame, asked.check)
+        if full := [headroom for headroom in headrooms if not headroom.open.all()]:
+            texts = dict.fromkeys(headroom.clause.count.message(asked.frame) for headroom in full)
             raise WaitingError("; ".join(texts))
-        return rooms
+        return headrooms
 
     def answer(
         self, counting: CountClauses, asked: Question, decided: Decision, *, predicts: bool
@@ -98,48 +100,48 @@ class Placement:
         if not counting.strict:
             self._tell(asked, feasible, is_narrow=False, predicts=predicts)
             return decided
-        before = self.ledger.narrowed(asked.asker.pod.uid)
-        census = self.census(asked.table, asked.asker)
-        rooms = counting.rooms(census, asked.table, asked.places, asked.frame, asked.check)
-        room = feasible.copy()
+        before = self.in_flight.narrowed(asked.context.pod.uid)
+        counter = self.counter(asked.table, asked.context)
+        headrooms = counting.headrooms(counter, asked.table, asked.rows, asked.frame, asked.check)
+        headroom = feasible.copy()
         hopeful = feasible.copy()
-        for each in rooms:
-            room &= each.open
+        for each in headrooms:
+            headroom &= each.open
             hopeful &= each.hopeful
-        if not np.logical_or.reduce(room):
-            self.ledger.forget(asked.asker.pod.uid)
+        if not np.logical_or.reduce(headroom):
+            self.in_flight.forget(asked.context.pod.uid)
             if hopeful.any():
-                raise WaitingError(_reason(rooms, feasible, asked.frame))
-            return _refused(decided, rooms, feasible, room, asked.frame)
+                raise WaitingError(_reason(headrooms, feasible, asked.frame))
+            return _refused(decided, headrooms, feasible, headroom, asked.frame)
         if before is not None and not before.excused:
             before.excused = True
             raise WaitingError(NOT_BOUND)
-        is_narrow = any(each.narrow for each in rooms)
-        kept = room
+        is_narrow = any(each.narrow for each in headrooms)
+        kept = headroom
         if is_narrow:
-            tried = np.isin(asked.places, before.tried) if before is not None else ~feasible
-            kept = narrowed(rooms, room, asked.suits(), tried)
+            tried = np.isin(asked.rows, before.tried) if before is not None else ~feasible
+            kept = narrowed(headrooms, headroom, asked.suits(), tried)
         self._tell(asked, kept, is_narrow=is_narrow, predicts=predicts)
-        return _refused(decided, rooms, feasible, kept, asked.frame)
+        return _refused(decided, headrooms, feasible, kept, asked.frame)
 
-    def passed(self, asker: CountContext, table: NodeTable, find: Callable[[], NodeRows]) -> None:
+    def passed(self, context: CountContext, table: NodeTable, find: Callable[[], NodeRows]) -> None:
         """A pod that no policy concerns may go to any of the nodes that it was asked about."""
-        pod = asker.pod
-        self.ledger.passed(pod.uid, asker.peer, pod.revision, table.owner, find)
+        pod = context.pod
+        self.in_flight.passed(pod.uid, context.peer, pod.revision, table.owner, find)
 
     def _tell(self, asked: Question, kept: Mask, *, is_narrow: bool, predicts: bool) -> None:
-        places = asked.places[kept]
-        best = int(places[0]) if len(places) else 0
-        if predicts and len(places) > 1:
-            best = int(places[int(np.argmax(asked.suits()[kept]))])
-        pod, owner = asked.asker.pod, asked.table.owner
-        self.ledger.answered(
-            pod.uid, asked.asker.peer, pod.revision, owner, places, best, is_narrow=is_narrow
+        rows = asked.rows[kept]
+        best = int(rows[0]) if len(rows) else 0
+        if predicts and len(rows) > 1:
+            best = int(rows[int(np.argmax(asked.suits()[kept]))])
+        pod, owner = asked.context.pod, asked.table.owner
+        self.in_flight.answered(
+            pod.uid, asked.context.peer, pod.revision, owner, rows, best, is_narrow=is_narrow
         )
 
 
 def _refused(
-    decided: Decision, rooms: Sequence[Headroom], feasible: Mask, kept: Mask, frame: LazyFrame
+    decided: Decision, headrooms: Sequence[Headroom], feasible: Mask, kept: Mask, frame: LazyFrame
 ) -> Decision:
     """The decision with a verdict of the first clause without room, for all that is not kept."""
     left = feasible & ~kept
@@ -148,26 +150,29 @@ def _refused(
     codes = decided.codes.copy()
     verdicts: list[Verdict] = list(decided.verdicts)
 
-    def refuse(room: Headroom, nodes: Mask) -> None:
-        count = room.clause.count
+    def refuse(headroom: Headroom, nodes: Mask) -> None:
+        count = headroom.clause.count
         # Whoever is counted may be evicted.
         verdicts.append(Rejected(count.message(frame), count.policy, count.name, resolvable=True))
         codes[nodes] = len(verdicts) - 1
 
-    for room in rooms:
-        if (full := left & ~room.open).any():
-            refuse(room, full)
+    for headroom in headrooms:
+        if (full := left & ~headroom.open).any():
+            refuse(headroom, full)
             left &= ~full
-    for room in rooms:
+    for headroom in headrooms:
         # There is room here too, and another cell was chosen.
-        if room.narrow and (others := left & ~np.isin(room.cells, room.cells[kept])).any():
-            refuse(room, others)
+        if (
+            headroom.narrow
+            and (others := left & ~np.isin(headroom.groups, headroom.groups[kept])).any()
+        ):
+            refuse(headroom, others)
             left &= ~others
     return Decision(codes, verdicts)
 
 
-def _reason(rooms: Sequence[Headroom], feasible: Mask, frame: LazyFrame) -> str:
+def _reason(headrooms: Sequence[Headroom], feasible: Mask, frame: LazyFrame) -> str:
     """Which clauses wait for pods on their way."""
-    waiting = [r for r in rooms if (feasible & ~r.open & r.hopeful).any()]
-    texts = dict.fromkeys(room.clause.count.message(frame) for room in waiting)
+    waiting = [r for r in headrooms if (feasible & ~r.open & r.hopeful).any()]
+    texts = dict.fromkeys(headroom.clause.count.message(frame) for headroom in waiting)
     return f"waiting for pods on their way: {'; '.join(texts)}"

@@ -35,7 +35,7 @@ class FilterMemo:
 
     def __init__(self, clauses: Sequence[FilterProgram]) -> None:
         self._clauses = clauses
-        self._fresh = Freshness(timely=any(clause.timely for clause in clauses))
+        self._fresh = Freshness(time_dependent=any(clause.time_dependent for clause in clauses))
         self._codes: Codes = np.empty(0, np.int32)
         self.findings: list[Rejection | None] = [None]
         self._known: dict[Rejection | None, int] = {None: 0}
@@ -43,23 +43,23 @@ class FilterMemo:
     def codes(
         self,
         table: NodeTable,
-        places: NodeRows,
+        rows: NodeRows,
         frame: Callable[[], Frame],
         check: CheckDeadline,
     ) -> Codes:
-        """Indexes into `findings`, in the order of `places`. Raises DeadlineExceededError.
+        """Indexes into `findings`, in the order of `rows`. Raises DeadlineExceededError.
 
         What was worked out before the deadline is kept.
         """
         if len(self.findings) > _MOST_FINDINGS:
             self._start_over()
         self._codes = grown(self._codes, len(table.views), 0)
-        for portion in self._fresh.stale(table, places):
-            nodes = [table.views[place] for place in portion]
+        for portion in self._fresh.stale(table, rows):
+            nodes = [table.views[row] for row in portion]
             found = filtering.rejections(self._clauses, frame(), nodes, check)
             self._codes[portion] = [self._code(finding) for finding in found]
             self._fresh.worked_out(table, portion)
-        return self._codes[places]
+        return self._codes[rows]
 
     def _code(self, finding: Rejection | None) -> int:
         code = self._known.get(finding)
@@ -78,24 +78,24 @@ class ScoreMemo:
 
     def __init__(self, clause: ScoreProgram) -> None:
         self.clause = clause
-        self._fresh = Freshness(timely=clause.timely)
+        self._fresh = Freshness(time_dependent=clause.time_dependent)
         self._values: Floats = np.empty(0)
 
     def values(
         self,
         table: NodeTable,
-        places: NodeRows,
+        rows: NodeRows,
         frame: Callable[[], Frame],
         check: CheckDeadline,
         report: Report,
     ) -> Floats:
-        """In the order of `places`, NaN where there is none. Raises DeadlineExceededError."""
+        """In the order of `rows`, NaN where there is none. Raises DeadlineExceededError."""
         self._values = grown(self._values, len(table.views), scoring.MISSING)
-        for portion in self._fresh.stale(table, places):
+        for portion in self._fresh.stale(table, rows):
             check()
             self._values[portion] = _values(self.clause, table, portion, frame(), report)
             self._fresh.worked_out(table, portion)
-        return self._values[places]
+        return self._values[rows]
 
 
 class MeanMemo:
@@ -104,36 +104,36 @@ class MeanMemo:
     def __init__(self, clauses: Sequence[ScoreProgram]) -> None:
         self._clauses = clauses
         self._scale = scoring.Scale(clauses)
-        self._fresh = Freshness(timely=any(clause.timely for clause in clauses))
+        self._fresh = Freshness(time_dependent=any(clause.time_dependent for clause in clauses))
         self._points: npt.NDArray[np.int64] = np.empty(0, np.int64)
 
     def points(
         self,
         table: NodeTable,
-        places: NodeRows,
+        rows: NodeRows,
         frame: Callable[[], Frame],
         check: CheckDeadline,
         report: Report,
     ) -> Points:
-        """In the order of `places`. Raises DeadlineExceededError."""
+        """In the order of `rows`. Raises DeadlineExceededError."""
         self._points = grown(self._points, len(table.views), 0)
-        for portion in self._fresh.stale(table, places):
+        for portion in self._fresh.stale(table, rows):
             values = []
             for clause in self._clauses:
                 check()
                 values.append(_values(clause, table, portion, frame(), report))
             self._points[portion] = self._scale.scores(np.array(values))
             self._fresh.worked_out(table, portion)
-        return self._points[places]
+        return self._points[rows]
 
 
 def _values(
-    clause: ScoreProgram, table: NodeTable, places: NodeRows, frame: Frame, report: Report
+    clause: ScoreProgram, table: NodeTable, rows: NodeRows, frame: Frame, report: Report
 ) -> list[float]:
     """The number that a clause has for each node, NaN where there is none."""
     found: list[float] = []
-    for place in places:
-        frame.node = table.views[place]
+    for row in rows:
+        frame.node = table.views[row]
         known = frame.node is not None
         found.append(scoring.value(clause, frame, report) if known else scoring.MISSING)
     return found
@@ -185,51 +185,53 @@ class Plan:
         counts = [clause for program in selection.enforced for clause in program.counts]
         self.counting = CountClauses(counts, frame, report)
         every = (*selection.enforced, *selection.audited)
-        self.timely_counts = any(c.count.peers.timely for p in every for c in p.counts)
+        self.time_dependent_counts = any(
+            c.count.peers.time_dependent for p in every for c in p.counts
+        )
         memos = 12 * (1 + len(self._audits)) + 16 * len(self._scores)
         self.bytes = 4096 + nodes * memos
 
     def filter(
-        self, table: NodeTable, places: NodeRows, frame: LazyFrame, check: CheckDeadline
+        self, table: NodeTable, rows: NodeRows, frame: LazyFrame, check: CheckDeadline
     ) -> Decision:
         """A verdict per place. Raises DeadlineExceededError."""
         for broken in self.selection.unselectable:
             reason = f"policy {broken.program.name}: its `for` cannot be evaluated"
             refused = Failed(reason, broken.program.address, "for", broken.error)
-            return decision([refused] * len(places))
-        return _decide(self._filters, table, places, frame, check)
+            return decision([refused] * len(rows))
+        return _decide(self._filters, table, rows, frame, check)
 
     def audit(
-        self, table: NodeTable, places: NodeRows, frame: LazyFrame, check: CheckDeadline
+        self, table: NodeTable, rows: NodeRows, frame: LazyFrame, check: CheckDeadline
     ) -> Iterator[tuple[Program, Decision]]:
         """What each policy in audit mode would have said. Raises DeadlineExceededError."""
         for program, memo in self._audits:
-            yield program, _decide(memo, table, places, frame, check)
+            yield program, _decide(memo, table, rows, frame, check)
 
     @property
     def scored(self) -> bool:
         """Whether any score, or any wish about counts, applies."""
-        return bool(self._scores) or self.counting.wishes
+        return bool(self._scores) or self.counting.soft_counts
 
     def scores(
         self,
         table: NodeTable,
-        places: NodeRows,
+        rows: NodeRows,
         frame: LazyFrame,
         check: CheckDeadline,
         report: Report,
-        wishes: Sequence[Term] = (),
+        soft_counts: Sequence[Term] = (),
     ) -> Points:
         """An integer 0..10 per place, if there is a score or wish. Raises DeadlineExceededError."""
-        if self._single is not None and not wishes:
-            return self._single.points(table, places, frame, check, report)
-        terms = self.terms(table, places, frame, check, report)
-        return scoring.scores([*terms, *wishes])
+        if self._single is not None and not soft_counts:
+            return self._single.points(table, rows, frame, check, report)
+        terms = self.terms(table, rows, frame, check, report)
+        return scoring.scores([*terms, *soft_counts])
 
     def terms(
         self,
         table: NodeTable,
-        places: NodeRows,
+        rows: NodeRows,
         frame: LazyFrame,
         check: CheckDeadline,
         report: Report,
@@ -238,14 +240,14 @@ class Plan:
         return [
             (abs(memo.clause.weight), scoring.points(memo.clause, values))
             for memo in self._scores
-            for values in [memo.values(table, places, frame, check, report)]
+            for values in [memo.values(table, rows, frame, check, report)]
         ]
 
 
 def _decide(
-    memo: FilterMemo, table: NodeTable, places: NodeRows, frame: LazyFrame, check: CheckDeadline
+    memo: FilterMemo, table: NodeTable, rows: NodeRows, frame: LazyFrame, check: CheckDeadline
 ) -> Decision:
-    codes = memo.codes(table, places, frame, check)
+    codes = memo.codes(table, rows, frame, check)
     if not np.logical_or.reduce(codes):
         return Decision(codes, (FEASIBLE,))
     counts: list[int] = np.bincount(codes, minlength=len(memo.findings)).tolist()

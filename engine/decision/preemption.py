@@ -16,7 +16,7 @@ from engine.program.program import PreemptProgram, Program, magnitude
 from grammar.errors import EvaluationError, MissingError
 
 # Whether every strict count has room at some places, were some pods gone.
-HasRoom = Callable[[NodeRows, Collection[Peer]], bool]
+HasHeadroom = Callable[[NodeRows, Collection[Peer]], bool]
 Report = Callable[[str, str, EvaluationError], None]
 
 
@@ -45,7 +45,7 @@ class Preemption:
         programs: Sequence[Program],
         table: NodeTable,
         frame: Frame,
-        has_room: HasRoom,
+        has_headroom: HasHeadroom,
         check: CheckDeadline,
         report: Report,
     ) -> None:
@@ -53,7 +53,7 @@ class Preemption:
         self._filters = [clause for program in programs for clause in program.filters]
         self._table = table
         self._frame = frame
-        self._has_room = has_room
+        self._has_room = has_headroom
         self._check = check
         self._report = report
         preempts = (clause for program in programs for clause in program.preempts)
@@ -158,4 +158,4 @@ class Preemption:
             return otherwise
 
     def _view(self, name: str) -> NodeView | None:
-        return self._table.views[self._table.places.get(name, 0)]
+        return self._table.views[self._table.rows.get(name, 0)]

@@ -49,9 +49,9 @@ class Selection:
 class Registry:
     """Compiled policies by the namespace they govern, without those that govern nothing.
 
-    `shapes` tells pods apart by what the policies read of them; `timely` says that the time can
-    change which of them concern a pod, `counts` that some of them count pods, `wishes` that some do
-    so as best they can.
+    `shapes` tells pods apart by what the policies read of them. `time_dependent`: the time can
+    change which policies concern a pod. `counts`: some policy counts pods; `soft_counts`: some
+    policy does so as a preference.
     """
 
     def __init__(
@@ -69,10 +69,10 @@ class Registry:
         self._refusing = tuple(refusing)
         self.programs = tuple(p for p in programs if not p.only_used)
         every = (*self.programs, *self._refusing)
-        self.places = max((p.places for p in every), default=0)
+        self.slots = max((p.slots for p in every), default=0)
         self.counts = any(p.counts for p in self.programs)
-        self.wishes = any(c.count.weight is not None for p in self.programs for c in p.counts)
-        self.timely = any(p.timely for p in every)
+        self.soft_counts = any(c.count.weight is not None for p in self.programs for c in p.counts)
+        self.time_dependent = any(p.time_dependent for p in every)
         self.shapes = Shapes(path for p in every for path in p.reads)
         self._everywhere = tuple(p for p in self.programs if p.namespace is None)
         self._namespaced: dict[str, tuple[Program, ...]] = {}

@@ -87,16 +87,18 @@ class RejectedPods:
         if old is not None and (new is None or new.uid != old.uid or new.nodeName):
             self._known.pop(old.uid, None)
 
-    def nudged(self, refusal: RejectedPod) -> None:
+    def requeued(self, rejected_pod: RejectedPod) -> None:
         """The next time is twice as far away."""
-        refusal.pause = min(2 * refusal.pause, self._most)
-        refusal.due = self._clock() + refusal.pause
+        rejected_pod.pause = min(2 * rejected_pod.pause, self._most)
+        rejected_pod.due = self._clock() + rejected_pod.pause
 
     def due(self) -> Iterator[RejectedPod]:
         """Those that may be nudged now."""
         now = self._clock()
-        return (refusal for refusal in list(self._known.values()) if refusal.due <= now)
+        return (
+            rejected_pod for rejected_pod in list(self._known.values()) if rejected_pod.due <= now
+        )
 
 
-def _size(refusal: RejectedPod) -> int:
-    return len(refusal.asked.body)
+def _size(rejected_pod: RejectedPod) -> int:
+    return len(rejected_pod.asked.body)

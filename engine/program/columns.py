@@ -78,37 +78,40 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 class Freshness:
-    """At which version of its node each place was last worked out; `timely` is never fresh."""
+    """The version of its node at which each row was last evaluated.
 
-    def __init__(self, *, timely: bool = False) -> None:
-        self._timely = timely
+    A `time_dependent` column is never fresh.
+    """
+
+    def __init__(self, *, time_dependent: bool = False) -> None:
+        self._time_dependent = time_dependent
         self._owner: object = None
         self._versions: npt.NDArray[np.int64] = np.empty(0, np.int64)
 
-    def stale(self, table: NodeTable, places: NodeRows | None = None) -> list[NodeRows]:
+    def stale(self, table: NodeTable, rows: NodeRows | None = None) -> list[NodeRows]:
         """The places that must be worked out, in portions between which the clock is looked at.
 
-        They are of `places`, or of all. Places of another owner are other nodes; new places have
+        They are of `rows`, or of all. Places of another owner are other nodes; new places have
         never been worked out.
         """
         if self._owner is not table.owner:
             self._owner = table.owner
             self._versions = np.empty(0, np.int64)
         self._versions = grown(self._versions, len(table.views), _NEVER)
-        if self._timely:
+        if self._time_dependent:
             self.forget()
         # Mostly there is none in the whole cluster, or few.
         changed = (self._versions[: len(table.versions)] != table.versions).nonzero()[0]
         if not len(changed):
             return []
-        if places is not None:
+        if rows is not None:
             asked = np.zeros(len(table.versions), np.bool_)
-            asked[places] = True
+            asked[rows] = True
             changed = changed[asked[changed]]
         return [changed[i : i + NODES_PER_LOOK] for i in range(0, len(changed), NODES_PER_LOOK)]
 
-    def worked_out(self, table: NodeTable, places: NodeRows) -> None:
-        self._versions[places] = table.versions[places]
+    def worked_out(self, table: NodeTable, rows: NodeRows) -> None:
+        self._versions[rows] = table.versions[rows]
 
     def forget(self) -> None:
         self._versions[:] = _NEVER

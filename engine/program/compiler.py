@@ -142,7 +142,7 @@ _WORTH_KEEPING = 6
 
 
 class Compiler:
-    """Compiles the expressions of one policy; `places` is how many locals they need together.
+    """Compiles the expressions of one policy; `slots` is how many locals they need together.
 
     `read` makes the closure of a declared name; `wrap` sees every expression with its closure and
     may return another: tracing is a compiler with a wrap, not a flag inside closures.
@@ -165,7 +165,7 @@ class Compiler:
         self._defs: dict[str, tuple[tuple[int, ...], Evaluate]] = {}
         self._stages = Stages(environment)
         self._keeping = False
-        self.places = 0
+        self.slots = 0
 
     def compile(self, expr: Expr) -> Evaluate:
         """A closure with the value of the expression, or an EvaluationError."""
@@ -194,10 +194,10 @@ class Compiler:
         """The place of a local; None where no local has the name."""
         return self._locals.get(name)
 
-    def place(self) -> int:
+    def slot(self) -> int:
         """A new local."""
-        self.places += 1
-        return self.places - 1
+        self.slots += 1
+        return self.slots - 1
 
     def with_locals(self, names: Mapping[str, int], expr: Expr) -> Evaluate:
         """Compiles an expression in which `names` are locals."""
@@ -266,8 +266,8 @@ class Compiler:
                 assert_never(expr)
 
     def _ident(self, expr: Ident) -> Evaluate:
-        if not expr.absolute and (place := self._locals.get(expr.name)) is not None:
-            return lambda frame: frame.locals[place]
+        if not expr.absolute and (slot := self._locals.get(expr.name)) is not None:
+            return lambda frame: frame.locals[slot]
         if (constant := self.environment.constant(expr.name)) is not None:
             return lambda _: constant
         return self._read(expr.name)
@@ -282,7 +282,7 @@ class Compiler:
 
     def _comprehension(self, expr: Comprehension) -> Evaluate:
         target = self.compile(expr.target)
-        slots = tuple(self.place() for _ in expr.variables)
+        slots = tuple(self.slot() for _ in expr.variables)
         names = dict(zip(expr.variables, slots, strict=True))
         body = [self.with_locals(names, part) for part in expr.body]
         return macros.comprehension(expr, target, slots, body)
@@ -290,11 +290,11 @@ class Compiler:
     def _def_call(self, expr: DefCall) -> Evaluate:
         if expr.name not in self._defs:
             known = self.environment.defs[expr.name]
-            places = tuple(self.place() for _ in known.params)
-            names = dict(zip((n for n, _ in known.params), places, strict=True))
-            self._defs[expr.name] = (places, self._closed(known.body, names))
-        places, body = self._defs[expr.name]
-        return operations.call_def(places, tuple(self.compile(a) for a in expr.args), body)
+            slots = tuple(self.slot() for _ in known.params)
+            names = dict(zip((n for n, _ in known.params), slots, strict=True))
+            self._defs[expr.name] = (slots, self._closed(known.body, names))
+        slots, body = self._defs[expr.name]
+        return operations.call_def(slots, tuple(self.compile(a) for a in expr.args), body)
 
     def _select(self, expr: Select) -> Evaluate:
         kind = expr.operand.type

@@ -32,14 +32,14 @@ from grammar.values.maps import key_values
 
 @dataclass(frozen=True, slots=True)
 class FieldChain:
-    """How to read a chain: `fields` of the frame, or of the local at `place`, and then the key.
+    """How to read a chain: `fields` of the frame, or of the local at `slot`, and then the key.
 
     `fields` gives None or raises AttributeError where a part is absent; `meaning` is the chain's
     value whatever is absent.
     """
 
     fields: Callable[[object], Any]
-    place: int | None
+    slot: int | None
     key: str | None
     meaning: Evaluate
 
@@ -62,10 +62,10 @@ def field_chain(compiler: Compiler, expr: Expr) -> FieldChain | None:
     if found is None:
         return None
     root, names = found
-    place = compiler.local(root)
-    if place is None:
+    slot = compiler.local(root)
+    if slot is None:
         names = f"{root}.{names}"
-    return FieldChain(attrgetter(names), place, key, compiler.general(expr))
+    return FieldChain(attrgetter(names), slot, key, compiler.general(expr))
 
 
 def text(expr: Expr) -> str | None:
@@ -91,12 +91,12 @@ def value(compiler: Compiler, expr: Expr) -> Evaluate | None:
 
 
 def _value(chain: FieldChain) -> Evaluate:
-    fields, place, key, meaning = chain.fields, chain.place, chain.key, chain.meaning
+    fields, slot, key, meaning = chain.fields, chain.slot, chain.key, chain.meaning
     missing = chain.missing
 
     def run(frame: Frame) -> object:
         try:
-            value = fields(frame if place is None else frame.locals[place])
+            value = fields(frame if slot is None else frame.locals[slot])
             if key is not None:
                 return value[key]
         except KeyError:
@@ -119,11 +119,11 @@ def value_or_default(compiler: Compiler, expr: Expr) -> Evaluate | None:
 
 
 def _or_default(chain: FieldChain, key: str, other: object) -> Evaluate:
-    fields, place, meaning = chain.fields, chain.place, chain.meaning
+    fields, slot, meaning = chain.fields, chain.slot, chain.meaning
 
     def run(frame: Frame) -> object:
         try:
-            return fields(frame if place is None else frame.locals[place]).get(key, other)
+            return fields(frame if slot is None else frame.locals[slot]).get(key, other)
         except AttributeError:
             held: Any = meaning(frame)
             return held.get(key, other)
@@ -140,11 +140,11 @@ def key_test(compiler: Compiler, expr: Expr) -> Evaluate | None:
 
 
 def _key_test(chain: FieldChain, key: str) -> Evaluate:
-    fields, place, meaning = chain.fields, chain.place, chain.meaning
+    fields, slot, meaning = chain.fields, chain.slot, chain.meaning
 
     def run(frame: Frame) -> object:
         try:
-            return key in fields(frame if place is None else frame.locals[place])
+            return key in fields(frame if slot is None else frame.locals[slot])
         except (AttributeError, TypeError):
             held: Any = meaning(frame)
             return key in held
@@ -254,11 +254,11 @@ def _text(operand: Evaluate, known: Container[object], *, wanted: bool) -> Evalu
 def _text_at(
     chain: FieldChain, known: Container[object], meaning: Evaluate, *, wanted: bool
 ) -> Evaluate:
-    fields, place, key, missing = chain.fields, chain.place, chain.key, chain.missing
+    fields, slot, key, missing = chain.fields, chain.slot, chain.key, chain.missing
 
     def run(frame: Frame) -> object:
         try:
-            value = fields(frame if place is None else frame.locals[place])
+            value = fields(frame if slot is None else frame.locals[slot])
             if key is not None:
                 return (value[key] in known) is wanted
             if value is not None:
@@ -277,11 +277,11 @@ def _amount(operand: Evaluate, least: int, *, wanted: bool) -> Evaluate:
 
 
 def _amount_at(chain: FieldChain, least: int, meaning: Evaluate, *, wanted: bool) -> Evaluate:
-    fields, place, key, missing = chain.fields, chain.place, chain.key, chain.missing
+    fields, slot, key, missing = chain.fields, chain.slot, chain.key, chain.missing
 
     def run(frame: Frame) -> object:
         try:
-            value = fields(frame if place is None else frame.locals[place])
+            value = fields(frame if slot is None else frame.locals[slot])
             nanos = value.nanos if key is None else value[key].nanos
         except KeyError:
             raise MissingError(missing) from None
@@ -336,26 +336,26 @@ def loop(compiler: Compiler, expr: Expr) -> Evaluate | None:
     if expr.macro != "map" and body.type != BOOL:
         return None
     items = _items(compiler, expr.target)
-    place = compiler.place()
-    names = {expr.variables[0]: place}
+    slot = compiler.slot()
+    names = {expr.variables[0]: slot}
     if expr.macro in ("filter", "map"):
         make = _filter if expr.macro == "filter" else _map
-        return make(items, place, compiler.with_locals(names, body))
+        return make(items, slot, compiler.with_locals(names, body))
     decisive = expr.macro == "exists"
     sieve = _sieve(compiler, expr)
     if sieve is None:
-        return _search(items, place, compiler.with_locals(names, body), decisive=decisive)
+        return _search(items, slot, compiler.with_locals(names, body), decisive=decisive)
     if sieve.rest is None:
         return _sift(items, sieve, decisive=decisive)
     rest = compiler.with_locals(names, sieve.rest)
-    return _sifted_search(items, place, sieve, rest, decisive=decisive)
+    return _sifted_search(items, slot, sieve, rest, decisive=decisive)
 
 
 def _items(compiler: Compiler, target: Expr) -> Items:
     """The items of the target, once there is fuel for all of them."""
     chain = field_chain(compiler, target)
     read: Callable[[Frame], Any] = compiler.compile(target)
-    fields = read if chain is None or chain.place is not None or chain.key else chain.fields
+    fields = read if chain is None or chain.slot is not None or chain.key else chain.fields
 
     def run(frame: Frame) -> Sequence[object]:
         try:
@@ -416,13 +416,13 @@ def _sieve(compiler: Compiler, expr: Comprehension) -> _Sieve | None:
     return None
 
 
-def _search(items: Items, place: int, test: Evaluate, *, decisive: bool) -> Evaluate:
+def _search(items: Items, slot: int, test: Evaluate, *, decisive: bool) -> Evaluate:
     """`all` and `exists`: a deciding item wins over the errors of others."""
 
     def run(frame: Frame) -> object:
         failure: EvaluationError | None = None
         local = frame.locals
-        for local[place] in items(frame):
+        for local[slot] in items(frame):
             try:
                 if test(frame) is decisive:
                     return decisive
@@ -436,7 +436,7 @@ def _search(items: Items, place: int, test: Evaluate, *, decisive: bool) -> Eval
 
 
 def _sifted_search(
-    items: Items, place: int, sieve: _Sieve, test: Evaluate, *, decisive: bool
+    items: Items, slot: int, sieve: _Sieve, test: Evaluate, *, decisive: bool
 ) -> Evaluate:
     """A search that tests only what passes the sieve."""
     field, known, wanted = sieve.field, sieve.known, sieve.wanted
@@ -446,7 +446,7 @@ def _sifted_search(
         for item in items(frame):
             if (getattr(item, field, None) in known) is not wanted:
                 continue
-            frame.locals[place] = item
+            frame.locals[slot] = item
             try:
                 if test(frame) is decisive:
                     return decisive
@@ -472,12 +472,12 @@ def _sift(items: Items, sieve: _Sieve, *, decisive: bool) -> Evaluate:
     return run
 
 
-def _filter(items: Items, place: int, test: Evaluate) -> Evaluate:
+def _filter(items: Items, slot: int, test: Evaluate) -> Evaluate:
     def run(frame: Frame) -> object:
         local = frame.locals
         kept = []
         for item in items(frame):
-            local[place] = item
+            local[slot] = item
             if test(frame) is True:
                 kept.append(item)
         return tuple(kept)
@@ -485,10 +485,10 @@ def _filter(items: Items, place: int, test: Evaluate) -> Evaluate:
     return run
 
 
-def _map(items: Items, place: int, make: Evaluate) -> Evaluate:
+def _map(items: Items, slot: int, make: Evaluate) -> Evaluate:
     def run(frame: Frame) -> object:
         local = frame.locals
-        return tuple([make(frame) for local[place] in items(frame)])
+        return tuple([make(frame) for local[slot] in items(frame)])
 
     return run
 

@@ -76,7 +76,7 @@ class Frame:
         pod: object,
         now: Timestamp,
         *,
-        places: int,
+        slots: int,
         namespace: object = None,
         check: Callable[[], None] = unlimited,
     ) -> None:
@@ -87,7 +87,7 @@ class Frame:
         self.peer: object = None
         self.victim: object = None
         self.victims: object = None
-        self.locals: list[object] = [None] * places
+        self.locals: list[object] = [None] * slots
         self.memo: dict[object, object] = {}
         self.check = check
         self.refill()

@@ -47,29 +47,29 @@ def comprehension(
 Steps = Callable[[Frame, object], Iterator[object]]
 
 
-def _steps(places: tuple[int, ...]) -> Steps:
+def _steps(slots: tuple[int, ...]) -> Steps:
     """Goes over a value, putting each item (or index and item, or key and value) into the places.
 
     Yields what `filter` keeps: the item of a list, the key of a map.
     """
 
     def one(frame: Frame, value: object) -> Iterator[object]:
-        local, (place,) = frame.locals, places
+        local, (slot,) = frame.locals, slots
         items = [k for k, _ in key_values(value)] if isinstance(value, Mapping) else _items(value)
         for item in items:
             _burn(frame)
-            local[place] = item
+            local[slot] = item
             yield item
 
     def two(frame: Frame, value: object) -> Iterator[object]:
-        local, (first, second) = frame.locals, places
+        local, (first, second) = frame.locals, slots
         pairs = key_values(value) if isinstance(value, Mapping) else enumerate(_items(value))
         for at, item in pairs:
             _burn(frame)
             local[first], local[second] = at, item
             yield at
 
-    return one if len(places) == 1 else two
+    return one if len(slots) == 1 else two
 
 
 def _items(value: object) -> Sequence[object]:
@@ -166,14 +166,14 @@ def _sort_by(target: Evaluate, steps: Steps, key: Evaluate) -> Evaluate:
     return lambda frame: sort_by([(key(frame), item) for item in steps(frame, target(frame))])
 
 
-def _optional(target: Evaluate, place: int, make: Evaluate, *, flat: bool) -> Evaluate:
+def _optional(target: Evaluate, slot: int, make: Evaluate, *, flat: bool) -> Evaluate:
     def run(frame: Frame) -> object:
         value = target(frame)
         if not isinstance(value, Optional):
             raise EvaluationError("no such overload: an optional is needed")
         if not value.present:
             return NONE
-        frame.locals[place] = value.value
+        frame.locals[slot] = value.value
         made = make(frame)
         if not flat:
             return Optional(made)
@@ -184,9 +184,9 @@ def _optional(target: Evaluate, place: int, make: Evaluate, *, flat: bool) -> Ev
     return run
 
 
-def _bind(target: Evaluate, place: int, body: Evaluate) -> Evaluate:
+def _bind(target: Evaluate, slot: int, body: Evaluate) -> Evaluate:
     def run(frame: Frame) -> object:
-        frame.locals[place] = target(frame)
+        frame.locals[slot] = target(frame)
         return body(frame)
 
     return run

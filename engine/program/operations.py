@@ -277,9 +277,9 @@ def list_literal(elements: tuple[Evaluate, ...], marked: frozenset[int]) -> Eval
 
     def run(frame: Frame) -> object:
         made: list[object] = []
-        for place, element_ in enumerate(elements):
+        for slot, element_ in enumerate(elements):
             value = element_(frame)
-            if place not in marked:
+            if slot not in marked:
                 made.append(value)
             elif present(value):
                 made.append(value.value)  # type: ignore[attr-defined]
@@ -327,14 +327,14 @@ def has_field(operand: Evaluate, name: str) -> Evaluate:
     return lambda frame: getattr(operand(frame), name, None) is not None
 
 
-def call_def(places: tuple[int, ...], args: tuple[Evaluate, ...], body: Evaluate) -> Evaluate:
+def call_def(slots: tuple[int, ...], args: tuple[Evaluate, ...], body: Evaluate) -> Evaluate:
     """A `def`: every argument first, then its body over them."""
 
     def run(frame: Frame) -> object:
         values = [a(frame) for a in args]
         local = frame.locals
-        for place, value in zip(places, values, strict=True):
-            local[place] = value
+        for slot, value in zip(slots, values, strict=True):
+            local[slot] = value
         return body(frame)
 
     return run

@@ -66,14 +66,14 @@ class PodReads:
 
     def _paths(self, expr: Expr, roots: Roots) -> Iterator[Path]:
         """`roots` are the names that stand for a part of the pod, and which."""
-        place = _place(expr, roots)
-        if place is not None:
-            yield place.path
+        part = _pod_part(expr, roots)
+        if part is not None:
+            yield part.path
             yield from self._indexes(expr, roots)
             return
         match expr:
             case Binary("in", Literal(str() as key), within) if (
-                held := _place(within, roots)
+                held := _pod_part(within, roots)
             ) is not None:
                 yield held.below(key, within.type).path
             case Comprehension():
@@ -87,8 +87,8 @@ class PodReads:
                     yield from self._paths(child, roots)
 
     def _comprehension(self, expr: Comprehension, roots: Roots) -> Iterator[Path]:
-        held = _place(expr.target, roots)
-        inner = {name: place for name, place in roots.items() if name not in expr.variables}
+        held = _pod_part(expr.target, roots)
+        inner = {name: part for name, part in roots.items() if name not in expr.variables}
         if held is not None and expr.target.type.name == "list" and len(expr.variables) == 1:
             inner[expr.variables[0]] = held.below(EACH, expr.target.type)
             # How many items there are is read even if nothing of them is.
@@ -118,38 +118,38 @@ class PodReads:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _PodPart:
     """A part of the pod. Of a `whole` one everything is read, however little is taken of it."""
 
     path: Path
     whole: bool = False
 
-    def below(self, name: str, of: Type) -> _Place:
+    def below(self, name: str, of: Type) -> _PodPart:
         """An item of a list, a value of a map, or a field."""
         if self.whole:
             return self
-        return _Place((*self.path, EACH if of.name == "list" else name))
+        return _PodPart((*self.path, EACH if of.name == "list" else name))
 
 
-Roots = Mapping[str, _Place]
-_POD: Roots = {"pod": _Place(())}
+Roots = Mapping[str, _PodPart]
+_POD: Roots = {"pod": _PodPart(())}
 
 
-def _place(expr: Expr, roots: Roots) -> _Place | None:
+def _pod_part(expr: Expr, roots: Roots) -> _PodPart | None:
     """The part of the pod that an expression names, or None if it is something else."""
     match expr:
         case Ident(name):
             return roots.get(name)
         case Select(operand, name):
-            held = _place(operand, roots)
+            held = _pod_part(operand, roots)
             return held and held.below(name, operand.type)
         case Index(operand, index):
-            held = _place(operand, roots)
+            held = _pod_part(operand, roots)
             if held is None or operand.type.name == "list":
                 return held and held.below(EACH, operand.type)
             if isinstance(index, Literal) and isinstance(index.value, str):
                 return held.below(index.value, operand.type)
-            return _Place(held.path, whole=True)
+            return _PodPart(held.path, whole=True)
         case _:
             return None
 

@@ -73,9 +73,9 @@ def compile_policy(checked: Checked) -> Program:
         limits=limits,
         preempts=tuple(p for part in parts for p in part.preempts()),
         strict=bool(filters) or any(c.weight is None for c in counts),
-        places=max(part.places for part in parts),
+        slots=max(part.slots for part in parts),
         reads=frozenset().union(*(part.pod_reads() for part in parts)),
-        timely=any(part.timely() for part in parts),
+        time_dependent=any(part.time_dependent() for part in parts),
     )
 
 
@@ -97,8 +97,8 @@ class _PolicyCompiler:
         self._pod_reads = PodReads({**lets, **defs})
 
     @property
-    def places(self) -> int:
-        return self._compiler.places
+    def slots(self) -> int:
+        return self._compiler.slots
 
     def pod_reads(self) -> frozenset[Path]:
         """What of the pod decides; a message only says so."""
@@ -107,7 +107,7 @@ class _PolicyCompiler:
         spreads = any(isinstance(clause, Spread) for clause in self._clauses)
         return read | _ELIGIBILITY if spreads else read
 
-    def timely(self) -> bool:
+    def time_dependent(self) -> bool:
         whens = (c.when for c in self._clauses if isinstance(c, Score))
         return any(e is not None and self._reads_time(e) for e in (self._selector, *whens))
 
@@ -183,7 +183,7 @@ class _PolicyCompiler:
             where=self._optional(where),
             by_pod=not read.isdisjoint({"pod", "namespaceObject"}),
             by_labels=all(p[:2] == ("peer", "labels") for p in paths if p[0] == "peer"),
-            timely="now" in read,
+            time_dependent="now" in read,
             everywhere=pods.all,
             namespaces=self._optional(pods.namespaces),
             placed=pods.placed,
@@ -207,7 +207,7 @@ class _PolicyCompiler:
             # What depends on the pods of a node can change when some of them leave.
             resolvable=any(p[:2] in _OCCUPANCY for p in paths),
             at_bind=clause.at_bind,
-            timely=any(map(self._reads_time, deciding(clause))),
+            time_dependent=any(map(self._reads_time, deciding(clause))),
         )
 
     def _score(self, clause: Score) -> ScoreProgram:
@@ -221,7 +221,7 @@ class _PolicyCompiler:
             value=self._compiler.compile(clause.value),
             range=edges,
             missing=float(clause.missing or 0),
-            timely=self._reads_time(clause.value),
+            time_dependent=self._reads_time(clause.value),
         )
 
     def _condition(self, when: Expr | None) -> Condition | None:

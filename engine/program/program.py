@@ -27,7 +27,7 @@ class Condition:
 class FilterProgram:
     """A filter or bind clause. `passes_missing` is `missing pass`.
 
-    `timely` says that the outcome can change with the time alone.
+    `time_dependent` says that the outcome can change with the time alone.
     """
 
     policy: str
@@ -40,7 +40,7 @@ class FilterProgram:
     ignores_errors: bool
     resolvable: bool
     at_bind: bool
-    timely: bool
+    time_dependent: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,7 +54,7 @@ class ScoreProgram:
     value: Evaluate
     range: tuple[float, float] | OneOf["minmax", "rank"] | None
     missing: float
-    timely: bool
+    time_dependent: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +65,13 @@ class Peers:
     says that the total is what the workload wants, not what there is; `placed` that only pods with
     a node count; `everywhere` that pods of every namespace do, or of those for which `namespaces`
     is true. `by_pod` says that another pod may count other ones, `by_labels` that those of the same
-    labels count alike, `timely` that the time can change which count.
+    labels count alike, `time_dependent` that the time can change which count.
     """
 
     where: Evaluate | None = None
     by_pod: bool = False
     by_labels: bool = False
-    timely: bool = False
+    time_dependent: bool = False
     everywhere: bool = False
     namespaces: Evaluate | None = None
     placed: bool = False
@@ -147,8 +147,8 @@ class Program:
 
     `only_used` says that it governs no pod itself: its clauses are there for others.
     `strict` says that it can reject, which decides between policies of one weight. `reads` are the
-    paths of the pod that its selector and clauses read, messages aside. `timely` says that the time
-    can change whether the policy, or one of its scores, applies at all.
+    paths of the pod that its selector and clauses read, messages aside. `time_dependent` says that
+    the time can change whether the policy, or one of its scores, applies at all.
     """
 
     address: str
@@ -167,9 +167,9 @@ class Program:
     limits: tuple[LimitProgram, ...]
     preempts: tuple[PreemptProgram, ...]
     strict: bool
-    places: int
+    slots: int
     reads: frozenset[Path]
-    timely: bool
+    time_dependent: bool
 
     @property
     def counts(self) -> tuple[CountClause, ...]:

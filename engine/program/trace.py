@@ -50,7 +50,7 @@ class Tracer:
         What was not needed, as the rest of a decided `&&`, has no step. Constants have none.
         """
         run = self._compiler.compile(expr)
-        frame.locals = [None] * self._compiler.places
+        frame.locals = [None] * self._compiler.slots
         self._steps = []
         # An error is in the step of the whole expression.
         with suppress(EvaluationError):
@@ -62,16 +62,16 @@ class Tracer:
             return evaluate
 
         def run(frame: Frame) -> object:
-            depth, place = self._depth, len(self._steps)
+            depth, slot = self._depth, len(self._steps)
             self._steps.append(None)
             self._depth += 1
             try:
                 value = evaluate(frame)
             except EvaluationError as error:
-                self._steps[place] = Step(expr, depth, error)
+                self._steps[slot] = Step(expr, depth, error)
                 raise
             else:
-                self._steps[place] = Step(expr, depth, value)
+                self._steps[slot] = Step(expr, depth, value)
                 return value
             finally:
                 self._depth = depth

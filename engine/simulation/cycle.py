@@ -79,7 +79,7 @@ class NodeEligibility:
         self._known: LRUCache[bytes, Eligibility] = LRUCache(_REMEMBERED)
         self._encoder = msgspec.json.Encoder()
 
-    def standing(self, pod: Pod) -> Eligibility:
+    def eligibility(self, pod: Pod) -> Eligibility:
         """The texts are those of kube-scheduler's plugins, in whose order they are found."""
         spec = pod.spec
         wants = spec and (spec.nodeSelector, spec.affinity, spec.tolerations)
@@ -148,8 +148,8 @@ class Simulation:
         # Of nodes that are as good as each other the first by name is taken.
         self.names: Sequence[str] = sorted(views)
         nodes = [views[name] for name in self.names]
-        self.room = NodeResources(nodes)
-        self._hurdles = NodeEligibility(nodes)
+        self.resources = NodeResources(nodes)
+        self._eligibility = NodeEligibility(nodes)
 
     def run(self) -> Iterator[Outcome]:
         """What becomes of each pod, in order; the next one sees it."""
@@ -162,8 +162,8 @@ class Simulation:
         if asked.pod.spec is not None and asked.pod.spec.schedulingGates:
             return Pending(asked.key, policy, {GATED: 0})
         wanted = demand(asked.peer)
-        standing = self._hurdles.standing(asked.pod)
-        fitting = np.flatnonzero(standing.open & self.room.fits(wanted))
+        eligibility = self._eligibility.eligibility(asked.pod)
+        fitting = np.flatnonzero(eligibility.open & self.resources.fits(wanted))
         try:
             # As kube-scheduler, nobody is asked about no nodes.
             decided = self._filter(asked, fitting) if len(fitting) else None
@@ -171,38 +171,38 @@ class Simulation:
                 return self._bind(asked, wanted, policy, self._choose(asked, wanted, feasible))
         except EngineError as error:
             return Pending(asked.key, policy, {f"Placet's error: {error}": len(fitting)})
-        return Pending(asked.key, policy, self._reasons(wanted, standing, decided))
+        return Pending(asked.key, policy, self._reasons(wanted, eligibility, decided))
 
-    def _filter(self, asked: Waiting, places: NodeRows) -> Decision:
-        names = [self.names[place] for place in places]
+    def _filter(self, asked: Waiting, rows: NodeRows) -> Decision:
+        names = [self.names[row] for row in rows]
         return self._engine.filter(asked.body, names, None, math.inf)
 
-    def _choose(self, asked: Waiting, wanted: Demand, places: NodeRows) -> int:
+    def _choose(self, asked: Waiting, wanted: Demand, rows: NodeRows) -> int:
         """The place with the highest sum of scores. One alone is not scored (C29)."""
-        if len(places) == 1:
-            return int(places[0])
-        totals = self.room.least_allocated(wanted)[places]
-        names = [self.names[place] for place in places]
+        if len(rows) == 1:
+            return int(rows[0])
+        totals = self.resources.least_allocated(wanted)[rows]
+        names = [self.names[row] for row in rows]
         scores = self._engine.prioritize(asked.body, names, None, math.inf)
         if scores is not None:
             totals = totals + np.array(scores, np.int64) * (self._weight * _SCALE)
-        return int(places[int(np.argmax(totals))])
+        return int(rows[int(np.argmax(totals))])
 
-    def _bind(self, asked: Waiting, wanted: Demand, policy: str, place: int) -> Placed:
-        node = self.names[place]
+    def _bind(self, asked: Waiting, wanted: Demand, policy: str, row: int) -> Placed:
+        node = self.names[row]
         there = msgspec.structs.replace(asked.peer, nodeName=node, phase="Running")
         self._cache.put_pod(there)
-        self.room.take(place, wanted)
+        self.resources.take(row, wanted)
         return Placed(asked.key, policy, node)
 
     def _reasons(
-        self, wanted: Demand, standing: Eligibility, decided: Decision | None
+        self, wanted: Demand, eligibility: Eligibility, decided: Decision | None
     ) -> dict[str, int]:
         """What its event would list, the reason of most nodes first."""
-        found = Counter(reason for reason in standing.reasons if reason)
-        for resource, lacks in self.room.lacking(wanted):
+        found = Counter(reason for reason in eligibility.reasons if reason)
+        for resource, lacks in self.resources.lacking(wanted):
             text = "Too many pods" if resource == PODS else f"Insufficient {resource}"
-            found[text] += int((lacks & standing.open).sum())
+            found[text] += int((lacks & eligibility.open).sum())
         if decided is not None:
             for verdict, count in zip(decided.verdicts, decided.counts(), strict=True):
                 if not isinstance(verdict, Feasible):

@@ -73,14 +73,16 @@ class Result:
 
 def result(simulation: Simulation, heard: Callable[[int], None]) -> Result:
     """Runs it to its end; `heard` is told after each pod how many there have been."""
-    room, outcomes = simulation.room, list[Outcome]()
-    courses = {resource: [room.requested(resource)] for resource in room.resources}
+    resources, outcomes = simulation.resources, list[Outcome]()
+    courses = {resource: [resources.requested(resource)] for resource in resources.resources}
     for outcome in simulation.run():
         outcomes.append(outcome)
         for resource, course in courses.items():
-            course.append(room.requested(resource) if isinstance(outcome, Placed) else course[-1])
+            course.append(
+                resources.requested(resource) if isinstance(outcome, Placed) else course[-1]
+            )
         heard(len(outcomes))
-    allocation = {r: Allocation(room.allocatable(r), course) for r, course in courses.items()}
+    allocation = {r: Allocation(resources.allocatable(r), course) for r, course in courses.items()}
     return Result(len(simulation.names), outcomes, allocation)
 
 

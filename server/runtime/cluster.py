@@ -75,12 +75,12 @@ class ClusterRuntime:
         self._loop: asyncio.AbstractEventLoop | None = None
         self.informers: Informers | None = None
 
-    async def connect(self, stack: AsyncExitStack, upkeep: PolicyReloader) -> None:
+    async def connect(self, stack: AsyncExitStack, reloader: PolicyReloader) -> None:
         """Connects, and watches until the stack ends; tells the engine what it must follow.
 
         Raises ClusterConfigurationError.
         """
-        access, engine = self._access, upkeep.engine
+        access, engine = self._access, reloader.engine
         client = await stack.enter_async_context(
             connect(access.kubeconfig, access.context, version=self._version, limits=access.limits)
         )
@@ -97,23 +97,30 @@ class ClusterRuntime:
             await self._agree(stack, lease, engine)
         # What is being bound was allowed under the Lease, and is finished under it.
         stack.push_async_callback(binder.idle)
-        self._report(stack, client, upkeep, identity)
+        self._report(stack, client, reloader, identity)
         self.informers.start(self._needs)
-        syncing = asyncio.create_task(self._until_synced(upkeep))
+        syncing = asyncio.create_task(self._until_synced(reloader))
         stack.callback(syncing.cancel)
 
     def _report(
-        self, stack: AsyncExitStack, client: ApiClient, upkeep: PolicyReloader, identity: str
+        self, stack: AsyncExitStack, client: ApiClient, reloader: PolicyReloader, identity: str
     ) -> None:
         """Writes statuses, events and nudges while the Lease is held, or nobody else is there."""
         assert self.informers is not None, "it is connected"
-        engine, lease = upkeep.engine, self._lease
-        refusals = RejectedPods(time.monotonic, _FIRST_NUDGE_SECONDS, _MOST_NUDGE_SECONDS)
-        engine.listeners.append(refusals.heard)
-        self.informers.cache.listeners.append(refusals.changed)
-        lost = upkeep.observer.lost
+        engine, lease = reloader.engine, self._lease
+        rejected_pods = RejectedPods(time.monotonic, _FIRST_NUDGE_SECONDS, _MOST_NUDGE_SECONDS)
+        engine.listeners.append(rejected_pods.heard)
+        self.informers.cache.listeners.append(rejected_pods.changed)
+        lost = reloader.observer.lost
         reporter = StatusReporter(
-            client, self.informers, upkeep.policies, engine, lost, refusals, identity, self._log
+            client,
+            self.informers,
+            reloader.policies,
+            engine,
+            lost,
+            rejected_pods,
+            identity,
+            self._log,
         )
         work = reporter.run(lambda: lease is None or lease.held)
         stack.push_async_callback(_end, asyncio.create_task(work))
@@ -135,8 +142,8 @@ class ClusterRuntime:
             engine.take_over(self.informers.snapshot())
             self._log.info("this replica decides by counts from now on")
 
-        engine.decider = decider = LeaderGate(lease, take_over)
-        for work in (lease.run(), decider.run()):
+        engine.count_gate = gate = LeaderGate(lease, take_over)
+        for work in (lease.run(), gate.run()):
             stack.push_async_callback(_end, asyncio.create_task(work))
 
     def adopt(self, needs: Needs) -> None:
@@ -173,7 +180,7 @@ class ClusterRuntime:
     def size(self) -> int | None:
         """How many nodes there are, None while not all are known."""
         try:
-            return len(self.snapshot().table.places)
+            return len(self.snapshot().table.rows)
         except NotSyncedError:
             return None
 
@@ -191,7 +198,7 @@ class ClusterRuntime:
     def status(self) -> Mapping[str, object]:
         """Each resource that is watched, for `/debug/cache`."""
         watched = self.informers.informers if self.informers is not None else ()
-        missing = self.checks()[0].problem
+        missing = self.checks()[0].failure
         lease = self._lease
         return {
             "synced": not missing,
@@ -224,17 +231,17 @@ class ClusterRuntime:
             raise NotSyncedError("not synced: not connected yet")
         await self._binder.bind(binding, deadline)
 
-    async def _until_synced(self, upkeep: PolicyReloader) -> None:
+    async def _until_synced(self, reloader: PolicyReloader) -> None:
         assert self.informers is not None
         await self.informers.synced()
         # Nobody is answered before the policies that were watched decide, and know all they read.
-        await upkeep.catch_up()
+        await reloader.catch_up()
         await self.informers.synced()
         snapshot = self.informers.snapshot()
         if self._lease is None:
-            upkeep.engine.take_over(snapshot)
+            reloader.engine.take_over(snapshot)
         self._taken_over = True
-        nodes, pods = len(snapshot.table.places), len(snapshot.pods())
+        nodes, pods = len(snapshot.table.rows), len(snapshot.pods())
         self._log.info("cluster of %d nodes and %d pods", nodes, pods)
         # What is there now mostly stays; looking through it for garbage would stop the server.
         gc.collect()

@@ -141,11 +141,11 @@ class Policies:
         `objects` are the cluster's, as JSON by resource and key, None while they are not known.
         """
         loaded = load(self._paths)
-        for problem in loaded.problems:
-            self._log.error("%s (%s)", problem.message, problem.hint)
+        for failure in loaded.problems:
+            self._log.error("%s (%s)", failure.message, failure.hint)
         checked = self.objects.read(objects or {})
         self.validation = self._validator.validate(loaded.sources, [c.file for c in checked])
-        unread = [file for problem in loaded.problems for file in self._unread(problem)]
+        unread = [file for failure in loaded.problems for file in self._unread(failure)]
         self.in_force = self._with_remembered(succeed(self.in_force, self.validation, unread))
         self._report()
         refusing = self.objects.refusing(identity(p.policy) for p in self.in_force.policies)
@@ -186,11 +186,11 @@ class Policies:
         idle = tuple(address for address in in_force.idle if address not in found)
         return replace_field(in_force, standing=(*in_force.standing, *more), idle=idle)
 
-    def _unread(self, problem: UnreadFile) -> Iterator[str]:
+    def _unread(self, failure: UnreadFile) -> Iterator[str]:
         """The files in force that nobody can read any more, though they may be there."""
-        if problem.unread:
+        if failure.unread:
             for standing in self.in_force.standing:
-                if Path(standing.file).is_relative_to(problem.path):
+                if Path(standing.file).is_relative_to(failure.path):
                     yield standing.file
 
     def _report(self) -> None:

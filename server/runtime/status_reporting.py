@@ -126,8 +126,8 @@ class Statuses:
             counts = self._selects(manifest)
             standing = ShareStatus(("status", version), scope, counts, _share(program))
             kept = self._kept[name] = _Kept(version, standing)
-        places = program.places if program is not None else 0
-        frame = Frame(EMPTY_RECORD, Timestamp.now(), places=places)
+        slots = program.slots if program is not None else 0
+        frame = Frame(EMPTY_RECORD, Timestamp.now(), slots=slots)
         return kept.standing.look(self._cache, snapshot, frame)
 
     def _namespaces(self, manifest: Manifest) -> frozenset[str] | None:
@@ -228,7 +228,7 @@ class StatusReporter:
         policies: Policies,
         engine: Engine,
         lost: dict[str, str],
-        refusals: RejectedPods,
+        rejected_pods: RejectedPods,
         identity: str,
         log: Logger,
     ) -> None:
@@ -239,7 +239,7 @@ class StatusReporter:
         self._lost = lost
         self._statuses = Statuses(policies, informers.cache)
         self._events = Events(client, identity)
-        self._nudger = Requeuer(client, engine, refusals)
+        self._requeuer = Requeuer(client, engine, rejected_pods)
         self._in_force: object = None
         self._log = log
         self._failure = ""
@@ -271,7 +271,7 @@ class StatusReporter:
         lost = dict(self._lost)
         reports = list(self._statuses.reports(objects, snapshot, lost))
         self._tell_conflicts(objects, lost)
-        await self._nudger.look(snapshot.pending, now)
+        await self._requeuer.look(snapshot.pending, now)
         await self._events.send(now)
         await status.write(self._client, reports, f"{now[:19]}Z")
 

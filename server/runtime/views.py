@@ -101,7 +101,7 @@ class Snapshots:
 
     def size(self) -> int | None:
         """How many nodes there are."""
-        return len(self.snapshot().table.places)
+        return len(self.snapshot().table.rows)
 
     def policies(self) -> Mapping[str, bytes]:
         """None: there is nobody to have applied any."""
@@ -137,7 +137,7 @@ class Snapshots:
     def _read(self) -> Cache:
         reading = self._origin.read(self._reader)
         snapshot = reading.cache.snapshot()
-        nodes, pods = len(snapshot.table.places), len(snapshot.pods())
+        nodes, pods = len(snapshot.table.rows), len(snapshot.pods())
         self._log.info("cluster of %d nodes and %d pods", nodes, pods)
         for notice in reading.notices:
             self._log.warning("cluster: %s", notice)

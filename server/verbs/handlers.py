@@ -74,15 +74,15 @@ class Handlers:
         decider: Decider,
         binder: Binder | None,
         settings: Settings,
-        notices: MisconfigurationWarnings,
-        turns: DecisionQueue,
+        warnings: MisconfigurationWarnings,
+        queue: DecisionQueue,
         log: Logger,
     ) -> None:
         self._decider = decider
         self._binder = binder
         self._settings = settings
-        self._notices = notices
-        self._turns = turns
+        self._warnings = warnings
+        self._queue = queue
         self._log = log
         self._fragments = NameFragments()
         self._names_mode = NamesMode()
@@ -110,26 +110,26 @@ class Handlers:
             if is_encoded(request):
                 call.outcome = Outcome.ENCODED_BODY
                 return web.Response(status=415, text="the body must not be compressed\n")
-            self._turns.enter()
+            self._queue.enter()
             try:
-                call.arrived = min(call.arrived, self._turns.arrival())
+                call.arrived = min(call.arrived, self._queue.arrival())
                 settings = self._settings
                 body = await read_body(request, settings.body_limit, settings.body_seconds)
                 call.received = len(body)
-                await self._turns.begin(self._deadline(call))
+                await self._queue.begin(self._deadline(call))
                 try:
                     answer = decide(body, call)
                 finally:
-                    self._turns.end()
+                    self._queue.end()
                 return _json(answer if isinstance(answer, bytes) else await answer)
             finally:
-                self._turns.leave()
+                self._queue.leave()
         except Exception as error:  # noqa: BLE001  # whatever it is, kube-scheduler gets its answer
-            problem = failure_of(error)
-            call.outcome, call.error = problem.outcome, problem.text
-            if problem.outcome is Outcome.INTERNAL:
+            failure = failure_of(error)
+            call.outcome, call.error = failure.outcome, failure.text
+            if failure.outcome is Outcome.INTERNAL:
                 self._log.error("unexpected error in %s", call.verb, exc_info=error)
-            return refuse(problem)
+            return refuse(failure)
 
     def _filter(self, body: bytes, call: CallRecord) -> bytes:
         args = self._read(body, call)
@@ -180,14 +180,14 @@ class Handlers:
         error would not have it come back soon, as one of filter does.
         """
         while True:
-            await self._turns.begin(deadline)
+            await self._queue.begin(deadline)
             try:
                 return self._decider.preempt(args.pod, args.victims, deadline)
             except HandoverError:
                 if time.monotonic() + _HANDOVER_LOOK_SECONDS > deadline:
                     raise
             finally:
-                self._turns.end()
+                self._queue.end()
             await asyncio.sleep(_HANDOVER_LOOK_SECONDS)
 
     async def _bind(self, body: bytes, call: CallRecord) -> bytes:
@@ -206,15 +206,15 @@ class Handlers:
         call.pod = args.pod
         call.offered = len(args.names)
         call.full_nodes = args.nodes is not None
-        self._notices.look(call)
+        self._warnings.look(call)
         return args
 
     def _deadline(self, call: CallRecord) -> float:
         return call.arrived + self._settings.decision_seconds
 
 
-def _refuse_filter(problem: CallFailure) -> web.Response:
-    return _json(wire.encode_filter_error(problem.text))
+def _refuse_filter(failure: CallFailure) -> web.Response:
+    return _json(wire.encode_filter_error(failure.text))
 
 
 def _refuse_prioritize(_problem: CallFailure) -> web.Response:
@@ -222,15 +222,15 @@ def _refuse_prioritize(_problem: CallFailure) -> web.Response:
     return _json(wire.NO_SCORES)
 
 
-def _refuse_preempt(problem: CallFailure) -> web.Response:
+def _refuse_preempt(failure: CallFailure) -> web.Response:
     # There is no field for an error, so the status has to say it (C37).
     statuses = {Outcome.INTERNAL: 500, Outcome.OVERLOADED: 503}
-    status = statuses.get(problem.outcome, 400)
-    return web.Response(status=status, text=f"{problem.text}\n")
+    status = statuses.get(failure.outcome, 400)
+    return web.Response(status=status, text=f"{failure.text}\n")
 
 
-def _refuse_bind(problem: CallFailure) -> web.Response:
-    return _json(wire.encode_binding(problem.text))
+def _refuse_bind(failure: CallFailure) -> web.Response:
+    return _json(wire.encode_binding(failure.text))
 
 
 def _json(body: bytes) -> web.Response:

@@ -92,7 +92,7 @@ _MOST_SPACE = 2
 
 
 class NameFragments:
-    """Encodes answers whose nodes are places of the cache (`Where`)."""
+    """Encodes answers whose nodes are rows of the cache (`KnownRows`)."""
 
     def __init__(self) -> None:
         self._nodes: Mapping[str, int] = {}
@@ -104,22 +104,22 @@ class NameFragments:
     ) -> tuple[bytes, ListedNames | None]:
         """As `partition` and `wire.encode_filter` have it, and the names that are accepted."""
         self._look(where)
-        places, codes = where.places, decided.codes
+        rows, codes = where.rows, decided.codes
         failed: dict[bool, list[bytes]] = {True: [], False: []}
         if np.logical_or.reduce(codes):
             for code, verdict in enumerate(decided.verdicts):
                 if isinstance(verdict, Feasible):
                     continue
-                here: list[bytes] = self._names[places[codes == code]].tolist()
+                here: list[bytes] = self._names[rows[codes == code]].tolist()
                 if here:
                     reason = b":" + msgspec.json.encode(verdict.reason)
                     curable = isinstance(verdict, Rejected) and verdict.resolvable
                     # Every name but the last is followed by the reason and a comma.
                     pairs = (reason + b",").join(here) + reason
                     failed[resolvable_rejections and curable].append(pairs)
-            places = places[codes == 0]
-        listed = b"".join((b"[", b",".join(self._names[places].tolist()), b"]"))
-        accepted = ListedNames(listed, KnownRows(places, where.nodes)) if len(places) else None
+            rows = rows[codes == 0]
+        listed = b"".join((b"[", b",".join(self._names[rows].tolist()), b"]"))
+        accepted = ListedNames(listed, KnownRows(rows, where.nodes)) if len(rows) else None
         return filtered(listed, failed[True], failed[False]), accepted
 
     def priorities(self, scores: Scores, where: KnownRows) -> bytes | None:
@@ -127,9 +127,9 @@ class NameFragments:
         self._look(where)
         if self._hosts is None:
             return None
-        rows = self._hosts.take(where.places, axis=0)
-        rows[:, -_POINTS.shape[1] :] = _POINTS.take(scores.points, axis=0)
-        return b"".join((b"[", rows.data.cast("B")[:-1], b"]"))
+        filled = self._hosts.take(where.rows, axis=0)
+        filled[:, -_POINTS.shape[1] :] = _POINTS.take(scores.points, axis=0)
+        return b"".join((b"[", filled.data.cast("B")[:-1], b"]"))
 
     def _look(self, where: KnownRows) -> None:
         """Encodes the names of the cluster if they are others than those at the last call."""
@@ -137,17 +137,17 @@ class NameFragments:
         if nodes is self._nodes:
             return
         encoded = [msgspec.json.encode(name) for name in nodes]
-        places = np.fromiter(nodes.values(), np.intp, len(nodes))
-        self._names = np.empty(places.max() + 1, object)
-        self._names[places] = encoded
+        rows = np.fromiter(nodes.values(), np.intp, len(nodes))
+        self._names = np.empty(rows.max() + 1, object)
+        self._names[rows] = encoded
         hosts = [b'{"Host":%b,' % name for name in encoded]
         scores = b'"Score":%b' % bytes(_POINTS.shape[1])
         width = max(map(len, hosts))
         self._hosts = None
         if width * len(hosts) <= _MOST_SPACE * sum(map(len, hosts)):
-            rows = b"".join(host.ljust(width) + scores for host in hosts)
+            hosts_text = b"".join(host.ljust(width) + scores for host in hosts)
             self._hosts = np.empty((len(self._names), width + len(scores)), np.uint8)
-            self._hosts[places] = np.frombuffer(rows, np.uint8).reshape(len(hosts), -1)
+            self._hosts[rows] = np.frombuffer(hosts_text, np.uint8).reshape(len(hosts), -1)
         self._nodes = nodes
 
 

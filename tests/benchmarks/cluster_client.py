@@ -57,10 +57,10 @@ class Measured:
         log = logging.getLogger("benchmark")
         schema = load_schema()
         self._view = ClusterRuntime(Access(file, None, None), Timing(), schema, log, "0")
-        self._upkeep = PolicyReloader(
+        self._reloader = PolicyReloader(
             [folder / "room.policy"], self._view, schema, LogObserver(log, Silent()), log
         )
-        assert self._upkeep.policies.in_force.policies
+        assert self._reloader.policies.in_force.policies
         self._http = aiohttp.ClientSession()
         self._asked = 0
 
@@ -68,8 +68,8 @@ class Measured:
         before = _resident()
         async with contextlib.AsyncExitStack() as stack, self._http:
             began = time.perf_counter()
-            await self._view.connect(stack, self._upkeep)
-            while self._view.checks()[0].problem:  # noqa: ASYNC110 - it is a question, no event
+            await self._view.connect(stack, self._reloader)
+            while self._view.checks()[0].failure:  # noqa: ASYNC110 - it is a question, no event
                 await asyncio.sleep(0.01)
             synced = time.perf_counter() - began
             return {
@@ -134,7 +134,7 @@ class Measured:
     def _filter(self) -> None:
         self._asked += 1
         pod = builders.raw(builders.pod(f"web-{self._asked}", cpu="500m", memory="1Gi"))
-        self._upkeep.engine.filter(pod, self._names, None, math.inf)
+        self._reloader.engine.filter(pod, self._names, None, math.inf)
 
     async def _change(self, count: int, rate: int) -> str:
         """The resource version of the last one."""

@@ -109,7 +109,7 @@ def compiled(case: Case) -> object:
         environment, fast_paths=FAST_PATHS, read=lambda name: lambda _: bindings[name]
     )
     run = compiler.compile(expr)
-    frame = Frame(None, Timestamp.ZERO, places=compiler.places)
+    frame = Frame(None, Timestamp.ZERO, slots=compiler.slots)
     try:
         return run(frame)
     except EvaluationError as error:

@@ -28,7 +28,7 @@ def clauses(draw: st.DrawFn) -> ScoreProgram:
         value=lambda _: 0,
         range=draw(ranges),
         missing=float(draw(st.integers(0, 100))),
-        timely=False,
+        time_dependent=False,
     )
 
 

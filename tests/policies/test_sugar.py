@@ -46,7 +46,7 @@ def program(value: Object) -> Program:
 def frame(labels: dict[str, str], annotations: dict[str, str] | None = None) -> Frame:
     """Of a pod, and of a node, that both have these."""
     made = CODEC.pod(raw(pod("a", labels=labels)))
-    found = Frame(made, Timestamp.now(), places=100)
+    found = Frame(made, Timestamp.now(), slots=100)
     found.node = CODEC.node(raw(node("n", labels=labels, annotations=annotations)))
     return found
 

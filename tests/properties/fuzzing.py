@@ -64,7 +64,7 @@ class Pipeline:
 
     def _evaluate(self, program: Program) -> None:
         codec, _, snapshot = self._world
-        frame = Frame(codec.pod(_bytes(_POD)), _NOW, places=program.places)
+        frame = Frame(codec.pod(_bytes(_POD)), _NOW, slots=program.slots)
         frame.node = snapshot.nodes["x"]
         parts = [r for f in program.filters for r in f.requires]
         parts += [s.value for s in program.scores]

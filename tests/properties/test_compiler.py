@@ -63,7 +63,7 @@ def test_compiled_equals_plain(text: str, pod: dict[str, Any], cluster: Cluster)
         variables = {"pod": decoded, "node": view, "now": NOW}
         plain = outcome(partial(evaluate, checked, variables, ENVIRONMENT))
         for run, compiler in programs:
-            frame = Frame(decoded, NOW, places=compiler.places)
+            frame = Frame(decoded, NOW, slots=compiler.slots)
             frame.node = view
             assert outcome(partial(run, frame)) == plain
 

@@ -128,7 +128,7 @@ def test_means_the_same(text: str, pod: Any, cluster: Any, known: bool) -> None:
     nodes = [CODEC.node(json.dumps(n).encode()) for n in cluster[0]]
     peers = [CODEC.peer(json.dumps(p).encode()) for p in cluster[1]]
     views = build(nodes, peers).nodes.values() if known else nodes
-    frame = Frame(decoded, NOW, places=compiler.places)
+    frame = Frame(decoded, NOW, slots=compiler.slots)
     for view in [*views, *views]:
         frame.node = view
         variables = {"pod": decoded, "node": view, "now": NOW, "victim": None}

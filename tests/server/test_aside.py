@@ -19,9 +19,9 @@ ANYWHERE = ("127.0.0.1", 0)
 
 
 @contextmanager
-def aside(pulse: Heartbeat) -> Iterator[str]:
+def aside(heartbeat: Heartbeat) -> Iterator[str]:
     metrics = Metrics(CollectorRegistry(), "1.2.3")
-    with health_server(ANYWHERE, pulse, metrics, "1.2.3") as url:
+    with health_server(ANYWHERE, heartbeat, metrics, "1.2.3") as url:
         yield url.removeprefix("http://")
 
 
@@ -35,9 +35,9 @@ def get(address: str, path: str) -> tuple[int, str]:
 
 
 async def test_a_loop_that_turns_lives() -> None:
-    pulse = Heartbeat(lambda: [Check("cluster")])
-    beating = asyncio.create_task(pulse.run())
-    with aside(pulse) as address:
+    heartbeat = Heartbeat(lambda: [Check("cluster")])
+    beating = asyncio.create_task(heartbeat.run())
+    with aside(heartbeat) as address:
         await asyncio.sleep(0.01)
         for path in ("/livez", "/healthz", "/readyz"):
             assert await asyncio.to_thread(get, address, path) == (200, "ok")
@@ -55,9 +55,9 @@ async def test_a_loop_that_turns_lives() -> None:
 
 async def test_a_loop_that_is_stuck_does_not() -> None:
     """It is this one, which runs nothing but the test for a while."""
-    pulse = Heartbeat(lambda: [Check("cluster")], seconds=0.3)
-    beating = asyncio.create_task(pulse.run())
-    with aside(pulse) as address:
+    heartbeat = Heartbeat(lambda: [Check("cluster")], seconds=0.3)
+    beating = asyncio.create_task(heartbeat.run())
+    with aside(heartbeat) as address:
         await asyncio.sleep(0.01)
         time.sleep(0.6)  # noqa: ASYNC251 - this is what being stuck is
         status, text = get(address, "/livez")
@@ -66,30 +66,30 @@ async def test_a_loop_that_is_stuck_does_not() -> None:
         assert get(address, "/readyz")[0] == 503
         assert get(address, "/metrics")[0] == 200
         await asyncio.sleep(0.01)
-        pulse.beat()
+        heartbeat.beat()
         assert await asyncio.to_thread(get, address, "/livez") == (200, "ok")
     beating.cancel()
 
 
 async def test_it_is_not_ready_before_the_first_beat_nor_while_a_check_fails() -> None:
     checks = [Check("shutdown", "about to end")]
-    pulse = Heartbeat(lambda: checks)
-    with aside(pulse) as address:
+    heartbeat = Heartbeat(lambda: checks)
+    with aside(heartbeat) as address:
         assert (await asyncio.to_thread(get, address, "/livez"))[0] == 200
         _, text = await asyncio.to_thread(get, address, "/readyz")
         assert "[-]start failed: not yet" in text
-        pulse.beat()
+        heartbeat.beat()
         _, text = await asyncio.to_thread(get, address, "/readyz")
         assert "[-]shutdown failed: about to end" in text
 
 
 def test_a_taken_port_is_an_error() -> None:
-    pulse = Heartbeat(lambda: ())
-    with aside(pulse) as address:
+    heartbeat = Heartbeat(lambda: ())
+    with aside(heartbeat) as address:
         taken = ("127.0.0.1", int(address.rpartition(":")[2]))
         metrics = Metrics(CollectorRegistry(), "1.2.3")
         with (
             pytest.raises(OSError, match="address already in use"),
-            health_server(taken, pulse, metrics, "1.2.3"),
+            health_server(taken, heartbeat, metrics, "1.2.3"),
         ):
             pass

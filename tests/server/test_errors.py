@@ -27,7 +27,7 @@ def test_foreseen_errors_speak_for_themselves(error: Exception, outcome: Outcome
 
 @pytest.mark.parametrize("error", [KeyError("secret"), RecursionError("secret"), MemoryError()])
 def test_unforeseen_errors_get_a_constant_text(error: Exception) -> None:
-    problem = failure_of(error)
-    assert problem.outcome is Outcome.INTERNAL
-    assert problem.text.startswith("internal error")
-    assert "secret" not in problem.text
+    failure = failure_of(error)
+    assert failure.outcome is Outcome.INTERNAL
+    assert failure.text.startswith("internal error")
+    assert "secret" not in failure.text

@@ -26,7 +26,7 @@ from tests.support import builders
 from tests.support.engines import Known, Silent
 
 NAMES = [f"n{number}" for number in range(8)] + ['quoted"', "ümlaut", "back\\slash", ""]
-PLACES = {name: place for place, name in enumerate(NAMES, start=1)}
+PLACES = {name: row for row, name in enumerate(NAMES, start=1)}
 VERDICTS = (
     FEASIBLE,
     Rejected("no", "p", "a"),

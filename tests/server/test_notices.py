@@ -23,12 +23,12 @@ class Situation:
         self.registry = CollectorRegistry()
         log = logging.getLogger("placet")
         metrics = Metrics(self.registry, "1")
-        self.notices = MisconfigurationWarnings(
+        self.warnings = MisconfigurationWarnings(
             log, metrics, 600.0, lambda: self.cluster, lambda: self.now
         )
 
     def look(self, verb: str, offered: int, *, full_nodes: bool = False, agent: str = GO) -> None:
-        self.notices.look(CallRecord(verb, 0.0, agent, offered=offered, full_nodes=full_nodes))
+        self.warnings.look(CallRecord(verb, 0.0, agent, offered=offered, full_nodes=full_nodes))
 
 
 @pytest.fixture

@@ -75,13 +75,13 @@ async def test_a_call_in_flight_is_answered() -> None:
 async def leaving(settings: Settings) -> AsyncIterator[tuple[str, asyncio.Task[None]]]:
     """A server that has got its SIGTERM, with its URL and what runs until it has ended."""
     started: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    departure = Shutdown()
-    parts = Parts(settings=settings, departure=departure)
-    running = asyncio.create_task(serve(parts.app(), settings, started.set_result, None, departure))
+    shutdown = Shutdown()
+    parts = Parts(settings=settings, shutdown=shutdown)
+    running = asyncio.create_task(serve(parts.app(), settings, started.set_result, None, shutdown))
     url = await started
     os.kill(os.getpid(), signal.SIGTERM)
     await asyncio.sleep(0.05)
-    assert departure.has_begun
+    assert shutdown.has_begun
     try:
         yield url, running
     finally:

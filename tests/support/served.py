@@ -58,7 +58,7 @@ class Parts:
     binder: Binder | None = None
     examiner: Examiner | None = None
     decisions: Decisions | None = None
-    departure: Shutdown = field(default_factory=Shutdown)
+    shutdown: Shutdown = field(default_factory=Shutdown)
 
     def app(self) -> Application:
         metrics = Metrics(self.registry, "1.2.3")
@@ -73,7 +73,7 @@ class Parts:
             binder=self.binder,
             examiner=self.examiner,
             decisions=self.decisions,
-            departure=self.departure,
+            shutdown=self.shutdown,
         )
 
 

@@ -155,7 +155,7 @@ class World:
         self.engine = Engine(
             self.registry, Known(cache), self.codec, Silent(), clock=lambda: float(self.now)
         )
-        cache.listeners.append(self.engine.placement.ledger.changed)
+        cache.listeners.append(self.engine.placement.in_flight.changed)
         self.server.forget_watch()
         for item in self.server.objects.values():
             self._show(item)

@@ -51,7 +51,7 @@ def main() -> None:
         nodes = list(build(decoded, ()).nodes.values())
 
         def once() -> list[bool]:
-            frame = Frame(pod, Timestamp.now(), places=compiled.places)
+            frame = Frame(pod, Timestamp.now(), slots=compiled.slots)
             passed = []
             for node in nodes:
                 frame.node = node

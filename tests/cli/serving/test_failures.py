@@ -101,13 +101,13 @@ def answer(failure: Failure, on_error: OnError) -> Fate:
         cluster.register()
     log = logging.getLogger("placet.test")
     observer = LogObserver(log, Metrics(CollectorRegistry(), "0"))
-    upkeep = PolicyReloader([], cluster, SCHEMA, observer, log)
+    reloader = PolicyReloader([], cluster, SCHEMA, observer, log)
     cluster.edit(broken)
-    upkeep.refresh()
+    reloader.refresh()
     asked = raw(pod("p", "shop", labels=labels(failure, on_error)))
     try:
         deadline = time.monotonic() + SECONDS.get(failure, 60.0)
-        verdicts = upkeep.engine.filter(asked, NAMES, None, deadline)
+        verdicts = reloader.engine.filter(asked, NAMES, None, deadline)
     except EngineError:
         return Fate.WAITS
     passing = [n for n, v in zip(NAMES, verdicts, strict=True) if isinstance(v, Feasible)]

@@ -54,7 +54,7 @@ def write(path: Path, content: str | Object) -> Path:
     return path
 
 
-def upkeep(policies: Path, cluster: Path | None) -> PolicyReloader:
+def reloader(policies: Path, cluster: Path | None) -> PolicyReloader:
     if cluster is None:
         return PolicyReloader([policies], NoCluster(), SCHEMA, OBSERVER, LOG)
     view = Snapshots(Files([cluster]), SCHEMA, LOG)
@@ -79,7 +79,7 @@ def passing(it: PolicyReloader, nodes: Sequence[Object] | None = None, uid: str 
 
 
 def test_edit_of_a_policy_is_in_force(policies: Path, cluster: Path) -> None:
-    it = upkeep(policies, cluster)
+    it = reloader(policies, cluster)
     assert passing(it) == ["n1"]
     write(policies, disk("hdd"))
     settle(it)
@@ -91,7 +91,7 @@ def test_broken_edit_keeps_the_last_good_version(
     policies: Path, cluster: Path, caplog: pytest.LogCaptureFixture, broken: str
 ) -> None:
     """And says in the log what is wrong, where."""
-    it = upkeep(policies, cluster)
+    it = reloader(policies, cluster)
     write(policies, broken)
     settle(it)
     assert passing(it) == ["n1"]
@@ -103,19 +103,19 @@ def test_policy_that_never_held_governs_nothing(
     policies: Path, cluster: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     write(policies, disk("ssd", "lables"))
-    assert passing(upkeep(policies, cluster)) == ["n1", "n2"]
+    assert passing(reloader(policies, cluster)) == ["n1", "n2"]
     assert "policy a governs nothing: no version of it has held" in caplog.text
 
 
 def test_removed_file_removes_its_policies(policies: Path, cluster: Path) -> None:
-    it = upkeep(policies, cluster)
+    it = reloader(policies, cluster)
     policies.unlink()
     settle(it)
     assert passing(it) == ["n1", "n2"]
 
 
 def test_snapshot_is_read_again_when_it_changes(policies: Path, cluster: Path) -> None:
-    it = upkeep(policies, cluster)
+    it = reloader(policies, cluster)
     write(cluster, kubectl_list([NODES[0], node("n2", labels={"disk": "ssd"})]))
     settle(it)
     assert passing(it) == ["n1", "n2"]
@@ -124,7 +124,7 @@ def test_snapshot_is_read_again_when_it_changes(policies: Path, cluster: Path) -
 def test_snapshot_that_cannot_be_read_leaves_the_last_one(
     policies: Path, cluster: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    it = upkeep(policies, cluster)
+    it = reloader(policies, cluster)
     write(cluster, cluster.read_text(encoding="utf-8")[:-5])
     settle(it)
     assert passing(it) == ["n1"]
@@ -139,14 +139,14 @@ def test_server_does_not_start_without_the_cluster_it_was_given(
     policies: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(ClusterFileError, match="no such file"):
-        upkeep(policies, tmp_path / "cluster.json")
+        reloader(policies, tmp_path / "cluster.json")
 
 
 def test_annotations_that_a_new_policy_reads_are_read(policies: Path, cluster: Path) -> None:
     """A snapshot keeps no others of pods, so it is read again."""
     marked = pod("b", on="n1", annotations={"example.com/noisy": "true"})
     write(cluster, kubectl_list([*NODES, marked]))
-    it = upkeep(policies, cluster)
+    it = reloader(policies, cluster)
     write(
         policies,
         'cluster policy quiet { filter "quiet" { require '
@@ -158,7 +158,7 @@ def test_annotations_that_a_new_policy_reads_are_read(policies: Path, cluster: P
 
 def test_without_a_cluster_nodes_must_come_along(policies: Path) -> None:
     """Names alone get an error, never a rejection."""
-    it = upkeep(policies, None)
+    it = reloader(policies, None)
     assert passing(it, NODES) == ["n1"]
     with pytest.raises(NotSyncedError, match="no cluster view"):
         passing(it)

@@ -30,25 +30,25 @@ def listed(given: list[str]) -> ListedNames:
 
 @given(st.sets(names, max_size=40), st.data())
 def test_as_a_dictionary_has_it(known: set[str], data: st.DataObject) -> None:
-    places = {name: place for place, name in enumerate(sorted(known), start=1)}
-    index = NameIndex(places)
+    rows = {name: row for row, name in enumerate(sorted(known), start=1)}
+    index = NameIndex(rows)
     plain = [name for name in sorted(known) if ListedNames.of(f'["{name}"]'.encode())]
     some = st.sampled_from(plain) if plain else st.nothing()
     asked = data.draw(st.lists(some | st.text("abn1", min_size=1, max_size=9), min_size=1))
     found = index.find(listed(asked))
-    if all(name in places for name in asked):
+    if all(name in rows for name in asked):
         assert found is not None
-        assert found.tolist() == [places[name] for name in asked]
+        assert found.tolist() == [rows[name] for name in asked]
     else:
         assert found is None
 
 
 def test_a_large_cluster() -> None:
-    places = {f"node-{n:05}.pool-{n % 7}": n + 1 for n in range(20_000)}
-    asked = list(places)[::-1]
-    found = NameIndex(places).find(listed(asked))
+    rows = {f"node-{n:05}.pool-{n % 7}": n + 1 for n in range(20_000)}
+    asked = list(rows)[::-1]
+    found = NameIndex(rows).find(listed(asked))
     assert found is not None
-    assert found.tolist() == [places[name] for name in asked]
+    assert found.tolist() == [rows[name] for name in asked]
 
 
 def test_no_nodes() -> None:
@@ -66,11 +66,11 @@ def test_a_table_finds_names_of_which_some_are_not_known() -> None:
 
 def test_where_names_are_is_remembered_until_there_are_other_nodes() -> None:
     now, asked = table({"a": 1, "b": 2}), listed(["b", "a"])
-    places = now.find(asked)
-    where = now.where(asked, places)
+    rows = now.find(asked)
+    where = now.where(asked, rows)
     assert where is not None
-    assert now.find(asked) is where.places
-    assert now.where(asked, where.places) is where
+    assert now.find(asked) is where.rows
+    assert now.where(asked, where.rows) is where
     later = table({"b": 1, "a": 2})
     assert later.find(asked).tolist() == [1, 2]
 

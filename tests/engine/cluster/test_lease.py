@@ -215,17 +215,17 @@ async def test_who_took_it_decides_only_after_taking_over() -> None:
         await listed.wait()
 
     lease = replicas.leases["a"]
-    decider = LeaderGate(lease, take_over)
-    assert decider.waiting() == "the decider Lease is being taken"
-    running = asyncio.create_task(decider.run())
+    count_gate = LeaderGate(lease, take_over)
+    assert count_gate.waiting() == "the decider Lease is being taken"
+    running = asyncio.create_task(count_gate.run())
     await replicas.turns()
     await asyncio.sleep(0.15)
-    assert decider.waiting() == "the decider Lease was taken just now; pods are listed afresh"
+    assert count_gate.waiting() == "the decider Lease was taken just now; pods are listed afresh"
     listed.set()
     await asyncio.sleep(0.15)
-    assert decider.waiting() == ""
+    assert count_gate.waiting() == ""
     replicas.wait(11)
-    assert decider.waiting() == "the decider Lease is being taken"
+    assert count_gate.waiting() == "the decider Lease is being taken"
     assert LeaderGate(replicas.leases["b"], take_over).waiting() == (
         "counts are decided by `a`, which is asked to hand over"
     )

@@ -38,8 +38,8 @@ class Scene:
     raises: bool = False
 
     def __post_init__(self) -> None:
-        self.refusals = RejectedPods(lambda: self.time, 1.0, 60.0)
-        self.nudger = Requeuer(self, self, self.refusals, lambda: self.time)
+        self.rejected_pods = RejectedPods(lambda: self.time, 1.0, 60.0)
+        self.requeuer = Requeuer(self, self, self.rejected_pods, lambda: self.time)
 
     def add(self, name: str, *, refused: bool = True, **fields: Any) -> None:
         made = builders.pod(name, "shop")
@@ -47,12 +47,12 @@ class Scene:
         peer = CODEC.peer(builders.raw(made))
         self.pending[f"shop/{name}"] = replace(peer, **{"unscheduled": UNSCHEDULABLE, **fields})
         if refused:
-            self.refusals.heard(self.read(builders.raw(made)), passed=False)
+            self.rejected_pods.heard(self.read(builders.raw(made)), passed=False)
 
     async def look(self) -> list[str]:
         """The pods that are nudged."""
         before = len(self.sent)
-        await self.nudger.look(self.pending, NOW)
+        await self.requeuer.look(self.pending, NOW)
         return [path.split("/")[6] for method, path in self.sent[before:] if method == "PATCH"]
 
     # ---- the API server
@@ -164,11 +164,11 @@ async def test_who_got_a_node_is_forgotten() -> None:
     scene = Scene(passing={"a"})
     scene.add("a")
     peer = scene.pending["shop/a"]
-    scene.refusals.changed(peer, replace(peer, nodeName="n1"), 1)
-    assert "a" not in scene.refusals
+    scene.rejected_pods.changed(peer, replace(peer, nodeName="n1"), 1)
+    assert "a" not in scene.rejected_pods
     scene.add("a")
-    scene.refusals.heard(scene.read(b'{"metadata":{"uid":"a"}}'), passed=True)
-    assert "a" not in scene.refusals
+    scene.rejected_pods.heard(scene.read(b'{"metadata":{"uid":"a"}}'), passed=True)
+    assert "a" not in scene.rejected_pods
 
 
 async def test_pods_that_another_replica_refused_are_met() -> None:

@@ -23,7 +23,7 @@ def compiled(text: str) -> tuple[Evaluate, Frame]:
     assert expr is not None, found
     compiler = Compiler(environment, fast_paths=FAST_PATHS)
     run = compiler.compile(Checker(environment).check(expr))
-    return run, Frame(None, Timestamp.ZERO, places=compiler.places)
+    return run, Frame(None, Timestamp.ZERO, slots=compiler.slots)
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def encoded(value: dict[str, Any]) -> bytes:
 
 
 def frame_for(program: Program) -> Frame:
-    frame = Frame(CODEC.pod(encoded(pod("p", labels={"team": "a"}))), NOW, places=program.places)
+    frame = Frame(CODEC.pod(encoded(pod("p", labels={"team": "a"}))), NOW, slots=program.slots)
     other = pod("q", on="n1", labels={"team": "b", "tier": "db"}, priority=7)
     nodes = [CODEC.node(encoded(node("n1", zone="z", labels={"pool": "spot"})))]
     view: NodeView = build(nodes, [CODEC.peer(encoded(other))]).nodes["n1"]

@@ -30,7 +30,7 @@ def traced(text: str) -> list[Step]:
     checked = checker.check(expr)
     assert not checker.found
     snapshot = build([CODEC.node(json.dumps(node("n1", zone="a")).encode())], [])
-    frame = Frame(CODEC.pod(json.dumps(pod("p", cpu="2")).encode()), Timestamp.ZERO, places=0)
+    frame = Frame(CODEC.pod(json.dumps(pod("p", cpu="2")).encode()), Timestamp.ZERO, slots=0)
     frame.node = snapshot.nodes["n1"]
     return Tracer(environment).trace(checked, frame)
 
