@@ -35,7 +35,7 @@ def main(argv: list[str]) -> int:
     if not lots:
         sys.stderr.write("there is no such world here\n")
         return 2
-    records = record.play(args.placet, lots, args.jobs)
+    records = record.play(args.placet.absolute(), lots, args.jobs)
     if args.show:
         for step in (step for steps in records.values() for step in steps):
             sys.stdout.write(f"{json.dumps(step, sort_keys=True)}\n")

@@ -29,9 +29,8 @@ class Cluster:
     def __post_init__(self) -> None:
         self.namespaces = [f"{self.world}-a", f"{self.world}-b"]
         for name in self.namespaces:
-            metadata = {"name": name, "uid": f"uid-{name}"}
-            if self.dice.chance(0.8):
-                metadata["labels"] = {"team": self.dice.choice(("red", "blue"))}  # type: ignore[assignment]
+            labels = {"world": self.world, **_drawn(self.dice, {"team": ("red", "blue")}, 0.8)}
+            metadata = {"name": name, "uid": f"uid-{name}", "labels": labels}
             self.objects.append({"kind": "Namespace", "metadata": metadata})
         self.owners = [self._workload(app) for app in ("web", "db", "cache")]
         self.nodes = [self.node(place) for place in range(self.dice.randint(2, 7))]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tests.recorder.api_server import Object
 from tests.recorder.dice import Dice
 from tests.recorder.expressions import Expressions
 
@@ -29,18 +30,23 @@ _LIBRARY = (
 class Theme:
     """What the worlds of one server have in common.
 
-    `kinds` are the kinds of their clauses; a kind that is there twice is twice as frequent.
-    `strict` is the part of counting clauses that reject.
+    There are `count` of them. `kinds` are the kinds of their clauses; one that is there twice is
+    twice as frequent.
+    `strict` is the part of counting clauses that reject, `audit` that of policies which only tell.
+    `full_nodes` is the part of pods that come with whole nodes, `preempts` that of those about
+    whose victims is asked though a node is left. `as_objects` makes policies objects.
     """
 
     name: str
     kinds: Sequence[str]
+    count: int = 50
     strict: float = 0.5
     audit: float = 0.0
     is_timely: bool = False
     uses_library: bool = False
     as_objects: bool = False
     full_nodes: float = 0.1
+    preempts: float = 0.15
     resolvable: bool = False
 
 
@@ -48,6 +54,11 @@ def policies(dice: Dice, theme: Theme, world: str) -> str:
     """The policies of a world, as one text."""
     made = [_policy(dice, theme, world, place) for place in range(dice.randint(1, 3))]
     return "\n".join(made)
+
+
+def objects(dice: Dice, world: str, theme: Theme) -> list[Object]:
+    """The policies of a world as objects of its cluster."""
+    return [_object(dice, theme, world, place) for place in range(dice.randint(1, 3))]
 
 
 def rules(dice: Dice, theme: Theme, place: int) -> str:
@@ -96,6 +107,49 @@ def _policy(dice: Dice, theme: Theme, world: str, place: int) -> str:
     return "\n".join(
         [f"{head} {{", *(f"  {part}" for part in parts if part), rules(dice, theme, place), "}"]
     )
+
+
+def _object(dice: Dice, theme: Theme, world: str, place: int) -> Object:
+    metadata: Object = {"name": f"{world}.{place}", "uid": f"uid-{world}-{place}", "generation": 1}
+    spec: Object = {"podSelector": _selector(dice, "app", ("web", "db", "cache"))}
+    kind = "PlacementPolicy"
+    if dice.chance(0.3):
+        kind = "ClusterPlacementPolicy"
+        spec["namespaceSelector"] = {"matchLabels": {"world": world}}
+    else:
+        metadata["namespace"] = f"{world}-{dice.choice('aab')}"
+    if dice.chance(0.5):
+        spec["weight"] = dice.randint(101, 103)
+    if dice.chance(0.8):
+        spec["enforcementMode"] = dice.choice(("Strict", "Strict", "BestEffort", "Audit"))
+    if dice.chance(0.3):
+        spec["failurePolicy"] = dice.choice(("Fail", "Ignore"))
+    has_target = dice.chance(0.7)
+    if has_target:
+        spec["nodeSelector"] = _selector(dice, "cap", ("spot", "od"))
+        if dice.chance(0.2):
+            spec["annotationSelector"] = {"matchLabels": {"rack": "r1"}}
+        target: Object = {"targetSize": dice.choice(("40%", "50%", "100%", "0%", 1, 2, "3"))}
+        if dice.chance(0.7):
+            target["action"] = dice.choice(("Must", "Must", "MustNot"))
+        if dice.chance(0.7):
+            target["bound"] = dice.choice(("Exactly", "AtMost", "AtLeast"))
+        spec["placementPolicy"] = target
+    if not has_target or dice.chance(0.5):
+        spec["rules"] = rules(dice, theme, place)
+    version = "placement-policy.scheduling.x-k8s.io/v1"
+    return {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec}
+
+
+def _selector(dice: Dice, key: str, values: Sequence[str]) -> Object:
+    match dice.choice(("labels", "labels", "In", "NotIn", "Exists")):
+        case "labels":
+            return {"matchLabels": {key: dice.choice(values)}}
+        case "Exists":
+            return {"matchExpressions": [{"key": key, "operator": "Exists"}]}
+        case operator:
+            chosen = dice.some(values, 1, 2)
+            return {"matchExpressions": [{"key": key, "operator": operator, "values": chosen}]}
 
 
 @dataclass(frozen=True)

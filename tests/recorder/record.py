@@ -20,8 +20,7 @@ from tests.recorder import openb, recordings, shards
 from tests.recorder.shards import THEMES, Records
 
 Digests = dict[str, str]
-# What is in a sample: so many worlds of each theme, and these.
-_SAMPLED = 8
+# What is in a sample besides some of each theme.
 _SINGLES = (
     "openb-serve-counts",
     "recordings-live-counts",
@@ -54,8 +53,8 @@ def lots(wanted: Sequence[str] = ()) -> list[Lot]:
 
     With `wanted` only worlds of these names, or whose names begin so.
     """
-    found = [Lot((world,)) for world in openb.worlds()]
-    found += [Lot(tuple(shards.worlds(theme)), theme.name) for theme in THEMES]
+    found = [Lot(tuple(shards.worlds(theme)), theme.name) for theme in reversed(THEMES)]
+    found += [Lot((world,)) for world in openb.worlds()]
     found += [Lot((world,)) for world in recordings.worlds()]
     if not wanted:
         return found
@@ -65,7 +64,7 @@ def lots(wanted: Sequence[str] = ()) -> list[Lot]:
 
 def sample() -> list[Lot]:
     """A few worlds of each kind, for those who cannot wait for all."""
-    first = [f"{theme.name}-00{place}" for theme in THEMES for place in range(_SAMPLED)]
+    first = [world for theme in THEMES for world in shards.worlds(theme)[: theme.count // 6]]
     return lots([*first, *_SINGLES])
 
 

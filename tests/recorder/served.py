@@ -105,6 +105,7 @@ async def _start(
             stdin=asyncio.subprocess.DEVNULL,
             stdout=log,
             stderr=log,
+            cwd=folder,
             env=environment(),
         )
     return f"http://{listen}", process

@@ -6,6 +6,7 @@ server is told what has changed, and asked nothing before it knows.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from tests.recorder import answers
@@ -32,7 +33,8 @@ class World:
         self._cluster = Cluster(self._dice, name)
         self._asked: dict[str, int] = {}
 
-    async def play(self) -> None:
+    async def play(self, before: Callable[[], Awaitable[str]] | None = None) -> None:
+        """Plays it all. `before` is called before each pod, and says what it did."""
         for item in self._cluster.objects:
             self._api.put(item["kind"], item)
         waiting = [self._cluster.pod(f"new-{i}") for i in range(self._dice.randint(3, 6))]
@@ -42,6 +44,8 @@ class World:
         for pod in waiting:
             if key_of(pod) not in self._pods:
                 self._api.put("Pod", pod)
+            if before is not None:
+                self._note(await before())
             await self._schedule(key_of(pod))
             if self._dice.chance(0.3):
                 self._happen()
@@ -70,7 +74,7 @@ class World:
         names = await self._filter(key, full=full)
         if len(names) > 1 or dice.chance(0.2):
             await self._prioritize(key, names or list(self._nodes), full=full)
-        if not names or dice.chance(0.15):
+        if not names or dice.chance(self._theme.preempts):
             await self._preempt(key, full=full)
         if names and self._asked[key] < _MOST_ASKED and dice.chance(0.2):
             names = await self._filter(key, full=full)
@@ -208,7 +212,7 @@ class World:
                 self._api.put("Node", {**node, "spec": {**node["spec"], "unschedulable": True}})
             case _:
                 item = self._api.collections["Namespace"].objects[self._cluster.namespaces[0]]
-                labels = {"team": dice.choice(("red", "blue"))}
+                labels = {**item["metadata"]["labels"], "team": dice.choice(("red", "blue"))}
                 metadata = {**item["metadata"], "labels": labels}
                 self._api.put("Namespace", {**item, "metadata": metadata})
 
