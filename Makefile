@@ -5,7 +5,7 @@ PIP = .venv/bin/python -m pip --quiet --disable-pip-version-check
 COMPILE = pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  --quiet --custom-compile-command "make lock"
 
-.PHONY: demo test check fmt e2e bench kube conformance lock clean
+.PHONY: demo test answers check fmt e2e bench kube conformance lock clean
 .DELETE_ON_ERROR:
 
 demo: .venv/stamp  ## serve an embedded cluster and ready-made policies until Ctrl-C
@@ -13,6 +13,9 @@ demo: .venv/stamp  ## serve an embedded cluster and ready-made policies until Ct
 
 test: .venv/stamp  ## every test but e2e and bench
 	.venv/bin/python -m pytest --numprocesses=auto --dist=worksteal
+
+answers: .venv/stamp  ## the whole program's answers in all recorded worlds, of which `test` has a few
+	.venv/bin/python -m tests.recorder --compare tests/golden/answers.json
 
 check: .venv/stamp  ## format, lint, types, layers, and the policies that ship
 	.venv/bin/ruff format --check .

@@ -1,0 +1,24 @@
+"""What the program answers is what was recorded: in some worlds of each kind.
+
+`make answers` plays them all. Where a difference is meant, `python -m tests.recorder --write`
+records the new answers; `--show WORLD` prints those of one world, to compare two versions.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.recorder import record
+from tests.recorder.record import Lot
+
+_PLACET = Path(sys.executable).with_name("placet")
+_RECORDED = record.read(record.GOLDEN)
+
+
+@pytest.mark.parametrize("lot", record.sample(), ids=lambda lot: lot.theme or lot.worlds[0])
+def test_answers_are_as_recorded(lot: Lot) -> None:
+    found = record.digests(lot.play(_PLACET))
+    assert record.differences(_RECORDED, found) == []
