@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from logging import Logger
+from typing import Protocol
 
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
@@ -13,11 +15,19 @@ from server.debug import CachePages, DecisionPages, Decisions, Inspection
 from server.health import Health, Readiness, operations_routes
 from server.metrics import Metrics
 from server.middleware import Observation, VerbHandler, access
+from server.misconfiguration import MisconfigurationWarnings
 from server.running import DIRECT
 from server.runtime.shutdown import Shutdown
 from server.settings import Settings
-from server.verbs.answering import DecisionQueue, MisconfigurationWarnings
-from server.verbs.handlers import Binder, Decider, Handlers
+from server.verbs.answering import DecisionQueue, Verb, VerbAnswerer
+from server.verbs.bind import Binder, BindVerb
+from server.verbs.filter import Decider as FilterDecider
+from server.verbs.filter import FilterVerb
+from server.verbs.names_mode import AnsweredNames, NameFragments
+from server.verbs.preempt import Decider as PreemptDecider
+from server.verbs.preempt import PreemptVerb
+from server.verbs.prioritize import Decider as PrioritizeDecider
+from server.verbs.prioritize import PrioritizeVerb
 
 # With `urlPrefix: http://…/api/scheduler` as extenders are used to, or without any path in it.
 PREFIXES = ("/api/scheduler", "")
@@ -32,21 +42,31 @@ OPEN_PATHS = frozenset({"/livez", "/healthz", "/readyz", "/version", MUTATE, VAL
 READING_PATHS = frozenset({"/metrics"})
 
 
-def verbs_by_path(handlers: Handlers) -> Mapping[str, tuple[str, VerbHandler]]:
-    """Every path of every verb.
+class Decider(FilterDecider, PrioritizeDecider, PreemptDecider, Protocol):
+    """An engine that decides the verbs."""
 
-    With and without a slash at the end: a redirect from one to the other would arrive as GET (C1).
+
+def verbs_by_path(
+    decider: Decider, binder: Binder | None, settings: Settings, log: Logger
+) -> Mapping[str, tuple[str, VerbHandler]]:
+    """The name and the handler of a verb, by each of its paths.
+
+    Every path is there with and without a slash at its end: a redirect would arrive as GET (C1).
     """
-    verbs: Mapping[str, VerbHandler] = {
-        "/filter": handlers.filter,
-        "/prioritize": handlers.prioritize,
-        "/preempt": handlers.preempt,
-        "/bind": handlers.bind,
+    queue = DecisionQueue(settings.max_in_flight)
+    answerer = VerbAnswerer(queue, settings, log)
+    answered, fragments = AnsweredNames(), NameFragments()
+    resolvable = settings.resolvable_rejections
+    verbs: Mapping[str, Verb] = {
+        "filter": FilterVerb(decider, answered, fragments, resolvable_rejections=resolvable),
+        "prioritize": PrioritizeVerb(decider, answered, fragments),
+        "preempt": PreemptVerb(decider, queue),
+        "bind": BindVerb(binder),
     }
     return {
-        f"{prefix}{path}{slash}": (path.removeprefix("/"), handle)
+        f"{prefix}/{name}{slash}": (name, partial(answerer.answer, verb))
         for prefix in PREFIXES
-        for path, handle in verbs.items()
+        for name, verb in verbs.items()
         for slash in ("", "/")
     }
 
@@ -108,12 +128,10 @@ def create_app(
     `shutdown` begins before the server ends.
     """
     warnings = MisconfigurationWarnings(log, metrics, settings.warning_interval, cluster_size)
-    queue = DecisionQueue(settings.max_in_flight)
-    handlers = Handlers(decider, binder, settings, warnings, queue, log)
-    verbs = {**verbs_by_path(handlers)}
+    verbs = {**verbs_by_path(decider, binder, settings, log)}
     if examiner is not None:
         verbs |= admission_by_path(Admission(examiner, settings, metrics, log))
-    observation = Observation(metrics, log, shutdown or Shutdown())
+    observation = Observation(metrics, log, shutdown or Shutdown(), warnings)
     rejected_pods = observation.rejected_pods({path: verb for path, (verb, _) in verbs.items()})
     guards = _access(settings)
     app = web.Application(middlewares=[rejected_pods, *guards])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -40,6 +41,8 @@ class CallRecord:
     returned: int = 0
     outcome: Outcome = Outcome.ANSWERED
     error: str = ""
+    # Seconds of the monotonic clock, when the decision must be made.
+    deadline: float = math.inf
 
 
 @dataclass(frozen=True, slots=True)

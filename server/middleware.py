@@ -15,6 +15,7 @@ from aiohttp.typedefs import Handler, Middleware
 from server.call import CallRecord, entry_of
 from server.errors import Outcome
 from server.metrics import Metrics
+from server.misconfiguration import MisconfigurationWarnings
 from server.runtime.shutdown import Shutdown
 
 
@@ -107,11 +108,13 @@ class Observation:
         metrics: Metrics,
         log: Logger,
         shutdown: Shutdown,
+        warnings: MisconfigurationWarnings,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._metrics = metrics
         self._log = log
         self._shutdown = shutdown
+        self._warnings = warnings
         self._clock = clock
         self._lines = _Lines()
 
@@ -142,6 +145,7 @@ class Observation:
 
     def _record(self, call: CallRecord, response: web.Response, ended: float) -> None:
         seconds, code, sent = ended - call.arrived, response.status, response.content_length or 0
+        self._warnings.look(call)
         if call.offered:
             self._metrics.decided(call.verb, call.offered, call.returned)
         self._metrics.answered(call.verb, code, call.outcome, seconds, call.received, sent)

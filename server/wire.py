@@ -9,14 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import compress
 from typing import TypeVar
 
 import msgspec
 from msgspec import Raw, Struct, field
 
-from engine.cluster.binding import Binding
-from engine.decision.verdict import Decision, Feasible, Rejected
 from server.errors import RequestError
 
 _OBJECT = msgspec.json.Decoder(dict[str, Raw])
@@ -87,59 +84,6 @@ def _join(members: Mapping[str, Raw]) -> bytes:
     return msgspec.json.encode(members)
 
 
-# ---- The answer to a filter call before it is bytes: every node once, accepted or rejected.
-
-
-@dataclass(frozen=True, slots=True)
-class Partition:
-    """Accepted names in the order of the request, and rejected ones with their reason.
-
-    A name is in one of the three. Left out of all, it would be a node that failed without a word
-    (C22); in two of them, it would be both feasible and failed (C24).
-    """
-
-    accepted: Sequence[str]
-    resolvable: Mapping[str, str]
-    unresolvable: Mapping[str, str]
-
-    @property
-    def rejected(self) -> Mapping[str, str]:
-        """Both kinds; not a copy unless there are both."""
-        if not self.resolvable:
-            return self.unresolvable
-        return {**self.resolvable, **self.unresolvable}
-
-
-def partition(names: Sequence[str], decided: Decision, *, resolvable_rejections: bool) -> Partition:
-    """Sorts names by their verdicts; of a name that is there twice the first counts.
-
-    Every rejection is unresolvable unless `resolvable_rejections`: kube-scheduler up to 1.36 would
-    look for victims to evict on nodes that fit but for us, find none, and ask again at once (C48).
-
-    Raises ValueError if there are not as many names as verdicts.
-    """
-    codes = decided.codes
-    if len(names) != len(codes):
-        raise ValueError(f"{len(names)} names and {len(codes)} verdicts")
-    if len(set(names)) != len(names):
-        first = dict(zip(reversed(names), range(len(names) - 1, -1, -1), strict=True))
-        firsts = sorted(first.values())
-        names, codes = [names[i] for i in firsts], codes[firsts]
-    # Most pods are subject to no policy, and most nodes pass: this way they cost no loop.
-    if not codes.any():
-        return Partition(names, {}, {})
-    accepted = list(compress(names, (codes == 0).tolist()))
-    resolvable: dict[str, str] = {}
-    unresolvable: dict[str, str] = {}
-    for code, verdict in enumerate(decided.verdicts):
-        if isinstance(verdict, Feasible):
-            continue
-        curable = resolvable_rejections and isinstance(verdict, Rejected) and verdict.resolvable
-        here = compress(names, (codes == code).tolist())
-        (resolvable if curable else unresolvable).update(dict.fromkeys(here, verdict.reason))
-    return Partition(accepted, resolvable, unresolvable)
-
-
 # ---- The extender's requests and answers, version 1: bytes in, bytes out.
 #
 # Objects that are only handed on stay bytes. Requests are read in any case, answers have all their
@@ -177,38 +121,9 @@ class _Object(Struct):
     metadata: _Metadata = field(default_factory=_Metadata)
 
 
-class _Binding(Struct, rename="pascal"):
-    pod_name: str = ""
-    pod_namespace: str = ""
-    pod_uid: str = field(name="PodUID", default="")
-    node: str = ""
-
-
-class _FilterResult(Struct, rename="pascal"):
-    nodes: None
-    node_names: Sequence[str] | None
-    failed_nodes: Mapping[str, str]
-    failed_and_unresolvable_nodes: Mapping[str, str]
-    error: str
-
-
-# Thousands an answer, alive for microseconds: nothing for the garbage collector to look through.
-class _HostPriority(Struct, rename="pascal", gc=False):
-    host: str
-    score: int
-
-
-class _BindingResult(Struct, rename="pascal"):
-    error: str
-
-
 _Message = TypeVar("_Message")
-_ENCODER = msgspec.json.Encoder()
 _ARGS = msgspec.json.Decoder(_Args)
-_BINDING = msgspec.json.Decoder(_Binding)
 _NAMED = msgspec.json.Decoder(_Object)
-
-NO_SCORES = b"[]"
 
 
 def decode_args(body: bytes) -> ExtenderArgs:
@@ -230,44 +145,6 @@ def decode_args(body: bytes) -> ExtenderArgs:
     for item in args.nodes.items:
         nodes.setdefault(_node_name(item), bytes(item))
     return ExtenderArgs(pod, list(nodes), list(nodes.values()))
-
-
-def encode_filter(args: ExtenderArgs, partition: Partition) -> bytes:
-    """The answer to a request, of its kind (C21)."""
-    names = partition.accepted if args.nodes is None else None
-    answer = _ENCODER.encode(
-        _FilterResult(None, names, partition.resolvable, partition.unresolvable, "")
-    )
-    if args.nodes is None:
-        return answer
-    rejected = partition.rejected
-    pairs = zip(args.names, args.nodes, strict=True)
-    return _with_nodes(answer, [node for name, node in pairs if name not in rejected])
-
-
-def encode_filter_error(text: str) -> bytes:
-    """The answer of a filter call that could not decide: kube-scheduler tries again later (C30)."""
-    return _ENCODER.encode(_FilterResult(None, None, {}, {}, text))
-
-
-def encode_priorities(names: Sequence[str], scores: Sequence[int]) -> bytes:
-    """A score per host. Raises ValueError if there are not as many of one as of the other."""
-    if len(names) != len(scores):
-        raise ValueError(f"{len(scores)} scores for {len(names)} nodes")
-    return _ENCODER.encode(list(map(_HostPriority, names, scores)))
-
-
-def decode_binding(body: bytes) -> Binding:
-    """Raises RequestError where a bind request does not say which pod goes where."""
-    asked = decode(_BINDING, body, BIND)
-    if not (asked.pod_name and asked.pod_namespace and asked.pod_uid and asked.node):
-        raise RequestError("the request does not say which pod goes to which node")
-    return Binding(asked.pod_namespace, asked.pod_name, asked.pod_uid, asked.node)
-
-
-def encode_binding(error: str) -> bytes:
-    """The answer to bind; an empty text says that the pod is bound (C44)."""
-    return _ENCODER.encode(_BindingResult(error))
 
 
 def pod_key(pod: bytes) -> str:
@@ -316,17 +193,6 @@ def _node_name(item: Raw) -> str:
     if not name:
         raise RequestError("the `Nodes` of the request have an item without a name")
     return name
-
-
-def _with_nodes(answer: bytes, nodes: list[bytes]) -> bytes:
-    """The answer with these nodes, byte for byte (C20), in place of null.
-
-    Ten megabytes are ordinary here, and every copy costs as much as decoding them: so one join.
-    """
-    pieces = [b","] * (2 * len(nodes))
-    pieces[1::2] = nodes
-    tail = answer.removeprefix(b'{"Nodes":null')
-    return b"".join([b'{"Nodes":{"metadata":{},"items":[', *pieces[1:], b"]}", tail])
 
 
 def _plain(error: Exception) -> str:

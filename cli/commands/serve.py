@@ -1,4 +1,4 @@
-"""The flags of a server under load and at its end, and where its health is told."""
+"""`placet serve`: answers kube-scheduler, and keeps up with policy files and the cluster."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import argparse
 import asyncio
 import errno
 import re
-from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack
 from importlib.resources import files
 from logging import Logger
 from pathlib import Path
@@ -15,29 +13,22 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry
 
 from cli.command import CommandError, Exit, address, lease, pause, positive, seconds, size, version
-from cli.demo import question as announcement
 from cli.demo.cluster import Demo
+from cli.demo.question import announcement
 from engine.cache.cluster_file import ClusterFileError
 from engine.cache.reflector import Timing
 from engine.cluster.client import Limits
 from engine.cluster.configuration import own_namespace
-from engine.decision.journal import Journal
 from engine.errors import ClusterConfigurationError
 from engine.objects.request_pod import SYSTEM_NAMESPACES, Exemptions
-from grammar.schema import Schema, load_schema
-from policies.admission import Examiner
+from grammar.schema import load_schema
 from policies.loader import load
-from server import running
-from server.app import create_app
-from server.debug import Decisions
-from server.health import Check, Heartbeat, Readiness
 from server.metrics import Metrics
-from server.running import health_server
-from server.runtime.cluster import Access, ClusterRuntime
-from server.runtime.observers import FORMATS, LogObserver, start_logging
-from server.runtime.reloader import PolicyReloader, View
-from server.runtime.shutdown import Shutdown
-from server.runtime.views import Files, NoCluster, Snapshots
+from server.runtime.cluster import Access
+from server.runtime.observers import FORMATS, start_logging
+from server.runtime.reloader import PolicyReloader
+from server.runtime.serve import CannotListenError, LiveCluster, Options, serve
+from server.runtime.views import Files, Origin
 from server.settings import Settings, SettingsError, TlsFiles
 from server.tls import Credentials, TlsError
 
@@ -68,24 +59,6 @@ def add_endurance_arguments(parser: argparse.ArgumentParser) -> None:
         help="how long to serve after SIGTERM, not ready any more, before connections are refused "
         "(default: %(default)s)",
     )
-
-
-def tell_health(
-    stack: AsyncExitStack,
-    listen: tuple[str, int],
-    readiness: Readiness,
-    metrics: Metrics,
-    log: Logger,
-) -> None:
-    """Serves health and metrics aside until the stack ends. Raises OSError.
-
-    To be called from the event loop that is to be watched.
-    """
-    heartbeat = Heartbeat(readiness)
-    beating = asyncio.create_task(heartbeat.run())
-    stack.callback(beating.cancel)
-    url = stack.enter_context(health_server(listen, heartbeat, metrics, version()))
-    log.info("health and metrics on %s", url)
 
 
 # ---- The flags of pods that no policy decides about.
@@ -315,74 +288,27 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     settings = _settings(args)
     policies = _policies(args)
+    cluster = _cluster(args)
     log = start_logging(args.log_format, verbose=args.verbose)
     metrics = Metrics(CollectorRegistry(), version())
     tls = credentials(settings, metrics, log)
-    schema = load_schema()
-    shutdown = Shutdown()
-    view = _view(args, schema, log, lambda: shutdown.has_begun)
-    observer = LogObserver(log, metrics)
-    reloader = PolicyReloader(policies, view, schema, observer, log, exemptions(args))
-    if isinstance(view, Snapshots):
-        try:
-            view.read()
-        except ClusterFileError as error:
-            raise CommandError(error.message, error.hint) from None
-    live = view if isinstance(view, ClusterRuntime) else None
-    journal = Journal()
+    options = Options(settings, policies, cluster, exemptions(args), version())
 
-    def readiness() -> Sequence[Check]:
-        return (shutdown.check(), *reloader.readiness())
-
-    app = create_app(
-        reloader.engine,
-        readiness,
-        settings,
-        metrics,
-        log,
-        version(),
-        view.size,
-        live,
-        live,
-        Examiner(schema, lambda: reloader.policies.validation),
-        Decisions(journal),
-        shutdown,
-    )
-
-    def started(url: str) -> None:
+    def started(url: str, reloader: PolicyReloader) -> None:
         log.info("listening on %s", url)
         if args.demo:
-            print(*announcement.demo(url, reloader), sep="\n", flush=True)
-        # Not before: what is announced nobody has asked.
-        reloader.engine.journal = journal
-        reloader.engine.later = asyncio.get_running_loop().call_soon
-
-    async def serve() -> None:
-        async with AsyncExitStack() as stack:
-            if settings.health is not None:
-                try:
-                    tell_health(stack, settings.health, readiness, metrics, log)
-                except OSError as error:
-                    raise _cannot_listen(error, settings.health, "--health-listen") from None
-            await _follow(stack, reloader)
-            await running.serve(app, settings, started, tls, shutdown)
+            print(*announcement(url, reloader), sep="\n", flush=True)
 
     try:
-        asyncio.run(serve())
-    except OSError as error:
-        raise _cannot_listen(error, (settings.host, settings.port), "--listen") from None
+        asyncio.run(serve(options, load_schema(), metrics, tls, log, started))
+    except CannotListenError as error:
+        raise _cannot_listen(error.error, error.address, error.flag) from None
+    except ClusterFileError as error:
+        raise CommandError(error.message, error.hint) from None
     except ClusterConfigurationError as error:
         raise CommandError(str(error), error.hint) from None
     log.info("stopped")
     return Exit.OK
-
-
-async def _follow(stack: AsyncExitStack, reloader: PolicyReloader) -> None:
-    """Follows cluster and policies until the stack ends. Raises ClusterConfigurationError."""
-    if isinstance(reloader.view, ClusterRuntime):
-        await reloader.view.connect(stack, reloader)
-    looking = asyncio.create_task(reloader.run())
-    stack.callback(looking.cancel)
 
 
 def _settings(args: argparse.Namespace) -> Settings:
@@ -427,8 +353,8 @@ def _policies(args: argparse.Namespace) -> list[Path]:
     return list(args.policies)
 
 
-def _view(args: argparse.Namespace, schema: Schema, log: Logger, ends: Callable[[], bool]) -> View:
-    """Where the cluster is known from."""
+def _cluster(args: argparse.Namespace) -> LiveCluster | Origin | None:
+    """The source of the cluster's state that the flags name."""
     named = {
         "--demo": args.demo,
         "--cluster": bool(args.cluster),
@@ -440,14 +366,14 @@ def _view(args: argparse.Namespace, schema: Schema, log: Logger, ends: Callable[
         hint = f"leave out {' or '.join(given)}"
         raise CommandError(f"{' and '.join(given)} each name a cluster", hint)
     if args.no_cluster:
-        return NoCluster()
+        return None
     if args.demo:
-        return Snapshots(Demo(), schema, log)
+        return Demo()
     if args.cluster:
-        return Snapshots(Files(args.cluster), schema, log)
+        return Files(args.cluster)
     limits = Limits(args.kube_api_qps, args.kube_api_burst)
     access = Access(args.kubeconfig, args.context, args.lease, args.standby, limits)
-    return ClusterRuntime(access, Timing(idle=args.watch_idle), schema, log, version(), ends)
+    return LiveCluster(access, Timing(idle=args.watch_idle))
 
 
 def _folder(package: str, name: str) -> Path:

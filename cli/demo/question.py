@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 import msgspec
 
 from cli.demo.cluster import NODE_NAMES, Object
-from engine.decision.verdict import Feasible
+from engine.decision import scoring
 from engine.engine import Engine
 from grammar.clauses import Policy
 from server.runtime.reloader import PolicyReloader
@@ -26,7 +25,6 @@ POD: Object = {
         ],
     },
 }
-_SECONDS = 10.0
 
 
 def body() -> str:
@@ -40,23 +38,21 @@ def command(url: str, verb: str) -> str:
 
 
 def answer(engine: Engine) -> Iterator[str]:
-    """What the engine says of it at this moment, in lines: which nodes pass, which not and why."""
-    pod = msgspec.json.encode(POD)
-    deadline = time.monotonic() + _SECONDS
-    verdicts = engine.filter(pod, NODE_NAMES, None, deadline)
+    """The answer of the engine at this moment, in lines; nothing is offered or recorded."""
+    inspection = engine.inspect(msgspec.json.encode(POD))
+    objections = inspection.objections(inspection.selection.enforced, NODE_NAMES)
     passing: list[str] = []
     failed: dict[str, list[str]] = {}
-    for name, verdict in zip(NODE_NAMES, verdicts, strict=True):
-        if isinstance(verdict, Feasible):
-            passing.append(name)
-        else:
-            failed.setdefault(verdict.reason, []).append(name)
+    for index, name in enumerate(NODE_NAMES):
+        reasons = [o.message for o in objections if o.refused[index]]
+        (failed.setdefault(reasons[0], []) if reasons else passing).append(name)
     yield f"NodeNames, where the pod may go: {', '.join(passing) or 'none'}"
     for reason, names in failed.items():
         yield f"FailedAndUnresolvableNodes: {', '.join(names)}: {reason}"
-    scores = engine.prioritize(pod, passing, None, deadline) or ()
-    ranked = sorted(zip(passing, scores, strict=False), key=lambda found: -found[1])
-    if ranked:
+    given = inspection.contributions(passing) if passing else ()
+    if given:
+        scores = scoring.scores([(each.weight, each.points) for each in given]).tolist()
+        ranked = sorted(zip(passing, scores, strict=True), key=lambda found: -found[1])
         best = ", ".join(f"{name} {score}" for name, score in ranked)
         yield f"asked to prioritize instead of filter, it scores them: {best}"
 
@@ -64,7 +60,7 @@ def answer(engine: Engine) -> Iterator[str]:
 # ---- What a server prints when it has started: where it is, what decides, and what to try.
 
 
-def demo(url: str, reloader: PolicyReloader) -> Iterator[str]:
+def announcement(url: str, reloader: PolicyReloader) -> Iterator[str]:
     """The lines of `--demo`; the last ones say what the engine answers to the question."""
     snapshot = reloader.view.snapshot()
     nodes, pods = len(snapshot.table.rows), len(snapshot.pods())

@@ -64,7 +64,7 @@ class Answers:
             body = self._stage.pod.body
             (self._verdicts[node],) = self._engine.filter(body, [node], None, math.inf)
             # The answer was to nobody: the pod is not on its way there.
-            self._engine.placement.in_flight.forget(self._uid)
+            self._engine.in_flight.forget(self._uid)
         return self._verdicts[node]
 
     @cached_property

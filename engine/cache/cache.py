@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -123,7 +123,7 @@ class _Assumption:
 
 
 # Told of each change of a pod: what it was, what it is, and the resource version of that, or 0.
-PodListener = Callable[[Peer | None, Peer | None, int], None]
+PodEventHandler = Callable[[Peer | None, Peer | None, int], None]
 
 
 class Cache:
@@ -135,13 +135,18 @@ class Cache:
         self._workloads = Workloads()
         self._pods: dict[str, Peer] = {}
         self._pending: dict[str, Peer] = {}
-        self._nominated: dict[str, Peer] = {}
+        # The pods without a node that are nominated to one, by key.
+        self.nominated: dict[str, Peer] = {}
         self._namespaces: dict[str, Namespace] = {}
         self._assumed: dict[str, _Assumption] = {}
         self._snapshot: Snapshot | None = None
-        self.listeners: list[PodListener] = []
+        self._event_handlers: list[PodEventHandler] = []
 
     # ---- events
+
+    def add_event_handler(self, handler: PodEventHandler) -> None:
+        """Calls the handler for each change of a pod from now on."""
+        self._event_handlers.append(handler)
 
     def put_node(self, node: Node) -> None:
         self.nodes.put(node)
@@ -225,13 +230,9 @@ class Cache:
         """The pods of a scope, by key."""
         return ((key, pod) for key, pod in self._pods.items() if scope.holds(pod))
 
-    def assumed(self) -> Iterator[Peer]:
+    def assumed(self) -> Sequence[Peer]:
         """The pods on nodes that no watch has shown them on."""
-        return (self._pods[key] for key in self._assumed)
-
-    def nominated(self) -> Iterable[Peer]:
-        """The pods without a node that are nominated to one."""
-        return self._nominated.values()
+        return [self._pods[key] for key in self._assumed]
 
     def holds_pod(self, key: str, pod: Peer) -> bool:
         """Whether what is known of a pod follows from this state of it."""
@@ -281,18 +282,18 @@ class Cache:
             del self._pods[key]
             del self._beside(old)[key]
             self.nodes.touch(old.nodeName)
-            self._nominated.pop(key, None)
+            self.nominated.pop(key, None)
             self._workloads.remove_pod(old.controller, key)
             self.tallies.leaves(key, old)
         if pod is not None:
             self._pods[key] = self._beside(pod)[key] = pod
             self.nodes.touch(pod.nodeName)
             if pod.nominatedNodeName and not pod.nodeName:
-                self._nominated[key] = pod
+                self.nominated[key] = pod
             self._workloads.add_pod(pod.controller, key)
             self.tallies.arrives(key, pod)
-        for listener in self.listeners:
-            listener(old, pod, revision)
+        for handle in self._event_handlers:
+            handle(old, pod, revision)
         self._snapshot = None
 
     def _beside(self, pod: Peer) -> dict[str, Peer]:

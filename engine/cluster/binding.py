@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import msgspec
-from cachetools import LRUCache
 
 from engine.cache.cache import Cache
 from engine.cache.snapshot import key_of
+from engine.decision.recent_answers import OfferedBodies
 from engine.engine import Admission
 from engine.errors import (
     ApiError,
@@ -29,14 +29,11 @@ from engine.errors import (
     RefusedError,
 )
 from engine.objects.peer import Peer
-from engine.objects.request_pod import RequestPod
 
 # ReplicaSets delete the pods with the least first; the API server copies it to the pod.
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 # How long a pod may be counted on a node that no watch shows it on.
 HOLD_SECONDS = 900.0
-# Bodies of pods that were asked about, so that they need not be fetched again.
-_BODY_BYTES = 16 << 20
 _NOT_FOUND, _CONFLICT, _TOO_MANY = 404, 409, 429
 _SERVER_ERRORS = 500
 _PAUSE_SECONDS = 0.1
@@ -77,6 +74,7 @@ class Binder:
         api: Api,
         cache: Cache,
         admit: Admit,
+        bodies: OfferedBodies,
         *,
         hold_seconds: float = HOLD_SECONDS,
         clock: Callable[[], float] = time.monotonic,
@@ -86,14 +84,9 @@ class Binder:
         self._admit = admit
         self._hold = hold_seconds
         self._clock = clock
-        self._bodies: LRUCache[str, bytes] = LRUCache(_BODY_BYTES, len)
+        self._bodies = bodies
         self._running: dict[str, tuple[Binding, asyncio.Task[None]]] = {}
         self._looking: set[asyncio.Task[None]] = set()
-
-    def heard(self, asked: RequestPod, passed: bool) -> None:  # noqa: FBT001 - it is a Listener
-        """Remembers a pod that may go somewhere: kube-scheduler may want to bind it next."""
-        if passed and len(asked.body) <= self._bodies.maxsize:
-            self._bodies[asked.uid] = asked.body
 
     async def bind(self, binding: Binding, deadline: float) -> None:
         """Returns when the pod is on the node. `deadline` is in seconds of the clock.

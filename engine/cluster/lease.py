@@ -275,9 +275,8 @@ _LOOK_SECONDS = 0.1
 class LeaderGate:
     """The one replica that decides counted pods is the holder of the Lease, once it is ready to."""
 
-    def __init__(self, lease: Lease, take_over: TakeOver) -> None:
+    def __init__(self, lease: Lease) -> None:
         self._lease = lease
-        self._take_over = take_over
         self._ready = False
 
     def waiting(self) -> str:
@@ -297,13 +296,13 @@ class LeaderGate:
         """Whether this replica writes; who may write need not be who may decide yet."""
         return self._lease.held
 
-    async def run(self) -> None:
-        """Follows the Lease until cancelled."""
+    async def run(self, take_over: TakeOver) -> None:
+        """Follows the Lease until cancelled; `take_over` is done before this replica may decide."""
         while True:
             if not self._lease.held:
                 self._ready = False
             elif not self._ready:
-                await self._take_over()
+                await take_over()
                 # The Lease may have been lost meanwhile; the next look says so.
                 self._ready = self._lease.held
             await asyncio.sleep(_LOOK_SECONDS)

@@ -15,7 +15,7 @@ import msgspec
 from cachetools import LRUCache
 
 from engine.cluster.client import TokenBucket
-from engine.decision.rejected_pods import RejectedPod, RejectedPods
+from engine.decision.recent_answers import RejectedPod, RejectedPods
 from engine.errors import ApiError, BadObjectError, EngineError
 from engine.objects.peer import Peer
 from engine.objects.request_pod import RequestPod
@@ -85,11 +85,11 @@ class Requeuer:
             if self._bucket.take():
                 self._bucket.give_back()
                 break
-            if not self._would_pass(rejected_pod.asked):
+            if not self._would_pass(rejected_pod.pod):
                 self._bucket.give_back()
                 continue
             self._rejected_pods.requeued(rejected_pod)
-            requeued += await self._requeue(rejected_pod.asked, now)
+            requeued += await self._requeue(rejected_pod.pod, now)
         return requeued
 
     def _would_pass(self, asked: RequestPod) -> bool:
@@ -115,7 +115,7 @@ class Requeuer:
             with suppress(ApiError, BadObjectError):
                 asked = self._judge.read(await self._api.request("GET", path))
                 if self._concerns(asked):
-                    self._rejected_pods.heard(asked, passed=False)
+                    self._rejected_pods.answered(asked, offered=False)
 
     def _concerns(self, asked: RequestPod) -> bool:
         try:
@@ -146,7 +146,7 @@ class Requeuer:
 
 def _waiting(rejected_pod: RejectedPod, pending: Mapping[str, Peer]) -> Peer | None:
     """The pod as it is known now, if kube-scheduler has given up on it for the time being."""
-    asked = rejected_pod.asked
+    asked = rejected_pod.pod
     pod = pending.get(f"{asked.namespace}/{asked.name}")
     if pod is None or pod.uid != asked.uid or pod.unscheduled is None or not _is_ours(pod):
         return None

@@ -1,5 +1,6 @@
-"""Shares, spreads and limits: how many pods are where, and where one more may go.
+"""Shares, spreads and limits: how many pods are in each group of nodes, and where one more may go.
 
-Belongs here: what is counted, for whom, and pods that are on their way to a node. Must not: how
-counts are kept (`engine.cache.tallies`), and what a clause says (`engine.program`).
+Belongs here: groups, counts, headroom, and in-flight pods. Must not: how tallies are kept
+(`engine.cache.tallies`), what a clause means (`engine.program`), which nodes are offered
+(`engine.decision.placement`).
 """

@@ -1,9 +1,14 @@
-"""Which cells of a clause have room for one more pod, and how well each suits it."""
+"""Count groups: the groups of nodes that a count clause compares, and the pods in each of them.
+
+The groups of a share are its two sides, those of a spread its domains, those of a limit its nodes,
+its domains, or the whole cluster. A CountGroups belongs to one clause and one pod shape, and lives
+as long as the plan for that shape. GroupCounts and Headroom are of one call.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -13,30 +18,32 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from engine.cache.node_table import UNKNOWN_ROW, NodeTable
+from engine.cache.node_table import UNKNOWN_ROW, NodeRows, NodeTable
 from engine.cache.tallies import Tally
 from engine.counting.in_flight_pods import GroupIds
 from engine.objects import eligibility
 from engine.program.columns import Freshness, grown
-from engine.program.frame import CheckDeadline, Frame, Report
+from engine.program.frame import Evaluation, Frame, Report
 from engine.program.program import CountClause, LimitProgram, ShareProgram, SpreadProgram
 from grammar.clauses import Bound
 from grammar.errors import EvaluationError, MissingError
 
 Counts = npt.NDArray[np.int64]
-GroupMask = npt.NDArray[np.bool_]
+Mask = npt.NDArray[np.bool_]
 
-# The cells of a share.
+# The groups of a share: the nodes for which its `on` is not true, and those for which it is.
 OFF, ON = 0, 1
+# The group of a node that is in none: it has no value for the domain.
+OUTSIDE = -1
 
 
 class GroupCounts(msgspec.Struct, frozen=True, eq=False):
-    """How many pods there are in each cell.
+    """The pods in each group, without the pod in question.
 
-    `high` has every pod that is or may be there, `low` only those that a watch has shown there;
-    neither has the pod in question, which is `own` (0 or 1) of those that are counted. `total` is
-    how many there are or shall be, this one included; `anywhere` whether any other one exists.
-    `domains` says which cells a spread compares.
+    `high` counts every pod that is or may be in a group, `low` only those that a watch has shown
+    there. `own` is 1 if the clause counts the pod in question, else 0. `total` is the number of
+    pods that the bound is a part of, the pod in question included. `anywhere` says whether the
+    clause counts any other pod. `domains` marks the groups that a spread compares.
     """
 
     high: Counts
@@ -44,89 +51,63 @@ class GroupCounts(msgspec.Struct, frozen=True, eq=False):
     own: int
     total: int
     anywhere: bool
-    domains: GroupMask
+    domains: Mask
 
     def hopeful(self) -> GroupCounts:
-        """As if all that are on their way went where they are wanted, and nowhere else."""
+        """The counts if every in-flight pod ends where it helps, and nowhere else."""
         return GroupCounts(self.low, self.high, self.own, self.total, self.anywhere, self.domains)
 
 
 @lru_cache(4096)
 def target(bound: Bound, total: int) -> int:
-    """How many pods a bound means, of `total`: rounded to the safe side, and never more than all.
+    """The number of pods that a bound means, of `total`; never more than `total`.
 
-    `at most` and `exactly` round down, `at least` up.
+    A percentage is rounded to the safe side: down for `at most` and `exactly`, up for `at least`.
     """
     if not bound.percent:
         return min(int(bound.amount), total)
+    # percent * total / 100, exactly: as binary fractions, 7 % of 100 is more than 7.
     part = Fraction(str(bound.amount)) * total / 100
     return min(total, math.ceil(part) if bound.kind == "at least" else math.floor(part))
 
 
-def open_groups(clause: CountClause, group_counts: GroupCounts) -> GroupMask:
-    """The cells in which one more pod breaks no bound."""
-    high, low, own = group_counts.high, group_counts.low, group_counts.own
+def open_groups(clause: CountClause, counts: GroupCounts) -> Mask:
+    """The groups in which the pod in question would break no bound."""
     match clause:
         case ShareProgram():
-            return _open_sides(clause.bound, group_counts)
+            return _open_sides(clause.bound, counts)
         case SpreadProgram():
-            return high + own - fewest(clause, group_counts) <= clause.skew
+            # pods in the domain + this pod - pods in the emptiest domain <= maximum skew
+            return counts.high + counts.own - fewest(clause, counts) <= clause.skew
         case LimitProgram():
-            most = high + own <= clause.bound.amount
-            least = (low >= clause.bound.amount) | bool(own and not group_counts.anywhere)
-            return _by_kind(clause.bound, most, least)
+            return _within_limit(clause.bound, counts)
         case _:
             assert_never(clause)
 
 
-def is_narrow(clause: CountClause) -> bool:
-    """Whether every cell is bounded: then a pod must be sent to one cell at a time."""
-    match clause:
-        case ShareProgram():
-            return clause.bound.kind == "exactly"
-        case SpreadProgram():
-            return True
-        case LimitProgram():
-            return clause.bound.kind != "at least"
-        case _:
-            assert_never(clause)
-
-
-def points(clause: CountClause, group_counts: GroupCounts) -> npt.NDArray[np.float64]:
-    """0..100 per cell, for a clause that is best effort."""
-    if isinstance(clause, SpreadProgram):
-        among = group_counts.high[group_counts.domains]
-        least = fewest(clause, group_counts)
-        greatest = int(among.max()) if len(among) else 0
-        given = 100 * (1 - (group_counts.high - least) / max(1, greatest - least))
-        return np.clip(given, 0, 100)
-    return np.where(open_groups(clause, group_counts), 100.0, 0.0)
-
-
-def _open_sides(bound: Bound, group_counts: GroupCounts) -> GroupMask:
-    wanted = target(bound, group_counts.total)
-    on = group_counts.high[ON] + group_counts.own <= wanted
+def _open_sides(bound: Bound, counts: GroupCounts) -> Mask:
+    wanted = target(bound, counts.total)
+    # pods on the nodes of the share + this pod <= pods that the bound means
+    on = counts.high[ON] + counts.own <= wanted
     match bound.kind:
         case "at most":
             return np.array([True, on])
         case "at least":
-            return np.array([group_counts.low[ON] >= wanted, True])
+            # Other nodes are open once the share is certain to have its pods.
+            return np.array([counts.low[ON] >= wanted, True])
         case "exactly":
-            off = group_counts.high[OFF] + group_counts.own <= group_counts.total - wanted
+            # pods on other nodes + this pod <= pods that are left for other nodes
+            off = counts.high[OFF] + counts.own <= counts.total - wanted
             return np.array([off, on])
         case _:
             assert_never(bound.kind)
 
 
-def fewest(clause: SpreadProgram, group_counts: GroupCounts) -> int:
-    """The count over the domains that a spread compares with; 0 where there are too few of them."""
-    among = group_counts.low[group_counts.domains]
-    if not len(among) or (clause.min_domains is not None and len(among) < clause.min_domains):
-        return 0
-    return int(among.min())
-
-
-def _by_kind(bound: Bound, most: GroupMask, least: GroupMask) -> GroupMask:
+def _within_limit(bound: Bound, counts: GroupCounts) -> Mask:
+    # pods in the group + this pod <= the limit
+    most = counts.high + counts.own <= bound.amount
+    # certain pods in the group >= the limit; the first pod of all may go anywhere
+    least = (counts.low >= bound.amount) | bool(counts.own and not counts.anywhere)
     match bound.kind:
         case "at most":
             return most
@@ -138,15 +119,58 @@ def _by_kind(bound: Bound, most: GroupMask, least: GroupMask) -> GroupMask:
             assert_never(bound.kind)
 
 
-# ---- The cells of a clause: the sides of a share, the domains of a spread, what a limit is per.
+def fewest(clause: SpreadProgram, counts: GroupCounts) -> int:
+    """The pods in the emptiest domain; 0 where there are fewer domains than the clause wants."""
+    among = counts.low[counts.domains]
+    if not len(among) or (clause.min_domains is not None and len(among) < clause.min_domains):
+        return 0
+    return int(among.min())
 
-# A node that is in no cell: it has no value for the domain.
-OUTSIDE = -1
+
+def points(clause: CountClause, counts: GroupCounts) -> npt.NDArray[np.float64]:
+    """Points 0..100 for each group, of a clause that is a preference."""
+    if isinstance(clause, SpreadProgram):
+        among = counts.high[counts.domains]
+        least = fewest(clause, counts)
+        greatest = int(among.max()) if len(among) else 0
+        # 100 for the emptiest domain, 0 for the fullest, and in proportion between them.
+        given = 100 * (1 - (counts.high - least) / max(1, greatest - least))
+        return np.clip(given, 0, 100)
+    return np.where(open_groups(clause, counts), 100.0, 0.0)
+
+
+def bounds_every_group(clause: CountClause) -> bool:
+    """Whether the bound can close every group. A pod is then offered one group at a time."""
+    match clause:
+        case ShareProgram():
+            return clause.bound.kind == "exactly"
+        case SpreadProgram():
+            return True
+        case LimitProgram():
+            return clause.bound.kind != "at least"
+        case _:
+            assert_never(clause)
+
+
+class Headroom(msgspec.Struct, frozen=True, eq=False):
+    """The nodes on which a strict clause allows the pod, in the order of the rows asked about.
+
+    `open` marks the nodes whose group has headroom for certain, `hopeful` those whose group would
+    have it if every in-flight pod ended elsewhere. `groups` has the group of each node. A `narrow`
+    clause has a pod offered one group at a time.
+    """
+
+    clause: CountClause
+    open: Mask
+    hopeful: Mask
+    groups: GroupIds
+    counts: GroupCounts
+    narrow: bool
 
 
 @dataclass(slots=True)
 class _KeptCounts:
-    """The pods of a version of a tally in each cell, for these cells and places."""
+    """The pods in each group, of one version of a tally, for these groups and rows."""
 
     tally: Tally
     version: int
@@ -156,25 +180,26 @@ class _KeptCounts:
 
 
 class CountGroups:
-    """The cell of each place for one shape of pod; looked at again where a node is another.
+    """The group of each node for one clause and one pod shape; re-evaluated where a node changes.
 
-    `ids` is another array whenever a cell is another one. `eligible` says which nodes' domains a
-    spread compares. `by_labels` is for whoever counts: by id of their labels, which pods count.
+    `ids` has the group of each row; it is another array whenever any group is another. `eligible`
+    marks the nodes whose domains a spread compares. `by_labels` is for PodCounter: by the id of
+    their labels, which pods count.
     """
 
-    def __init__(self, clause: CountClause, report: Report) -> None:
+    def __init__(self, clause: CountClause) -> None:
         self.clause = clause
-        self.count = 2 if isinstance(clause, ShareProgram) else 0
         self.ids: GroupIds = np.empty(0, np.int32)
-        self.eligible: npt.NDArray[np.bool_] = np.empty(0, np.bool_)
+        self.eligible: Mask = np.empty(0, np.bool_)
         self.by_labels: dict[int, tuple[Mapping[str, str], bool]] = {}
-        self._report = report
-        self._counted: _KeptCounts | None = None
+        self._size = 2 if isinstance(clause, ShareProgram) else 0
+        self._narrow = bounds_every_group(clause)
+        self._kept: _KeptCounts | None = None
         self._fresh = Freshness()
-        self._known: dict[Hashable, int] = {}
+        self._domains: dict[Hashable, int] = {}
 
-    def look(self, table: NodeTable, frame: Callable[[], Frame], check: CheckDeadline) -> None:
-        """Raises DeadlineExceededError."""
+    def update(self, table: NodeTable, evaluation: Evaluation) -> None:
+        """Evaluates the nodes that have changed. Raises DeadlineExceededError."""
         portions = self._fresh.stale(table)
         if not portions:
             return
@@ -182,44 +207,60 @@ class CountGroups:
         ids = grown(self.ids, size, OUTSIDE).copy()
         self.eligible = grown(self.eligible, size, 0)
         for portion in portions:
-            check()
-            ids[portion] = [self._group(table, int(row), frame()) for row in portion]
+            evaluation.check()
+            frame, report = evaluation.frame(), evaluation.report
+            ids[portion] = [self._group(table, int(row), frame, report) for row in portion]
         if not np.array_equal(ids, self.ids):
             self.ids = ids
         for portion in portions:
             self._fresh.worked_out(table, portion)
 
     def count_of(self, tally: Tally, table: NodeTable) -> Counts:
-        """How many pods of a tally are in each cell; what was counted before is kept up."""
-        size, known = max(self.count, 1), self._counted
+        """The pods of a tally in each group. Earlier counts are updated by what has changed."""
+        size, kept = max(self._size, 1), self._kept
         changes: Iterable[tuple[str, int]] | None = None
         if (
-            known is not None
-            and known.tally is tally
-            and known.ids is self.ids
-            and known.rows is table.rows
-            and len(known.counts) == size
+            kept is not None
+            and kept.tally is tally
+            and kept.ids is self.ids
+            and kept.rows is table.rows
+            and len(kept.counts) == size
         ):
-            changes = tally.since(known.version)
-        if changes is None or known is None:
+            changes = tally.since(kept.version)
+        if changes is None or kept is None:
             counts = np.zeros(size, np.int64)
-            known = self._counted = _KeptCounts(tally, 0, self.ids, table.rows, counts)
+            kept = self._kept = _KeptCounts(tally, 0, self.ids, table.rows, counts)
             changes = tally.nodes.items()
         for node, by in changes:
             group = self.ids[table.rows.get(node, UNKNOWN_ROW)]
             if group >= 0:
-                known.counts[group] += by
-        known.version = tally.version
-        return known.counts.copy()
+                kept.counts[group] += by
+        kept.version = tally.version
+        return kept.counts.copy()
 
-    def domains(self) -> npt.NDArray[np.bool_]:
-        """Which cells have an eligible node."""
-        found = np.zeros(self.count, np.bool_)
+    def domains(self) -> Mask:
+        """The groups that have an eligible node."""
+        found = np.zeros(self._size, np.bool_)
         here = self.ids[self.eligible[: len(self.ids)] & (self.ids >= 0)]
         found[here] = True
         return found
 
-    def _group(self, table: NodeTable, row: int, frame: Frame) -> int:
+    def headroom(self, counts: GroupCounts, rows: NodeRows) -> Headroom:
+        """What the counts leave on these nodes."""
+        ids = self.ids[rows]
+        opened = open_groups(self.clause, counts)
+        outside = ids < 0
+        if np.logical_and.reduce(opened) and not np.logical_or.reduce(outside):
+            # The usual case: no bound is near.
+            every = np.ones(len(ids), np.bool_)
+            return Headroom(self.clause, every, every, ids, counts, self._narrow)
+        passes = self.clause.count.missing == "pass"
+        here = opened[ids]
+        hopeful = open_groups(self.clause, counts.hopeful())[ids]
+        here[outside] = hopeful[outside] = passes
+        return Headroom(self.clause, here, hopeful, ids, counts, self._narrow)
+
+    def _group(self, table: NodeTable, row: int, frame: Frame, report: Report) -> int:
         view = table.views[row]
         if row == UNKNOWN_ROW or view is None:
             return OUTSIDE
@@ -230,9 +271,9 @@ class CountGroups:
         try:
             return self._evaluated(row, frame)
         except EvaluationError as error:
-            # A node of which that is missing is off, and has no domain.
+            # A node that lacks the field is off the share, and has no domain.
             if not isinstance(error, MissingError):
-                self._report(self.clause.count.policy, self.clause.count.name, error)
+                report(self.clause.count.policy, self.clause.count.name, error)
             return OFF if isinstance(self.clause, ShareProgram) else OUTSIDE
 
     def _evaluated(self, row: int, frame: Frame) -> int:
@@ -240,21 +281,23 @@ class CountGroups:
             case ShareProgram(on=on):
                 return ON if on(frame) is True else OFF
             case SpreadProgram(domain=domain):
-                return self._id(domain(frame))
+                return self._domain(domain(frame))
             case LimitProgram(per_node=True):
-                self.count = max(self.count, row + 1)
+                self._size = max(self._size, row + 1)
                 return row
             case LimitProgram(domain=None):
-                self.count = 1
+                self._size = 1
                 return 0
             case LimitProgram(domain=domain):
                 assert domain is not None
-                return self._id(domain(frame))
+                return self._domain(domain(frame))
+            case _:
+                assert_never(self.clause)
 
-    def _id(self, value: object) -> int:
-        """A number for a domain, for good: there may be some that no node has any more."""
+    def _domain(self, value: object) -> int:
+        """The number of a domain. It stays the same, even while no node has the domain."""
         if not isinstance(value, str | int):
             raise EvaluationError("a domain is a string, an int or a bool")
-        found = self._known.setdefault((type(value), value), len(self._known))
-        self.count = len(self._known)
+        found = self._domains.setdefault((type(value), value), len(self._domains))
+        self._size = len(self._domains)
         return found

@@ -1,11 +1,14 @@
-"""Pods on their way: kube-scheduler was told where they may go, and no watch shows them there yet.
+"""In-flight pods: offered to kube-scheduler with some nodes, and not yet known to be bound.
 
 kube-scheduler never says which node it chose, and asks about the next pod before the last binding
-is visible. So a pod that was answered is possible on every node of the answer until more is known:
+is visible. So a pod counts on every node that it was offered until more is known:
 
-    asked --answered--> possible on the nodes of the answer --the watch shows its node--> counted
-                 |               |
-                 +-- rejected    +-- deleted, given up (PodScheduled=False), or held too long
+    asked --offered--> in flight on the offered nodes --a watch shows its node--> counted there
+             |              |
+             +-- rejected   +-- deleted, given up (PodScheduled=False), or held too long
+
+InFlightPods belongs to the engine and lives as long as it does. Everything happens on one event
+loop.
 """
 
 from __future__ import annotations
@@ -23,19 +26,19 @@ from engine.errors import BadObjectError
 from engine.objects.peer import Peer
 
 GroupIds = npt.NDArray[np.int32]
-# What is remembered of a tally keeps it alive.
+# What a pod remembers by tally keeps the tally alive, so it remembers few.
 _MOST_TALLIES = 64
-# The requests of so many pods may be kept, whose places nobody has asked for.
+# The number of pods whose request may be kept because nobody has asked for their rows yet.
 _MOST_UNSETTLED = 64
 
 
 class InFlightPod:
-    """One pod on its way.
+    """One in-flight pod.
 
-    `owner` is whose tables the places are of, those of the answer. `predicted` is the place that
-    suits the pod best by our own scores. `tried` are the places of narrowed answers so far: if the
-    pod asks again, they did not take it. `excused` says that it was sent back for that once.
-    `revision` is the resource version of the pod that asked.
+    `owner` identifies the tables that its rows belong to. `predicted` is the row that our own
+    scores rank first. `tried` has the rows of its narrow offers so far: if the pod is asked about
+    again, it was not bound there. `excused` says that it was rejected once for that reason.
+    `revision` is the resource version of the pod in the request.
     """
 
     __slots__ = (
@@ -67,7 +70,7 @@ class InFlightPod:
         predicted: int | None = None,
         is_narrow: bool = False,
     ) -> None:
-        """`pod` has the pod, and `find` finds the places; they are kept until somebody asks."""
+        """`pod` decodes the pod, `find` finds its rows; both are called when first needed."""
         self.uid = uid
         self._read: Callable[[], Peer] | None = pod
         self._pod: Peer | None = None
@@ -79,13 +82,13 @@ class InFlightPod:
         self.excused = False
         self._find: Callable[[], NodeRows] | None = find
         self._predicted = predicted
-        # A set of places: many pods can be on their way where nobody says that they are bound.
+        # The rows as a bitmap: without bindVerb, many pods can be in flight at once.
         self._bits: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
         self._groups: dict[int, tuple[GroupIds, GroupIds]] = {}
         self._members: dict[object, bool] = {}
 
     def settle(self) -> None:
-        """Reads the pod and finds the places, if that has not been done."""
+        """Decodes the pod and finds its rows, once."""
         self._read_pod()
         if self._find is not None:
             rows, self._find = self._find(), None
@@ -97,7 +100,7 @@ class InFlightPod:
 
     @property
     def rows(self) -> NodeRows:
-        """Those of the answer, in order."""
+        """The offered rows, in ascending order."""
         self.settle()
         return np.flatnonzero(np.unpackbits(self._bits))
 
@@ -112,7 +115,7 @@ class InFlightPod:
         self._predicted = row
 
     def counts(self, tally: object, counts: Callable[[Peer], bool]) -> bool:
-        """Whether a function is true for the pod: the one of a tally, which stands for it."""
+        """Whether a tally's function is true for the pod; remembered by tally."""
         known = self._members.get(tally)
         if known is None:
             if len(self._members) > _MOST_TALLIES:
@@ -121,7 +124,7 @@ class InFlightPod:
         return known
 
     def is_such(self, counts: Callable[[Peer], bool]) -> bool:
-        """Whether a function is true for the pod. Nobody can count what cannot be read."""
+        """Whether a function is true for the pod. A pod that cannot be decoded counts nowhere."""
         self._read_pod()
         return self._pod is not None and counts(self._pod)
 
@@ -132,35 +135,36 @@ class InFlightPod:
             self._read = None
 
     def groups(self, ids: GroupIds) -> GroupIds:
-        """The cells that it may end up in, each once; `ids` has the cell of every place."""
+        """The groups where the pod may end, each once; `ids` has the group of every row."""
         known = self._groups.get(id(ids))
         if known is None or known[0] is not ids:
             if len(self._groups) > _MOST_TALLIES:
                 self._groups.clear()
-            # The first one is of no cell: -1.
+            # The first count is of OUTSIDE, -1.
             there = np.bincount(ids[self.rows] + 1)[1:]
             known = self._groups[id(ids)] = (ids, there.nonzero()[0].astype(np.int32))
         return known[1]
 
 
 def _itself(pod: Peer) -> Peer:
+    """The pod, for a caller that wants a function."""
     return pod
 
 
 class InFlightPods:
-    """The pods on their way, by uid. `hold_seconds` is how long one may be, at most."""
+    """The in-flight pods by uid. A pod is in flight for `hold_seconds` at most."""
 
     def __init__(self, clock: Callable[[], float], hold_seconds: float) -> None:
         self._clock = clock
         self._hold = hold_seconds
-        # The first one is held for the shortest time from now.
-        self._possible: dict[str, InFlightPod] = {}
+        # In the order of their deadlines.
+        self._pods: dict[str, InFlightPod] = {}
         self._unsettled: deque[InFlightPod] = deque()
 
     def __len__(self) -> int:
-        return len(self._possible)
+        return len(self._pods)
 
-    def answered(
+    def offer(
         self,
         uid: str,
         pod: Callable[[], Peer],
@@ -171,13 +175,13 @@ class InFlightPods:
         *,
         is_narrow: bool,
     ) -> None:
-        """An answer takes the place of the last one; an empty one ends the pod's way.
+        """Replaces the last offer to a pod; an offer of no rows ends its flight.
 
-        `revision` is the resource version of the pod that asked; `is_narrow` says that there were
-        more places with room than it was told.
+        `revision` is the resource version of the pod in the request. `is_narrow` says that more
+        rows had headroom than are offered.
         """
-        before = self.narrowed(uid)
-        self._possible.pop(uid, None)
+        before = self.narrow_offer(uid)
+        self._pods.pop(uid, None)
         if len(rows):
             now = InFlightPod(
                 uid,
@@ -190,13 +194,13 @@ class InFlightPods:
                 is_narrow=is_narrow,
             )
             if is_narrow:
-                # When all have been tried, they are tried again.
+                # Once every row has been tried, all are tried again.
                 tried = before.tried if before is not None else rows[:0]
                 fresh = bool(np.isin(rows, tried).any())
                 now.tried = rows if fresh else np.concatenate([tried, rows])
             self._put(now)
 
-    def passed(
+    def offer_all(
         self,
         uid: str,
         pod: Callable[[], Peer],
@@ -204,44 +208,44 @@ class InFlightPods:
         owner: object,
         find: Callable[[], NodeRows],
     ) -> None:
-        """A pod that no policy concerns was answered all nodes it was asked about, at least one.
+        """Takes a pod that no policy concerns, and that was offered every node of its request.
 
-        Where they are may never matter, so they are found when it does.
+        Its rows are found only if a count needs them.
         """
-        self._possible.pop(uid, None)
+        self._pods.pop(uid, None)
         self._put(InFlightPod(uid, pod, owner, find, self._clock() + self._hold, revision))
 
     def settle(self, uid: str) -> None:
-        """Has what the next pod will ask of this one, if it is on its way."""
-        if (in_flight_pod := self._possible.get(uid)) is not None:
-            in_flight_pod.settle()
+        """Does the work now that the next pod would wait for, if the pod is in flight."""
+        if (known := self._pods.get(uid)) is not None:
+            known.settle()
 
-    def _put(self, in_flight_pod: InFlightPod) -> None:
-        self._possible[in_flight_pod.uid] = in_flight_pod
-        self._unsettled.append(in_flight_pod)
+    def _put(self, known: InFlightPod) -> None:
+        self._pods[known.uid] = known
+        self._unsettled.append(known)
         if len(self._unsettled) > _MOST_UNSETTLED:
             first = self._unsettled.popleft()
-            if self._possible.get(first.uid) is first:
+            if self._pods.get(first.uid) is first:
                 first.settle()
 
-    def narrowed(self, uid: str) -> InFlightPod | None:
-        """The last answer to a pod, if it was told fewer places than there were."""
-        in_flight_pod = self._possible.get(uid)
-        return in_flight_pod if in_flight_pod is not None and in_flight_pod.is_narrow else None
+    def narrow_offer(self, uid: str) -> InFlightPod | None:
+        """The last offer to a pod, if it was narrow."""
+        known = self._pods.get(uid)
+        return known if known is not None and known.is_narrow else None
 
     def forget(self, uid: str) -> None:
-        """The pod was refused, or is known to be elsewhere."""
-        self._possible.pop(uid, None)
+        """Ends the flight of a pod that was rejected, or that is bound."""
+        self._pods.pop(uid, None)
 
     def predict(self, uid: str, row: int) -> None:
-        """Which node suits the pod best, if it is on its way."""
-        if (in_flight_pod := self._possible.get(uid)) is not None:
-            in_flight_pod.predicted = row
+        """Sets the row that our scores rank first, if the pod is in flight."""
+        if (known := self._pods.get(uid)) is not None:
+            known.predicted = row
 
-    def changed(self, old: Peer | None, new: Peer | None, revision: int) -> None:
-        """The cache has another state of a pod: it may have arrived, or have been given up.
+    def pod_changed(self, old: Peer | None, new: Peer | None, revision: int) -> None:
+        """Takes a new state of a pod from the cache: it may be bound, or have been given up.
 
-        `revision` is the resource version of that state, 0 where it is not known.
+        `revision` is the resource version of that state, 0 if not known. It is a PodEventHandler.
         """
         if old is not None and (new is None or new.uid != old.uid):
             self.forget(old.uid)
@@ -250,16 +254,16 @@ class InFlightPods:
         if new.nodeName:
             self.forget(new.uid)
         elif new.unscheduled is not None and (old is None or old.unscheduled != new.unscheduled):
-            in_flight_pod = self._possible.get(new.uid)
-            # What kube-scheduler knew when it asked was given up before, not since.
-            if in_flight_pod is not None and not 0 < revision <= in_flight_pod.revision:
+            known = self._pods.get(new.uid)
+            # A condition that the request already had says nothing of this offer.
+            if known is not None and not 0 < revision <= known.revision:
                 self.forget(new.uid)
 
     def take_over(self, pods: Iterable[Peer], owner: object, rows: NodeRows) -> None:
-        """Another one may have answered these until now: each may go anywhere."""
+        """Takes pods that another replica may have offered anything: each may end in any row."""
         until = self._clock() + self._hold
         for pod in pods:
-            if pod.uid not in self._possible:
+            if pod.uid not in self._pods:
                 everywhere = InFlightPod(
                     pod.uid,
                     partial(_itself, pod),
@@ -271,11 +275,11 @@ class InFlightPods:
                 self._put(everywhere)
 
     def others(self, uid: str, owner: object) -> Sequence[InFlightPod]:
-        """All but this one that are on their way, in the tables of `owner`."""
+        """The in-flight pods in the tables of `owner`, without the pod with this uid."""
         now = self._clock()
-        while self._possible:
-            first = next(iter(self._possible))
-            if self._possible[first].until > now:
+        while self._pods:
+            first = next(iter(self._pods))
+            if self._pods[first].until > now:
                 break
-            del self._possible[first]
-        return [p for known, p in self._possible.items() if known != uid and p.owner is owner]
+            del self._pods[first]
+        return [p for known, p in self._pods.items() if known != uid and p.owner is owner]

@@ -1,10 +1,15 @@
-"""How many of the pods that a clause counts are in each of its cells, for one request."""
+"""PodCounter: the pods that a count clause counts, group by group, for one request.
+
+A pod counts in a group if it is on a node of the group, or may end there: it is in flight, assumed,
+or nominated. The counter lives as long as one call. Tallies, which the cache keeps up to date, live
+longer, and so do the functions that say which pods they count.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 import numpy as np
@@ -25,12 +30,17 @@ TEMPLATE_HASH = "pod-template-hash"
 _MOST_LABELS = 4096
 _NO_DOMAINS = np.zeros(0, np.bool_)
 
-# They have their labels in common, their namespace, and whether they are being deleted.
+# Both have labels, a namespace and a deletion timestamp.
 CountedPod = Peer | RequestPod
 
 
 class KnownPods(Protocol):
-    """What is known of the cluster's pods."""
+    """The pods of the cluster, as far as they are known."""
+
+    @property
+    def nominated(self) -> Mapping[str, Peer]:
+        """The pods without a node that are nominated to one, by key."""
+        ...
 
     def tally(self, name: Hashable, scope: Scope, counts: Callable[[Peer], bool]) -> Tally:
         """The pods of a scope for which a function is true, by node."""
@@ -42,23 +52,19 @@ class KnownPods(Protocol):
 
     def pod(self, key: str) -> Peer | None: ...
 
-    def assumed(self) -> Iterable[Peer]:
-        """Those that count on a node which no watch has shown them on."""
-        ...
-
-    def nominated(self) -> Iterable[Peer]:
-        """Those without a node that are nominated to one."""
+    def assumed(self) -> Sequence[Peer]:
+        """The pods that count on a node although no watch has shown them there."""
         ...
 
     def namespaces(self) -> Iterable[Namespace]: ...
 
 
 class CountContext(msgspec.Struct, frozen=True, eq=False):
-    """The pod in question, and the frame that rules about it read.
+    """The pod in question, and what rules about other pods read of it.
 
-    `peer` is how other pods see it, decoded when it is needed (BadObjectError). `replicas` is what
-    its root controller wants, None where that is not known. `shape` stands for all that rules read
-    of the pod; the frame may be of another pod of that shape.
+    `peer` decodes the pod as other pods see it (BadObjectError). `replicas` is the number of pods
+    that its root controller wants, None if not known. `shape` identifies all that rules read of the
+    pod; `frame` may be of another pod of that shape.
     """
 
     pod: RequestPod
@@ -69,9 +75,18 @@ class CountContext(msgspec.Struct, frozen=True, eq=False):
     shape: Hashable
 
 
-_Membership = tuple[
-    Callable[[Peer], bool], Scope | None, Hashable, Callable[[CountedPod], bool] | None
-]
+class _Membership(NamedTuple):
+    """Which pods a clause counts.
+
+    `counts` says it of a pod, `scope` is where such pods can be (None: only the pod in question),
+    and `name` identifies the function for tallies (None: do not keep). `by_labels` is the same
+    function where labels are enough to tell, else None.
+    """
+
+    counts: Callable[[Peer], bool]
+    scope: Scope | None
+    name: Hashable
+    by_labels: Callable[[CountedPod], bool] | None
 
 
 class PodCounter:
@@ -85,72 +100,68 @@ class PodCounter:
         self._context = context
         self._frame = copy(context.frame)
         self._key = f"{context.pod.namespace}/{context.pod.name}"
-        self._others = in_flight.others(context.pod.uid, table.owner)
-        self._nominated = self._nominees()
+        self._in_flight = in_flight.others(context.pod.uid, table.owner)
+        self._nominated = self._ahead(pods.nominated) if pods.nominated else ()
 
-    def _nominees(self) -> list[Peer]:
-        """Those that the pod in question has to leave room for."""
-        nominated = list(self._pods.nominated())
-        if not nominated:
-            return []
-        context = self._context.peer()
-        # A pod that is on its way is counted where it may go, which has its nominated node.
-        elsewhere = {context.uid, *(in_flight_pod.uid for in_flight_pod in self._others)}
-        return [p for p in nominated if p.priority >= context.priority and p.uid not in elsewhere]
+    def count(self, clause: CountClause, groups: CountGroups, *, predicted: bool) -> GroupCounts:
+        """The counts of a clause. Raises DeadlineExceededError.
 
-    def take(self, clause: CountClause, groups: CountGroups, *, predicted: bool) -> GroupCounts:
-        """The numbers of a clause; `predicted` counts who is on its way where it likely ends.
-
-        Raises DeadlineExceededError.
+        An in-flight pod counts in every group that it was offered; with `predicted` only in the one
+        where it probably ends.
         """
-        # Tallies are kept for longer than this request's time.
+        # The frame outlives this request in tallies, and its deadline must not.
         self._frame.check = self._context.check
         try:
-            return self._group_counts(clause, groups, predicted=predicted)
+            return self._counts(clause, groups, predicted=predicted)
         finally:
             self._frame.check = unlimited
 
-    def _group_counts(
-        self, clause: CountClause, groups: CountGroups, *, predicted: bool
-    ) -> GroupCounts:
+    def _ahead(self, nominated: Mapping[str, Peer]) -> Sequence[Peer]:
+        """The nominated pods for which the pod in question must leave room."""
+        own = self._context.peer()
+        # An in-flight pod counts where it was offered, and its nominated node is among these.
+        elsewhere = {own.uid, *(each.uid for each in self._in_flight)}
+        every = nominated.values()
+        return [p for p in every if p.priority >= own.priority and p.uid not in elsewhere]
+
+    def _counts(self, clause: CountClause, groups: CountGroups, *, predicted: bool) -> GroupCounts:
         count = clause.count
-        counts, scope, name, of_labels = self._membership(clause, groups)
-        uid = self._context.pod.uid
+        counts, scope, name, by_labels = self._membership(clause, groups)
+        context = self._context
+        uid = context.pod.uid
 
         def inside(pod: Peer) -> bool:
             return scope is not None and scope.holds(pod) and counts(pod)
 
         tally = self._tally(name, scope, counts, kept=not count.peers.time_dependent)
-        bound = groups.count_of(tally, self._table)
+        high = groups.count_of(tally, self._table)
         known = self._pods.pod(self._key)
         there = known is not None and known.uid == uid and counts(known)
         if there and known is not None and known.nodeName:
-            self._add(bound, groups, known.nodeName, -1)
-        low = bound.copy()
+            self._add(high, groups, known.nodeName, -1)
+        low = high.copy()
         for pod in self._pods.assumed():
             if pod.uid != uid and inside(pod):
                 self._add(low, groups, pod.nodeName, -1)
-        high = bound
         if name is None or count.peers.time_dependent:
-            on_way = [each for each in self._others if each.is_such(inside)]
+            in_flight = [each for each in self._in_flight if each.is_such(inside)]
         else:
-            on_way = [each for each in self._others if each.counts(tally, inside)]
+            in_flight = [each for each in self._in_flight if each.counts(tally, inside)]
         if predicted:
-            _add_all(high, [groups.ids[[each.predicted]] for each in on_way])
+            _add_all(high, [groups.ids[[each.predicted]] for each in in_flight])
         else:
-            _add_all(high, [each.groups(groups.ids) for each in on_way])
+            _add_all(high, [each.groups(groups.ids) for each in in_flight])
         for pod in self._nominated:
             if inside(pod):
                 self._add(high, groups, pod.nominatedNodeName, 1)
-        asked = self._context
-        own = int(of_labels(asked.pod) if of_labels is not None else counts(asked.peer()))
+        own = int(by_labels(context.pod) if by_labels is not None else counts(context.peer()))
         others = tally.placed + len(tally.waiting) - int(there)
         return GroupCounts(
             high=high,
             low=low,
             own=own,
             total=self._total(count, tally, others, own),
-            anywhere=bool(others) or bool(on_way),
+            anywhere=bool(others) or bool(in_flight),
             domains=groups.domains() if isinstance(clause, SpreadProgram) else _NO_DOMAINS,
         )
 
@@ -164,10 +175,7 @@ class PodCounter:
         return others + own
 
     def _membership(self, clause: CountClause, groups: CountGroups) -> _Membership:
-        """Which pods count, where they can be, and a name for that.
-
-        And the same where labels are enough to tell.
-        """
+        """Which pods the clause counts."""
         count, context = clause.count, self._context
         if count.peers.where is None:
             return self._workload(clause)
@@ -185,7 +193,7 @@ class PodCounter:
                 return False
             if alike is None or pod is context.pod:
                 return evaluated(pod)
-            # Pods of the same labels share them.
+            # Peers with equal labels share one mapping.
             known = alike.get(id(pod.labels))
             if known is None:
                 if len(alike) > _MOST_LABELS:
@@ -194,7 +202,7 @@ class PodCounter:
             return known[1]
 
         def evaluated(pod: CountedPod) -> bool:
-            # It may be asked about pods for as long as its tally is kept.
+            # A tally calls this for as long as it is kept, so it refills the fuel itself.
             frame.peer, frame.reserve = pod, FUEL
             frame.fuel -= 1
             if frame.fuel < 0:
@@ -206,9 +214,9 @@ class PodCounter:
             except EvaluationError:
                 return False
 
-        # Of other namespaces another tally is made: that they change is rare.
+        # A change of the namespaces makes another tally; such changes are rare.
         name = (count, context.shape if count.peers.by_pod else None, inside)
-        return counts, scope, name, counts if count.peers.by_labels else None
+        return _Membership(counts, scope, name, counts if count.peers.by_labels else None)
 
     def _inside(self, wanted: Evaluate | None) -> frozenset[str] | None:
         """The names of the namespaces for which an expression is true; None for all of them."""
@@ -226,12 +234,12 @@ class PodCounter:
         return frozenset(found)
 
     def _workload(self, clause: CountClause) -> _Membership:
-        """The pods of the same root controller; a pod without one is alone."""
+        """The pods of the same root controller. A pod without one is counted alone."""
         peer, terminating = self._context.peer(), clause.count.terminating
         if peer.workload is None:
-            return (lambda pod: pod.uid == peer.uid), None, None, None
+            return _Membership(lambda pod: pod.uid == peer.uid, None, None, None)
         uid = peer.workload.uid
-        # Of a rolling update, each revision has its own share.
+        # In a rolling update, each revision has its own share.
         exactly = isinstance(clause, ShareProgram) and clause.bound.kind == "exactly"
         template = peer.labels.get(TEMPLATE_HASH) if exactly else None
 
@@ -242,7 +250,8 @@ class PodCounter:
                 return False
             return pod.workload is not None and pod.workload.uid == uid
 
-        return counts, Scope(peer.namespace, uid), ("workload", terminating, template), None
+        scope = Scope(peer.namespace, uid)
+        return _Membership(counts, scope, ("workload", terminating, template), None)
 
     def _tally(
         self, name: Hashable, scope: Scope | None, counts: Callable[[Peer], bool], *, kept: bool
@@ -262,17 +271,14 @@ class PodCounter:
 
 
 def _add_all(counts: Counts, groups: Sequence[GroupIds]) -> None:
-    """One more in each of the cells, as often as they are named."""
+    """Adds one to each of the groups, as often as it is listed."""
     if groups:
         named = np.concatenate(groups)
         counts += np.bincount(named[named >= 0], minlength=len(counts))
 
 
-# ---- The pods of the cluster as they would be without some of them.
-
-
 class PodsExcluding:
-    """What a census asks for, with some pods gone."""
+    """The pods of the cluster without some of them, as a PodCounter needs them."""
 
     def __init__(self, pods: KnownPods, gone: Collection[Peer]) -> None:
         self._pods = pods
@@ -297,8 +303,10 @@ class PodsExcluding:
     def namespaces(self) -> Iterable[Namespace]:
         return self._pods.namespaces()
 
-    def assumed(self) -> Iterator[Peer]:
-        return (pod for pod in self._pods.assumed() if key_of(pod) not in self._gone)
+    def assumed(self) -> Sequence[Peer]:
+        return [pod for pod in self._pods.assumed() if key_of(pod) not in self._gone]
 
-    def nominated(self) -> Iterator[Peer]:
-        return (pod for pod in self._pods.nominated() if key_of(pod) not in self._gone)
+    @property
+    def nominated(self) -> Mapping[str, Peer]:
+        every = self._pods.nominated
+        return {key: pod for key, pod in every.items() if key not in self._gone}

@@ -1,4 +1,8 @@
-"""How a call begins: the pod, what is known of the cluster, and the plan for pods of its shape."""
+"""Call: the beginning of a verb: its pod, a snapshot of the cluster, and the plan for the pod.
+
+The CallOpener belongs to the engine and lives as long as it does; a Call lives until the verb is
+answered. OfferedNodes keeps the nodes of full-node requests between calls.
+"""
 
 from __future__ import annotations
 
@@ -19,20 +23,20 @@ from engine.decision.registry import Registry
 from engine.errors import DeadlineExceededError, NotSyncedError
 from engine.objects.codec import ObjectCodec
 from engine.objects.peer import Peer
-from engine.objects.request_pod import Exemptions, RequestPod, RequestPodReader
-from engine.program.frame import Frame, LazyFrame
+from engine.objects.request_pod import Exemptions, RequestPod
+from engine.program.frame import Evaluation, Frame
 from grammar.errors import EvaluationError
 from grammar.values.time import Timestamp
 
-# What plans may take together; at 5,000 nodes and three scores that is some 200 shapes of pods.
+# The memory of all plans together: at 5,000 nodes and three scores, some 200 pod shapes.
 PLAN_BYTES = 64 << 20
 
 
 class ClusterView(Protocol):
-    """What is known of the cluster."""
+    """A source of snapshots: files, a live cluster, or nothing."""
 
     def snapshot(self) -> Snapshot:
-        """Raises NotSyncedError while not all is known."""
+        """Raises NotSyncedError while not all of the cluster is known."""
         ...
 
     @property
@@ -42,7 +46,7 @@ class ClusterView(Protocol):
 
 
 class Observer(Protocol):
-    """What operators hear of decisions besides the answers."""
+    """A listener for what operators should see of decisions besides the answers."""
 
     def rejected(self, policy: str, clause: str, nodes: int) -> None: ...
     def failed(self, policy: str, clause: str, error: str) -> None: ...
@@ -52,42 +56,40 @@ class Observer(Protocol):
 
 
 class Call(msgspec.Struct, frozen=True, eq=False):
-    """One call. `known` is None while the cluster is not; `check` raises DeadlineExceededError."""
+    """One call of a verb. `known` is None while the cluster is not known."""
 
-    asked: RequestPod
+    pod: RequestPod
     known: Snapshot | None
     plan: Plan
-    frame: LazyFrame
-    check: Callable[[], None]
+    evaluation: Evaluation
     view: ClusterView
 
     @property
     def snapshot(self) -> Snapshot:
-        """Raises NotSyncedError."""
+        """The snapshot of this call. Raises NotSyncedError."""
         return self.known or self.view.snapshot()
 
-    def context(self) -> CountContext:
-        """The pod as other pods see it. Raises NotSyncedError."""
-        snapshot = self.snapshot
-        asked, roots = self.asked, snapshot.workloads
+    def context(self, snapshot: Snapshot) -> CountContext:
+        """The pod and what rules about other pods read of it."""
+        pod, roots = self.pod, snapshot.workloads
 
         def peer() -> Peer:
-            return rooted(asked.peer, roots)
+            return rooted(pod.peer, roots)
 
-        root = roots.get(asked.controller)
+        root = roots.get(pod.controller)
         replicas = root.replicas if root is not None else None
-        frame = self.plan.frame if not self.plan.time_dependent_counts else self.frame()
-        return CountContext(asked, peer, frame, self.check, replicas, self.plan)
+        plan, evaluation = self.plan, self.evaluation
+        frame = evaluation.frame() if plan.time_dependent_counts else plan.frame
+        return CountContext(pod, peer, frame, evaluation.check, replicas, plan)
 
 
 class CallOpener:
-    """Opens calls. `registry` is replaced whole when policies change."""
+    """Opens calls. `registry` has the policies that are enforced; it is replaced as a whole."""
 
     def __init__(
         self,
         registry: Registry,
         view: ClusterView,
-        codec: ObjectCodec,
         observer: Observer,
         exemptions: Exemptions,
         *,
@@ -100,104 +102,68 @@ class CallOpener:
         self._observer = observer
         self._clock = clock
         self._now = now
-        self._pods = RequestPodReader(codec)
         self._plans: LRUCache[Hashable, Plan] = LRUCache(PLAN_BYTES, lambda plan: plan.bytes)
 
-    def read(self, pod: bytes) -> RequestPod:
-        """Raises BadObjectError."""
-        return self._pods.read(pod)
-
-    def open(self, asked: RequestPod, nodes: int, deadline: float) -> Call:
-        """A call about so many nodes; `deadline` is in seconds of the clock. Raises EngineError."""
-        known, check = self.snapshot(), self._deadline(deadline)
-        exempt = self.exemptions.of(asked)
+    def open(self, pod: RequestPod, nodes: int, deadline: float) -> Call:
+        """A call about `nodes` nodes; `deadline` is in seconds of the clock. Raises EngineError."""
+        known = self.snapshot()
+        exempt = self.exemptions.reason(pod) if self.exemptions.concern(pod) else ""
         if known is None and not exempt and not self.registry.complete:
-            # It says what is missing.
-            self.view.snapshot()
-        plan, frame = self._plan(asked, known, nodes, check, exempt)
-        return Call(asked, known, plan, frame, check, self.view)
+            self.view.snapshot()  # raises NotSyncedError, which says what is missing
+        namespace = known.namespaces.get(pod.namespace) if known is not None else None
+        root = known.workloads.get(pod.controller) if known is not None else None
+        registry, made = self.registry, list[Frame]()
 
-    def snapshot(self) -> Snapshot | None:
-        """The cluster, if all of it is known."""
-        try:
-            return self.view.snapshot()
-        except NotSyncedError:
-            return None
-
-    def clause_failed(self, policy: str, clause: str, error: EvaluationError) -> None:
-        """Operators hear of a clause that cannot be evaluated."""
-        self._observer.failed(policy, clause, str(error))
-
-    def _plan(
-        self,
-        asked: RequestPod,
-        snapshot: Snapshot | None,
-        nodes: int,
-        check: Callable[[], None],
-        exempt: str,
-    ) -> tuple[Plan, LazyFrame]:
-        """The plan for the pod's shape, and the frame of this request, made when it is needed."""
-        registry = self.registry
-        namespace = root = None
-        if snapshot is not None:
-            namespace = snapshot.namespaces.get(asked.namespace)
-            root = snapshot.workloads.get(asked.controller)
-
-        made: Frame | None = None
+        def check() -> None:
+            if self._clock() > deadline:
+                raise DeadlineExceededError("the decision took longer than the request may")
 
         def frame() -> Frame:
-            nonlocal made
-            if made is None:
-                pod = asked.pod if root is None else replace(asked.pod, workload=root)
+            if not made:
+                whole = pod.pod if root is None else replace(pod.pod, workload=root)
                 now, slots = self._now(), registry.slots
-                made = Frame(pod, now, slots=slots, namespace=namespace, check=check)
-            return made
+                made.append(Frame(whole, now, slots=slots, namespace=namespace, check=check))
+            return made[0]
 
-        # The plan keeps registry and namespace alive, so that their ids stay theirs.
-        shape = asked.shape(registry.shapes)
-        key = (id(registry), id(namespace), asked.namespace, root, exempt, shape)
+        evaluation = Evaluation(frame, check, self._clause_failed)
+        # A plan keeps its registry and namespace alive, so their ids are not reused.
+        shape = pod.shape(registry.shapes)
+        key = (id(registry), id(namespace), pod.namespace, root, exempt, shape)
         plan = self._plans.get(key)
         if plan is None:
-            plan = Plan(
-                registry,
-                asked.namespace,
-                namespace,
-                frame(),
-                self.clause_failed,
-                nodes=nodes,
-                exempt=exempt,
-            )
+            plan = Plan(registry, pod.namespace, namespace, evaluation, nodes=nodes, exempt=exempt)
             if not registry.time_dependent:
                 self._plans[key] = plan
         for loser in plan.selection.losers:
             assert plan.selection.governing is not None, "there is no loser without a winner"
             self._observer.conflict(plan.selection.governing.address, loser.address)
-        return plan, frame
+        return Call(pod, known, plan, evaluation, self.view)
 
-    def _deadline(self, deadline: float) -> Callable[[], None]:
-        def check() -> None:
-            if self._clock() > deadline:
-                raise DeadlineExceededError("the decision took longer than the request may")
+    def snapshot(self) -> Snapshot | None:
+        """The cluster, or None while not all of it is known."""
+        try:
+            return self.view.snapshot()
+        except NotSyncedError:
+            return None
 
-        return check
+    def _clause_failed(self, policy: str, clause: str, error: EvaluationError) -> None:
+        self._observer.failed(policy, clause, str(error))
 
 
-# ---- Nodes as requests show them: decoded once per version, however often they are offered.
-
-# Names come and go; a table with so many starts over.
+# The largest table: names come and go, and a table of this size starts over.
 _MOST_NODES = 20_000
 
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """A node's JSON, and what the cache counted on it."""
+    """The JSON of a node, and the cache's view of the node at that time."""
 
     body: bytes
     counted: NodeView | None
 
 
 class OfferedNodes:
-    """A table of the nodes in the bodies of full-node requests."""
+    """A table of the nodes of full-node requests; each version of a node is decoded once."""
 
     def __init__(self, codec: ObjectCodec) -> None:
         self._codec = codec
@@ -214,9 +180,9 @@ class OfferedNodes:
     def table(
         self, names: Sequence[str], bodies: Sequence[bytes], snapshot: Snapshot | None
     ) -> tuple[NodeTable, NodeRows]:
-        """The table, and the place of each of the offered nodes. Raises BadObjectError.
+        """The table, and the row of each offered node. Raises BadObjectError.
 
-        The table is good until the next call.
+        The table is valid until the next call.
         """
         if len(self._places) + len(names) > _MOST_NODES:
             self._start_over()

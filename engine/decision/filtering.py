@@ -1,30 +1,37 @@
-"""Which nodes a pod may run on: every clause over every candidate that is left."""
+"""Filtering: why each node is rejected by the filter clauses, evaluated and remembered.
+
+Every clause is evaluated on the nodes that earlier clauses have left. A FilterMemo belongs to the
+plan for a pod shape and re-evaluates a node only when the node has changed.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import msgspec
+import numpy as np
 
-from engine.decision.verdict import Failed, Rejected
-from engine.program.frame import NODES_PER_LOOK, CheckDeadline, Frame, LazyFrame
+from engine.cache.node_table import NodeRows, NodeTable
+from engine.decision.verdict import Codes, Failed, Rejected
+from engine.program.columns import Freshness, grown
+from engine.program.frame import NODES_PER_LOOK, CheckDeadline, Evaluation, Frame, LazyFrame
 from engine.program.program import FilterProgram
 from grammar.errors import EvaluationError, MissingError
 
 UNKNOWN_NODE = "node not yet known"
-
-Node = object
+# Beyond this number, rejections probably carry errors that name what they read: start over.
+_MOST_REJECTIONS = 1000
 
 
 class Rejection(msgspec.Struct, frozen=True):
-    """Why a node is refused: a clause does not hold, cannot be evaluated, or needs the node."""
+    """The reason to reject a node: a clause does not hold, fails, or needs an unknown node."""
 
     clause: FilterProgram
     error: str | None = None
     known: bool = True
 
     def verdict(self, frame: LazyFrame) -> Rejected | Failed:
-        """What is said of it to the frame's pod."""
+        """The verdict for the frame's pod."""
         clause = self.clause
         if not self.known:
             return Rejected(UNKNOWN_NODE, clause.policy, clause.name, waits=True)
@@ -34,13 +41,52 @@ class Rejection(msgspec.Struct, frozen=True):
         return Rejected(reason, clause.policy, clause.name, clause.resolvable)
 
 
+class FilterMemo:
+    """The first of some clauses that rejects each node, by row."""
+
+    def __init__(self, clauses: Sequence[FilterProgram]) -> None:
+        self._clauses = clauses
+        self._fresh = Freshness(time_dependent=any(clause.time_dependent for clause in clauses))
+        self._codes: Codes = np.empty(0, np.int32)
+        self.rejections: list[Rejection | None] = [None]
+        self._known: dict[Rejection | None, int] = {None: 0}
+
+    def codes(self, table: NodeTable, rows: NodeRows, evaluation: Evaluation) -> Codes:
+        """Indexes into `rejections`, in the order of `rows`. Raises DeadlineExceededError.
+
+        Portions that were evaluated before the deadline are kept.
+        """
+        if len(self.rejections) > _MOST_REJECTIONS:
+            self._start_over()
+        portions = self._fresh.stale(table, rows)
+        if portions or len(self._codes) < len(table.views):
+            self._codes = grown(self._codes, len(table.views), 0)
+        for portion in portions:
+            nodes = [table.views[row] for row in portion]
+            found = rejections(self._clauses, evaluation.frame(), nodes, evaluation.check)
+            self._codes[portion] = [self._code(rejection) for rejection in found]
+            self._fresh.worked_out(table, portion)
+        return self._codes[rows]
+
+    def _code(self, rejection: Rejection | None) -> int:
+        code = self._known.get(rejection)
+        if code is None:
+            code = self._known[rejection] = len(self.rejections)
+            self.rejections.append(rejection)
+        return code
+
+    def _start_over(self) -> None:
+        self._fresh.forget()
+        self.rejections, self._known = [None], {None: 0}
+
+
 def rejections(
     clauses: Sequence[FilterProgram],
     frame: Frame,
-    nodes: Sequence[Node | None],
+    nodes: Sequence[object | None],
     check: CheckDeadline,
 ) -> list[Rejection | None]:
-    """Why each node is refused, in order, or None; a node that is None is not known.
+    """The rejection of each node, in order, or None; a node that is None is not known.
 
     The first clause that does not hold decides. `check` raises DeadlineExceededError; it is called
     between clauses and every 512 nodes.
@@ -55,7 +101,7 @@ def rejections(
 def _apply(
     clause: FilterProgram,
     frame: Frame,
-    nodes: Sequence[Node | None],
+    nodes: Sequence[object | None],
     left: list[int],
     found: list[Rejection | None],
     check: CheckDeadline,
@@ -66,11 +112,11 @@ def _apply(
         return left
     per_node = clause.reads_node or (clause.when is not None and clause.when.per_node)
     if not per_node:
-        finding = judge(clause, frame)
-        if finding is None:
+        rejection = judge(clause, frame)
+        if rejection is None:
             return left
         for i in left:
-            found[i] = finding
+            found[i] = rejection
         return []
     if clause.when is not None and not clause.when.per_node and not _holds(clause, frame):
         return left
@@ -84,16 +130,16 @@ def _apply(
             found[i] = unknown
             continue
         frame.node = node
-        finding = judge(clause, frame)
-        if finding is None:
+        rejection = judge(clause, frame)
+        if rejection is None:
             passed.append(i)
         else:
-            found[i] = finding
+            found[i] = rejection
     return passed
 
 
 def judge(clause: FilterProgram, frame: Frame) -> Rejection | None:
-    """What one clause has against the frame's node."""
+    """The rejection of the frame's node by one clause, or None."""
     try:
         if clause.when is not None and clause.when.evaluate(frame) is not True:
             return None

@@ -1,4 +1,8 @@
-"""What every clause says of every node, for one pod: a filter call ends with the first no."""
+"""Inspection: what every clause says of every node for one pod, for people.
+
+A filter call ends at the first clause that rejects a node; an inspection evaluates all clauses. It
+belongs to its caller, answers no request, and changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -9,23 +13,22 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.cache.node_table import NodeRows, NodeTable
-from engine.counting.groups import CountGroups, GroupCounts
-from engine.counting.headroom import CountClauses, Mask
+from engine.counting.count_clauses import CountClauses
+from engine.counting.groups import CountGroups, GroupCounts, Mask
 from engine.counting.pod_counter import PodCounter
 from engine.decision import filtering, scoring
 from engine.decision.filtering import Rejection
 from engine.decision.registry import Selection
 from engine.decision.verdict import full_reason
-from engine.program.frame import Floats, Frame
+from engine.program.frame import Floats, Frame, unhurried
 from engine.program.program import CountClause, FilterProgram, Program, ScoreProgram
-from grammar.errors import EvaluationError
 
 
 @dataclass(frozen=True, slots=True)
 class Objection:
-    """What one clause that can reject has against each of some places.
+    """The nodes that one clause rejects, of the nodes in question.
 
-    `errors` are the evaluations that went wrong, by index; `message` is what a rejection says.
+    `errors` are the evaluations that failed, by index; `message` is the text of a rejection.
     """
 
     policy: str
@@ -37,13 +40,13 @@ class Objection:
 
     @property
     def text(self) -> str:
-        """Policy, clause and message, which says nothing more where the clause has none."""
+        """Policy, clause and message; the default message is left out."""
         return full_reason(self.policy, self.name, self.message)
 
 
 @dataclass(frozen=True, slots=True)
 class Contribution:
-    """What one clause gives to the score of each of some places: points 0..100, and its weight.
+    """The points 0..100 that one clause gives each of the nodes in question, and its weight.
 
     `values` are the clause's own numbers, NaN where there is none; None for a count.
     """
@@ -56,7 +59,7 @@ class Contribution:
 
 
 class Inspection:
-    """One pod under the policies in force, in one snapshot. Not for use while others are made."""
+    """One pod under the enforced policies in one snapshot. One inspection at a time is valid."""
 
     def __init__(
         self, selection: Selection, frame: Frame, table: NodeTable, counter: PodCounter
@@ -65,100 +68,81 @@ class Inspection:
         self.frame = frame
         self.table = table
         self._counter = counter
+        self._evaluation = unhurried(frame)
 
     def objections(self, programs: Iterable[Program], names: Sequence[str]) -> list[Objection]:
-        """A policy's filters, then its strict counts, in the order in which they are named."""
+        """The objections of a policy's filters, then of its strict counts, in their order."""
         rows = self.table.find(names)
-        return [o for program in programs for o in self._of(program, rows)]
+        return [o for program in programs for o in self._objections(program, rows)]
 
     def parts(self, clause: FilterProgram, names: Sequence[str]) -> list[Mask]:
-        """Where each `require` of a filter does not hold, each by itself."""
+        """The nodes on which each `require` of a filter does not hold, each by itself."""
         rows = self.table.find(names)
         single = (replace(clause, requires=(require,)) for require in clause.requires)
-        return [_mask(self._findings(part, rows)) for part in single]
+        return [_mask(self._rejections(part, rows)) for part in single]
 
     def contributions(self, names: Sequence[str]) -> list[Contribution]:
-        """What the score of these nodes is the mean of; they are those of one prioritize call."""
+        """The contributions to the scores of these nodes, as one prioritize call has them."""
         rows = self.table.find(names)
         return [c for program in self.selection.enforced for c in self._given(program, rows)]
 
     def group_counts(self, clause: CountClause, name: str) -> tuple[GroupCounts, int]:
-        """How many pods are in each of a clause's cells, and which cell a node is in, or -1."""
-        groups = CountGroups(clause, _unheard)
-        groups.look(self.table, lambda: self.frame, _no_deadline)
+        """The pods in each group of a clause, and the group of a node, or -1."""
+        groups = CountGroups(clause)
+        groups.update(self.table, self._evaluation)
         row = int(self.table.find([name])[0])
         strict = clause.count.weight is None
-        return self._counter.take(clause, groups, predicted=not strict), int(groups.ids[row])
+        return self._counter.count(clause, groups, predicted=not strict), int(groups.ids[row])
 
-    def _of(self, program: Program, rows: NodeRows) -> Iterator[Objection]:
+    def _objections(self, program: Program, rows: NodeRows) -> Iterator[Objection]:
         for clause in program.filters:
-            findings = self._findings(clause, rows)
-            errors = {i: f.error for i, f in enumerate(findings) if f is not None and f.error}
-            yield Objection(
-                clause.policy,
-                clause.name,
-                clause,
-                _mask(findings),
-                errors,
-                clause.message(lambda: self.frame),
-            )
+            found = self._rejections(clause, rows)
+            errors = {i: r.error for i, r in enumerate(found) if r is not None and r.error}
+            message = clause.message(self._evaluation.frame)
+            yield Objection(clause.policy, clause.name, clause, _mask(found), errors, message)
         for counted in program.counts:
-            counting = CountClauses([counted], self.frame, _unheard)
-            for headroom in counting.headrooms(
-                self._counter, self.table, rows, lambda: self.frame, _no_deadline
-            ):
+            clauses = CountClauses([counted], self._evaluation)
+            for headroom in clauses.headrooms(self._counter, self.table, rows, self._evaluation):
                 count = counted.count
-                message = count.message(lambda: self.frame)
+                message = count.message(self._evaluation.frame)
                 yield Objection(count.policy, count.name, counted, ~headroom.open, {}, message)
 
-    def _findings(self, clause: FilterProgram, rows: NodeRows) -> list[Rejection | None]:
+    def _rejections(self, clause: FilterProgram, rows: NodeRows) -> list[Rejection | None]:
         nodes = [self.table.views[row] for row in rows]
-        # Each clause has what a request has for all of them: whoever looks asks many times.
+        # Each clause gets the fuel of a whole request: an inspection evaluates many of them.
         self.frame.refill()
-        return filtering.rejections([clause], self.frame, nodes, _no_deadline)
+        return filtering.rejections([clause], self.frame, nodes, self._evaluation.check)
 
     def _given(self, program: Program, rows: NodeRows) -> Iterator[Contribution]:
         for clause in program.scores:
-            if scoring.applies(clause, self.frame, _unheard):
+            if scoring.applies(clause, self._evaluation):
                 values = self._values(clause, rows)
                 given = scoring.points(clause, values)
                 yield Contribution(clause.policy, clause.name, abs(clause.weight), given, values)
         for counted in program.counts:
-            counting = CountClauses([counted], self.frame, _unheard)
-            for weight, given in counting.terms(
-                self._counter, self.table, rows, lambda: self.frame, _no_deadline
-            ):
-                yield Contribution(counted.count.policy, counted.count.name, weight, given, None)
+            count, clauses = counted.count, CountClauses([counted], self._evaluation)
+            for weight, given in clauses.terms(self._counter, self.table, rows, self._evaluation):
+                yield Contribution(count.policy, count.name, weight, given, None)
 
     def _values(self, clause: ScoreProgram, rows: NodeRows) -> Floats:
         found = []
         self.frame.refill()
         for row in rows:
             self.frame.node = self.table.views[row]
-            found.append(scoring.value(clause, self.frame, _unheard))
+            found.append(scoring.value(clause, self.frame, self._evaluation.report))
         return np.array(found)
 
 
-def _mask(findings: Sequence[Rejection | None]) -> Mask:
-    return np.array([finding is not None for finding in findings], np.bool_)
+def _mask(found: Sequence[Rejection | None]) -> Mask:
+    return np.array([rejection is not None for rejection in found], np.bool_)
 
-
-def _unheard(policy: str, clause: str, error: EvaluationError) -> None:
-    """The one who looks sees it in the trace."""
-
-
-def _no_deadline() -> None:
-    """Whoever looks has time."""
-
-
-# ---- Which clauses stand in a pod's way: how often each, which nodes are close, what would help.
 
 Refused = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
 class Relaxation:
-    """Some clauses, by index, without which `gained` nodes would pass that do not now."""
+    """Clauses, by index, whose removal lets `gained` more nodes pass."""
 
     clauses: tuple[int, ...]
     gained: int
@@ -166,10 +150,11 @@ class Relaxation:
 
 @dataclass(frozen=True, slots=True)
 class RefusalSummary:
-    """What a table of refusals comes to, clause by clause and node by node, all by index.
+    """The summary of a table of rejections by clause and by node, all by index.
 
-    `alone` is how many nodes fail a clause and no other; `passing` those that fail none; `nearest`
-    are the others, the fewest failing clauses first.
+    `fails` is the number of nodes that each clause rejects, `alone` of those that no other clause
+    rejects; `passing` is the number of nodes that none rejects. `nearest` are the other nodes,
+    those with the fewest rejecting clauses first.
     """
 
     fails: tuple[int, ...]
@@ -180,7 +165,7 @@ class RefusalSummary:
 
 
 def summarize(refused: Refused) -> RefusalSummary:
-    """From a row per clause and a column per node."""
+    """The summary of a table with a row per clause and a column per node."""
     counts = refused.sum(axis=0)
     order = np.argsort(counts, kind="stable")
     nearest = order[counts[order] > 0]
@@ -194,10 +179,10 @@ def summarize(refused: Refused) -> RefusalSummary:
 
 
 def _relaxations(refused: Refused, counts: npt.NDArray[np.int64]) -> list[Relaxation]:
-    """The smallest sets of clauses that free a node, those first that free the most.
+    """The smallest sets of clauses whose removal frees a node, those that free most nodes first.
 
-    A node is freed by leaving out all that it fails, so the smallest sets are those that some node
-    with the fewest failing clauses fails.
+    A node is free once every clause that rejects it is removed. So the smallest sets are those that
+    reject the nodes with the fewest rejecting clauses.
     """
     failing = counts[counts > 0]
     if not len(failing):

@@ -1,4 +1,8 @@
-"""The last answer about each of the last pods, kept so that somebody can ask for it afterwards."""
+"""Journal: the last answer about each of the last pods, for people who ask afterwards.
+
+The journal belongs to the engine and lives as long as the server. It is bounded by pods and by
+bytes: the oldest records are forgotten. Records are formatted when somebody reads them.
+"""
 
 from __future__ import annotations
 
@@ -92,10 +96,10 @@ class Record:
 
 
 class Journal:
-    """The last calls, by pod; the oldest are forgotten. Calls are formatted when they are read.
+    """The records of the last calls, by pod.
 
-    Names of nodes are not kept where the cache has them. `generation` counts the sets of policies
-    that were in force.
+    Names of nodes are kept only where the cache does not have them. `generation` counts the policy
+    sets that were enforced.
     """
 
     def __init__(
@@ -125,40 +129,42 @@ class Journal:
         return self._records.get((namespace, name))
 
     def adopted(self) -> None:
-        """Other policies are in force from now on."""
+        """Other policies are enforced from now on."""
         self.generation += 1
 
     def filtered(self, call: Call, names: Sequence[str], decided: Decision) -> None:
-        """Filter came to a decision."""
+        """Records a decision of filter."""
         selection, answered = call.plan.selection, None
         if not selection.empty or decided.codes.any():
-            nodes = _nodes(names, decided.where)
+            nodes = _nodes(names, decided.known_rows)
             answered = RecordedVerdicts(nodes, _small(decided), decided.verdicts)
-        record = self._record(call.asked, len(names))
+        record = self._record(call.pod, len(names))
         record.policies, record.answered = _concerned(selection), answered
         self._keep(record)
-        self._last = call.asked
+        self._last = call.pod
 
-    def failed(self, asked: RequestPod, offered: int, error: str) -> None:
-        """Filter sent an error: in the place of a decision, or because it could not come to one."""
-        if asked is self._last and (known := self.find(asked.namespace, asked.name)) is not None:
+    def failed(self, pod: RequestPod, offered: int, error: str) -> None:
+        """Records an error of filter, in place of a decision or after one."""
+        if pod is self._last and (known := self.find(pod.namespace, pod.name)) is not None:
             known.error = error
             return
-        record = self._record(asked, offered)
+        record = self._record(pod, offered)
         record.error = error
         self._keep(record)
 
-    def scored(self, asked: RequestPod, names: Sequence[str], scores: Scores) -> None:
-        """Prioritize gave scores."""
-        known = self.find(asked.namespace, asked.name)
-        if known is None or known.uid != asked.uid:
+    def scored(self, pod: RequestPod, names: Sequence[str], scores: Scores) -> None:
+        """Records the scores of prioritize."""
+        known = self.find(pod.namespace, pod.name)
+        if known is None or known.uid != pod.uid:
             return
         self._forget(known)
-        known.scored = RecordedScores(_nodes(names, scores.where), scores.points.astype(np.int8))
+        known.scored = RecordedScores(
+            _nodes(names, scores.known_rows), scores.points.astype(np.int8)
+        )
         self._keep(known)
 
-    def _record(self, asked: RequestPod, offered: int) -> Record:
-        return Record(asked.namespace, asked.name, asked.uid, self._now(), self.generation, offered)
+    def _record(self, pod: RequestPod, offered: int) -> Record:
+        return Record(pod.namespace, pod.name, pod.uid, self._now(), self.generation, offered)
 
     def _keep(self, record: Record) -> None:
         key = (record.namespace, record.name)

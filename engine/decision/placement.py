@@ -1,4 +1,8 @@
-"""Which of the feasible nodes a pod is told: as many as leave every bound whole."""
+"""Placement: the feasible nodes that a pod is offered, so that every bound holds.
+
+Strict counts hold because a pod is offered only nodes with headroom, and counts on all of them
+until kube-scheduler has bound it. Placement belongs to the engine and lives as long as it does.
+"""
 
 from __future__ import annotations
 
@@ -9,170 +13,168 @@ import msgspec
 import numpy as np
 
 from engine.cache.node_table import NodeRows, NodeTable
-from engine.counting.headroom import CountClauses, Headroom, Mask, narrowed
+from engine.counting.count_clauses import CountClauses, narrowed
+from engine.counting.groups import Headroom, Mask
 from engine.counting.in_flight_pods import InFlightPods
 from engine.counting.pod_counter import CountContext, KnownPods, PodCounter, PodsExcluding
 from engine.decision.verdict import Decision, Rejected, Verdict
 from engine.errors import WaitingError
 from engine.objects.peer import Peer
-from engine.program.frame import CheckDeadline, Floats, LazyFrame
+from engine.program.frame import Evaluation, Floats, LazyFrame
 
-# What kube-scheduler does with a node that it was told, and the pod is not there, nobody tells.
-NOT_BOUND = "the node that it was sent to did not take it"
+# kube-scheduler does not say why it did not bind a pod to a node that it was offered.
+NOT_BOUND = "the pod was not bound to the offered node; retrying"
 
 
 class PodsView(Protocol):
-    """Where the pods are known from."""
+    """The source of the cluster's pods."""
 
     @property
     def pods(self) -> KnownPods: ...
 
 
 class Question(msgspec.Struct, frozen=True, eq=False):
-    """One filter call: who asks, about which nodes of the cache, and what they suit (0..10)."""
+    """A pod and the nodes of the cache that are in question; `suits` has our scores 0..10."""
 
     context: CountContext
     table: NodeTable
     rows: NodeRows
-    frame: LazyFrame
-    check: CheckDeadline
+    evaluation: Evaluation
     suits: Callable[[], Floats]
 
 
 class Placement:
-    """Decides by counts, and remembers whom it has told what."""
+    """Decides by counts, and remembers what each pod was offered."""
 
     def __init__(self, view: PodsView, in_flight: InFlightPods) -> None:
         self._view = view
         self.in_flight = in_flight
 
     def counter(self, table: NodeTable, context: CountContext) -> PodCounter:
+        """A counter for one request."""
         return PodCounter(self._view.pods, self.in_flight, table, context)
 
-    def has_headroom(self, counting: CountClauses, asked: Question, gone: Collection[Peer]) -> bool:
-        """Whether all places asked about would have room by every strict clause, some pods gone."""
-        pods = PodsExcluding(self._view.pods, gone)
-        counter = PodCounter(pods, self.in_flight, asked.table, asked.context)
-        headrooms = counting.headrooms(counter, asked.table, asked.rows, asked.frame, asked.check)
-        return all(bool(headroom.open.all()) for headroom in headrooms)
+    def all_open(self, counts: CountClauses, question: Question, without: Collection[Peer]) -> bool:
+        """Whether every strict clause has headroom on all nodes in question, some pods gone."""
+        pods = PodsExcluding(self._view.pods, without)
+        counter = PodCounter(pods, self.in_flight, question.table, question.context)
+        found = counts.headrooms(counter, question.table, question.rows, question.evaluation)
+        return all(bool(headroom.open.all()) for headroom in found)
 
-    def closed(self, counting: CountClauses, asked: Question) -> list[tuple[str, int]]:
-        """The strict clauses without room on some places, and on how many."""
-        counter = self.counter(asked.table, asked.context)
-        headrooms = counting.headrooms(counter, asked.table, asked.rows, asked.frame, asked.check)
-        found = [
-            (headroom.clause.count.name, int((~headroom.open).sum())) for headroom in headrooms
-        ]
-        return [(name, count) for name, count in found if count]
+    def closed(self, counts: CountClauses, question: Question) -> list[tuple[str, int]]:
+        """The strict clauses without headroom on some nodes, and the number of these nodes."""
+        closed = ((h.clause.count.name, int((~h.open).sum())) for h in self._of(counts, question))
+        return [(name, number) for name, number in closed if number]
 
-    def is_open(self, counting: CountClauses, asked: Question) -> bool:
-        """Whether some place has room by every strict clause."""
-        counter = self.counter(asked.table, asked.context)
-        headroom = np.ones(len(asked.rows), np.bool_)
-        for each in counting.headrooms(counter, asked.table, asked.rows, asked.frame, asked.check):
-            headroom &= each.open
-        return bool(headroom.any())
+    def any_open(self, counts: CountClauses, question: Question) -> bool:
+        """Whether some node has headroom under every strict clause."""
+        mask = np.ones(len(question.rows), np.bool_)
+        for headroom in self._of(counts, question):
+            mask &= headroom.open
+        return bool(mask.any())
 
-    def take(self, counting: CountClauses, asked: Question) -> list[Headroom]:
-        """The strict clauses' rooms at the one place where the pod is about to be bound.
+    def take(self, counts: CountClauses, question: Question) -> list[Headroom]:
+        """The headroom on the one node that the pod is about to be bound to.
 
-        Raises WaitingError where one of them has none: kube-scheduler was told another place, or
-        others were quicker, and asks again.
+        Raises WaitingError where a strict clause has none: another pod was bound first, and
+        kube-scheduler has to ask again.
         """
-        counter = self.counter(asked.table, asked.context)
-        headrooms = counting.headrooms(counter, asked.table, asked.rows, asked.frame, asked.check)
+        headrooms = self._of(counts, question)
         if full := [headroom for headroom in headrooms if not headroom.open.all()]:
-            texts = dict.fromkeys(headroom.clause.count.message(asked.frame) for headroom in full)
+            frame = question.evaluation.frame
+            texts = dict.fromkeys(headroom.clause.count.message(frame) for headroom in full)
             raise WaitingError("; ".join(texts))
         return headrooms
 
     def answer(
-        self, counting: CountClauses, asked: Question, decided: Decision, *, predicts: bool
+        self, counts: CountClauses, question: Question, decided: Decision, *, predicts: bool
     ) -> Decision:
-        """What is left of the feasible nodes of `decided`.
+        """The decision with the nodes held back that strict clauses do not allow.
 
-        `predicts` says that somebody counts pods where they likely end.
+        The nodes that are left are offered to the pod. `predicts` says that some policy counts
+        in-flight pods where they probably end.
 
-        Raises WaitingError where only pods on their way stand in the way, and
-        DeadlineExceededError.
+        Raises WaitingError where only in-flight pods are in the way, and DeadlineExceededError.
         """
         feasible: Mask = decided.codes == 0
-        if not counting.strict:
-            self._tell(asked, feasible, is_narrow=False, predicts=predicts)
+        if not counts.strict:
+            self._offer(question, feasible, is_narrow=False, predicts=predicts)
             return decided
-        before = self.in_flight.narrowed(asked.context.pod.uid)
-        counter = self.counter(asked.table, asked.context)
-        headrooms = counting.headrooms(counter, asked.table, asked.rows, asked.frame, asked.check)
-        headroom = feasible.copy()
+        frame = question.evaluation.frame
+        before = self.in_flight.narrow_offer(question.context.pod.uid)
+        headrooms = self._of(counts, question)
+        opened = feasible.copy()
         hopeful = feasible.copy()
-        for each in headrooms:
-            headroom &= each.open
-            hopeful &= each.hopeful
-        if not np.logical_or.reduce(headroom):
-            self.in_flight.forget(asked.context.pod.uid)
+        for headroom in headrooms:
+            opened &= headroom.open
+            hopeful &= headroom.hopeful
+        if not np.logical_or.reduce(opened):
+            self.in_flight.forget(question.context.pod.uid)
             if hopeful.any():
-                raise WaitingError(_reason(headrooms, feasible, asked.frame))
-            return _refused(decided, headrooms, feasible, headroom, asked.frame)
+                raise WaitingError(_waiting(headrooms, feasible, frame))
+            return _rejected(decided, headrooms, feasible, opened, frame)
         if before is not None and not before.excused:
             before.excused = True
             raise WaitingError(NOT_BOUND)
-        is_narrow = any(each.narrow for each in headrooms)
-        kept = headroom
+        is_narrow = any(headroom.narrow for headroom in headrooms)
+        kept = opened
         if is_narrow:
-            tried = np.isin(asked.rows, before.tried) if before is not None else ~feasible
-            kept = narrowed(headrooms, headroom, asked.suits(), tried)
-        self._tell(asked, kept, is_narrow=is_narrow, predicts=predicts)
-        return _refused(decided, headrooms, feasible, kept, asked.frame)
+            tried = np.isin(question.rows, before.tried) if before is not None else ~feasible
+            kept = narrowed(headrooms, opened, question.suits(), tried)
+        self._offer(question, kept, is_narrow=is_narrow, predicts=predicts)
+        return _rejected(decided, headrooms, feasible, kept, frame)
 
-    def passed(self, context: CountContext, table: NodeTable, find: Callable[[], NodeRows]) -> None:
-        """A pod that no policy concerns may go to any of the nodes that it was asked about."""
-        pod = context.pod
-        self.in_flight.passed(pod.uid, context.peer, pod.revision, table.owner, find)
+    def _of(self, counts: CountClauses, question: Question) -> list[Headroom]:
+        counter = self.counter(question.table, question.context)
+        return counts.headrooms(counter, question.table, question.rows, question.evaluation)
 
-    def _tell(self, asked: Question, kept: Mask, *, is_narrow: bool, predicts: bool) -> None:
-        rows = asked.rows[kept]
+    def _offer(self, question: Question, kept: Mask, *, is_narrow: bool, predicts: bool) -> None:
+        rows = question.rows[kept]
         best = int(rows[0]) if len(rows) else 0
         if predicts and len(rows) > 1:
-            best = int(rows[int(np.argmax(asked.suits()[kept]))])
-        pod, owner = asked.context.pod, asked.table.owner
-        self.in_flight.answered(
-            pod.uid, asked.context.peer, pod.revision, owner, rows, best, is_narrow=is_narrow
+            best = int(rows[int(np.argmax(question.suits()[kept]))])
+        context, owner = question.context, question.table.owner
+        pod = context.pod
+        self.in_flight.offer(
+            pod.uid, context.peer, pod.revision, owner, rows, best, is_narrow=is_narrow
         )
 
 
-def _refused(
+def _rejected(
     decided: Decision, headrooms: Sequence[Headroom], feasible: Mask, kept: Mask, frame: LazyFrame
 ) -> Decision:
-    """The decision with a verdict of the first clause without room, for all that is not kept."""
+    """The decision with a rejection for each feasible node that is not kept.
+
+    It names the first clause without headroom, or else the first one that holds the node back.
+    """
     left = feasible & ~kept
     if not np.logical_or.reduce(left):
         return decided
     codes = decided.codes.copy()
     verdicts: list[Verdict] = list(decided.verdicts)
 
-    def refuse(headroom: Headroom, nodes: Mask) -> None:
+    def reject(headroom: Headroom, nodes: Mask) -> None:
         count = headroom.clause.count
-        # Whoever is counted may be evicted.
+        # An eviction can help: the pods that are counted can be evicted.
         verdicts.append(Rejected(count.message(frame), count.policy, count.name, resolvable=True))
         codes[nodes] = len(verdicts) - 1
 
     for headroom in headrooms:
         if (full := left & ~headroom.open).any():
-            refuse(headroom, full)
+            reject(headroom, full)
             left &= ~full
     for headroom in headrooms:
-        # There is room here too, and another cell was chosen.
-        if (
-            headroom.narrow
-            and (others := left & ~np.isin(headroom.groups, headroom.groups[kept])).any()
-        ):
-            refuse(headroom, others)
+        if not headroom.narrow:
+            continue
+        # These nodes have headroom as well, but another group was chosen.
+        if (others := left & ~np.isin(headroom.groups, headroom.groups[kept])).any():
+            reject(headroom, others)
             left &= ~others
-    return Decision(codes, verdicts)
+    return Decision(codes, verdicts, decided.known_rows)
 
 
-def _reason(headrooms: Sequence[Headroom], feasible: Mask, frame: LazyFrame) -> str:
-    """Which clauses wait for pods on their way."""
-    waiting = [r for r in headrooms if (feasible & ~r.open & r.hopeful).any()]
+def _waiting(headrooms: Sequence[Headroom], feasible: Mask, frame: LazyFrame) -> str:
+    """The clauses that wait for in-flight pods."""
+    waiting = [h for h in headrooms if (feasible & ~h.open & h.hopeful).any()]
     texts = dict.fromkeys(headroom.clause.count.message(frame) for headroom in waiting)
-    return f"waiting for pods on their way: {'; '.join(texts)}"
+    return f"waiting for in-flight pods: {'; '.join(texts)}"

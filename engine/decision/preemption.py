@@ -1,6 +1,7 @@
-"""On which nodes kube-scheduler may evict pods to make room for another one (C35-C42).
+"""Preemption: the nodes on which kube-scheduler may evict pods to make room for another (C35-C42).
 
-Its dry run never asks extenders: it would evict pods on a node that the policies keep the pod off.
+kube-scheduler's dry run does not ask extenders: without this verb it would evict pods on a node
+that the policies keep the pod off.
 """
 
 from __future__ import annotations
@@ -11,13 +12,12 @@ from dataclasses import dataclass, replace
 from engine.cache.node_table import NodeRows, NodeTable, NodeView, without
 from engine.decision import filtering
 from engine.objects.peer import Peer
-from engine.program.frame import CheckDeadline, Evaluate, Frame
+from engine.program.frame import Evaluate, Evaluation
 from engine.program.program import PreemptProgram, Program, magnitude
 from grammar.errors import EvaluationError, MissingError
 
-# Whether every strict count has room at some places, were some pods gone.
+# Whether every strict count has headroom in these rows, with some pods gone.
 HasHeadroom = Callable[[NodeRows, Collection[Peer]], bool]
-Report = Callable[[str, str, EvaluationError], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Victims:
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """A node that all policies agree to, and the pods that would go."""
+    """A node that all policies accept, and the pods that would be evicted."""
 
     name: str
     victims: Victims
@@ -44,26 +44,24 @@ class Preemption:
         self,
         programs: Sequence[Program],
         table: NodeTable,
-        frame: Frame,
+        evaluation: Evaluation,
         has_headroom: HasHeadroom,
-        check: CheckDeadline,
-        report: Report,
     ) -> None:
-        """`programs` are the policies that apply to the pod of `frame`."""
+        """`programs` are the policies that apply to the pod."""
         self._filters = [clause for program in programs for clause in program.filters]
         self._table = table
-        self._frame = frame
-        self._has_room = has_headroom
-        self._check = check
-        self._report = report
+        self._frame = evaluation.frame()
+        self._check = evaluation.check
+        self._report = evaluation.report
+        self._has_headroom = has_headroom
         preempts = (clause for program in programs for clause in program.preempts)
         self._preempts = [clause for clause in preempts if self._applies(clause)]
 
     def kept(self, proposed: Mapping[str, Victims]) -> dict[str, Victims]:
-        """The nodes that stay, each with its victims; none is added. Raises DeadlineExceededError.
+        """The nodes that are kept, each with its victims. Raises DeadlineExceededError.
 
-        A node goes if it is not known, if one of its victims is not or is protected, and if a
-        filter or a strict count would refuse the pod there when they are gone.
+        A node is dropped if it or one of its victims is not known, if a victim is protected, or if
+        a filter or a strict count rejects the pod there with the victims gone. None is added.
         """
         agreed = []
         for name, victims in proposed.items():
@@ -77,7 +75,7 @@ class Preemption:
         return {candidate.name: candidate.victims for candidate in candidates}
 
     def _candidate(self, name: str, victims: Victims) -> _Candidate | None:
-        """None where a node or a pod is not known, and where nothing would be evicted (C40)."""
+        """None where the node or a victim is not known, or nothing is to be evicted (C40)."""
         view = self._view(name)
         if view is None or view.pods is None or not victims.uids:
             return None
@@ -100,13 +98,13 @@ class Preemption:
         frame.node = left
         if not all(self._allowed(clause, candidate) for clause in self._preempts):
             return False
-        return self._has_room(self._table.find([candidate.name]), candidate.peers)
+        return self._has_headroom(self._table.find([candidate.name]), candidate.peers)
 
     def _allowed(self, clause: PreemptProgram, candidate: _Candidate) -> bool:
         frame = self._frame
         for victim in candidate.peers:
             frame.victim = victim
-            # Of what cannot be evaluated nobody knows that it may go.
+            # If a condition cannot be evaluated, the pod is protected.
             if any(self._is(clause, protect, otherwise=True) for protect in clause.protects):
                 return False
         frame.victims = candidate.peers
@@ -115,7 +113,7 @@ class Preemption:
     def _best(
         self, clause: PreemptProgram, candidates: Sequence[_Candidate]
     ) -> Sequence[_Candidate]:
-        """As many as the clause keeps, in their order."""
+        """The candidates that the clause keeps, in their order."""
         if clause.keep is None or len(candidates) <= clause.keep:
             return candidates
         chosen = sorted(candidates, key=lambda c: self._rank(clause, c))[: clause.keep]
@@ -123,7 +121,7 @@ class Preemption:
         return [candidate for candidate in candidates if candidate.name in names]
 
     def _rank(self, clause: PreemptProgram, candidate: _Candidate) -> tuple[int, int, float]:
-        """Less is better: budgets violated, the highest priority that goes, the clause's value."""
+        """Lower is better: PDB violations, the highest priority evicted, the clause's value."""
         assert clause.order is not None, "it is there with `keep`"
         frame = self._frame
         frame.node, frame.victims = self._view(candidate.name), candidate.peers
@@ -135,7 +133,7 @@ class Preemption:
         return candidate.victims.pdb_violations, candidate.peers[0].priority, value
 
     def _applies(self, clause: PreemptProgram) -> bool:
-        """Whether its `when`, which reads the pod, is true; what cannot be evaluated is."""
+        """Whether its `when`, which reads the pod, is true or cannot be evaluated."""
         if clause.when is None:
             return True
         return self._is(clause, clause.when.evaluate, otherwise=True, missing=False)
@@ -148,7 +146,7 @@ class Preemption:
         otherwise: bool,
         missing: bool | None = None,
     ) -> bool:
-        """Whether a condition is true; `otherwise` if nobody knows, `missing` if a field is."""
+        """Whether a condition is true; `otherwise` if it fails, `missing` if a field is missing."""
         try:
             return evaluate(self._frame) is True
         except MissingError:

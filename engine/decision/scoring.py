@@ -1,34 +1,94 @@
-"""How well each node suits a pod: one weighted mean over all score clauses, 0..10 on the wire."""
+"""Scoring: one weighted mean over all score clauses, 0..10 for each node on the wire.
+
+A clause gives a node a value, the value becomes points 0..100, and the mean of the points of all
+clauses, by their weights, becomes the score. The memos belong to the plan for a pod shape and
+re-evaluate a node only when the node has changed.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from engine.program.frame import Floats, Frame, Points, Report, Term
+from engine.cache.node_table import NodeRows, NodeTable
+from engine.program.columns import Freshness, grown
+from engine.program.frame import Evaluation, Floats, Frame, Points, Report, Term
 from engine.program.program import ScoreProgram, magnitude
 from grammar.errors import EvaluationError, MissingError
 
-CheckDeadline = Callable[[], None]
-
-
+# The value of a clause for a node that has none.
 MISSING = math.nan
 
 
-def applies(clause: ScoreProgram, frame: Frame, report: Report) -> bool:
+class ScoreMemo:
+    """The value of one clause for each node, by row."""
+
+    def __init__(self, clause: ScoreProgram) -> None:
+        self.clause = clause
+        self._fresh = Freshness(time_dependent=clause.time_dependent)
+        self._values: Floats = np.empty(0)
+
+    def values(self, table: NodeTable, rows: NodeRows, evaluation: Evaluation) -> Floats:
+        """In the order of `rows`, NaN where there is none. Raises DeadlineExceededError."""
+        portions = self._fresh.stale(table, rows)
+        if portions or len(self._values) < len(table.views):
+            self._values = grown(self._values, len(table.views), MISSING)
+        for portion in portions:
+            evaluation.check()
+            self._values[portion] = _values(self.clause, table, portion, evaluation)
+            self._fresh.worked_out(table, portion)
+        return self._values[rows]
+
+
+class MeanMemo:
+    """The score of each node, by row, from clauses that do not compare nodes."""
+
+    def __init__(self, clauses: Sequence[ScoreProgram]) -> None:
+        self._clauses = clauses
+        self._scale = Scale(clauses)
+        self._fresh = Freshness(time_dependent=any(clause.time_dependent for clause in clauses))
+        self._points: Points = np.empty(0, np.int64)
+
+    def points(self, table: NodeTable, rows: NodeRows, evaluation: Evaluation) -> Points:
+        """In the order of `rows`. Raises DeadlineExceededError."""
+        portions = self._fresh.stale(table, rows)
+        if portions or len(self._points) < len(table.views):
+            self._points = grown(self._points, len(table.views), 0)
+        for portion in portions:
+            values = []
+            for clause in self._clauses:
+                evaluation.check()
+                values.append(_values(clause, table, portion, evaluation))
+            self._points[portion] = self._scale.scores(np.array(values))
+            self._fresh.worked_out(table, portion)
+        return self._points[rows]
+
+
+def _values(
+    clause: ScoreProgram, table: NodeTable, rows: NodeRows, evaluation: Evaluation
+) -> list[float]:
+    frame, report = evaluation.frame(), evaluation.report
+    found: list[float] = []
+    for row in rows:
+        frame.node = table.views[row]
+        found.append(value(clause, frame, report) if frame.node is not None else MISSING)
+    return found
+
+
+def applies(clause: ScoreProgram, evaluation: Evaluation) -> bool:
     """Whether the clause is a term of the mean for the frame's pod."""
     if clause.when is None:
         return True
     try:
-        return clause.when.evaluate(frame) is True
+        return clause.when.evaluate(evaluation.frame()) is True
     except MissingError:
         return False
     except EvaluationError as error:
-        report(clause.policy, clause.name, error)
+        evaluation.report(clause.policy, clause.name, error)
         return False
 
 
@@ -49,19 +109,19 @@ def value(clause: ScoreProgram, frame: Frame, report: Report) -> float:
 
 
 def compares(clause: ScoreProgram) -> bool:
-    """Whether what a node gets depends on the other nodes of the request."""
+    """Whether the points of a node depend on the other nodes of the request."""
     return isinstance(clause.range, str)
 
 
 class Scale:
-    """What some clauses that do not compare nodes give them: for all clauses at once.
+    """The points of clauses that do not compare nodes, for all of these clauses at once.
 
     Numbers and points have a row for each clause and a column for each node.
     """
 
     def __init__(self, clauses: Sequence[ScoreProgram]) -> None:
         ranges = [c.range if isinstance(c.range, tuple) else None for c in clauses]
-        # A clause without a range has its points as they are, which no arithmetic may round.
+        # A clause without a range gives its points directly; no arithmetic may round them.
         self._plain = _column([fixed is None for fixed in ranges])
         self._low = _column([fixed[0] if fixed else 0.0 for fixed in ranges])
         self._width = _column([fixed[1] - fixed[0] if fixed else 1.0 for fixed in ranges])
@@ -71,19 +131,19 @@ class Scale:
 
     def points(self, values: Floats) -> Floats:
         """0..100, after the sign."""
-        with np.errstate(over="ignore"):  # what is beyond all numbers is beyond the range too
+        with np.errstate(over="ignore"):  # an infinite number is outside the range as well
             ranged = 100 * (values - self._low) / self._width
         placed = np.clip(np.where(self._plain, values, ranged), 0, 100)
         signed = np.where(self._turned, 100 - placed, placed)
         return np.where(np.isnan(values), self._missing, signed)
 
     def scores(self, values: Floats) -> Points:
-        """Integers 0..10, as those of the terms that the clauses are."""
+        """The scores 0..10 of the mean of these clauses."""
         return scores(list(zip(self._weights, self.points(values), strict=True)))
 
 
 def points(clause: ScoreProgram, values: Floats) -> Floats:
-    """What the clause gives each node, 0..100, after the sign; `values` are those of a request."""
+    """The points of a clause for each node, 0..100, after the sign."""
     if not compares(clause):
         return Scale([clause]).points(values[np.newaxis]).reshape(-1)
     placed = _compared(clause, values)
@@ -104,7 +164,7 @@ def _column(values: Sequence[float]) -> npt.NDArray[Any]:
 
 
 def _compared(clause: ScoreProgram, values: Floats) -> Floats:
-    """The values on the scale 0..100, by what others there are; NaN stays."""
+    """The values on the scale 0..100 of all values; NaN stays."""
     known = values[~np.isnan(values)]
     match clause.range:
         case _ if not len(known) or known.min() == known.max():

@@ -1,4 +1,8 @@
-"""What evaluation says of one node: feasible, rejected or failed; and of all nodes of a call."""
+"""Verdict: what evaluation says of one node: feasible, rejected or failed; and of a whole call.
+
+A Decision has a verdict for each node of a filter call, Scores a score for each node of a
+prioritize call. Both are immutable, and are dropped when the answer has been sent.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +18,16 @@ from engine.cache.names import KnownRows
 
 @dataclass(frozen=True, slots=True)
 class Feasible:
-    """Every clause that applies lets the pod run here."""
+    """Every clause that applies allows the pod on the node."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A clause says no.
+    """A clause does not allow the pod on the node.
 
-    `reason` is constant for the pod (C47: a text that changes between calls makes kube-scheduler
-    retry without backoff). `resolvable` is what was inferred about eviction; the wire sends it only
-    if asked to (C48). `waits` says that it is about our own view of the cluster, which is late.
+    `reason` is constant for the pod (C47: kube-scheduler retries without backoff when a text
+    changes between calls). `resolvable` says that an eviction could help; the wire shows it only
+    on request (C48). `waits` says that the reason is our own late view of the cluster.
     """
 
     reason: str
@@ -35,9 +39,9 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A clause could not be evaluated, and its policy says that this rejects the node.
+    """A clause could not be evaluated, and its policy rejects the node for that.
 
-    `reason` goes to kube-scheduler and is constant; `error` says what happened, to explain and
+    `reason` goes to kube-scheduler and is constant; `error` says what happened, for explain and
     metrics.
     """
 
@@ -55,18 +59,18 @@ FEASIBLE = Feasible()
 class Decision(Sequence[Verdict]):
     """A verdict per node, in the order of the request.
 
-    There are few different ones: `codes` has a node's index into `verdicts`, whose first is
-    Feasible. `where` tells which nodes these are, if that can be told without their names.
+    `codes` has the index of each node's verdict in `verdicts`, the first of which is Feasible.
+    `known_rows` identifies the nodes by their rows in the cache, if each is known and listed once.
     """
 
-    __slots__ = ("codes", "verdicts", "where")
+    __slots__ = ("codes", "known_rows", "verdicts")
 
     def __init__(
-        self, codes: Codes, verdicts: Sequence[Verdict], where: KnownRows | None = None
+        self, codes: Codes, verdicts: Sequence[Verdict], known_rows: KnownRows | None = None
     ) -> None:
         self.codes = codes
         self.verdicts = verdicts
-        self.where = where
+        self.known_rows = known_rows
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -81,17 +85,17 @@ class Decision(Sequence[Verdict]):
         return self.verdicts[int(self.codes[index])]
 
     def counts(self) -> Sequence[int]:
-        """How many nodes have each of the verdicts."""
+        """The number of nodes with each of the verdicts."""
         counts: list[int] = np.bincount(self.codes, minlength=len(self.verdicts)).tolist()
         return counts
 
 
 class Scores(Sequence[int]):
-    """A score 0..10 per node, in the order of the request; `where` is as in a Decision."""
+    """A score 0..10 per node, in the order of the request; `known_rows` is as in a Decision."""
 
-    def __init__(self, points: npt.NDArray[np.int64], where: KnownRows | None = None) -> None:
+    def __init__(self, points: npt.NDArray[np.int64], known_rows: KnownRows | None = None) -> None:
         self.points = points
-        self.where = where
+        self.known_rows = known_rows
 
     def __len__(self) -> int:
         return len(self.points)
@@ -111,18 +115,19 @@ class Scores(Sequence[int]):
 
 
 def full_reason(policy: str, clause: str, reason: str) -> str:
-    """Policy by address, clause and reason, which says nothing more where the clause has none."""
+    """Policy, clause and reason in one text; the default reason is left out."""
     named = f"{policy}: {clause}"
     is_default = reason == f"policy {policy.rpartition('/')[2]}: {clause}"
     return named if is_default else f"{named}: {reason}"
 
 
 def feasible(count: int) -> Decision:
+    """The decision that accepts every one of so many nodes."""
     return Decision(np.zeros(count, np.int32), (FEASIBLE,))
 
 
-def decision(verdicts: Iterable[Verdict]) -> Decision:
-    """From a verdict per node."""
+def decision(verdicts: Iterable[Verdict], known_rows: KnownRows | None = None) -> Decision:
+    """The decision with these verdicts, one per node."""
     codes: dict[Verdict, int] = {FEASIBLE: 0}
     found = [codes.setdefault(verdict, len(codes)) for verdict in verdicts]
-    return Decision(np.array(found, np.int32), tuple(codes))
+    return Decision(np.array(found, np.int32), tuple(codes), known_rows)

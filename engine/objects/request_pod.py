@@ -114,11 +114,15 @@ class Exemptions:
     namespaces: frozenset[str] = frozenset()
     by_annotation: bool = False
 
-    def of(self, asked: RequestPod) -> str:
-        """Why the pod is exempt, empty if it is not."""
-        if asked.namespace in self.namespaces:
-            return f"namespace `{asked.namespace}` is exempt from policies"
-        return "the pod bypasses policies" if self.bypasses(asked) else ""
+    def concern(self, pod: RequestPod) -> bool:
+        """Whether the pod may be exempt at all."""
+        return bool(pod.bypass) or pod.namespace in self.namespaces
+
+    def reason(self, pod: RequestPod) -> str:
+        """The reason why the pod is exempt, empty if it is not."""
+        if pod.namespace in self.namespaces:
+            return f"namespace `{pod.namespace}` is exempt from policies"
+        return "the pod bypasses policies" if self.bypasses(pod) else ""
 
     def bypasses(self, asked: RequestPod) -> bool:
         """Whether it is so by its annotation alone, which people should hear of."""

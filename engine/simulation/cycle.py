@@ -141,7 +141,7 @@ class Simulation:
         self._cache = cache
         self._pods = pods
         self._weight = weight
-        cache.listeners.append(engine.pod_changed)
+        cache.add_event_handler(engine.in_flight.pod_changed)
         for each in pods:
             cache.put_pod(each.peer)
         views = cache.snapshot().nodes

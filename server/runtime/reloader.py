@@ -1,11 +1,14 @@
-"""The engine of a server, kept up to date with its policies and its cluster."""
+"""PolicyReloader: keeps the engine up to date with policy files and policy objects.
+
+It belongs to a running server. Files are read in a thread; the engine adopts a new registry as a
+whole, on the event loop. Policies that cannot be read leave the enforced ones as they are.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
 from logging import Logger
-from pathlib import Path
 from typing import Protocol
 
 from engine.cache.cache import Cache
@@ -13,20 +16,17 @@ from engine.cache.informers import Needs
 from engine.cache.snapshot import Snapshot
 from engine.decision.registry import Registry
 from engine.engine import Engine
-from engine.objects.codec import ObjectCodec
 from engine.objects.request_pod import NO_EXEMPTIONS, Exemptions
-from grammar.schema import Schema
 from policies.loader import INTERVAL_SECONDS
 from server.health import Check
-from server.runtime.observers import LogObserver
 from server.runtime.policies import Policies
 
 
 class View(Protocol):
-    """Where the cluster is known from: files, the API server, or nowhere."""
+    """A source of the cluster's state: files, the API server, or nothing."""
 
     def snapshot(self) -> Snapshot:
-        """Raises NotSyncedError while there is none."""
+        """The cluster now. Raises NotSyncedError while there is none."""
         ...
 
     @property
@@ -35,17 +35,17 @@ class View(Protocol):
         ...
 
     def size(self) -> int | None:
-        """How many nodes the cluster has; None where that is not known."""
+        """The number of nodes; None while it is not known."""
         ...
 
     def checks(self) -> Sequence[Check]:
-        """Whether the cluster is known, and what else must be so before it is asked."""
+        """Readiness of the view."""
         ...
 
     def policies(self) -> Mapping[str, bytes] | None:
-        """The policies that the cluster has, as JSON by resource and key; None if nobody knows yet.
+        """The cluster's policies as JSON by resource and key; None while they are not known.
 
-        It is another mapping when they are others.
+        It is another mapping when any policy has changed.
         """
         ...
 
@@ -54,82 +54,80 @@ class View(Protocol):
         ...
 
     def refresh(self) -> None:
-        """Looks whether files have changed; from any thread."""
+        """Reads changed files again; from any thread."""
         ...
 
 
 class PolicyReloader:
-    """Builds the engine, and brings it up to date when policies change."""
+    """Looks for changed policies again and again, and has the engine adopt them."""
 
     def __init__(
         self,
-        policies: Sequence[Path],
+        policies: Policies,
+        objects: Mapping[str, bytes] | None,
         view: View,
-        schema: Schema,
-        observer: LogObserver,
+        engine: Engine,
         log: Logger,
         exemptions: Exemptions = NO_EXEMPTIONS,
     ) -> None:
-        """Reads the policies."""
+        """The engine enforces the policies, which have been read with these objects."""
+        self.policies = policies
+        self.view = view
+        self.engine = engine
+        self._objects = objects
         self._log = log
         self._exemptions = exemptions
-        self.observer = observer
-        self.view = view
-        self.policies = Policies(policies, schema, log)
         self._looking = asyncio.Lock()
-        self._objects = view.policies()
-        registry = self.policies.read(self._objects)
-        self._adopt(registry)
-        self.engine = Engine(registry, view, ObjectCodec(schema), observer, exemptions=exemptions)
+        self._warn_of_exempt(engine.registry)
 
     def readiness(self) -> Sequence[Check]:
-        """Policies are compiled before the server starts."""
+        """Readiness: policies have been compiled, and the view is ready."""
         return (Check("policies"), *self.view.checks())
 
     async def run(self) -> None:
-        """Looks at the files again and again, until it is cancelled."""
+        """Looks for changes until it is cancelled."""
         while True:
             await asyncio.sleep(INTERVAL_SECONDS)
             await self.catch_up()
 
     async def catch_up(self) -> None:
-        """Looks once; returns when what it found decides."""
-        # Requests are answered while files are read, and never by half of a change.
+        """Looks once; returns when what it found is enforced."""
+        # Requests are answered while files are read, but never by half of a change.
         async with self._looking:
             if (registry := await asyncio.to_thread(self._look)) is not None:
                 self.engine.adopt(registry)
 
     def refresh(self) -> None:
-        """Looks at the files once."""
+        """Looks once, without an event loop."""
         if (registry := self._look()) is not None:
             self.engine.adopt(registry)
 
     def _look(self) -> Registry | None:
-        """The policies if they are others now. Never raises: what was in force stays so."""
+        """The new registry, or None without a change. Never raises."""
         try:
             self.view.refresh()
             objects = self.view.policies()
-            others = self._are_others(objects)
+            have_changed = self._have_changed(objects)
             self._objects = objects
-            if not self.policies.changed() and not others:
+            if not self.policies.changed() and not have_changed:
                 return None
             registry = self.policies.read(objects)
-            self._adopt(registry)
+            self.view.adopt(self.policies.needs)
+            self._warn_of_exempt(registry)
         except Exception:  # noqa: BLE001 - whatever it is, serving goes on
-            self._log.exception("reading changed policies failed; what was in force stays so")
+            self._log.exception("reading changed policies failed; the enforced policies stay")
             return None
         return registry
 
-    def _are_others(self, objects: Mapping[str, bytes] | None) -> bool:
+    def _have_changed(self, objects: Mapping[str, bytes] | None) -> bool:
         if objects is self._objects:
             return False
         if objects is None or self._objects is None:
             return True
         return self.policies.objects.changed(objects)
 
-    def _adopt(self, registry: Registry) -> None:
-        self.view.adopt(self.policies.needs)
+    def _warn_of_exempt(self, registry: Registry) -> None:
         for program in registry.programs:
             if program.namespace in self._exemptions.namespaces:
-                text = "policy %s decides about no pod: namespace `%s` is exempt"
+                text = "policy %s concerns no pod: namespace `%s` is exempt"
                 self._log.warning(text, program.address, program.namespace)

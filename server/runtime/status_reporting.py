@@ -21,7 +21,7 @@ from engine.cluster.lease import micro_time
 from engine.cluster.requeue import Requeuer
 from engine.cluster.status import Reported
 from engine.counting.share_status import PodCounts, ShareStatus
-from engine.decision.rejected_pods import RejectedPods
+from engine.decision.recent_answers import RejectedPods
 from engine.engine import Engine
 from engine.errors import ApiError, ApiUnreachableError, NotSyncedError
 from engine.objects.peer import Peer
@@ -128,7 +128,7 @@ class Statuses:
             kept = self._kept[name] = _Kept(version, standing)
         slots = program.slots if program is not None else 0
         frame = Frame(EMPTY_RECORD, Timestamp.now(), slots=slots)
-        return kept.standing.look(self._cache, snapshot, frame)
+        return kept.standing.count(self._cache, snapshot, frame)
 
     def _namespaces(self, manifest: Manifest) -> frozenset[str] | None:
         """Those that a policy of all of them selects, None where it selects none by itself."""

@@ -1,4 +1,8 @@
-"""Where a server's view of the cluster comes from: files that are watched, the demo, or nowhere."""
+"""Views of the cluster from files, or from nothing.
+
+A view belongs to a running server. Files are read again when they change; a snapshot that cannot be
+read leaves the last one as it is.
+"""
 
 from __future__ import annotations
 
@@ -21,17 +25,17 @@ _NO_POLICIES: Mapping[str, bytes] = {}
 
 
 class Origin(Protocol):
-    """Something that snapshots can be read from, again and again."""
+    """A source of snapshots that can be read repeatedly."""
 
     def files(self) -> Iterable[Path]:
-        """The files whose change makes another reading worth while."""
+        """The files to watch for changes."""
 
     def read(self, reader: ClusterFileReader) -> Reading:
         """Raises ClusterFileError."""
 
 
 class Files:
-    """What kubectl wrote."""
+    """Files that `kubectl get -o json|yaml` wrote."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self._paths = paths
@@ -47,7 +51,7 @@ class Files:
 
 
 class NoCluster:
-    """The view of a server that was told to have none."""
+    """The view of a server without a cluster: requests carry their nodes."""
 
     def snapshot(self) -> Snapshot:
         raise NotSyncedError("no cluster view: start placet serve without --no-cluster")
@@ -60,47 +64,42 @@ class NoCluster:
         return None
 
     def policies(self) -> Mapping[str, bytes]:
-        """None: there is nobody to have applied any."""
+        """No policies: nobody can apply any."""
         return _NO_POLICIES
 
     def checks(self) -> Sequence[Check]:
         return (Check("cluster"),)
 
     def adopt(self, needs: Needs) -> None:
-        """Nothing: requests bring all that policies can read."""
+        """Does nothing: requests carry all that policies can read."""
 
     def refresh(self) -> None:
-        """Nothing: there is nothing to read."""
+        """Does nothing: there are no files."""
 
 
 class Snapshots:
-    """The view of a server of files: the newest snapshot that could be read."""
+    """The view from files: the newest snapshot that could be read."""
 
-    def __init__(self, origin: Origin, schema: Schema, log: Logger) -> None:
+    def __init__(self, origin: Origin, schema: Schema, needs: Needs, log: Logger) -> None:
+        """Reads the snapshot; `needs` is what the policies read. Raises ClusterFileError."""
         self._origin = origin
         self._schema = schema
         self._log = log
         self._watcher = Watcher(origin.files)
-        self._annotations: frozenset[str] = frozenset()
-        self._reader = ClusterFileReader(ObjectCodec(schema))
-        self._cache: Cache | None = None
-
-    def read(self) -> None:
-        """Reads the first time. Raises ClusterFileError."""
+        self._annotations = needs.annotations
+        self._reader = ClusterFileReader(ObjectCodec(schema, needs.annotations))
         self._cache = self._read()
 
     def snapshot(self) -> Snapshot:
-        if self._cache is None:
-            raise NotSyncedError("not synced: the files have not been read yet")
         return self._cache.snapshot()
 
     @property
     def pods(self) -> Cache:
         """The pods of the snapshot, for counting."""
-        return self._cache or Cache()
+        return self._cache
 
     def size(self) -> int | None:
-        """How many nodes there are."""
+        """The number of nodes."""
         return len(self.snapshot().table.rows)
 
     def policies(self) -> Mapping[str, bytes]:
@@ -119,8 +118,7 @@ class Snapshots:
         if not needs.annotations <= self._annotations:
             self._annotations |= needs.annotations
             self._reader = ClusterFileReader(ObjectCodec(self._schema, self._annotations))
-            if self._cache is not None:
-                self._read_again()
+            self._read_again()
 
     def refresh(self) -> None:
         """Reads again if the files are others than those that were read last."""

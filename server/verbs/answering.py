@@ -1,21 +1,82 @@
-"""How many calls are in flight, and whose turn it is: decisions are made one at a time."""
+"""Answering: what all verbs share: a place in the queue, the body, the decision, and its errors.
+
+Decisions are made one at a time, in the order in which their requests were read. Whatever goes
+wrong, kube-scheduler gets an answer in the form of its verb.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from logging import Logger
+from typing import Protocol
+
+from aiohttp import web
 
 from engine.errors import DeadlineExceededError
-from server.call import CallRecord, LogEntry
-from server.errors import Outcome, RequestError
-from server.metrics import Metrics
+from server.call import CallRecord, is_encoded, read_body
+from server.errors import CallFailure, Outcome, RequestError, failure_of
+from server.settings import Settings
 
 # A request that is seen so soon after a decision may have come while it was made.
 _SOON_SECONDS = 0.005
 # Turns of the event loop between a connection that waits to be accepted and its handler.
 _MANY_LOOKS = 8
+
+
+class Verb(Protocol):
+    """One verb: from the body of a request to that of its answer."""
+
+    def decide(self, body: bytes, call: CallRecord) -> bytes | Awaitable[bytes]:
+        """The answer. Fills in the call. Raises RequestError, EngineError and others."""
+        ...
+
+    def refuse(self, failure: CallFailure) -> web.Response:
+        """The answer of a call that failed."""
+        ...
+
+
+class VerbAnswerer:
+    """Answers the calls of all verbs of a server."""
+
+    def __init__(self, queue: DecisionQueue, settings: Settings, log: Logger) -> None:
+        self._queue = queue
+        self._settings = settings
+        self._log = log
+
+    async def answer(self, verb: Verb, request: web.Request, call: CallRecord) -> web.Response:
+        """The response to a request. Never raises but for cancellation."""
+        settings = self._settings
+        try:
+            if is_encoded(request):
+                call.outcome = Outcome.ENCODED_BODY
+                return web.Response(status=415, text="the body must not be compressed\n")
+            self._queue.enter()
+            try:
+                call.arrived = min(call.arrived, self._queue.arrival())
+                call.deadline = call.arrived + settings.decision_seconds
+                body = await read_body(request, settings.body_limit, settings.body_seconds)
+                call.received = len(body)
+                await self._queue.begin(call.deadline)
+                try:
+                    answer = verb.decide(body, call)
+                finally:
+                    self._queue.end()
+                return json_response(answer if isinstance(answer, bytes) else await answer)
+            finally:
+                self._queue.leave()
+        except Exception as error:  # noqa: BLE001  # whatever it is, kube-scheduler gets its answer
+            failure = failure_of(error)
+            call.outcome, call.error = failure.outcome, failure.text
+            if failure.outcome is Outcome.INTERNAL:
+                self._log.error("unexpected error in %s", call.verb, exc_info=error)
+            return verb.refuse(failure)
+
+
+def json_response(body: bytes) -> web.Response:
+    """A response with this JSON."""
+    return web.Response(body=body, content_type="application/json")
 
 
 class DecisionQueue:
@@ -74,71 +135,3 @@ class DecisionQueue:
         """Once the event loop has looked that often who else is there."""
         act = self._lock.release if looks == 1 else lambda: self._release(looks - 1)
         asyncio.get_running_loop().call_soon(act)
-
-
-# ---- Warnings about how the server is used, each at most once an interval.
-
-# Below so many nodes kube-scheduler offers all that fit (minFeasibleNodesToFind).
-_LEAST_SAMPLE = 100
-_FULL_NODES = (
-    "kube-scheduler sends whole nodes and will score them as if they were empty "
-    "(kubernetes#141781): set nodeCacheCapable: true in the extender's configuration"
-)
-_SAMPLED = (
-    "kube-scheduler offers a sample of the nodes, and a pod that fits on none of them stays "
-    "pending: set percentageOfNodesToScore: 100 in its configuration"
-)
-
-
-class MisconfigurationWarnings:
-    """Looks at requests for signs that kube-scheduler is configured against its user's interest.
-
-    `cluster_size` says how many nodes the cluster has, None while that is not known.
-    """
-
-    def __init__(
-        self,
-        log: Logger,
-        metrics: Metrics,
-        interval: float,
-        cluster_size: Callable[[], int | None],
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._log = log
-        self._metrics = metrics
-        self._interval = interval
-        self._cluster_size = cluster_size
-        self._clock = clock
-        self._warned: dict[str, float] = {}
-
-    def look(self, call: CallRecord) -> None:
-        """Warns and counts if there is a reason to; to be called when a request was read."""
-        if call.full_nodes:
-            # Others may send whole nodes for good reasons: simulators, people with curl.
-            if call.agent.startswith("Go-http-client"):
-                self._metrics.full_nodes(call.verb)
-                self._warn(_FULL_NODES, verb=call.verb)
-            return
-        if call.verb != "filter" or call.offered < _LEAST_SAMPLE:
-            return
-        size = self._cluster_size()
-        if size is not None and call.offered == sample_size(size) < size:
-            self._metrics.sampled()
-            self._warn(_SAMPLED, offered=call.offered, nodes=size)
-
-    def _warn(self, text: str, **fields: str | int) -> None:
-        now = self._clock()
-        last = self._warned.get(text)
-        if last is None or now - last >= self._interval:
-            self._warned[text] = now
-            self._log.warning("%s", LogEntry(text, fields))
-
-
-def sample_size(nodes: int) -> int:
-    """How many nodes that fit kube-scheduler gathers unless it is told a percentage (C12).
-
-    Fewer than the cluster has are also offered when its own filters leave fewer. Exactly so many
-    are hardly a coincidence.
-    """
-    percentage = max(50 - nodes // 125, 5)
-    return min(nodes, max(_LEAST_SAMPLE, nodes * percentage // 100))

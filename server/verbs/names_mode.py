@@ -1,7 +1,9 @@
-"""Requests with names, as kube-scheduler writes them: little of them has to be looked at.
+"""Names mode: requests with node names, and answers put together from JSON made once per node.
 
 kube-scheduler asks prioritize about the pod that filter was asked about, and about the nodes that
-filter has answered, in that order. Both are recognised by their bytes.
+filter has accepted, in that order. AnsweredNames recognises both by their bytes. Thousands of names
+are in an answer, and the same ones in the next: encoding them costs more than the decision, so
+NameFragments keeps the JSON of each name. Both belong to the server and live as long as it does.
 """
 
 from __future__ import annotations
@@ -14,25 +16,46 @@ import numpy.typing as npt
 
 from engine.cache.names import KnownRows, ListedNames
 from engine.decision.verdict import Decision, Feasible, Rejected, Scores
-from server.wire import ExtenderArgs
+from server.call import CallRecord
+from server.wire import ExtenderArgs, decode_args
+
+_Pieces = npt.NDArray[np.object_]
+_Rows = npt.NDArray[np.uint8]
+
+_BEST = 10
+# All of one width, because rows of a matrix are.
+_POINTS: _Rows = np.array([list(b"%2d}," % score) for score in range(_BEST + 1)], np.uint8)
+# Rows are padded with spaces. No answer may become this many times as large.
+_MOST_SPACE = 2
 
 _POD = b'{"Pod":'
 _NAMES = b',"Nodes":null,"NodeNames":'
 _ANYTHING = msgspec.json.Decoder(msgspec.Raw)
 
 
-class NamesMode:
-    """Reads requests; `answered` are the names that filter has answered last, if there are some."""
+class AnsweredNames:
+    """The names that filter accepted last and its pod, shared by filter and prioritize.
+
+    `names` is None where the last answer has none, or was not made of names.
+    """
 
     def __init__(self) -> None:
-        self.answered: ListedNames | None = None
+        self.names: ListedNames | None = None
         self._pod = b""
 
+    def decode(self, body: bytes, call: CallRecord) -> ExtenderArgs:
+        """The arguments of filter or prioritize; fills in the call. Raises RequestError."""
+        args = self.read(body) or decode_args(body)
+        call.pod = args.pod
+        call.offered = len(args.names)
+        call.full_nodes = args.nodes is not None
+        return args
+
     def read(self, body: bytes) -> ExtenderArgs | None:
-        """What `wire.decode_args` makes of it; None where that has to take a look."""
+        """The same as `wire.decode_args`, or None for a body in any other form."""
         if not body.startswith(_POD):
             return None
-        # Go's encoder ends what it writes with a line.
+        # Go's encoder ends a message with a line break.
         end = b"}\n" if body.endswith(b"\n") else b"}"
         parts = self._known(body, end) or _split(body, end)
         if parts is None:
@@ -46,20 +69,20 @@ class NamesMode:
         return ExtenderArgs(self._pod, names, None)
 
     def _known(self, body: bytes, end: bytes) -> tuple[int, ListedNames] | None:
-        if self.answered is None:
+        if self.names is None:
             return None
-        first = len(body) - len(end) - len(self.answered.json)
+        first = len(body) - len(end) - len(self.names.json)
         at = first - len(_NAMES)
         if at < 0 or body[at:first] != _NAMES or not body.endswith(end):
             return None
-        same = body.startswith(self.answered.json, first)
-        return (at, self.answered) if same else None
+        same = body.startswith(self.names.json, first)
+        return (at, self.names) if same else None
 
 
 def _split(body: bytes, end: bytes) -> tuple[int, ListedNames] | None:
-    """Where the pod ends, and the names.
+    """The end of the pod, and the names.
 
-    The same text may be in a pod: what is before it is no JSON then.
+    If a pod contains the same text, the bytes before it are not JSON, and the pod is refused.
     """
     at = body.find(_NAMES)
     if at < 0 or not body.endswith(end):
@@ -70,29 +93,14 @@ def _split(body: bytes, end: bytes) -> tuple[int, ListedNames] | None:
 
 def _is_object(text: bytes) -> bool:
     try:
-        # Nothing around it: its bytes are what the pod is known by.
+        # No space around it: the bytes identify the pod.
         return text.startswith(b"{") and text.endswith(b"}") and bool(_ANYTHING.decode(text))
     except (ValueError, RecursionError):
         return False
 
 
-# ---- Answers about nodes of the cache, put together from JSON that was made once per node.
-#
-# Thousands of names are in an answer, and the same ones in the next: encoding them costs more than
-# deciding about them.
-
-_Pieces = npt.NDArray[np.object_]
-_Rows = npt.NDArray[np.uint8]
-
-_BEST = 10
-# All of one width, as rows are.
-_POINTS: _Rows = np.array([list(b"%2d}," % score) for score in range(_BEST + 1)], np.uint8)
-# Rows are filled up with spaces. No answer is to become so many times as large by that.
-_MOST_SPACE = 2
-
-
 class NameFragments:
-    """Encodes answers whose nodes are rows of the cache (`KnownRows`)."""
+    """The JSON of every name of the cluster, and answers made of it (`KnownRows`)."""
 
     def __init__(self) -> None:
         self._nodes: Mapping[str, int] = {}
@@ -100,11 +108,11 @@ class NameFragments:
         self._hosts: _Rows | None = None
 
     def filter(
-        self, decided: Decision, where: KnownRows, *, resolvable_rejections: bool
+        self, decided: Decision, known: KnownRows, *, resolvable_rejections: bool
     ) -> tuple[bytes, ListedNames | None]:
-        """As `partition` and `wire.encode_filter` have it, and the names that are accepted."""
-        self._look(where)
-        rows, codes = where.rows, decided.codes
+        """The answer of filter, equal to `encode_filter`'s, and the accepted names."""
+        self._update(known)
+        rows, codes = known.rows, decided.codes
         failed: dict[bool, list[bytes]] = {True: [], False: []}
         if np.logical_or.reduce(codes):
             for code, verdict in enumerate(decided.verdicts):
@@ -119,21 +127,24 @@ class NameFragments:
                     failed[resolvable_rejections and curable].append(pairs)
             rows = rows[codes == 0]
         listed = b"".join((b"[", b",".join(self._names[rows].tolist()), b"]"))
-        accepted = ListedNames(listed, KnownRows(rows, where.nodes)) if len(rows) else None
+        accepted = ListedNames(listed, KnownRows(rows, known.nodes)) if len(rows) else None
         return filtered(listed, failed[True], failed[False]), accepted
 
-    def priorities(self, scores: Scores, where: KnownRows) -> bytes | None:
-        """As `wire.encode_priorities` has it, but for spaces; None if they would be too many."""
-        self._look(where)
+    def priorities(self, scores: Scores, known: KnownRows) -> bytes | None:
+        """The answer of prioritize, equal to `encode_priorities`' but for spaces.
+
+        None where spaces would more than double its size.
+        """
+        self._update(known)
         if self._hosts is None:
             return None
-        filled = self._hosts.take(where.rows, axis=0)
+        filled = self._hosts.take(known.rows, axis=0)
         filled[:, -_POINTS.shape[1] :] = _POINTS.take(scores.points, axis=0)
         return b"".join((b"[", filled.data.cast("B")[:-1], b"]"))
 
-    def _look(self, where: KnownRows) -> None:
-        """Encodes the names of the cluster if they are others than those at the last call."""
-        nodes = where.nodes
+    def _update(self, known: KnownRows) -> None:
+        """Encodes the names of the cluster if they have changed since the last call."""
+        nodes = known.nodes
         if nodes is self._nodes:
             return
         encoded = [msgspec.json.encode(name) for name in nodes]
@@ -152,12 +163,12 @@ class NameFragments:
 
 
 def echoed(names: ListedNames) -> bytes:
-    """The answer to a filter call that accepts every node."""
+    """The answer of a filter call that accepts every node."""
     return filtered(names.json, (), ())
 
 
 def filtered(names: bytes, resolvable: Sequence[bytes], unresolvable: Sequence[bytes]) -> bytes:
-    """The answer to a filter call, from JSON: a list of names, and parts of the two objects."""
+    """The answer of a filter call, from JSON: a list of names, and members of the two objects."""
     return b"".join(
         (
             b'{"Nodes":null,"NodeNames":',

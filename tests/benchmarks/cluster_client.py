@@ -24,9 +24,13 @@ import msgspec
 from engine.cache.informers import PODS, Informer
 from engine.cache.list_watch import read_event
 from engine.cache.reflector import Timing
+from engine.decision.recent_answers import OfferedBodies, RejectedPods
+from engine.engine import Engine
+from engine.objects.codec import ObjectCodec
 from grammar.schema import load_schema
-from server.runtime.cluster import Access, ClusterRuntime
+from server.runtime.cluster import Access, open_cluster
 from server.runtime.observers import LogObserver
+from server.runtime.policies import Policies
 from server.runtime.reloader import PolicyReloader
 from tests.benchmarks.cluster_server import pod_lines
 from tests.support import builders
@@ -54,13 +58,12 @@ class Measured:
         self._names = [f"n{number}" for number in range(nodes)]
         (folder / "room.policy").write_text(POLICY)
         file = kubeconfig(folder / "kubeconfig", url, {"token": "static"})
-        log = logging.getLogger("benchmark")
-        schema = load_schema()
-        self._view = ClusterRuntime(Access(file, None, None), Timing(), schema, log, "0")
-        self._reloader = PolicyReloader(
-            [folder / "room.policy"], self._view, schema, LogObserver(log, Silent()), log
-        )
-        assert self._reloader.policies.in_force.policies
+        self._access = Access(file, None, None)
+        self._log = logging.getLogger("benchmark")
+        self._schema = load_schema()
+        self._policies = Policies([folder / "room.policy"], self._schema, self._log)
+        self._registry = self._policies.read(None)
+        assert self._policies.in_force.policies
         self._http = aiohttp.ClientSession()
         self._asked = 0
 
@@ -68,7 +71,7 @@ class Measured:
         before = _resident()
         async with contextlib.AsyncExitStack() as stack, self._http:
             began = time.perf_counter()
-            await self._view.connect(stack, self._reloader)
+            await self._open(stack)
             while self._view.checks()[0].failure:  # noqa: ASYNC110 - it is a question, no event
                 await asyncio.sleep(0.01)
             synced = time.perf_counter() - began
@@ -84,6 +87,17 @@ class Measured:
                 "snapshot": self._snapshot_micros(),
                 "repeated": self._repeated_micros(),
             }
+
+    async def _open(self, stack: contextlib.AsyncExitStack) -> None:
+        schema, log = self._schema, self._log
+        needs, observer = self._policies.needs, LogObserver(log, Silent())
+        opening = open_cluster(self._access, Timing(), schema, needs, log, "0")
+        self._view = await stack.enter_async_context(opening)
+        bodies, rejected = OfferedBodies(), RejectedPods(time.monotonic, 1.0, 60.0)
+        self._engine = Engine(self._registry, self._view, ObjectCodec(schema), observer)
+        reloader = PolicyReloader(self._policies, None, self._view, self._engine, log)
+        binder = self._view.binder(self._engine, bodies)
+        await self._view.follow(stack, self._engine, reloader, binder, rejected, observer)
 
     async def _event_micros(self) -> float:
         """From the line of a watch to the cache."""
@@ -134,7 +148,7 @@ class Measured:
     def _filter(self) -> None:
         self._asked += 1
         pod = builders.raw(builders.pod(f"web-{self._asked}", cpu="500m", memory="1Gi"))
-        self._reloader.engine.filter(pod, self._names, None, math.inf)
+        self._engine.filter(pod, self._names, None, math.inf)
 
     async def _change(self, count: int, rate: int) -> str:
         """The resource version of the last one."""

@@ -13,7 +13,7 @@ from msgspec import Raw
 
 from engine.decision.verdict import Verdict
 from server import wire
-from server.verbs import victims
+from server.verbs import preempt
 from tests.support.scheduler_side import read_filter, read_scores, read_victims
 from tests.support.served import Answer, Parts, serving
 from tests.support.table_decider import TableDecider, rejected
@@ -189,7 +189,7 @@ def test_nothing_is_lost_in_decoding(recording: Recording) -> None:
 
 @recorded("preempt")
 def test_an_answer_to_preempt_reads_back(recording: Recording) -> None:
-    args = victims.decode_preemption(recording.body)
-    answer = json.loads(victims.encode_preemption(args.victims))
-    again = victims.decode_preemption(msgspec.json.encode({"Pod": {}, **answer}))
+    args = preempt.decode_preemption(recording.body)
+    answer = json.loads(preempt.encode_preemption(args.victims))
+    again = preempt.decode_preemption(msgspec.json.encode({"Pod": {}, **answer}))
     assert again.victims == args.victims

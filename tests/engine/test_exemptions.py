@@ -94,7 +94,7 @@ def test_who_is_exempt_counts_all_the_same() -> None:
     engine = engine_of(ONE)
     assert passes(engine, SYSTEM)
     assert passes(engine, bypassing("x"))
-    with pytest.raises(EngineError, match="waiting for pods on their way"):
+    with pytest.raises(EngineError, match="waiting for in-flight pods"):
         engine.filter(PLAIN, NAMES, None, math.inf)
 
 

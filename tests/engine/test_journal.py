@@ -27,9 +27,8 @@ AT = Timestamp.parse("2026-11-21T12:00:00Z")
 
 
 def journalled(**bounds: int) -> tuple[Engine, Journal]:
-    engine = engine_of(POLICY, NODES)
-    engine.journal = journal = Journal(**bounds, now=lambda: AT)
-    return engine, journal
+    journal = Journal(**bounds, now=lambda: AT)
+    return engine_of(POLICY, NODES, journal=journal), journal
 
 
 def web(name: str) -> Object:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from engine.cache.cache import Cache
 from engine.decision.preemption import Victims
 from engine.decision.registry import Registry
-from engine.engine import Engine
+from engine.engine import CountGate, Engine, OpenGate
 from engine.errors import WaitingError
 from engine.objects.codec import ObjectCodec
 from engine.program.policy_compiler import compile_policy
@@ -39,7 +39,7 @@ PROPOSED = {
 }
 
 
-def engine_of(clauses: str) -> Engine:
+def engine_of(clauses: str, gate: CountGate = OpenGate()) -> Engine:  # noqa: B008 - no state
     text = f"cluster policy p {{ for pods where pod.name == 'asked'\n{clauses}\n}}"
     file = check_source(Source("p.policy", text), SCHEMA)
     assert not file.diagnostics, file.diagnostics
@@ -52,7 +52,8 @@ def engine_of(clauses: str) -> Engine:
         made = builders.pod(name, **fields)  # type: ignore[arg-type]
         made["metadata"]["uid"] = name
         cache.put_pod(CODEC.peer(builders.raw(made)))
-    return Engine(Registry([compile_policy(checked)]), Known(cache), CODEC, Silent())
+    registry = Registry([compile_policy(checked)])
+    return Engine(registry, Known(cache), CODEC, Silent(), gate=gate)
 
 
 def kept(
@@ -153,13 +154,11 @@ def test_victims_keep_their_budgets_and_come_in_the_order_of_priority() -> None:
 
 
 def test_counts_are_decided_by_the_holder_of_the_lease_alone() -> None:
-    engine = engine_of('limit "one" { per node at most 1 strict }')
-
     class Elsewhere:
         def waiting(self) -> str:
             return "counts are decided by `b`"
 
-    engine.count_gate = Elsewhere()
+    engine = engine_of('limit "one" { per node at most 1 strict }', gate=Elsewhere())
     pod = builders.raw(builders.pod("asked"))
     with pytest.raises(WaitingError, match="counts are decided by `b`"):
         engine.preempt(pod, PROPOSED, math.inf)

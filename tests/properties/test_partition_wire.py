@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 from engine.decision.preemption import Victims
 from engine.decision.verdict import Decision, Failed, Feasible, Rejected, decision
-from server.verbs.victims import decode_preemption, encode_preemption
-from server.wire import decode_args, encode_filter, encode_priorities, partition
+from server.verbs.filter import encode_filter, partition
+from server.verbs.preempt import decode_preemption, encode_preemption
+from server.verbs.prioritize import encode_priorities
+from server.wire import decode_args
 from tests.support.scheduler_side import read_filter, read_scores
 
 # JSON cannot carry a lone surrogate as UTF-8, and so no request can name a node so.

@@ -9,8 +9,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from server.errors import RequestError
-from server.verbs.victims import decode_preemption
-from server.wire import decode_args, decode_binding, pod_key
+from server.verbs.bind import decode_binding
+from server.verbs.preempt import decode_preemption
+from server.wire import decode_args, pod_key
 
 KEYS = (
     "Pod Nodes NodeNames items metadata name uid Pods UID NumPDBViolations Node PodName PodUID "

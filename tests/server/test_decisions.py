@@ -41,19 +41,17 @@ AT = Timestamp.parse("2026-11-21T12:00:00.123456789Z")
 
 
 @pytest.fixture
-def engine() -> Engine:
-    engine = engine_of(POLICY, NODES)
-    engine.journal = Journal(now=lambda: AT)
-    return engine
+def engine(journal: Journal) -> Engine:
+    return engine_of(POLICY, NODES, journal=journal)
 
 
-def decisions(engine: Engine) -> Decisions:
-    assert engine.journal is not None
-    return Decisions(engine.journal)
+@pytest.fixture
+def journal() -> Journal:
+    return Journal(now=lambda: AT)
 
 
-async def test_a_decision_is_told_by_reason(serve: Serve, engine: Engine) -> None:
-    served = await serve(decisions=decisions(engine))
+async def test_a_decision_is_told_by_reason(serve: Serve, engine: Engine, journal: Journal) -> None:
+    served = await serve(decisions=Decisions(journal))
     engine.filter(WEB, NAMES, None, math.inf)
     engine.prioritize(WEB, ["n5", "n1"], None, math.inf)
     told = (await served.get("/debug/decisions/shop/web-1")).json
@@ -81,8 +79,10 @@ async def test_a_decision_is_told_by_reason(serve: Serve, engine: Engine) -> Non
     assert told["scores"] == [{"node": "n1", "score": 9}, {"node": "n5", "score": 1}]
 
 
-async def test_the_list_has_the_newest_first(serve: Serve, engine: Engine) -> None:
-    served = await serve(decisions=decisions(engine))
+async def test_the_list_has_the_newest_first(
+    serve: Serve, engine: Engine, journal: Journal
+) -> None:
+    served = await serve(decisions=Decisions(journal))
     assert (await served.get("/debug/decisions")).json == {"decisions": []}
     engine.filter(WEB, NAMES, None, math.inf)
     engine.filter(raw(pod("report", "ads")), NAMES, None, math.inf)
@@ -98,16 +98,18 @@ async def test_the_list_has_the_newest_first(serve: Serve, engine: Engine) -> No
     assert (first["pod"], first["passing"]) == ("ads/report", 5)
 
 
-async def test_what_changed_since_is_told(serve: Serve, engine: Engine) -> None:
-    served = await serve(decisions=decisions(engine))
+async def test_what_changed_since_is_told(serve: Serve, engine: Engine, journal: Journal) -> None:
+    served = await serve(decisions=Decisions(journal))
     engine.filter(WEB, NAMES, None, math.inf)
     engine.adopt(Registry())
     told = (await served.get("/debug/decisions/shop/web-1")).json
     assert (told["generation"], told["policiesChanged"]) == (1, True)
 
 
-async def test_an_error_is_told_with_no_node_passing(serve: Serve, engine: Engine) -> None:
-    served = await serve(decisions=decisions(engine))
+async def test_an_error_is_told_with_no_node_passing(
+    serve: Serve, engine: Engine, journal: Journal
+) -> None:
+    served = await serve(decisions=Decisions(journal))
     with pytest.raises(EngineError):
         engine.filter(WEB, NAMES, None, -math.inf)
     told = (await served.get("/debug/decisions/shop/web-1")).json
@@ -117,9 +119,9 @@ async def test_an_error_is_told_with_no_node_passing(serve: Serve, engine: Engin
 
 @pytest.mark.parametrize("path", ["shop/web-2", "web-1/shop"])
 async def test_a_pod_that_is_not_known_is_not_found(
-    serve: Serve, engine: Engine, path: str
+    serve: Serve, engine: Engine, journal: Journal, path: str
 ) -> None:
-    served = await serve(decisions=decisions(engine))
+    served = await serve(decisions=Decisions(journal))
     engine.filter(WEB, NAMES, None, math.inf)
     answer = await served.get(f"/debug/decisions/{path}")
     assert (answer.status, answer.body.decode()) == (404, f"no decision about {path} is kept\n")

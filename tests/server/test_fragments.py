@@ -20,8 +20,9 @@ from grammar.schema import load_schema
 from grammar.source import Source
 from policies.validation import check_source
 from server import wire
+from server.verbs.filter import encode_filter, partition
 from server.verbs.names_mode import NameFragments
-from server.wire import partition
+from server.verbs.prioritize import encode_priorities
 from tests.support import builders
 from tests.support.engines import Known, Silent
 
@@ -44,7 +45,7 @@ def where(names: list[str]) -> KnownRows:
 def test_filter(names: list[str], resolvable: bool, data: st.DataObject) -> None:
     codes = [data.draw(st.integers(0, len(VERDICTS) - 1)) for _ in names]
     decided = Decision(np.array(codes, np.int32), VERDICTS)
-    slow = wire.encode_filter(
+    slow = encode_filter(
         wire.ExtenderArgs(b"{}", names, None),
         partition(names, decided, resolvable_rejections=resolvable),
     )
@@ -60,7 +61,7 @@ def test_priorities(names: list[str], data: st.DataObject) -> None:
     scores = Scores(np.array([data.draw(st.integers(0, 10)) for _ in names], np.int64))
     fast = NameFragments().priorities(scores, where(names))
     assert fast is not None
-    assert json.loads(fast) == json.loads(wire.encode_priorities(names, scores))
+    assert json.loads(fast) == json.loads(encode_priorities(names, scores))
 
 
 def test_names_are_encoded_anew_when_there_are_other_nodes() -> None:
@@ -88,8 +89,8 @@ def test_nodes_that_change_between_filter_and_prioritize() -> None:
     asked = ListedNames.of(b'["a","b"]')
     assert asked is not None
     decided = engine.filter(pod, asked, None, math.inf)
-    assert decided.where is not None
-    _, answered = fragments.filter(decided, decided.where, resolvable_rejections=False)
+    assert decided.known_rows is not None
+    _, answered = fragments.filter(decided, decided.known_rows, resolvable_rejections=False)
     assert answered is not None
 
     cache.remove_node("a")
@@ -100,7 +101,7 @@ def test_nodes_that_change_between_filter_and_prioritize() -> None:
         scores = engine.prioritize(pod, names, None, math.inf)
         assert scores is not None
         assert list(scores) == [0, 0]
-        assert scores.where is None
+        assert scores.known_rows is None
 
 
 def test_one_long_name_does_not_fill_all_answers_with_spaces() -> None:
@@ -120,7 +121,7 @@ def test_only_known_nodes_that_are_named_once_have_a_place() -> None:
     pod = builders.raw(builders.pod("p"))
 
     def has_place(*names: str) -> bool:
-        return engine.filter(pod, names, None, math.inf).where is not None
+        return engine.filter(pod, names, None, math.inf).known_rows is not None
 
     assert has_place("b", "a")
     assert not has_place("a", "c")

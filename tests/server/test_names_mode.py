@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from engine.cache.names import ListedNames
 from server.errors import RequestError
-from server.verbs.names_mode import NamesMode
+from server.verbs.names_mode import AnsweredNames
 from server.wire import ExtenderArgs, decode_args
 
 _POD = b'{"metadata":{"name":"web-1"}}'
@@ -55,7 +55,7 @@ plain = st.text(
 )
 
 
-def read(names_mode: NamesMode, body: bytes) -> ExtenderArgs | None:
+def read(names_mode: AnsweredNames, body: bytes) -> ExtenderArgs | None:
     found = names_mode.read(body)
     return None if found is None else ExtenderArgs(found.pod, list(found.names), found.nodes)
 
@@ -72,22 +72,22 @@ def body_of(pod: bytes, names: list[str], end: bytes = b"\n") -> bytes:
 @example(b'{"Pod":{},"NodeNames":["b"],"Nodes":null,"NodeNames":["a"]}\n')
 def test_any_bytes(body: bytes) -> None:
     """All that is read is read as the decoder does; what is no request is for it to refuse."""
-    found = read(NamesMode(), body)
+    found = read(AnsweredNames(), body)
     if found is not None:
         assert decode_args(body) == found
 
 
 @given(st.lists(plain, min_size=1, max_size=6), st.sampled_from([b"", b"\n"]))
 def test_what_kube_scheduler_writes_is_read(names: list[str], end: bytes) -> None:
-    found = read(NamesMode(), body_of(_POD, names, end))
+    found = read(AnsweredNames(), body_of(_POD, names, end))
     assert found == ExtenderArgs(_POD, names, None)
 
 
 @given(pieces, st.lists(plain, min_size=1, max_size=3))
 def test_names_that_were_answered_are_known_again(body: bytes, answered: list[str]) -> None:
     """They are the same names, and what is no request is not taken for one."""
-    names_mode = NamesMode()
-    names_mode.answered = ListedNames.of(json.dumps(answered, separators=(",", ":")).encode())
+    names_mode = AnsweredNames()
+    names_mode.names = ListedNames.of(json.dumps(answered, separators=(",", ":")).encode())
     for text in (body, body_of(_POD, answered), body_of(body, answered)):
         found = names_mode.read(text)
         if found is None:
@@ -99,10 +99,10 @@ def test_names_that_were_answered_are_known_again(body: bytes, answered: list[st
         assert (found.pod, list(found.names)) == (wanted.pod, list(wanted.names))
     known = names_mode.read(body_of(_POD, answered))
     assert known is not None
-    assert known.names is names_mode.answered
+    assert known.names is names_mode.names
 
 
 @pytest.mark.parametrize("names", ["[]", '["a\\u0062"]', '["é"]', "null", "[ ]", '["a" ,"b"]'])
 def test_names_in_another_way_are_for_the_decoder(names: str) -> None:
     body = b'{"Pod":{},"Nodes":null,"NodeNames":' + names.encode() + b"}\n"
-    assert NamesMode().read(body) is None
+    assert AnsweredNames().read(body) is None

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 
 from server.call import CallRecord
 from server.metrics import Metrics
-from server.verbs.answering import MisconfigurationWarnings, sample_size
+from server.misconfiguration import MisconfigurationWarnings, sample_size
 
 GO = "Go-http-client/1.1"
 

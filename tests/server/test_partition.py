@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.decision.verdict import FEASIBLE, Failed, decision
-from server.wire import Partition, partition
+from server.verbs.filter import Partition, partition
 from tests.support.table_decider import rejected
 
 FAILED = Failed("policy web: cannot be evaluated", "shop/web", "ssd", "no such key")

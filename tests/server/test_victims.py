@@ -9,7 +9,7 @@ import pytest
 
 from engine.decision.preemption import Victims
 from server.errors import RequestError
-from server.verbs.victims import decode_preemption, encode_preemption
+from server.verbs.preempt import decode_preemption, encode_preemption
 
 META = {"n2": {"Pods": [{"UID": "u2"}, {"UID": "u1"}], "NumPDBViolations": 1}}
 WHOLE = {

@@ -9,17 +9,10 @@ import pytest
 
 from engine.cluster.binding import Binding
 from server.errors import RequestError
-from server.wire import (
-    ExtenderArgs,
-    Partition,
-    decode_args,
-    decode_binding,
-    encode_binding,
-    encode_filter,
-    encode_filter_error,
-    encode_priorities,
-    pod_key,
-)
+from server.verbs.bind import decode_binding, encode_binding
+from server.verbs.filter import Partition, encode_filter, encode_filter_error
+from server.verbs.prioritize import encode_priorities
+from server.wire import ExtenderArgs, decode_args, pod_key
 
 KEYS = ["Nodes", "NodeNames", "FailedNodes", "FailedAndUnresolvableNodes", "Error"]
 NODES = [b'{"metadata":{"name":"a"}}', b'{ "metadata" : {"name": "b"}, "n": 1.0 }']

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from engine.cache.cache import Cache
+from engine.decision.journal import Journal
 from engine.decision.registry import Registry
 from engine.engine import Engine
 from engine.objects.codec import ObjectCodec
@@ -36,5 +37,12 @@ def cache_of(nodes: Iterable[Object], pods: Iterable[Object] = ()) -> Cache:
     return cache
 
 
-def engine_of(text: str, nodes: Iterable[Object], pods: Iterable[Object] = ()) -> Engine:
-    return Engine(registry_of(text), Known(cache_of(nodes, pods)), CODEC, Silent())
+def engine_of(
+    text: str,
+    nodes: Iterable[Object],
+    pods: Iterable[Object] = (),
+    *,
+    journal: Journal | None = None,
+) -> Engine:
+    view = Known(cache_of(nodes, pods))
+    return Engine(registry_of(text), view, CODEC, Silent(), journal=journal)

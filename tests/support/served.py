@@ -22,7 +22,7 @@ from server.metrics import Metrics
 from server.running import listening
 from server.runtime.shutdown import Shutdown
 from server.settings import Settings
-from server.verbs.handlers import Binder
+from server.verbs.bind import Binder
 from tests.support.table_decider import TableDecider
 
 LOG = logging.getLogger("placet")

@@ -21,7 +21,6 @@ from grammar.schema import load_schema
 from server.health import Check
 from server.metrics import Metrics
 from server.runtime.observers import LogObserver
-from server.runtime.reloader import PolicyReloader
 from tests.support.builders import node, pod, raw
 from tests.support.failures import (
     MATRIX,
@@ -34,6 +33,7 @@ from tests.support.failures import (
     labels,
     policy,
 )
+from tests.support.reloading import reloader_of
 
 SCHEMA = load_schema()
 NAMES = ["web", "other"]
@@ -101,7 +101,7 @@ def answer(failure: Failure, on_error: OnError) -> Fate:
         cluster.register()
     log = logging.getLogger("placet.test")
     observer = LogObserver(log, Metrics(CollectorRegistry(), "0"))
-    reloader = PolicyReloader([], cluster, SCHEMA, observer, log)
+    reloader = reloader_of([], lambda _: cluster, SCHEMA, observer, log)
     cluster.edit(broken)
     reloader.refresh()
     asked = raw(pod("p", "shop", labels=labels(failure, on_error)))

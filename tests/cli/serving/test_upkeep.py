@@ -19,6 +19,7 @@ from server.runtime.observers import LogObserver
 from server.runtime.reloader import PolicyReloader
 from server.runtime.views import Files, NoCluster, Snapshots
 from tests.support.builders import Object, kubectl_list, node, pod, raw
+from tests.support.reloading import reloader_of
 
 LOG = logging.getLogger("placet.test")
 SCHEMA = load_schema()
@@ -56,11 +57,11 @@ def write(path: Path, content: str | Object) -> Path:
 
 def reloader(policies: Path, cluster: Path | None) -> PolicyReloader:
     if cluster is None:
-        return PolicyReloader([policies], NoCluster(), SCHEMA, OBSERVER, LOG)
-    view = Snapshots(Files([cluster]), SCHEMA, LOG)
-    it = PolicyReloader([policies], view, SCHEMA, OBSERVER, LOG)
-    view.read()
-    return it
+        return reloader_of([policies], lambda _: NoCluster(), SCHEMA, OBSERVER, LOG)
+    files = Files([cluster])
+    return reloader_of(
+        [policies], lambda needs: Snapshots(files, SCHEMA, needs, LOG), SCHEMA, OBSERVER, LOG
+    )
 
 
 def settle(it: PolicyReloader) -> None:
@@ -165,7 +166,7 @@ def test_without_a_cluster_nodes_must_come_along(policies: Path) -> None:
 
 
 def test_demo_needs_no_files(policies: Path) -> None:
-    view = Snapshots(Demo(), SCHEMA, LOG)
-    it = PolicyReloader([policies], view, SCHEMA, OBSERVER, LOG)
-    view.read()
+    it = reloader_of(
+        [policies], lambda needs: Snapshots(Demo(), SCHEMA, needs, LOG), SCHEMA, OBSERVER, LOG
+    )
     assert len(it.view.snapshot().nodes) == 12

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from engine.cache.cache import Cache
 from engine.cluster.binding import DELETION_COST, Binder, Binding
+from engine.decision.recent_answers import OfferedBodies
 from engine.decision.registry import Registry
 from engine.engine import Engine
 from engine.errors import ApiUnreachableError, EngineError, RefusedError, WaitingError
@@ -44,11 +45,18 @@ class World:
         self.cache = Cache()
         self.api = BindingApi()
         programs = [compile_policy(checked) for checked in file.policies]
-        self.engine = Engine(Registry(programs), Known(self.cache), CODEC, Silent())
-        self.cache.listeners.append(self.engine.pod_changed)
+        self.bodies = OfferedBodies()
+        self.engine = Engine(
+            Registry(programs),
+            Known(self.cache),
+            CODEC,
+            Silent(),
+            listeners=[self.bodies.answered],
+        )
+        self.cache.add_event_handler(self.engine.in_flight.pod_changed)
         for name in ("n1", "n2"):
             self.cache.put_node(CODEC.node(builders.raw(builders.node(name))))
-        self.binder = Binder(self.api, self.cache, self.engine.admit)
+        self.binder = Binder(self.api, self.cache, self.engine.admit, self.bodies)
 
     def create(self, name: str, **fields: Any) -> None:
         """A pod, in the API server and known."""
@@ -64,7 +72,7 @@ class World:
     def hear(self, name: str) -> None:
         """Filter was asked about the pod."""
         asked = self.engine.read(builders.raw(self.api.pods[f"shop/{name}"]))
-        self.binder.heard(asked, passed=True)
+        self.bodies.answered(asked, offered=True)
 
     async def bind(self, name: str, node: str = "n1", seconds: float = 1.0, uid: str = "") -> None:
         binding = Binding("shop", name, uid or f"uid-{name}", node)
@@ -194,7 +202,6 @@ async def test_one_fault_costs_a_retry(fault: Fault) -> None:
 async def test_a_pod_that_was_asked_about_is_not_fetched() -> None:
     world = World()
     world.create("a")
-    world.engine.listeners.append(world.binder.heard)
     world.engine.filter(builders.raw(world.api.pods["shop/a"]), ["n1"], None, math.inf)
     await world.bind("a")
     assert [method for method, _ in world.api.requests] == ["POST"]

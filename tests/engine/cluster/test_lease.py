@@ -215,9 +215,9 @@ async def test_who_took_it_decides_only_after_taking_over() -> None:
         await listed.wait()
 
     lease = replicas.leases["a"]
-    count_gate = LeaderGate(lease, take_over)
+    count_gate = LeaderGate(lease)
     assert count_gate.waiting() == "the decider Lease is being taken"
-    running = asyncio.create_task(count_gate.run())
+    running = asyncio.create_task(count_gate.run(take_over))
     await replicas.turns()
     await asyncio.sleep(0.15)
     assert count_gate.waiting() == "the decider Lease was taken just now; pods are listed afresh"
@@ -226,7 +226,7 @@ async def test_who_took_it_decides_only_after_taking_over() -> None:
     assert count_gate.waiting() == ""
     replicas.wait(11)
     assert count_gate.waiting() == "the decider Lease is being taken"
-    assert LeaderGate(replicas.leases["b"], take_over).waiting() == (
+    assert LeaderGate(replicas.leases["b"]).waiting() == (
         "counts are decided by `a`, which is asked to hand over"
     )
     running.cancel()

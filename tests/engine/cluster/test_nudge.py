@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from engine.cluster.requeue import CONDITION, Requeuer
-from engine.decision.rejected_pods import RejectedPods
+from engine.decision.recent_answers import RejectedPods
 from engine.errors import ApiError, WaitingError
 from engine.objects.api_types import Condition
 from engine.objects.codec import ObjectCodec
@@ -47,7 +47,7 @@ class Scene:
         peer = CODEC.peer(builders.raw(made))
         self.pending[f"shop/{name}"] = replace(peer, **{"unscheduled": UNSCHEDULABLE, **fields})
         if refused:
-            self.rejected_pods.heard(self.read(builders.raw(made)), passed=False)
+            self.rejected_pods.answered(self.read(builders.raw(made)), offered=False)
 
     async def look(self) -> list[str]:
         """The pods that are nudged."""
@@ -164,10 +164,10 @@ async def test_who_got_a_node_is_forgotten() -> None:
     scene = Scene(passing={"a"})
     scene.add("a")
     peer = scene.pending["shop/a"]
-    scene.rejected_pods.changed(peer, replace(peer, nodeName="n1"), 1)
+    scene.rejected_pods.pod_changed(peer, replace(peer, nodeName="n1"), 1)
     assert "a" not in scene.rejected_pods
     scene.add("a")
-    scene.rejected_pods.heard(scene.read(b'{"metadata":{"uid":"a"}}'), passed=True)
+    scene.rejected_pods.answered(scene.read(b'{"metadata":{"uid":"a"}}'), offered=True)
     assert "a" not in scene.rejected_pods
 
 

@@ -1,16 +1,79 @@
-"""The wire format of preempt: victims with whole pods or without in, victims without pods out."""
+"""Preempt: the nodes of a request where pods may be evicted, and their victims.
+
+Requests have victims as whole pods or as UIDs, answers have UIDs (C36). A node that is left out of
+the answer is vetoed (C37); a null would end kube-scheduler's process (C39).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+import time
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 import msgspec
+from aiohttp import web
 from msgspec import Raw, Struct, field
 
 from engine.decision.preemption import Victims
-from server.errors import RequestError
+from engine.errors import HandoverError
+from server.call import CallRecord
+from server.errors import CallFailure, Outcome, RequestError
+from server.verbs.answering import DecisionQueue
 from server.wire import PREEMPT, check_pod, decode
+
+# The pause between two tries while another replica hands over.
+_HANDOVER_SECONDS = 0.1
+
+
+class Decider(Protocol):
+    """An engine that decides about preemption."""
+
+    def preempt(
+        self, pod: bytes, victims: Mapping[str, Victims], deadline: float
+    ) -> Mapping[str, Victims]:
+        """The nodes where pods may be evicted, with their victims. Raises EngineError."""
+        ...
+
+
+class PreemptVerb:
+    """The verb preempt."""
+
+    def __init__(self, decider: Decider, queue: DecisionQueue) -> None:
+        self._decider = decider
+        self._queue = queue
+
+    def decide(self, body: bytes, call: CallRecord) -> Awaitable[bytes]:
+        args = decode_preemption(body)
+        call.pod = args.pod
+        call.offered = len(args.victims)
+        return self._kept(args, call)
+
+    async def _kept(self, args: PreemptionArgs, call: CallRecord) -> bytes:
+        """The answer, after a handover if one is under way.
+
+        kube-scheduler retries a failed preemption only when something else happens, so an error
+        would delay the pod for longer than waiting does.
+        """
+        while True:
+            await self._queue.begin(call.deadline)
+            try:
+                kept = self._decider.preempt(args.pod, args.victims, call.deadline)
+                call.returned = len(kept)
+                return encode_preemption(kept)
+            except HandoverError:
+                if time.monotonic() + _HANDOVER_SECONDS > call.deadline:
+                    raise
+            finally:
+                self._queue.end()
+            await asyncio.sleep(_HANDOVER_SECONDS)
+
+    def refuse(self, failure: CallFailure) -> web.Response:
+        # The answer has no field for an error, so the status has to say it (C37).
+        statuses = {Outcome.INTERNAL: 500, Outcome.OVERLOADED: 503}
+        status = statuses.get(failure.outcome, 400)
+        return web.Response(status=status, text=f"{failure.text}\n")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,117 @@
+"""CountClauses: the shares, spreads and limits that apply to the pods of one shape.
+
+Strict clauses leave headroom on some nodes and reject the others; clauses with a weight give points
+instead. CountClauses belong to the plan for a pod shape and live as long as it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from engine.cache.node_table import NodeRows, NodeTable
+from engine.counting.groups import ON, CountGroups, Headroom, Mask, points, target
+from engine.counting.pod_counter import PodCounter
+from engine.program.frame import Evaluation, Floats, Term
+from engine.program.program import CountClause, ShareProgram
+from grammar.clauses import Bound
+from grammar.errors import EvaluationError, MissingError
+
+# A side that gets no more pods, such as the other one of 100 %, ends the search.
+_MOST_PODS = 100_000
+
+
+class CountClauses:
+    """The count clauses of one pod shape. `strict`: any of them is; `soft`: any has a weight."""
+
+    def __init__(self, clauses: Sequence[CountClause], evaluation: Evaluation) -> None:
+        applying = [clause for clause in clauses if _applies(clause, evaluation)]
+        self._strict = [CountGroups(c) for c in applying if c.count.weight is None]
+        self._soft = [CountGroups(c) for c in applying if c.count.weight is not None]
+        self.strict = bool(self._strict)
+        self.soft = bool(self._soft)
+
+    def headrooms(
+        self, counter: PodCounter, table: NodeTable, rows: NodeRows, evaluation: Evaluation
+    ) -> list[Headroom]:
+        """The headroom of each strict clause. Raises DeadlineExceededError."""
+        found = []
+        for groups in self._strict:
+            groups.update(table, evaluation)
+            counts = counter.count(groups.clause, groups, predicted=False)
+            found.append(groups.headroom(counts, rows))
+        return found
+
+    def terms(
+        self, counter: PodCounter, table: NodeTable, rows: NodeRows, evaluation: Evaluation
+    ) -> list[Term]:
+        """The weight and the points per row of each other clause. Raises DeadlineExceededError."""
+        found = []
+        for groups in self._soft:
+            groups.update(table, evaluation)
+            count = groups.clause.count
+            assert count.weight is not None, "it is not strict"
+            given = points(groups.clause, counter.count(groups.clause, groups, predicted=True))
+            ids = groups.ids[rows]
+            missing = count.missing if isinstance(count.missing, int | float) else 0.0
+            found.append((count.weight, np.where(ids < 0, missing, given[ids])))
+        return found
+
+
+def narrowed(headrooms: Sequence[Headroom], feasible: Mask, suits: Floats, avoid: Mask) -> Mask:
+    """The feasible nodes in one group of each narrow clause: the groups of the best node.
+
+    There is a narrow clause, and a feasible node. `suits` has our own scores. A node to `avoid` is
+    the best one only if there is no other.
+    """
+    choice = feasible & ~avoid
+    if not choice.any():
+        choice = feasible
+    best = int(np.argmax(np.where(choice, suits, -np.inf)))
+    kept = feasible.copy()
+    for headroom in headrooms:
+        if headroom.narrow:
+            kept &= headroom.groups == headroom.groups[best]
+    return kept
+
+
+def deletion_cost(headrooms: Sequence[Headroom]) -> int | None:
+    """The deletion cost of a pod that is about to be bound; None if no share sets one.
+
+    `headrooms` are of the one node. A share of 40 % fills up in the order off, off, on, off, on,
+    and so on. Later pods of this order cost less: those that are left when some are deleted are the
+    first of it.
+    """
+    for headroom in headrooms:
+        clause, counts = headroom.clause, headroom.counts
+        group = int(headroom.groups[0])
+        if isinstance(clause, ShareProgram) and clause.bound.percent and counts.own and group >= 0:
+            return -_position(clause.bound, int(counts.high[group]) + 1, on=group == ON)
+    return None
+
+
+def _position(bound: Bound, which: int, *, on: bool) -> int:
+    """The position in the fill order, from 1, of the pod number `which` of one side."""
+    selected = found = 0
+    for position in range(1, _MOST_PODS):
+        due = target(bound, position)
+        found += (due > selected) is on
+        selected = due
+        if found == which:
+            return position
+    return _MOST_PODS
+
+
+def _applies(clause: CountClause, evaluation: Evaluation) -> bool:
+    """Whether the `when` of a clause is true for the pod."""
+    when = clause.count.when
+    if when is None:
+        return True
+    try:
+        return when.evaluate(evaluation.frame()) is True
+    except MissingError:
+        return False
+    except EvaluationError as error:
+        evaluation.report(clause.count.policy, clause.count.name, error)
+        return False

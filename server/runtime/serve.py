@@ -1,0 +1,181 @@
+"""Serve: builds a server from its options, on the event loop, and runs it until it is told to stop.
+
+Every part is whole when it is built: policies first, then the view of the cluster, the engine over
+both, and the application over the engine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from logging import Logger
+from pathlib import Path
+
+from engine.cache.informers import Needs
+from engine.cache.reflector import Timing
+from engine.decision.journal import Journal
+from engine.decision.recent_answers import OfferedBodies, RejectedPods
+from engine.engine import Engine, OpenGate
+from engine.objects.codec import ObjectCodec
+from engine.objects.request_pod import Exemptions
+from grammar.schema import Schema
+from policies.admission import Examiner
+from server import running
+from server.app import create_app
+from server.debug import Decisions
+from server.health import Check, Heartbeat, Readiness
+from server.metrics import Metrics
+from server.runtime.cluster import Access, ClusterRuntime, open_cluster
+from server.runtime.observers import LogObserver
+from server.runtime.policies import Policies
+from server.runtime.reloader import PolicyReloader, View
+from server.runtime.shutdown import Shutdown
+from server.runtime.views import NoCluster, Origin, Snapshots
+from server.settings import Settings
+from server.tls import Credentials
+
+# Seconds from a rejection to the first requeue, and the longest pause between two requeues.
+_FIRST_PAUSE_SECONDS, _MOST_PAUSE_SECONDS = 1.0, 60.0
+_STARTING: Sequence[Check] = (Check("start", "not started yet"),)
+
+
+@dataclass(frozen=True, slots=True)
+class LiveCluster:
+    """A cluster that is watched: how to reach it, and how patiently."""
+
+    access: Access
+    timing: Timing
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a server is built from. `cluster` is live, an origin of snapshots, or None."""
+
+    settings: Settings
+    policies: Sequence[Path]
+    cluster: LiveCluster | Origin | None
+    exemptions: Exemptions
+    version: str
+
+
+class CannotListenError(Exception):
+    """An address that cannot be listened on; `flag` is the flag that names it."""
+
+    def __init__(self, error: OSError, address: tuple[str, int], flag: str) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.address = address
+        self.flag = flag
+
+
+async def serve(
+    options: Options,
+    schema: Schema,
+    metrics: Metrics,
+    credentials: Credentials | None,
+    log: Logger,
+    started: Callable[[str, PolicyReloader], None],
+) -> None:
+    """Serves until SIGTERM or SIGINT; `started` is called with the URL.
+
+    Raises ClusterFileError, ClusterConfigurationError and CannotListenError.
+    """
+    settings, shutdown = options.settings, Shutdown()
+    reloader: PolicyReloader | None = None
+
+    def readiness() -> Sequence[Check]:
+        return (shutdown.check(), *(reloader.readiness() if reloader is not None else _STARTING))
+
+    async with AsyncExitStack() as stack:
+        if settings.health is not None:
+            await _serve_health(stack, settings.health, readiness, metrics, options.version, log)
+        policies = Policies(options.policies, schema, log)
+        live = isinstance(options.cluster, LiveCluster)
+        objects: Mapping[str, bytes] | None = None if live else {}
+        registry = policies.read(objects)
+        view = await _open_view(stack, options, schema, policies.needs, log, shutdown)
+        cluster = view if isinstance(view, ClusterRuntime) else None
+        bodies = OfferedBodies()
+        rejected = RejectedPods(time.monotonic, _FIRST_PAUSE_SECONDS, _MOST_PAUSE_SECONDS)
+        observer, journal = LogObserver(log, metrics), Journal()
+        engine = Engine(
+            registry,
+            view,
+            ObjectCodec(schema),
+            observer,
+            gate=cluster.gate if cluster is not None else OpenGate(),
+            exemptions=options.exemptions,
+            listeners=() if cluster is None else (bodies.answered, rejected.answered),
+            journal=journal,
+            later=asyncio.get_running_loop().call_soon,
+        )
+        reloader = PolicyReloader(policies, objects, view, engine, log, options.exemptions)
+        binder = cluster.binder(engine, bodies) if cluster is not None else None
+        app = create_app(
+            engine,
+            readiness,
+            settings,
+            metrics,
+            log,
+            options.version,
+            view.size,
+            cluster,
+            binder,
+            Examiner(schema, lambda: policies.validation),
+            Decisions(journal),
+            shutdown,
+        )
+        if cluster is not None and binder is not None:
+            await cluster.follow(stack, engine, reloader, binder, rejected, observer)
+        looking = asyncio.create_task(reloader.run())
+        stack.callback(looking.cancel)
+        announced = reloader
+        try:
+            await running.serve(
+                app, settings, lambda url: started(url, announced), credentials, shutdown
+            )
+        except OSError as error:
+            address = (settings.host, settings.port)
+            raise CannotListenError(error, address, "--listen") from error
+
+
+async def _open_view(
+    stack: AsyncExitStack,
+    options: Options,
+    schema: Schema,
+    needs: Needs,
+    log: Logger,
+    shutdown: Shutdown,
+) -> View:
+    match options.cluster:
+        case None:
+            return NoCluster()
+        case LiveCluster(access, timing):
+            opening = open_cluster(
+                access, timing, schema, needs, log, options.version, lambda: shutdown.has_begun
+            )
+            return await stack.enter_async_context(opening)
+        case origin:
+            return Snapshots(origin, schema, needs, log)
+
+
+async def _serve_health(
+    stack: AsyncExitStack,
+    address: tuple[str, int],
+    readiness: Readiness,
+    metrics: Metrics,
+    version: str,
+    log: Logger,
+) -> None:
+    """Serves health and metrics from a thread of their own until the stack ends."""
+    heartbeat = Heartbeat(readiness)
+    beating = asyncio.create_task(heartbeat.run())
+    stack.callback(beating.cancel)
+    try:
+        url = stack.enter_context(running.health_server(address, heartbeat, metrics, version))
+    except OSError as error:
+        raise CannotListenError(error, address, "--health-listen") from error
+    log.info("health and metrics on %s", url)

@@ -1,0 +1,76 @@
+"""Bind: creates the Binding of a pod on the node that kube-scheduler has chosen (C43-C46)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import Protocol
+
+import msgspec
+from aiohttp import web
+from msgspec import Struct, field
+
+from engine.cluster.binding import Binding
+from server.call import CallRecord
+from server.errors import CallFailure, RequestError, UnsupportedError
+from server.verbs.answering import json_response
+from server.wire import BIND, decode
+
+
+class Binder(Protocol):
+    """A client of the API server that binds pods."""
+
+    async def bind(self, binding: Binding, deadline: float) -> None:
+        """Returns when the pod is on the node. Raises EngineError where it is not."""
+        ...
+
+
+class BindVerb:
+    """The verb bind; without a binder it is refused."""
+
+    def __init__(self, binder: Binder | None) -> None:
+        self._binder = binder
+
+    def decide(self, body: bytes, call: CallRecord) -> Awaitable[bytes]:
+        binding = decode_binding(body)
+        call.binds = f"{binding.namespace}/{binding.name}", binding.node
+        if self._binder is None:
+            raise UnsupportedError(
+                "this server watches no cluster and binds no pods: remove bindVerb from the"
+                " extender's configuration"
+            )
+        return self._bound(self._binder, binding, call)
+
+    async def _bound(self, binder: Binder, binding: Binding, call: CallRecord) -> bytes:
+        await binder.bind(binding, call.deadline)
+        return encode_binding("")
+
+    def refuse(self, failure: CallFailure) -> web.Response:
+        return json_response(encode_binding(failure.text))
+
+
+class _Binding(Struct, rename="pascal"):
+    pod_name: str = ""
+    pod_namespace: str = ""
+    pod_uid: str = field(name="PodUID", default="")
+    node: str = ""
+
+
+class _BindingResult(Struct, rename="pascal"):
+    error: str
+
+
+_BINDING = msgspec.json.Decoder(_Binding)
+_ENCODER = msgspec.json.Encoder()
+
+
+def decode_binding(body: bytes) -> Binding:
+    """Raises RequestError where a bind request does not say which pod goes where."""
+    asked = decode(_BINDING, body, BIND)
+    if not (asked.pod_name and asked.pod_namespace and asked.pod_uid and asked.node):
+        raise RequestError("the request does not say which pod goes to which node")
+    return Binding(asked.pod_namespace, asked.pod_name, asked.pod_uid, asked.node)
+
+
+def encode_binding(error: str) -> bytes:
+    """The answer to bind; an empty text says that the pod is bound (C44)."""
+    return _ENCODER.encode(_BindingResult(error))

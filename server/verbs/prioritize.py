@@ -1,0 +1,74 @@
+"""Prioritize: a score 0..10 for each node of a request.
+
+kube-scheduler ignores errors of this verb (C28): without scores, the other plugins decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+from aiohttp import web
+from msgspec import Struct
+
+from engine.decision.verdict import Scores
+from server.call import CallRecord
+from server.errors import CallFailure
+from server.verbs.answering import json_response
+from server.verbs.names_mode import AnsweredNames, NameFragments
+
+NO_SCORES = b"[]"
+_ENCODER = msgspec.json.Encoder()
+
+
+class Decider(Protocol):
+    """An engine that scores."""
+
+    def prioritize(
+        self, pod: bytes, names: Sequence[str], nodes: Sequence[bytes] | None, deadline: float
+    ) -> Scores | None:
+        """A score 0..10 per name, in their order; None where no score applies.
+
+        Raises EngineError. `deadline` is in seconds of `time.monotonic`.
+        """
+        ...
+
+
+class PrioritizeVerb:
+    """The verb prioritize. It recognises the names that filter accepted."""
+
+    def __init__(self, decider: Decider, answered: AnsweredNames, fragments: NameFragments) -> None:
+        self._decider = decider
+        self._answered = answered
+        self._fragments = fragments
+
+    def decide(self, body: bytes, call: CallRecord) -> bytes:
+        args = self._answered.decode(body, call)
+        scores = self._decider.prioritize(args.pod, args.names, args.nodes, call.deadline)
+        if scores is None:
+            return NO_SCORES
+        call.returned = call.offered
+        if scores.known_rows is not None:
+            answer = self._fragments.priorities(scores, scores.known_rows)
+            if answer is not None:
+                return answer
+        by_name = dict(zip(args.names, scores, strict=True))
+        call.returned = len(by_name)
+        return encode_priorities(list(by_name), list(by_name.values()))
+
+    def refuse(self, _failure: CallFailure) -> web.Response:
+        return json_response(NO_SCORES)
+
+
+# Thousands an answer, alive for microseconds: nothing for the garbage collector to look through.
+class _HostPriority(Struct, rename="pascal", gc=False):
+    host: str
+    score: int
+
+
+def encode_priorities(names: Sequence[str], scores: Sequence[int]) -> bytes:
+    """A score per host. Raises ValueError if there are not as many of one as of the other."""
+    if len(names) != len(scores):
+        raise ValueError(f"{len(scores)} scores for {len(names)} nodes")
+    return _ENCODER.encode(list(map(_HostPriority, names, scores)))

@@ -1,0 +1,31 @@
+"""A PolicyReloader over a view, built as `server.runtime.serve` builds it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from logging import Logger
+from pathlib import Path
+
+from engine.cache.informers import Needs
+from engine.engine import Engine
+from engine.objects.codec import ObjectCodec
+from grammar.schema import Schema
+from server.runtime.observers import LogObserver
+from server.runtime.policies import Policies
+from server.runtime.reloader import PolicyReloader, View
+
+
+def reloader_of(
+    paths: Sequence[Path],
+    open_view: Callable[[Needs], View],
+    schema: Schema,
+    observer: LogObserver,
+    log: Logger,
+) -> PolicyReloader:
+    """The reloader of these policy files; `open_view` opens the view for what they read."""
+    policies = Policies(paths, schema, log)
+    policies.read({})
+    view = open_view(policies.needs)
+    objects = view.policies()
+    engine = Engine(policies.read(objects), view, ObjectCodec(schema), observer)
+    return PolicyReloader(policies, objects, view, engine, log)
