@@ -122,21 +122,21 @@ class Engine:
         of the clock) has passed, an object cannot be decoded, or the pod was rejected too often in
         a row.
         """
-        request_pod, offered, count = self._pods.read(pod), False, len(names)
+        request_pod, offered = self._pods.read(pod), False
         if request_pod.bypass and self._exemptions.bypasses(request_pod):
             key = f"{request_pod.namespace}/{request_pod.name}"
             self._observer.bypassed(key, request_pod.uid, request_pod.bypass)
         try:
-            call = self._calls.open(request_pod, count, deadline)
-            if count and not call.plan.empty:
-                decided = self._filtered(call, names, nodes)
+            call = self._calls.open(request_pod, names, deadline)
+            if call.plan.empty or not names:
+                decided = self._accepted(call, names)
             else:
-                decided = self._accepted(call, names, count)
+                decided = self._filtered(call, names, nodes)
             offered = not np.logical_and.reduce(decided.codes)
         except EngineError as error:
             if (journal := self._journal) is not None:
                 text = str(error)
-                self._later(lambda: journal.failed(request_pod, count, text))
+                self._later(lambda: journal.failed(request_pod, len(names), text))
             raise
         finally:
             for answered in self._listeners:
@@ -150,10 +150,9 @@ class Engine:
 
         Raises EngineError where there is no decision.
         """
-        count = len(names)
-        call = self._calls.open(self._pods.read(pod), count, deadline)
+        call = self._open(pod, names, deadline)
         plan = call.plan
-        if not count or not plan.scored:
+        if not plan.scored or not names:
             return None
         table, rows = self._nodes(names, nodes, call)
         known = rows
@@ -175,7 +174,7 @@ class Engine:
 
         Raises EngineError where there is no decision.
         """
-        call = self._open(pod, 0, deadline)
+        call = self._open(pod, (), deadline)
         selection = call.plan.selection
         if selection.unselectable:
             return {}
@@ -195,7 +194,7 @@ class Engine:
 
         Raises EngineError where they do not hold, or where there is no decision.
         """
-        call = self._open(pod, 1, deadline)
+        call = self._open(pod, (node,), deadline)
         if call.known is None and call.plan.selection.exempt:
             return Admission(self._codec.peer(pod), None)
         snapshot = call.snapshot
@@ -219,7 +218,7 @@ class Engine:
 
     def concerns(self, pod: RequestPod) -> bool:
         """Whether any policy could reject the pod. Raises EngineError."""
-        selection = self._calls.open(pod, 0, math.inf).plan.selection
+        selection = self._calls.open(pod, (), math.inf).plan.selection
         return bool(selection.enforced or selection.unselectable)
 
     def would_pass(self, pod: RequestPod) -> bool:
@@ -227,11 +226,11 @@ class Engine:
 
         Raises EngineError where there would be no decision.
         """
-        call = self._calls.open(pod, 0, math.inf)
+        call = self._calls.open(pod, (), math.inf)
         snapshot, counts = call.snapshot, call.plan.counts
         table = snapshot.table
         rows = np.fromiter(table.rows.values(), np.intp, len(table.rows))
-        decided = call.plan.filter(table, rows, call.evaluation)
+        decided = call.plan.filters.decide(table, rows, call.evaluation)
         passing = rows[decided.codes == 0]
         if not len(passing) or not counts.strict:
             return bool(len(passing))
@@ -243,7 +242,7 @@ class Engine:
 
         Raises EngineError where there would be no decision.
         """
-        call = self._open(pod, 0, math.inf)
+        call = self._open(pod, (), math.inf)
         snapshot = call.snapshot
         counter = self._placement.counter(snapshot.table, call.context(snapshot))
         frame = call.evaluation.frame()
@@ -268,8 +267,9 @@ class Engine:
 
     # ---- filter, step by step
 
-    def _accepted(self, call: Call, names: Sequence[str], count: int) -> Decision:
+    def _accepted(self, call: Call, names: Sequence[str]) -> Decision:
         """Every node, for a pod that no policy concerns, or a request without nodes."""
+        count = len(names)
         # An exempt pod passes before anything is known, and is counted as soon as it is.
         if count and self._calls.registry.counts and (known := call.known) is not None:
             pod, table = call.pod, known.table
@@ -287,14 +287,12 @@ class Engine:
     def _filtered(
         self, call: Call, names: Sequence[str], nodes: Sequence[bytes] | None
     ) -> Decision:
-        plan, evaluation = call.plan, call.evaluation
+        plan = call.plan
         table, rows = self._nodes(names, nodes, call)
         known_rows = table.where(names, rows) if nodes is None else None
-        decided = plan.filter(table, rows, evaluation, known_rows)
+        decided = plan.filters.decide(table, rows, call.evaluation, known_rows)
         if self._calls.registry.counts:
-            # Counts are of the cache's nodes, whatever the request shows of them.
-            cached = rows if nodes is None else call.snapshot.table.find(names)
-            decided = self._counted(call, cached, decided)
+            decided = self._counted(call, names, rows if nodes is None else None, decided)
         self._later(lambda: self._report(decided))
         if plan.audits or plan.audited_counts:
             self._audit(call, names, table, rows)
@@ -303,10 +301,17 @@ class Engine:
             self._check_hopeless(call, decided)
         return decided
 
-    def _counted(self, call: Call, rows: NodeRows, decided: Decision) -> Decision:
-        """The decision with the nodes held back that shares, spreads and limits do not allow."""
+    def _counted(
+        self, call: Call, names: Sequence[str], cached: NodeRows | None, decided: Decision
+    ) -> Decision:
+        """The decision with the nodes held back that shares, spreads and limits do not allow.
+
+        Counts are of the cache's nodes, whatever the request shows of them: `cached` are their
+        rows, None where they are still to be found.
+        """
         self._check_gate(call)
-        snapshot = call.snapshot
+        snapshot = call.known or call.snapshot
+        rows = snapshot.table.find(names) if cached is None else cached
 
         def suits() -> Floats:
             if not call.plan.scored:
@@ -329,7 +334,8 @@ class Engine:
 
     def _audit(self, call: Call, names: Sequence[str], table: NodeTable, rows: NodeRows) -> None:
         """Reports what policies in audit mode would reject."""
-        for program, would in call.plan.audit(table, rows, call.evaluation):
+        for program, memo in call.plan.audits:
+            would = memo.decide(table, rows, call.evaluation)
             for verdict, count in zip(would.verdicts, would.counts(), strict=True):
                 if count and not isinstance(verdict, Feasible):
                     self._observer.would_reject(program.address, verdict.clause, count)
@@ -353,8 +359,8 @@ class Engine:
 
     # ---- what several verbs share
 
-    def _open(self, pod: bytes, nodes: int, deadline: float) -> Call:
-        return self._calls.open(self._pods.read(pod), nodes, deadline)
+    def _open(self, pod: bytes, names: Sequence[str], deadline: float) -> Call:
+        return self._calls.open(self._pods.read(pod), names, deadline)
 
     def _nodes(
         self, names: Sequence[str], nodes: Sequence[bytes] | None, call: Call
@@ -362,18 +368,18 @@ class Engine:
         """The nodes to decide about: the request's objects if it has any, else the cache's."""
         if nodes is not None:
             return self._offered.table(names, nodes, call.known)
-        table = call.snapshot.table
+        table = (call.known or call.snapshot).table
         return table, table.find(names)
 
     def _scored(self, call: Call, table: NodeTable, rows: NodeRows, known: NodeRows) -> Points:
         """A score per row of a table; `known` are the same nodes in the cache."""
         plan, evaluation = call.plan, call.evaluation
         if not plan.counts.soft:
-            return plan.scores(table, rows, evaluation)
+            return plan.scorer.scores(table, rows, evaluation)
         snapshot = call.snapshot
         counter = self._placement.counter(snapshot.table, call.context(snapshot))
         soft = plan.counts.terms(counter, snapshot.table, known, evaluation)
-        return plan.scores(table, rows, evaluation, soft)
+        return plan.scorer.scores(table, rows, evaluation, soft)
 
     def _check_gate(self, call: Call) -> None:
         """Raises HandoverError where another replica decides by the counts of this call."""

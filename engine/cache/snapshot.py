@@ -10,7 +10,7 @@ import msgspec
 
 from engine.cache.node_table import NodeTable, NodeView, table_of, view
 from engine.objects.codec import Namespace, Node
-from engine.objects.controllers import Controller, Workload, roots
+from engine.objects.controllers import Controller, Workload, bare, roots
 from engine.objects.peer import Peer
 from grammar.values.time import Timestamp
 
@@ -99,10 +99,6 @@ def rooted(peer: Peer, roots: Mapping[str, Workload]) -> Peer:
     """
     root = roots.get(peer.controller)
     return peer if root is None else msgspec.structs.replace(peer, workload=bare(root))
-
-
-def bare(workload: Workload) -> Workload:
-    return Workload(workload.kind, workload.name, workload.uid)
 
 
 def _node_times(nodes: Iterable[NodeView]) -> Iterable[Timestamp | None]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol
 
 import msgspec
@@ -16,13 +17,12 @@ import numpy as np
 from cachetools import LRUCache
 
 from engine.cache.node_table import NodeRows, NodeTable, NodeView, view_of
-from engine.cache.snapshot import Snapshot, rooted
+from engine.cache.snapshot import Snapshot
 from engine.counting.pod_counter import CountContext, KnownPods
 from engine.decision.plan import Plan
 from engine.decision.registry import Registry
 from engine.errors import DeadlineExceededError, NotSyncedError
 from engine.objects.codec import ObjectCodec
-from engine.objects.peer import Peer
 from engine.objects.request_pod import Exemptions, RequestPod
 from engine.program.frame import Evaluation, Frame
 from grammar.errors import EvaluationError
@@ -72,15 +72,11 @@ class Call(msgspec.Struct, frozen=True, eq=False):
     def context(self, snapshot: Snapshot) -> CountContext:
         """The pod and what rules about other pods read of it."""
         pod, roots = self.pod, snapshot.workloads
-
-        def peer() -> Peer:
-            return rooted(pod.peer, roots)
-
         root = roots.get(pod.controller)
         replicas = root.replicas if root is not None else None
         plan, evaluation = self.plan, self.evaluation
         frame = evaluation.frame() if plan.time_dependent_counts else plan.frame
-        return CountContext(pod, peer, frame, evaluation.check, replicas, plan)
+        return CountContext(pod, partial(pod.rooted, root), frame, evaluation.check, replicas, plan)
 
 
 class CallOpener:
@@ -104,10 +100,12 @@ class CallOpener:
         self._now = now
         self._plans: LRUCache[Hashable, Plan] = LRUCache(PLAN_BYTES, lambda plan: plan.bytes)
 
-    def open(self, pod: RequestPod, nodes: int, deadline: float) -> Call:
-        """A call about `nodes` nodes; `deadline` is in seconds of the clock. Raises EngineError."""
+    def open(self, pod: RequestPod, names: Sequence[str], deadline: float) -> Call:
+        """A call about these nodes; `deadline` is in seconds of the clock. Raises EngineError."""
         known = self.snapshot()
-        exempt = self.exemptions.reason(pod) if self.exemptions.concern(pod) else ""
+        exemptions, exempt = self.exemptions, ""
+        if pod.bypass or pod.namespace in exemptions.namespaces:
+            exempt = exemptions.reason(pod)
         if known is None and not exempt and not self.registry.complete:
             self.view.snapshot()  # raises NotSyncedError, which says what is missing
         namespace = known.namespaces.get(pod.namespace) if known is not None else None
@@ -131,7 +129,9 @@ class CallOpener:
         key = (id(registry), id(namespace), pod.namespace, root, exempt, shape)
         plan = self._plans.get(key)
         if plan is None:
-            plan = Plan(registry, pod.namespace, namespace, evaluation, nodes=nodes, exempt=exempt)
+            plan = Plan(
+                registry, pod.namespace, namespace, evaluation, nodes=len(names), exempt=exempt
+            )
             if not registry.time_dependent:
                 self._plans[key] = plan
         for loser in plan.selection.losers:

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
+from engine.cache.names import KnownRows
 from engine.cache.node_table import NodeRows, NodeTable
-from engine.decision.verdict import Codes, Failed, Rejected
+from engine.decision.verdict import FEASIBLE, Codes, Decision, Failed, Rejected, decision
 from engine.program.columns import Freshness, grown
 from engine.program.frame import NODES_PER_LOOK, CheckDeadline, Evaluation, Frame, LazyFrame
 from engine.program.program import FilterProgram
@@ -44,15 +45,37 @@ class Rejection(msgspec.Struct, frozen=True):
 class FilterMemo:
     """The first of some clauses that rejects each node, by row."""
 
-    def __init__(self, clauses: Sequence[FilterProgram]) -> None:
+    def __init__(self, clauses: Sequence[FilterProgram], failed: Failed | None = None) -> None:
+        """`failed` is the verdict of every node where a `for` cannot be evaluated."""
         self._clauses = clauses
+        self._failed = failed
         self._fresh = Freshness(time_dependent=any(clause.time_dependent for clause in clauses))
         self._codes: Codes = np.empty(0, np.int32)
         self.rejections: list[Rejection | None] = [None]
         self._known: dict[Rejection | None, int] = {None: 0}
 
-    def codes(self, table: NodeTable, rows: NodeRows, evaluation: Evaluation) -> Codes:
-        """Indexes into `rejections`, in the order of `rows`. Raises DeadlineExceededError.
+    def decide(
+        self,
+        table: NodeTable,
+        rows: NodeRows,
+        evaluation: Evaluation,
+        known_rows: KnownRows | None = None,
+    ) -> Decision:
+        """A verdict per row. Raises DeadlineExceededError."""
+        if self._failed is not None:
+            return decision([self._failed] * len(rows), known_rows)
+        codes = self._evaluated(table, rows, evaluation)
+        if not np.logical_or.reduce(codes):
+            return Decision(codes, (FEASIBLE,), known_rows)
+        counts: list[int] = np.bincount(codes, minlength=len(self.rejections)).tolist()
+        verdicts = [
+            rejection.verdict(evaluation.frame) if rejection is not None and count else FEASIBLE
+            for rejection, count in zip(self.rejections, counts, strict=True)
+        ]
+        return Decision(codes, verdicts, known_rows)
+
+    def _evaluated(self, table: NodeTable, rows: NodeRows, evaluation: Evaluation) -> Codes:
+        """Indexes into `rejections`, in the order of `rows`.
 
         Portions that were evaluated before the deadline are kept.
         """

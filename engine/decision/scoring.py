@@ -68,6 +68,35 @@ class MeanMemo:
         return self._points[rows]
 
 
+class Scorer:
+    """The score clauses of one pod shape. `applies`: there is any."""
+
+    def __init__(self, clauses: Sequence[ScoreProgram]) -> None:
+        self.applies = bool(clauses)
+        self._memos = [ScoreMemo(clause) for clause in clauses]
+        # Where no clause compares the nodes of a request, the score of a node can be remembered.
+        self._mean = None if any(map(compares, clauses)) else MeanMemo(clauses)
+
+    def __len__(self) -> int:
+        return len(self._memos)
+
+    def scores(
+        self, table: NodeTable, rows: NodeRows, evaluation: Evaluation, soft: Sequence[Term] = ()
+    ) -> Points:
+        """An integer 0..10 per row, from the clauses and the terms of count preferences.
+
+        There is at least one of them. Raises DeadlineExceededError.
+        """
+        if self._mean is not None and not soft:
+            return self._mean.points(table, rows, evaluation)
+        terms: list[Term] = [
+            (abs(memo.clause.weight), points(memo.clause, values))
+            for memo in self._memos
+            for values in [memo.values(table, rows, evaluation)]
+        ]
+        return scores([*terms, *soft])
+
+
 def _values(
     clause: ScoreProgram, table: NodeTable, rows: NodeRows, evaluation: Evaluation
 ) -> list[float]:

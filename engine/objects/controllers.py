@@ -89,3 +89,8 @@ def root_of(controller: Controller, known: Mapping[str, Controller]) -> Workload
         return controller.workload
     above = known.get(owner.uid)
     return above.workload if above is not None else owner
+
+
+def bare(workload: Workload) -> Workload:
+    """The workload without its number of pods, which changes without its pods."""
+    return Workload(workload.kind, workload.name, workload.uid)

@@ -10,7 +10,7 @@ import msgspec
 
 from engine.objects.api_types import OwnerReference
 from engine.objects.codec import ObjectCodec, Pod
-from engine.objects.controllers import workload_of
+from engine.objects.controllers import Workload, bare, workload_of
 from engine.objects.decoding import ObjectDecoder, revision_of
 from engine.objects.peer import Peer
 from policies.forms import GROUP
@@ -82,6 +82,7 @@ class RequestPod:
         self.controller = owner.uid if owner is not None else ""
         self._codec = codec
         self._shape: tuple[PodShapes, bytes] | None = None
+        self._rooted: tuple[Workload | None, Peer] | None = None
 
     @cached_property
     def pod(self) -> Pod:
@@ -92,6 +93,15 @@ class RequestPod:
     def peer(self) -> Peer:
         """The pod as others see it. Raises BadObjectError."""
         return self._codec.peer(self.body)
+
+    def rooted(self, root: Workload | None) -> Peer:
+        """The peer with its root controller, if that is known. Raises BadObjectError."""
+        if self._rooted is None or self._rooted[0] is not root:
+            peer = self.peer
+            if root is not None:
+                peer = msgspec.structs.replace(peer, workload=bare(root))
+            self._rooted = (root, peer)
+        return self._rooted[1]
 
     def shape(self, shapes: PodShapes) -> bytes:
         """What tells it apart from other pods."""
@@ -113,10 +123,6 @@ class Exemptions:
 
     namespaces: frozenset[str] = frozenset()
     by_annotation: bool = False
-
-    def concern(self, pod: RequestPod) -> bool:
-        """Whether the pod may be exempt at all."""
-        return bool(pod.bypass) or pod.namespace in self.namespaces
 
     def reason(self, pod: RequestPod) -> str:
         """The reason why the pod is exempt, empty if it is not."""
