@@ -1,4 +1,4 @@
-"""Why the engine could not decide at all; kube-scheduler and the pod's event show the text."""
+"""Errors: why the engine could not decide; kube-scheduler shows the text in the pod's event."""
 
 
 class EngineError(Exception):
@@ -10,11 +10,11 @@ class NotSyncedError(EngineError):
 
 
 class WaitingError(EngineError):
-    """Only time, or pods on their way to a node, stand in the way: it may be asked again."""
+    """Only time or in-flight pods are in the way: kube-scheduler should ask again."""
 
 
 class HandoverError(WaitingError):
-    """Another replica decides by counts, or has until now: that is over in seconds."""
+    """Another replica decides by counts; a handover takes seconds."""
 
 
 class RefusedError(EngineError):
@@ -26,11 +26,11 @@ class DeadlineExceededError(EngineError):
 
 
 class BadObjectError(EngineError):
-    """A Pod or Node in the request is not one."""
+    """A Pod or Node in the request cannot be decoded."""
 
 
 class ClusterConfigurationError(EngineError):
-    """There is no telling where the API server is, or as whom to speak to it; `hint` helps."""
+    """The address of the API server or our identity is not known; `hint` says how to set it."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -38,15 +38,15 @@ class ClusterConfigurationError(EngineError):
 
 
 class ApiUnreachableError(EngineError):
-    """The API server gave no answer, or broke off in the middle of one."""
+    """The API server sent no answer, or only a part of one."""
 
 
 class NotSentError(ApiUnreachableError):
-    """The API server never got the request: it cannot have acted on it."""
+    """The request did not reach the API server, which cannot have acted on it."""
 
 
 class ApiError(EngineError):
-    """The API server answered, and refused.
+    """The API server answered with an error.
 
     `status` is HTTP's, `reason` is one word of the API's (`Expired`) or empty, and
     `retry_after_seconds` is how long it asks to be left alone, if it does.

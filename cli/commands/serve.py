@@ -34,42 +34,40 @@ from server.tls import Credentials, TlsError
 
 
 def add_endurance_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the flags."""
-    how = parser.add_argument_group("how it holds out, and ends")
+    """Adds the flags about load and shutdown."""
+    how = parser.add_argument_group("load and shutdown")
     how.add_argument(
         "--max-in-flight",
         metavar="N",
         type=positive,
         default=100,
-        help="calls of kube-scheduler that are answered at once; more of them are refused "
+        help="the largest number of calls at the same time; more are refused "
         "(default: %(default)s)",
     )
     how.add_argument(
         "--health-listen",
         metavar="HOST:PORT",
         type=address,
-        help="serve health and metrics here too, over plain HTTP, from a thread of their own: they "
-        "answer whatever the rest does",
+        help="also serve health and metrics here, over plain HTTP, on a thread of their own: they "
+        "answer even when the server is busy",
     )
     how.add_argument(
         "--lameduck",
         metavar="TIME",
         type=pause,
         default="5s",
-        help="how long to serve after SIGTERM, not ready any more, before connections are refused "
+        help="how long to serve after SIGTERM, while not ready, before connections are refused "
         "(default: %(default)s)",
     )
 
-
-# ---- The flags of pods that no policy decides about.
 
 _NONE = "none"
 _NAME = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 def add_exemption_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the flags."""
-    who = parser.add_argument_group("about whom no policy decides")
+    """Adds the flags about exempt pods."""
+    who = parser.add_argument_group("pods without policies")
     defaults = ", ".join(sorted(SYSTEM_NAMESPACES | {own_namespace()}))
     who.add_argument(
         "--exempt-namespace",
@@ -77,18 +75,18 @@ def add_exemption_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         type=_namespace,
-        help="a namespace whose pods are scheduled whatever policies say, or cannot say yet; may "
-        f"be given again, on top of {defaults}; `none` leaves these out",
+        help="a namespace whose pods are scheduled without any policy; may be repeated; added to "
+        f"{defaults} unless one of them is `none`",
     )
     who.add_argument(
         "--no-bypass",
         action="store_true",
-        help="disregard the annotation by which a pod bypasses policies",
+        help="ignore the annotation by which a pod bypasses policies",
     )
 
 
 def exemptions(args: argparse.Namespace) -> Exemptions:
-    """Who is exempt."""
+    """The exemptions that the flags name."""
     named = set(args.exempt_namespace)
     always = frozenset() if _NONE in named else SYSTEM_NAMESPACES | {own_namespace()}
     return Exemptions(always | (named - {_NONE}), by_annotation=not args.no_bypass)
@@ -96,16 +94,13 @@ def exemptions(args: argparse.Namespace) -> Exemptions:
 
 def _namespace(text: str) -> str:
     if not _NAME.fullmatch(text):
-        raise argparse.ArgumentTypeError(f"`{text}` is no name of a namespace")
+        raise argparse.ArgumentTypeError(f"`{text}` is not a valid namespace name")
     return text
 
 
-# ---- The flags of TLS, and what is wrong with them and the files that they name.
-
-
 def add_tls_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the flags."""
-    tls = parser.add_argument_group("how it serves HTTPS", "the files are read again when changed")
+    """Adds the flags about TLS."""
+    tls = parser.add_argument_group("HTTPS", "the files are read again when they change")
     tls.add_argument(
         "--tls-cert", metavar="FILE", type=Path, help="a certificate with its chain (PEM)"
     )
@@ -114,16 +109,16 @@ def add_tls_arguments(parser: argparse.ArgumentParser) -> None:
         "--client-ca",
         metavar="FILE",
         type=Path,
-        help="certificates (PEM) of which clients must show one that is issued by them, except to "
-        "ask for health and version, and for the admission webhooks",
+        help="CA certificates (PEM): clients must have a certificate of one of them, except for "
+        "health, version and the admission webhooks",
     )
     tls.add_argument(
         "--client-name",
         metavar="NAME",
         action="append",
         default=[],
-        help="a common name or alternative name that client certificates must have; may be given "
-        "again (default: any)",
+        help="a common name or alternative name that client certificates must have; may be "
+        "repeated (default: any)",
     )
 
 
@@ -131,32 +126,30 @@ def tls_files(args: argparse.Namespace) -> TlsFiles | None:
     """The files that the flags name; None is plain HTTP. Raises CommandError."""
     if args.client_name and args.client_ca is None:
         hint = "name the CA of those clients with --client-ca FILE"
-        raise CommandError("--client-name is of no use without --client-ca", hint)
+        raise CommandError("--client-name has no effect without --client-ca", hint)
     if args.tls_cert is None and args.tls_key is None:
         if args.client_ca is not None:
             hint = "name a certificate with --tls-cert FILE and --tls-key FILE"
-            raise CommandError("--client-ca is of no use without --tls-cert", hint)
+            raise CommandError("--client-ca has no effect without --tls-cert", hint)
         return None
     if args.tls_cert is None or args.tls_key is None:
         given, missing = "--tls-cert", "--tls-key"
         if args.tls_cert is None:
             given, missing = missing, given
-        raise CommandError(f"{given} is of no use without {missing}", f"add {missing} FILE")
+        raise CommandError(f"{given} has no effect without {missing}", f"add {missing} FILE")
     return TlsFiles(args.tls_cert, args.tls_key, args.client_ca, frozenset(args.client_name))
 
 
 def credentials(settings: Settings, metrics: Metrics, log: Logger) -> Credentials | None:
-    """What the files hold. Raises CommandError."""
+    """The credentials from the files; None is plain HTTP. Raises CommandError."""
     if settings.tls is None:
         return None
     try:
         return Credentials(settings.tls, metrics, log)
     except TlsError as error:
-        hint = "PEM files are wanted: a certificate with its chain, and its key without a password"
+        hint = "use PEM files: a certificate with its chain, and its key without a password"
         raise CommandError(str(error), hint) from None
 
-
-# ---- `placet serve`: answers kube-scheduler, and keeps up with the files that say how.
 
 _EXAMPLES = """\
 examples:
@@ -168,7 +161,7 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
-    what = parser.add_argument_group("what decides")
+    what = parser.add_argument_group("policies and cluster")
     what.add_argument(
         "--policies",
         metavar="PATH",
@@ -176,7 +169,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="extend",
         default=[],
         type=Path,
-        help="policy files, and folders of them; read again when they change",
+        help="policy files, and folders of policy files; read again when they change",
     )
     what.add_argument(
         "--cluster",
@@ -185,9 +178,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="extend",
         default=[],
         type=Path,
-        help="what `kubectl get nodes,pods -A -o json|yaml` wrote; read again when it changes. "
-        "JSON is read sixty times as fast as YAML. Without it, the cluster of the kubeconfig, or "
-        "the one that Placet runs in, is watched",
+        help="files that `kubectl get nodes,pods -A -o json|yaml` wrote; read again when they "
+        "change. JSON is read sixty times as fast as YAML. Without it, Placet watches the "
+        "cluster of the kubeconfig, or the one that it runs in",
     )
     what.add_argument(
         "--kubeconfig",
@@ -202,29 +195,29 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="TIME",
         type=seconds,
         default="120s",
-        help="a watch that has been silent for so long is begun anew (default: %(default)s)",
+        help="restart a watch that has been silent for this long (default: %(default)s)",
     )
     what.add_argument(
         "--kube-api-qps",
         metavar="N",
         type=positive,
         default=200,
-        help="requests to the API server a second, in the long run (default: %(default)s)",
+        help="requests to the API server per second, on average (default: %(default)s)",
     )
     what.add_argument(
         "--kube-api-burst",
         metavar="N",
         type=positive,
         default=400,
-        help="requests to the API server that may come together (default: %(default)s)",
+        help="requests to the API server in a burst (default: %(default)s)",
     )
     what.add_argument(
         "--lease",
         metavar="NAMESPACE/NAME",
         type=lease,
         default=f"{own_namespace()}/placet",
-        help="the Lease by which replicas agree which of them decides by counts and writes; `none` "
-        "if there is no other (default: %(default)s)",
+        help="the Lease of the replica that decides by counts and writes statuses; `none` if there "
+        "is only one replica (default: %(default)s)",
     )
     what.add_argument(
         "--standby",
@@ -234,21 +227,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--no-cluster",
         action="store_true",
-        help="know no cluster: requests must carry their nodes (nodeCacheCapable: false)",
+        help="watch no cluster: requests must contain whole nodes (nodeCacheCapable: false)",
     )
     what.add_argument(
         "--demo",
         action="store_true",
-        help="a cluster that comes with Placet, and policies unless there are --policies",
+        help="use an embedded cluster, and embedded policies unless --policies names some",
     )
     add_exemption_arguments(parser)
-    how = parser.add_argument_group("how it serves")
+    how = parser.add_argument_group("serving")
     how.add_argument(
         "--listen",
         metavar="HOST:PORT",
         type=address,
         default="127.0.0.1:12345",
-        help="where to listen; without HOST on every interface, with port 0 on any free one "
+        help="the address to listen on; without HOST every interface, with port 0 any free port "
         "(default: %(default)s)",
     )
     how.add_argument(
@@ -257,20 +250,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=seconds,
         default="5s",
         help="the extender's httpTimeout in kube-scheduler's configuration; "
-        "answers take four fifths of it at most (default: %(default)s)",
+        "an answer takes at most four fifths of it (default: %(default)s)",
     )
     how.add_argument(
         "--body-limit",
         metavar="SIZE",
         type=size,
         default="64Mi",
-        help="the longest request that is read (default: %(default)s)",
+        help="the largest request body (default: %(default)s)",
     )
     how.add_argument(
         "--resolvable-rejections",
         action="store_true",
-        help="send rejections that evictions could cure as FailedNodes; only for kube-schedulers "
-        "newer than 1.36, which let extenders add victims",
+        help="send rejections that an eviction could resolve as FailedNodes; only for "
+        "kube-scheduler newer than 1.36, which lets extenders add victims",
     )
     add_endurance_arguments(parser)
     add_tls_arguments(parser)
@@ -278,7 +271,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--log-format",
         choices=FORMATS,
         default="text",
-        help="of the log on standard error, a line for each event (default: text)",
+        help="the format of the log on standard error, one line per event (default: text)",
     )
     how.add_argument(
         "-v", "--verbose", action="store_true", help="log every call and every rejection"
@@ -332,20 +325,20 @@ def _settings(args: argparse.Namespace) -> Settings:
 def _cannot_listen(error: OSError, listen: tuple[str, int], flag: str) -> CommandError:
     where = ":".join(map(str, listen))
     if error.errno == errno.EADDRINUSE:
-        hint = f"name another with {flag} HOST:PORT, or end the program that has it"
-        return CommandError(f"cannot listen on `{where}`: the port is taken", hint)
+        hint = f"name another with {flag} HOST:PORT, or stop the program that uses it"
+        return CommandError(f"cannot listen on `{where}`: the port is in use", hint)
     reason = (error.strerror or str(error)).lower()
     return CommandError(f"cannot listen on `{where}`: {reason}", f"name another with {flag}")
 
 
 def _policies(args: argparse.Namespace) -> list[Path]:
-    # A cluster has policies of its own.
+    # A live cluster can have policies of its own.
     watches = not (args.cluster or args.no_cluster or args.demo)
     if not args.policies and not args.demo and not watches:
         hint = "name some with --policies PATH, or look around with --demo"
-        raise CommandError("there are no policies to decide by", hint)
+        raise CommandError("there are no policies", hint)
     for problem in load(args.policies).problems:
-        # A folder may be filled later; what is there and cannot be read is a mistake.
+        # A folder may get its files later, but a file that cannot be read is an error.
         if problem.unread or not Path(problem.path).is_dir():
             raise CommandError(problem.message, problem.hint)
     if args.demo and not args.policies:
@@ -377,7 +370,7 @@ def _cluster(args: argparse.Namespace) -> LiveCluster | Origin | None:
 
 
 def _folder(package: str, name: str) -> Path:
-    """A folder of policies that come with Placet, as short as it can be said."""
+    """A folder of policies that come with Placet, relative to the working directory if possible."""
     folder = Path(str(files(package).joinpath(name)))
     here = Path.cwd()
     return folder.relative_to(here) if folder.is_relative_to(here) else folder

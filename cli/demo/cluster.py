@@ -1,4 +1,4 @@
-"""The JSON objects of the demo's cluster, as kubectl would show them."""
+"""The demo cluster: twelve nodes in three zones and forty pods, as the objects kubectl shows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _REGION = "eu-west-1"
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """An instance type: what it has, and what is left of it for pods."""
+    """An instance type: its capacity, and what is allocatable."""
 
     name: str
     arch: str
@@ -35,7 +35,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A node: its name says its pool and zone."""
+    """A node of a pool and a zone, which its name contains."""
 
     name: str
     machine: Machine
@@ -51,7 +51,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class PodSet:
-    """Pods of one controller, and the nodes that they are on."""
+    """The pods of one controller, and their nodes."""
 
     namespace: str
     name: str
@@ -174,8 +174,6 @@ def _time(at: datetime) -> str:
     return at.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-# ---- The demo's cluster: twelve nodes in three zones, and forty pods.
-
 _GENERAL = Machine("m6i.2xlarge", "amd64", "8", "7910m", "32386528Ki", "31369696Ki")
 _ARM = Machine("m7g.2xlarge", "arm64", "8", "7910m", "32214204Ki", "31197372Ki")
 _GPU = Machine("g5.12xlarge", "amd64", "48", "47810m", "195788016Ki", "193031024Ki", gpus=4)
@@ -275,7 +273,7 @@ NODE_NAMES = tuple(place.name for place in _PLACES)
 
 
 def demo_cluster(now: datetime) -> Object:
-    """The whole cluster as one `kind: List`. `now` is in UTC; ages are counted back from it."""
+    """The whole cluster as one `kind: List`; ages are relative to `now`, in UTC."""
     items = [node_object(place, now) for place in _PLACES]
     for pods in _SETS:
         items.extend(workload_objects(pods, now))
@@ -286,7 +284,7 @@ def demo_cluster(now: datetime) -> Object:
 
 
 class Demo:
-    """The demo's cluster, as it was when the server started."""
+    """The demo cluster as an origin of snapshots; its ages are of the server's start."""
 
     def __init__(self) -> None:
         self._document = msgspec.json.encode(demo_cluster(datetime.now(UTC)))

@@ -1,4 +1,4 @@
-"""The question that the demo tells people to ask, and what they will be answered."""
+"""The demo's announcement: its policies, a question to ask, and the answer to expect."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ POD: Object = {
 
 
 def body() -> str:
-    """The request, as kube-scheduler with nodeCacheCapable would send it; no line breaks."""
+    """The request of kube-scheduler with nodeCacheCapable, on one line."""
     return msgspec.json.encode({"Pod": POD, "NodeNames": NODE_NAMES}).decode()
 
 
 def command(url: str, verb: str) -> str:
-    """A line for a shell, which asks the server at this address."""
+    """A shell command that asks the server at this address."""
     return f"curl -s {url}/api/scheduler/{verb} -d '{body()}'"
 
 
@@ -57,19 +57,16 @@ def answer(engine: Engine) -> Iterator[str]:
         yield f"asked to prioritize instead of filter, it scores them: {best}"
 
 
-# ---- What a server prints when it has started: where it is, what decides, and what to try.
-
-
 def announcement(url: str, reloader: PolicyReloader) -> Iterator[str]:
-    """The lines of `--demo`; the last ones say what the engine answers to the question."""
+    """The lines that `--demo` prints; the last ones are the answer to the question."""
     snapshot = reloader.view.snapshot()
     nodes, pods = len(snapshot.table.rows), len(snapshot.pods())
     yield f"Placet decides about a demo cluster of {nodes} nodes and {pods} pods at {url}"
-    yield "Ctrl-C ends it."
+    yield "Ctrl-C stops it."
     yield ""
-    yield "Its policies; an edit is in force half a second later:"
+    yield "Its policies; an edit is enforced half a second later:"
     for standing in reloader.policies.in_force.standing:
-        # Of the library, half is there for policies that somebody has yet to write.
+        # Half of the library only provides clauses for other policies.
         if not standing.checked.policy.only_used:
             yield f"  {_summary(standing.checked.policy)}"
             yield f"    {standing.file}"

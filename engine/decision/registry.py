@@ -1,4 +1,7 @@
-"""The policies in force: an immutable set, swapped whole, that says which of them concern a pod."""
+"""Registry: the enforced policies, and which of them concern a pod.
+
+A registry is immutable; the engine adopts another one as a whole when policies change.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,7 @@ class Selection:
 
     @property
     def enforced(self) -> tuple[Program, ...]:
-        """Guardrails first: the order in which a rejection is named."""
+        """The policies that apply, guardrails first: a rejection names the first that rejects."""
         return (*self.guardrails, self.governing) if self.governing is not None else self.guardrails
 
     @property
@@ -47,7 +50,7 @@ class Selection:
 
 
 class Registry:
-    """Compiled policies by the namespace they govern, without those that govern nothing.
+    """Compiled policies by namespace, without those that only provide clauses for others.
 
     `shapes` tells pods apart by what the policies read of them. `time_dependent`: the time can
     change which policies concern a pod. `counts`: some policy counts pods; `soft_counts`: some
@@ -61,7 +64,7 @@ class Registry:
         refusing: Iterable[Program] = (),
         complete: bool = True,
     ) -> None:
-        """`refusing` stand for strict policies of which no version holds: only whom they select.
+        """`refusing` stand for strict policies without a valid version: they only select pods.
 
         If it is not `complete`, there may be others, which nobody has seen yet.
         """
@@ -82,7 +85,7 @@ class Registry:
                 self._namespaced[program.namespace] = (*known, program)
 
     def select(self, namespace: str, frame: Frame) -> Selection:
-        """Which policies concern the frame's pod (language reference, Which policies decide).
+        """The policies that concern the frame's pod (docs/language.md, Which policies decide).
 
         Of the policies that select it one governs: the highest weight; then one that can reject;
         then a namespaced one; then the first by name.
@@ -94,7 +97,7 @@ class Registry:
             raise NotSyncedError("not synced: the policies of the cluster are not known yet")
         for program in self._refusing:
             if program.namespace in (None, namespace) and _selects(program, frame):
-                text = f"policy {program.address} is not in force: no version of it has held"
+                text = f"policy {program.address} is not enforced: no valid version loaded yet"
                 raise WaitingError(text)
         matching: list[Program] = []
         broken: list[Unselectable] = []

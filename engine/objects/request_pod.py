@@ -1,4 +1,8 @@
-"""The pod that a request asks about, decoded no further than it is read."""
+"""Request pod: the pod that a request asks about, decoded only as far as somebody reads it.
+
+The RequestPodReader belongs to the engine and keeps the last pod, because kube-scheduler asks about
+one pod at a time. Exemptions say about which pods no policy decides.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,7 @@ from engine.objects.decoding import ObjectDecoder, revision_of
 from engine.objects.peer import Peer
 from policies.forms import GROUP
 
-# By it a pod says why no policy is to decide about it.
+# The annotation by which a pod bypasses policies; its value is the reason.
 BYPASS = f"{GROUP}/bypass"
 _MOST_REASON = 200
 
@@ -40,7 +44,7 @@ class _Identity(msgspec.Struct, frozen=True, gc=False):
 
 
 class PodShapes(Protocol):
-    """What tells pods apart that are decided differently."""
+    """A function that tells pods apart that are decided differently."""
 
     def of(self, body: bytes) -> bytes:
         """The shape of a pod's JSON."""
@@ -48,7 +52,7 @@ class PodShapes(Protocol):
 
 
 class RequestPodReader:
-    """Reads the pods of requests."""
+    """Decodes the pods of requests."""
 
     def __init__(self, codec: ObjectCodec) -> None:
         self._codec = codec
@@ -56,7 +60,7 @@ class RequestPodReader:
         self._last: RequestPod | None = None
 
     def read(self, body: bytes) -> RequestPod:
-        """Raises BadObjectError for what is no pod; more of it may turn out later to be wrong."""
+        """The pod of a body. Raises BadObjectError; other fields may turn out to be wrong later."""
         # kube-scheduler asks about one pod at a time, filter first and then the other verbs.
         if self._last is None or self._last.body != body:
             metadata = self._identity.decode(body).metadata or _Metadata()
@@ -65,7 +69,7 @@ class RequestPodReader:
 
 
 class RequestPod:
-    """Who the pod is, and on demand all of it."""
+    """The identity of a pod, and on demand all of it."""
 
     def __init__(self, body: bytes, metadata: _Metadata, codec: ObjectCodec) -> None:
         self.body = body
@@ -75,7 +79,7 @@ class RequestPod:
         self.labels = metadata.labels or {}
         self.deletionTimestamp = metadata.deletionTimestamp
         annotations = metadata.annotations or _Annotations()
-        # Why no policy is to decide about it, empty where it says nothing.
+        # The value of the bypass annotation; blank values are ignored.
         self.bypass = (annotations.bypass or "").strip()[:_MOST_REASON]
         self.revision = revision_of(metadata.resourceVersion)
         owner = workload_of(metadata.ownerReferences or ())
@@ -91,7 +95,7 @@ class RequestPod:
 
     @cached_property
     def peer(self) -> Peer:
-        """The pod as others see it. Raises BadObjectError."""
+        """The pod as rules about other pods see it. Raises BadObjectError."""
         return self._codec.peer(self.body)
 
     def rooted(self, root: Workload | None) -> Peer:
@@ -104,22 +108,19 @@ class RequestPod:
         return self._rooted[1]
 
     def shape(self, shapes: PodShapes) -> bytes:
-        """What tells it apart from other pods."""
+        """The shape of the pod: all that the policies read of it."""
         if self._shape is None or self._shape[0] is not shapes:
             self._shape = (shapes, shapes.of(self.body))
         return self._shape[1]
 
 
-# ---- Pods that no policy decides about: of namespaces that must always schedule, and by
-# annotation.
-
-# Nothing in it may wait for policies: without it nobody could repair them.
+# Its pods must never wait for policies: they are needed to repair policies.
 SYSTEM_NAMESPACES = frozenset({"kube-system"})
 
 
 @dataclass(frozen=True, slots=True)
 class Exemptions:
-    """The namespaces, and whether a pod may say by its annotation that it is exempt."""
+    """The exempt namespaces, and whether the bypass annotation of a pod counts."""
 
     namespaces: frozenset[str] = frozenset()
     by_annotation: bool = False
@@ -130,9 +131,9 @@ class Exemptions:
             return f"namespace `{pod.namespace}` is exempt from policies"
         return "the pod bypasses policies" if self.bypasses(pod) else ""
 
-    def bypasses(self, asked: RequestPod) -> bool:
-        """Whether it is so by its annotation alone, which people should hear of."""
-        return self.by_annotation and bool(asked.bypass) and asked.namespace not in self.namespaces
+    def bypasses(self, pod: RequestPod) -> bool:
+        """Whether the pod is exempt by its annotation alone, which operators should know."""
+        return self.by_annotation and bool(pod.bypass) and pod.namespace not in self.namespaces
 
 
 NO_EXEMPTIONS = Exemptions()

@@ -1,4 +1,8 @@
-"""The log of a server: one line an event, for people or for machines."""
+"""Observers: the log of a server, and what it says of decisions.
+
+The log has one line for each event, as text or as JSON. A LogObserver belongs to a running server
+and logs each thing once in a while, not for every pod.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,7 @@ FORMATS = ("text", "json")
 
 
 def start_logging(form: str, *, verbose: bool) -> logging.Logger:
-    """The server's log, on standard error; libraries write there too, from warnings on."""
+    """The server's log, on standard error. Libraries log there too, from warnings on."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_JsonFormatter() if form == "json" else _TextFormatter())
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
@@ -59,9 +63,6 @@ def _time(record: logging.LogRecord) -> str:
     return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-# ---- What an operator reads in the log about decisions: each thing once in a while, not once a
-# pod.
-
 _QUIET_SECONDS = 300.0
 _MOST_KEYS = 10_000
 
@@ -72,7 +73,7 @@ class LogObserver:
     def __init__(self, log: Logger, also: Observer) -> None:
         self._log = log
         self._also = also
-        # By the policy that lost, who governs pods that it selects too.
+        # By the address of a policy, which one governs its pods instead.
         self.lost: dict[str, str] = {}
         self._told: TTLCache[Hashable, None] = TTLCache(_MOST_KEYS, _QUIET_SECONDS)
 
@@ -101,7 +102,7 @@ class LogObserver:
     def bypassed(self, pod: str, uid: str, reason: str) -> None:
         self._also.bypassed(pod, uid, reason)
         if self._is_news("bypass", uid, reason):
-            # The reason is anybody's text.
+            # The reason is text from a pod, so it must be quoted.
             fields = {"pod": pod, "reason": reason}
             self._log.warning("%s", LogEntry("pod bypasses all policies", fields))
 

@@ -1,4 +1,8 @@
-"""The policy objects of the cluster, checked: what each says and remembers, whom it keeps out."""
+"""Policies: the policy files and policy objects of a server, read, checked and compiled.
+
+They belong to a running server. A version with errors never replaces a valid one: the last valid
+version stays enforced, also across a restart, by the version that the status of an object keeps.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +45,7 @@ class _Object(msgspec.Struct):
 
 
 class Objects:
-    """Checks objects, and remembers those of the last time: an unchanged one costs nothing."""
+    """The checked policy objects of the cluster. An unchanged object is not checked again."""
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
@@ -49,16 +53,16 @@ class Objects:
 
     @property
     def checked(self) -> Mapping[str, CheckedObject]:
-        """By resource and key."""
+        """The checked objects by resource and key."""
         return {name: checked for name, (_, checked) in self._known.items()}
 
     def changed(self, objects: Mapping[str, bytes]) -> bool:
-        """Whether any says something else than when they were read; statuses say nothing."""
+        """Whether any object has another spec than when it was read; its status does not matter."""
         known = {name: version for name, (version, _) in self._known.items()}
         return {name: _version(raw) for name, raw in objects.items()} != known
 
     def read(self, objects: Mapping[str, bytes]) -> list[CheckedObject]:
-        """All of them, in the order of their names."""
+        """The checked objects, in the order of their names."""
         before, self._known = self._known, {}
         for name, raw in sorted(objects.items()):
             version = _version(raw)
@@ -69,16 +73,16 @@ class Objects:
         return [checked for _, checked in self._known.values()]
 
     def remembered(self) -> Iterator[tuple[str, Checked]]:
-        """Of each object that does not hold, the version of which its status says that it did."""
+        """The last valid version of each object with errors, from its status."""
         for name, manifest in self._failed():
             if manifest.status is not None and manifest.status.inForce is not None:
                 spec = replace(manifest.spec, rules=manifest.status.inForce.rules)
                 yield from ((name, p) for p in self._policies(name, replace(manifest, spec=spec)))
 
     def refusing(self, standing: Iterable[Identity]) -> list[Checked]:
-        """Whom the strict objects of which no version holds select, as policies without clauses.
+        """The strict objects without any valid version, as policies with a selector and no clauses.
 
-        Those whose `failurePolicy` is Ignore refuse nothing.
+        Objects whose `failurePolicy` is Ignore are left out.
         """
         known = set(standing)
         found: list[Checked] = []
@@ -102,12 +106,12 @@ class Objects:
 
 
 def holds(checked: CheckedObject) -> bool:
-    """Whether an object by itself is a policy that can decide."""
+    """Whether an object by itself is a valid policy."""
     return checked.file.whole and not any(policy.broken for policy in checked.file.policies)
 
 
 def _version(raw: bytes) -> object:
-    """What is another whenever the object says something else; its status is not what it says."""
+    """A value that changes with the spec of the object, and not with its status."""
     try:
         metadata = msgspec.json.decode(raw, type=_Object).metadata
     except msgspec.MsgspecError:
@@ -115,11 +119,8 @@ def _version(raw: bytes) -> object:
     return (metadata.uid, metadata.generation) if metadata.generation else raw
 
 
-# ---- The policies of some paths and of the cluster, as they are in force while they change.
-
-
 class Policies:
-    """Reads, checks and compiles them. A version that does not hold leaves the last one."""
+    """The enforced policies, from files and from the cluster."""
 
     def __init__(self, paths: Sequence[Path], schema: Schema, log: Logger) -> None:
         self._paths = paths
@@ -132,13 +133,13 @@ class Policies:
         self.validation = Validation(())
 
     def changed(self) -> bool:
-        """Whether the files are others than those that were read last."""
+        """Whether the files have changed since they were read."""
         return self._watcher.changed()
 
     def read(self, objects: Mapping[str, bytes] | None) -> Registry:
-        """Reads all of it again, and says in the log what is wrong and what that means.
+        """Reads everything again, and logs what is wrong and what follows from it.
 
-        `objects` are the cluster's, as JSON by resource and key, None while they are not known.
+        `objects` are those of the cluster as JSON by resource and key, None while not known.
         """
         loaded = load(self._paths)
         for failure in loaded.problems:
@@ -156,18 +157,18 @@ class Policies:
         )
 
     def program(self, name: str) -> Program | None:
-        """What the policy of an object, or the only one of a file, has been compiled to."""
+        """The program of an object's policy, or of the only policy of a file."""
         found = [s.checked for s in self.in_force.standing if s.file == name]
         return self._compiled[id(found[0])][1] if len(found) == 1 else None
 
     @property
     def needs(self) -> Needs:
-        """What the policies in force read besides nodes and pods."""
+        """What the enforced policies read besides nodes and pods."""
         in_force = self.in_force.policies
         return needs(part.policy for checked in in_force for part in (checked, *checked.uses))
 
     def _compile(self, policies: Sequence[Checked]) -> list[Program]:
-        """What was compiled before stays as it is, and so does what it has worked out."""
+        """The programs; an unchanged policy keeps its program, and what that remembers."""
         before, self._compiled = self._compiled, {}
         for checked in policies:
             _, program = before.get(id(checked)) or (checked, compile_policy(checked))
@@ -175,7 +176,7 @@ class Policies:
         return [program for _, program in self._compiled.values()]
 
     def _with_remembered(self, in_force: InForce) -> InForce:
-        """With the last good versions that objects remember, of those that never held here."""
+        """Adds the last valid versions from statuses, of policies without a valid version here."""
         known = {identity(checked.policy) for checked in in_force.policies}
         more = [
             ActivePolicy(checked, name, stale=True)
@@ -187,7 +188,7 @@ class Policies:
         return replace_field(in_force, standing=(*in_force.standing, *more), idle=idle)
 
     def _unread(self, failure: UnreadFile) -> Iterator[str]:
-        """The files in force that nobody can read any more, though they may be there."""
+        """The files of enforced policies that can no longer be read, though they may exist."""
         if failure.unread:
             for standing in self.in_force.standing:
                 if Path(standing.file).is_relative_to(failure.path):
@@ -199,8 +200,8 @@ class Policies:
             level("%s", plain(diagnostic, source))
         for standing in self.in_force.stale:
             address = standing.checked.policy.address
-            self._log.error("policy %s: the last good version stays in force", address)
+            self._log.error("policy %s: the last valid version stays enforced", address)
         for address in self.in_force.idle:
-            self._log.error("policy %s governs nothing: no version of it has held", address)
+            self._log.error("policy %s is not enforced: no valid version loaded yet", address)
         count = len(self.in_force.standing)
-        self._log.info("%d %s in force", count, "policy" if count == 1 else "policies")
+        self._log.info("%d %s enforced", count, "policy" if count == 1 else "policies")

@@ -1,4 +1,8 @@
-"""What the status of each policy object should be."""
+"""Status reporting: what the leader writes into the cluster: statuses, events, and requeues.
+
+The StatusReporter belongs to a running server and writes once a second what has changed. Statuses
+works out the status of each policy object.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +44,7 @@ _MOST_LINES, _MOST_TEXT = 64, 1024
 
 
 class _Object(msgspec.Struct):
-    """Which version of an object it is, and what is ours to change."""
+    """The version of an object, and its status."""
 
     metadata: Metadata
     status: msgspec.Raw = msgspec.Raw(b"{}")
@@ -48,14 +52,14 @@ class _Object(msgspec.Struct):
 
 @dataclass(slots=True)
 class _Kept:
-    """Counts of one version of an object, under one program."""
+    """The counts of one version of an object, under one program."""
 
     version: object
-    standing: ShareStatus
+    share_status: ShareStatus
 
 
 class Statuses:
-    """Works them out for the policies in force and the pods that there are."""
+    """The statuses of policy objects, from the enforced policies and the pods of the cluster."""
 
     def __init__(self, policies: Policies, cache: Cache) -> None:
         self._policies = policies
@@ -65,9 +69,9 @@ class Statuses:
     def reports(
         self, objects: Mapping[str, bytes], snapshot: Snapshot, lost: Mapping[str, str]
     ) -> Iterator[Reported]:
-        """Of each object; `lost` has, by its address, who governs pods that a policy selects too.
+        """The report of each object. `lost` has, by a policy's address, the one that governs instead.
 
-        An object that has changed and was not read yet is left out.
+        An object that has changed since it was read is left out.
         """
         files = {file.source.name: file for file in self._policies.validation.files}
         for name, checked in self._policies.objects.checked.items():
@@ -128,10 +132,10 @@ class Statuses:
             kept = self._kept[name] = _Kept(version, standing)
         slots = program.slots if program is not None else 0
         frame = Frame(EMPTY_RECORD, Timestamp.now(), slots=slots)
-        return kept.standing.count(self._cache, snapshot, frame)
+        return kept.share_status.count(self._cache, snapshot, frame)
 
     def _namespaces(self, manifest: Manifest) -> frozenset[str] | None:
-        """Those that a policy of all of them selects, None where it selects none by itself."""
+        """The namespaces that a cluster policy selects; None without a namespace selector."""
         if not isinstance(manifest.spec, ClusterSpec) or manifest.spec.namespaceSelector is None:
             return None
         selector = manifest.spec.namespaceSelector
@@ -150,7 +154,7 @@ class Statuses:
 
 
 def _read(raw: bytes) -> tuple[Metadata, Status]:
-    """A status that is none of ours is overwritten."""
+    """The metadata and status of an object; a status in another format counts as empty."""
     there = msgspec.json.decode(raw, type=_Object)
     try:
         return there.metadata, msgspec.json.decode(there.status, type=Status)
@@ -168,7 +172,7 @@ def _conditions(
     if good and stands:
         ready = ("True", "InForce", "")
     elif stands:
-        ready = ("False", "LastGoodInForce", "the last version that compiled stays in force")
+        ready = ("False", "LastGoodInForce", "the last version that compiled stays enforced")
     else:
         ready = ("False", "NotInForce", "no version of it has compiled")
     for kind, (value, reason, message) in (("Ready", ready), ("Compiled", compiled)):
@@ -196,7 +200,7 @@ def _condition(
 
 
 def _share(program: Program | None) -> ShareProgram | None:
-    """The clause that the declarative part stands for."""
+    """The share that the declarative part of an object is compiled to."""
     shares = program.shares if program is not None else ()
     return next((share for share in shares if share.count.name == CLAUSE), None)
 
@@ -206,20 +210,18 @@ def _is_cluster(manifest: Manifest) -> bool:
 
 
 def _path(name: str) -> str:
-    """Of `placementpolicies/shop/web` the object's path in the API."""
+    """The API path of the object `placementpolicies/shop/web`."""
     resource, _, key = name.partition("/")
     namespace, slash, short = key.rpartition("/")
     where = f"/namespaces/{namespace}" if slash else ""
     return f"{GROUP_PATH}{where}/{resource}/{short}"
 
 
-# ---- What the holder of the Lease writes into the cluster: statuses, events, and nudges.
-
 _PERIOD_SECONDS = 1.0
 
 
 class StatusReporter:
-    """Writes once a second what has changed, while it leads. On the event loop that serves."""
+    """Writes what has changed once a second, while this replica leads."""
 
     def __init__(
         self,
@@ -232,7 +234,7 @@ class StatusReporter:
         identity: str,
         log: Logger,
     ) -> None:
-        """`lost` has, by the policy that lost, who governs pods that it selects too."""
+        """`lost` has, by the address of a policy, which one governs its pods instead."""
         self._client = client
         self._informers = informers
         self._policies = policies
@@ -245,7 +247,7 @@ class StatusReporter:
         self._failure = ""
 
     async def run(self, leads: Callable[[], bool]) -> None:
-        """Until it is cancelled."""
+        """Reports until it is cancelled."""
         while True:
             await asyncio.sleep(_PERIOD_SECONDS)
             if not leads():
@@ -257,7 +259,7 @@ class StatusReporter:
             except NotSyncedError:
                 continue
             except (ApiError, ApiUnreachableError) as error:
-                # The same for as long as it lasts, which may be for good: one line will do.
+                # The same failure may last for long: it is logged once.
                 if str(error) != self._failure:
                     self._log.warning("writing to the cluster failed: %s", error)
                 self._failure = str(error)

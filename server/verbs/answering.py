@@ -19,9 +19,9 @@ from server.call import CallRecord, is_encoded, read_body
 from server.errors import CallFailure, Outcome, RequestError, failure_of
 from server.settings import Settings
 
-# A request that is seen so soon after a decision may have come while it was made.
+# A request that is read this soon after a decision may have arrived during it.
 _SOON_SECONDS = 0.005
-# Turns of the event loop between a connection that waits to be accepted and its handler.
+# Rounds of the event loop between an accepted connection and its handler.
 _MANY_LOOKS = 8
 
 
@@ -80,7 +80,9 @@ def json_response(body: bytes) -> web.Response:
 
 
 class DecisionQueue:
-    """In flight is a call whose body is being read, that waits for its turn, or that binds.
+    """The calls in flight, and the order of their decisions.
+
+    A call is in flight while its body is read, while it waits for its turn, and while it binds.
 
     Decisions are synchronous: while one is made, nothing else happens. Between any two of them the
     event loop looks at its sockets and timers, so that calls are counted when they come, and what
@@ -95,25 +97,25 @@ class DecisionQueue:
         self.in_flight = 0
 
     def arrival(self) -> float:
-        """When a call came that is seen now, at the earliest; in seconds of the clock."""
+        """The earliest possible arrival of a call that is read now, in seconds of the clock."""
         now = self._clock()
         return self._began if now - self._ended < _SOON_SECONDS else now
 
     def enter(self) -> None:
-        """Counts a call, until `leave`. Raises RequestError where there are too many."""
+        """Counts a call until `leave`. Raises RequestError where too many are in flight."""
         if self.in_flight >= self._most:
             text = f"too many calls at once: Placet takes {self._most}, see --max-in-flight"
             raise RequestError(text, Outcome.OVERLOADED)
         self.in_flight += 1
 
     def leave(self) -> None:
-        """The call is over."""
+        """Ends a call."""
         self.in_flight -= 1
 
     async def begin(self, deadline: float) -> None:
-        """Waits until everybody who came before has decided; what follows, up to `end`, must not.
+        """Waits for the turn of a call. What follows until `end` must not wait.
 
-        Raises DeadlineExceededError where it did not come to that.
+        Raises DeadlineExceededError where the turn comes too late.
         """
         if self._lock.locked():
             try:
@@ -126,12 +128,12 @@ class DecisionQueue:
         self._began = self._clock()
 
     def end(self) -> None:
-        """The decision is made, or cannot be."""
+        """Ends a turn, with or without a decision."""
         self._ended = self._clock()
         is_long = self._ended - self._began > _SOON_SECONDS
         self._release(_MANY_LOOKS if is_long else 1)
 
     def _release(self, looks: int) -> None:
-        """Once the event loop has looked that often who else is there."""
+        """Gives the next turn after so many rounds of the event loop."""
         act = self._lock.release if looks == 1 else lambda: self._release(looks - 1)
         asyncio.get_running_loop().call_soon(act)

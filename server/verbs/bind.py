@@ -64,13 +64,13 @@ _ENCODER = msgspec.json.Encoder()
 
 
 def decode_binding(body: bytes) -> Binding:
-    """Raises RequestError where a bind request does not say which pod goes where."""
+    """The binding of a request. Raises RequestError where a field is empty."""
     asked = decode(_BINDING, body, BIND)
     if not (asked.pod_name and asked.pod_namespace and asked.pod_uid and asked.node):
-        raise RequestError("the request does not say which pod goes to which node")
+        raise RequestError("the request does not name a pod and a node")
     return Binding(asked.pod_namespace, asked.pod_name, asked.pod_uid, asked.node)
 
 
 def encode_binding(error: str) -> bytes:
-    """The answer to bind; an empty text says that the pod is bound (C44)."""
+    """The answer of bind; an empty error says that the pod is bound (C44)."""
     return _ENCODER.encode(_BindingResult(error))

@@ -88,10 +88,10 @@ class _FilterResult(Struct, rename="pascal"):
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """Accepted names in the order of the request, and rejected ones with their reason.
+    """Accepted names in the order of the request, and rejected names with their reasons.
 
-    A name is in one of the three. Left out of all, it would be a node that failed without a word
-    (C22); in two of them, it would be both feasible and failed (C24).
+    A name is in exactly one of the three. In none, its node would fail without a reason (C22); in
+    two, it would be both feasible and failed (C24).
     """
 
     accepted: Sequence[str]
@@ -100,17 +100,17 @@ class Partition:
 
     @property
     def rejected(self) -> Mapping[str, str]:
-        """Both kinds; not a copy unless there are both."""
+        """Both kinds of rejections; a copy only if there are both."""
         if not self.resolvable:
             return self.unresolvable
         return {**self.resolvable, **self.unresolvable}
 
 
 def partition(names: Sequence[str], decided: Decision, *, resolvable_rejections: bool) -> Partition:
-    """Sorts names by their verdicts; of a name that is there twice the first counts.
+    """The names by their verdicts; of a repeated name the first counts.
 
     Every rejection is unresolvable unless `resolvable_rejections`: kube-scheduler up to 1.36 would
-    look for victims to evict on nodes that fit but for us, find none, and ask again at once (C48).
+    look for victims on nodes that only we reject, find none, and ask again at once (C48).
 
     Raises ValueError if there are not as many names as verdicts.
     """
@@ -121,7 +121,7 @@ def partition(names: Sequence[str], decided: Decision, *, resolvable_rejections:
         first = dict(zip(reversed(names), range(len(names) - 1, -1, -1), strict=True))
         firsts = sorted(first.values())
         names, codes = [names[i] for i in firsts], codes[firsts]
-    # Most pods are subject to no policy, and most nodes pass: this way they cost no loop.
+    # Often every node passes; then there is nothing to sort.
     if not codes.any():
         return Partition(names, {}, {})
     accepted = list(compress(names, (codes == 0).tolist()))
@@ -137,7 +137,7 @@ def partition(names: Sequence[str], decided: Decision, *, resolvable_rejections:
 
 
 def encode_filter(args: ExtenderArgs, partition: Partition) -> bytes:
-    """The answer to a request, of its kind (C21)."""
+    """The answer in the form of its request, names or nodes (C21)."""
     names = partition.accepted if args.nodes is None else None
     answer = _ENCODER.encode(
         _FilterResult(None, names, partition.resolvable, partition.unresolvable, "")
@@ -150,7 +150,7 @@ def encode_filter(args: ExtenderArgs, partition: Partition) -> bytes:
 
 
 def encode_filter_error(text: str) -> bytes:
-    """The answer of a filter call that could not decide: kube-scheduler tries again later (C30)."""
+    """The answer without a decision: kube-scheduler tries again later (C30)."""
     return _ENCODER.encode(_FilterResult(None, None, {}, {}, text))
 
 

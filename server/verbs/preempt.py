@@ -78,7 +78,7 @@ class PreemptVerb:
 
 @dataclass(frozen=True, slots=True)
 class PreemptionArgs:
-    """A pod, and what would be evicted for it on each node, in the order of the request."""
+    """A pod, and its victims on each node, in the order of the request."""
 
     pod: bytes
     victims: Mapping[str, Victims]
@@ -117,9 +117,9 @@ _ENCODER = msgspec.json.Encoder()
 
 
 def decode_preemption(body: bytes) -> PreemptionArgs:
-    """A preempt request of either kind; victims without pods decide where it has both.
+    """The arguments of a preempt request of either form; UIDs win where it has both.
 
-    A null among nodes or pods is left out: sent back it would end kube-scheduler's process (C39).
+    A null node or pod is left out: sent back, it would end kube-scheduler's process (C39).
 
     Raises RequestError.
     """
@@ -146,7 +146,7 @@ def decode_preemption(body: bytes) -> PreemptionArgs:
 
 
 def encode_preemption(victims: Mapping[str, Victims]) -> bytes:
-    """The answer, which has the same form in both modes (C36); a node left out is a veto (C37)."""
+    """The answer, in one form for both forms of requests (C36)."""
     nodes = {
         node: _MetaVictims([_MetaPod(uid) for uid in found.uids], found.pdb_violations)
         for node, found in victims.items()
@@ -156,6 +156,6 @@ def encode_preemption(victims: Mapping[str, Victims]) -> bytes:
 
 def _victims(uids: list[str], violations: int | None) -> Victims:
     if not all(uids):
-        # kube-scheduler fails the whole call over a UID that it does not know (C38).
+        # For a UID that it does not know, kube-scheduler fails the whole call (C38).
         raise RequestError("the request has a victim without a UID")
     return Victims(uids, violations or 0)

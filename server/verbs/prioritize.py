@@ -61,14 +61,14 @@ class PrioritizeVerb:
         return json_response(NO_SCORES)
 
 
-# Thousands an answer, alive for microseconds: nothing for the garbage collector to look through.
+# An answer has thousands of them for microseconds: the garbage collector need not track them.
 class _HostPriority(Struct, rename="pascal", gc=False):
     host: str
     score: int
 
 
 def encode_priorities(names: Sequence[str], scores: Sequence[int]) -> bytes:
-    """A score per host. Raises ValueError if there are not as many of one as of the other."""
+    """The answer with a score per host. Raises ValueError if the lengths differ."""
     if len(names) != len(scores):
         raise ValueError(f"{len(scores)} scores for {len(names)} nodes")
     return _ENCODER.encode(list(map(_HostPriority, names, scores)))

@@ -132,7 +132,7 @@ def test_edits_of_policies_and_snapshot_are_taken_up(folder: Path, policies: Pat
         until(lambda: server.ask(BY_NAME)["NodeNames"] == ["n2"], seconds=1.5)
 
         policies.write_text(disk("ssd")[:-1], encoding="utf-8")
-        until(lambda: "the last good version stays in force" in server.err.read_text("utf-8"))
+        until(lambda: "the last valid version stays enforced" in server.err.read_text("utf-8"))
         assert server.ask(BY_NAME)["NodeNames"] == ["n2"]
 
         both = [node(name, labels={"disk": "hdd"}) for name in ("n1", "n2")]
@@ -177,7 +177,7 @@ def test_port_that_is_taken_is_one_clear_error(folder: Path, policies: Path) -> 
         )
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.splitlines()[-2:] == [
-        f"error: cannot listen on `{where}`: the port is taken",
+        f"error: cannot listen on `{where}`: the port is in use",
         "  = help: name another with --listen HOST:PORT, or end the program that has it",
     ]
 
@@ -185,7 +185,7 @@ def test_port_that_is_taken_is_one_clear_error(folder: Path, policies: Path) -> 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("--no-cluster", "there are no policies to decide by"),
+        ("--no-cluster", "there are no policies"),
         ("--policies missing.policy", "`missing.policy` is not there"),
         ("--policies latin.policy", "`latin.policy` is not UTF-8 text at byte 0"),
         ("--demo --cluster c.json", "--demo and --cluster each name a cluster"),

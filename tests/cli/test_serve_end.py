@@ -40,7 +40,7 @@ def test_it_says_that_it_ends_before_it_does(folder: Path) -> None:
         until(lambda: health(server, "/readyz")[0] == 200)
         began = time.monotonic()
         server.process.send_signal(signal.SIGTERM)
-        until(lambda: "[-]shutdown failed: about to end" in health(server, "/readyz")[1])
+        until(lambda: "[-]shutdown failed: shutting down" in health(server, "/readyz")[1])
         assert health(server, "/livez")[0] == 200
         assert get(server.url, "/version")[0] == 200, "it still serves"
         assert server.process.wait(10) == 0
@@ -67,5 +67,5 @@ def test_health_port_that_is_taken_is_one_clear_error(placet: Placet) -> None:
         where = f"127.0.0.1:{taken.getsockname()[1]}"
         done = placet("serve", "--demo", "--listen", "127.0.0.1:0", "--health-listen", where)
     assert done.code == 2
-    assert f"error: cannot listen on `{where}`: the port is taken\n" in done.err
+    assert f"error: cannot listen on `{where}`: the port is in use\n" in done.err
     assert "name another with --health-listen HOST:PORT" in done.err

@@ -61,4 +61,4 @@ def test_who_passes(
 def test_a_name_that_no_namespace_can_have_is_a_clear_error(placet: Placet) -> None:
     done = placet("serve", "--demo", "--exempt-namespace", "Kube-System")
     assert done.code == 2
-    assert "argument --exempt-namespace: `Kube-System` is no name of a namespace" in done.err
+    assert "argument --exempt-namespace: `Kube-System` is not a valid namespace name" in done.err

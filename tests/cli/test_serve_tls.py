@@ -59,10 +59,10 @@ def test_https_with_client_certificates_and_new_files(folder: Path, keyring: Key
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (PAIR[:2], "--tls-cert is of no use without --tls-key"),
-        (PAIR[2:], "--tls-key is of no use without --tls-cert"),
-        (MUTUAL[4:], "--client-ca is of no use without --tls-cert"),
-        ((*PAIR, "--client-name", "a"), "--client-name is of no use without --client-ca"),
+        (PAIR[:2], "--tls-cert has no effect without --tls-key"),
+        (PAIR[2:], "--tls-key has no effect without --tls-cert"),
+        (MUTUAL[4:], "--client-ca has no effect without --tls-cert"),
+        ((*PAIR, "--client-name", "a"), "--client-name has no effect without --client-ca"),
         (("--tls-cert", "tls.crt", "--tls-key", "no.key"), "cannot read `no.key`: no such file"),
         (("--tls-cert", "tls.key", "--tls-key", "tls.key"), "`tls.key` holds no certificate"),
         (("--tls-cert", "tls.crt", "--tls-key", "ca.crt"), "`ca.crt` holds no private key"),

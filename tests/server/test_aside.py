@@ -72,7 +72,7 @@ async def test_a_loop_that_is_stuck_does_not() -> None:
 
 
 async def test_it_is_not_ready_before_the_first_beat_nor_while_a_check_fails() -> None:
-    checks = [Check("shutdown", "about to end")]
+    checks = [Check("shutdown", "shutting down")]
     heartbeat = Heartbeat(lambda: checks)
     with aside(heartbeat) as address:
         assert (await asyncio.to_thread(get, address, "/livez"))[0] == 200
@@ -80,7 +80,7 @@ async def test_it_is_not_ready_before_the_first_beat_nor_while_a_check_fails() -
         assert "[-]start failed: not yet" in text
         heartbeat.beat()
         _, text = await asyncio.to_thread(get, address, "/readyz")
-        assert "[-]shutdown failed: about to end" in text
+        assert "[-]shutdown failed: shutting down" in text
 
 
 def test_a_taken_port_is_an_error() -> None:

@@ -97,7 +97,7 @@ def test_broken_edit_keeps_the_last_good_version(
     settle(it)
     assert passing(it) == ["n1"]
     assert f"{policies}:1:" in caplog.text
-    assert "policy a: the last good version stays in force" in caplog.text
+    assert "policy a: the last valid version stays enforced" in caplog.text
 
 
 def test_policy_that_never_held_governs_nothing(
@@ -105,7 +105,7 @@ def test_policy_that_never_held_governs_nothing(
 ) -> None:
     write(policies, disk("ssd", "lables"))
     assert passing(reloader(policies, cluster)) == ["n1", "n2"]
-    assert "policy a governs nothing: no version of it has held" in caplog.text
+    assert "policy a is not enforced: no valid version loaded yet" in caplog.text
 
 
 def test_removed_file_removes_its_policies(policies: Path, cluster: Path) -> None:
