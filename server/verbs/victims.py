@@ -10,7 +10,7 @@ from msgspec import Raw, Struct, field
 
 from engine.decision.preemption import Victims
 from server.errors import RequestError
-from server.wire import PREEMPT, check_pod, decode
+from server.wire import PREEMPT, ApiObject, check_pod, decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,16 +21,8 @@ class PreemptionArgs:
     victims: Mapping[str, Victims]
 
 
-class _Metadata(Struct):
-    uid: str = ""
-
-
-class _Pod(Struct):
-    metadata: _Metadata = field(default_factory=_Metadata)
-
-
 class _PodVictims(Struct, rename="pascal"):
-    pods: list[_Pod | None] | None = None
+    pods: list[ApiObject | None] | None = None
     violations: int | None = field(name="NumPDBViolations", default=None)
 
 

@@ -68,7 +68,7 @@ async def test_every_name_will_do_where_none_is_listed(keyring: Keyring) -> None
 async def test_no_certificate_is_not_enough(keyring: Keyring, server: Secured, path: str) -> None:
     """Not even to learn what there is."""
     answer = await server.ask(keyring.client(), path)
-    assert (answer.status, answer.body) == (401, f"{path} takes a client certificate\n".encode())
+    assert (answer.status, answer.body) == (401, f"{path} requires a client certificate\n".encode())
     assert answer.headers["Connection"] == "close"
 
 
@@ -82,8 +82,8 @@ async def test_the_wrong_name_is_not_enough(keyring: Keyring, server: Secured, p
     """A name that begins or ends like the right one is another one."""
     leaf = keyring.client_ca.issue_cert("scheduler.example.org", common_name="kube-scheduler")
     answer = await server.ask(keyring.client(leaf), path)
-    text = b"the client certificate is of `kube-scheduler`, `scheduler.example.org`, "
-    assert (answer.status, answer.body) == (403, text + b"whom no --client-name lets in\n")
+    text = b"the client certificate is for `kube-scheduler`, `scheduler.example.org`, "
+    assert (answer.status, answer.body) == (403, text + b"which no --client-name allows\n")
 
 
 async def test_a_scraper_needs_no_name_of_the_list(keyring: Keyring, server: Secured) -> None:
@@ -106,7 +106,7 @@ async def test_refusals_are_in_the_log(
     first, second = (record.getMessage() for record in caplog.records)
     assert 'verb="filter" code=401 outcome="unauthenticated"' in first
     assert 'verb="filter" code=403 outcome="forbidden"' in second
-    assert 'err="the client certificate is of `eve`, whom no --client-name lets in"' in second
+    assert 'err="the client certificate is for `eve`, which no --client-name allows"' in second
 
 
 def stranger(_: Keyring) -> LeafCert:
@@ -150,7 +150,7 @@ async def test_plain_http_gets_nothing(server: Secured, caplog: pytest.LogCaptur
         async with ClientSession() as session:
             with pytest.raises(ClientError):
                 await session.get(f"http://127.0.0.1:{server.port}/livez")
-    assert messages(caplog) == ["TLS: no connection for 127.0.0.1: http request"]
+    assert messages(caplog) == ["TLS: handshake with 127.0.0.1 failed: http request"]
 
 
 async def test_who_fails_to_connect_is_in_the_log(
@@ -160,7 +160,7 @@ async def test_who_fails_to_connect_is_in_the_log(
     for leaf in (stranger(keyring), stranger(keyring), expired(keyring)):
         with pytest.raises((ClientError, OSError)):
             await server.ask(keyring.client(leaf))
-    start = "TLS: no connection for 127.0.0.1: certificate verify failed: "
+    start = "TLS: handshake with 127.0.0.1 failed: certificate verify failed: "
     first, second = messages(caplog)
     assert first.startswith(start)
     assert second == f"{start}certificate has expired"

@@ -210,7 +210,7 @@ async def test_objects_of_others_pass(served: Served) -> None:
     """The rules of a webhook may be too wide."""
     value = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}}
     found = await responded(served, review(value))
-    assert found == ALLOWED | {"warnings": ["Placet has no say in objects of apps"]}
+    assert found == ALLOWED | {"warnings": ["Placet does not check objects of apps"]}
 
 
 def patch(found: Any) -> Any:

@@ -52,7 +52,7 @@ def edited(**request: Any) -> bytes:
         (b"", "the request has no body"),
         (b"{", "the request is not JSON: "),
         (b"\xff", "the request is not JSON: "),
-        (b"[]", "the request is not of this protocol: "),
+        (b"[]", "the request does not follow the protocol: "),
         (b"{}", "the request is `` of ``, not `AdmissionReview` of `admission.k8s.io/v1`"),
         (edited().replace(b"k8s.io/v1", b"k8s.io/v1beta1", 1), "the request is `AdmissionReview` "),
         (edited().replace(b'"AdmissionReview"', b'"Review"'), "the request is `Review` of "),
@@ -60,9 +60,9 @@ def edited(**request: Any) -> bytes:
             b'{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}',
             "the review has no `request`",
         ),
-        (edited(uid=""), "the request is not of this protocol: "),
-        (edited(operation="PATCH"), "the request is not of this protocol: "),
-        (edited(resource=None), "the request is not of this protocol: "),
+        (edited(uid=""), "the request does not follow the protocol: "),
+        (edited(operation="PATCH"), "the request does not follow the protocol: "),
+        (edited(resource=None), "the request does not follow the protocol: "),
         (raw_review(b'{"kind":"\\ud800"}'), "the request is not JSON: "),
         (raw_review(b"[" * 100_000 + b"]" * 100_000), "the request is nested too deeply"),
     ],
@@ -157,7 +157,7 @@ async def test_nobody_waits_longer_than_there_is_time(serve: Serve) -> None:
         found = answer.json["response"]
         assert not found["allowed"]
         assert (found["status"]["code"], found["status"]["reason"]) == (504, "Timeout")
-        assert found["status"]["message"].startswith("there was no time to check this: try again")
+        assert found["status"]["message"].startswith("the check did not finish in time: try again")
     assert (await served.get("/livez")).status == 200
     labels = {"verb": "validate", "code": "200", "outcome": "deadline"}
     assert served.metric("placet_requests_total", **labels) == 5
@@ -183,7 +183,7 @@ async def test_a_fault_of_ours_is_no_answer(serve: Serve, caplog: pytest.LogCapt
     served = await serve(examiner=Examiner(SCHEMA, broken))
     answer = await served.post("/admission/validate", edited())
     assert (answer.status, b"secret" in answer.body) == (500, False)
-    assert answer.body == b"internal error: the log of Placet has the details\n"
+    assert answer.body == b"internal error: see the log of Placet\n"
     assert "unexpected error in validate" in caplog.text
 
 

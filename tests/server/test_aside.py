@@ -62,7 +62,7 @@ async def test_a_loop_that_is_stuck_does_not() -> None:
         time.sleep(0.6)  # noqa: ASYNC251 - this is what being stuck is
         status, text = get(address, "/livez")
         assert status == 503
-        assert "[-]loop failed: the event loop has not turned for 1 seconds" in text
+        assert "[-]loop failed: the event loop has not run for 1 seconds" in text
         assert get(address, "/readyz")[0] == 503
         assert get(address, "/metrics")[0] == 200
         await asyncio.sleep(0.01)
@@ -77,7 +77,7 @@ async def test_it_is_not_ready_before_the_first_beat_nor_while_a_check_fails() -
     with aside(heartbeat) as address:
         assert (await asyncio.to_thread(get, address, "/livez"))[0] == 200
         _, text = await asyncio.to_thread(get, address, "/readyz")
-        assert "[-]start failed: not yet" in text
+        assert "[-]start failed: the server is starting" in text
         heartbeat.beat()
         _, text = await asyncio.to_thread(get, address, "/readyz")
         assert "[-]shutdown failed: about to end" in text

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from server.call import CallRecord, LogEntry, entry_of
+from server.call import CallRecord, LogEntry, log_entry
 from server.errors import Outcome
 
 
 def test_a_line_says_who_asked_what_and_how_it_ended() -> None:
     pod = b'{"metadata":{"name":"web-1","namespace":"shop"}}'
     call = CallRecord("filter", 1.0, pod=pod, offered=5, returned=2)
-    assert str(entry_of(call, 200, 0.0123456)) == (
+    assert str(log_entry(call, 200, 0.0123456)) == (
         'answered verb="filter" pod="shop/web-1" mode="names" offered=5 returned=2 '
         'code=200 outcome="answered" seconds=0.012346'
     )
@@ -17,7 +17,7 @@ def test_a_line_says_who_asked_what_and_how_it_ended() -> None:
 
 def test_a_failed_call_says_why() -> None:
     call = CallRecord("bind", 1.0, outcome=Outcome.BAD_REQUEST, error="the request has no body")
-    assert entry_of(call, 200, 0.5).fields == {
+    assert log_entry(call, 200, 0.5).fields == {
         "verb": "bind",
         "code": 200,
         "outcome": "bad_request",

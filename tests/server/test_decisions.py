@@ -122,4 +122,7 @@ async def test_a_pod_that_is_not_known_is_not_found(
     served = await serve(decisions=decisions(engine))
     engine.filter(WEB, NAMES, None, math.inf)
     answer = await served.get(f"/debug/decisions/{path}")
-    assert (answer.status, answer.body.decode()) == (404, f"no decision about {path} is kept\n")
+    assert (answer.status, answer.body.decode()) == (
+        404,
+        f"there is no recent decision about {path}\n",
+    )

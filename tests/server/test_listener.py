@@ -11,10 +11,13 @@ from pathlib import Path
 
 import pytest
 from aiohttp import ClientSession, web
+from prometheus_client import CollectorRegistry
 
-from server.running import Listener, Tls
-from server.tls import load
+from server.metrics import Metrics
+from server.running import Listener
+from server.tls import Credentials
 from tests.support.certificates import Keyring
+from tests.support.served import LOG
 
 
 @pytest.fixture
@@ -63,8 +66,8 @@ async def test_a_handshake_that_does_not_end_does_not_hold_up_the_end(
 ) -> None:
     keyring = Keyring(tmp_path)
     keyring.write()
-    context = load(keyring.files).context
-    listener = Listener(server, Tls(lambda: context, print))
+    credentials = Credentials(keyring.files, Metrics(CollectorRegistry(), "1.2.3"), LOG)
+    listener = Listener(server, credentials)
     host, port = await listener.open("127.0.0.1", 0)
     reader, writer = await asyncio.open_connection(host, port)
     await asyncio.sleep(0.01)

@@ -143,11 +143,11 @@ async def test_a_corrupt_pair_keeps_the_last(
     keyring.write_pair()
     put(keyring.files.key, b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n")
     async with asyncio.timeout(10):
-        while "the last certificates stay in force" not in caplog.text:  # noqa: ASYNC110 - so is this
+        while "the previous certificates stay in use" not in caplog.text:  # noqa: ASYNC110 - so is this
             await asyncio.sleep(0.02)
     assert await server.shown(client) == before
     assert (await server.ask(client)).status == 200
-    assert caplog.text.count("the last certificates stay in force") == 1
+    assert caplog.text.count("the previous certificates stay in use") == 1
 
 
 async def test_afterwards_the_port_is_free(keyring: Keyring) -> None:

@@ -32,7 +32,7 @@ async def test_other_methods(method: str, path: str, serve: Serve) -> None:
     assert answer.status == 405
     assert answer.headers["Allow"] == "POST"
     if method != "HEAD":
-        assert answer.body.decode() == f"{path} takes POST, not {method}\n"
+        assert answer.body.decode() == f"{path} accepts POST, not {method}\n"
 
 
 @pytest.mark.parametrize("path", ["/livez", "/readyz", "/metrics", "/version"])
@@ -48,5 +48,5 @@ async def test_other_methods_of_what_is_only_read(path: str, serve: Serve) -> No
 async def test_unknown_paths(method: str, path: str, serve: Serve) -> None:
     answer = await (await serve()).request(method, path, b"{}")
     assert answer.status == 404
-    assert answer.body.decode() == f"there is nothing at {path}\n"
+    assert answer.body.decode() == f"{path} is not a path of this server\n"
     assert answer.headers["Content-Type"].startswith("text/plain")

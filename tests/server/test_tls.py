@@ -100,11 +100,11 @@ def test_what_cannot_be_used_is_one_sentence(keyring: Keyring, tmp_path: Path) -
         replace(files, key=missing): f"cannot read `{missing}`: no such file or directory",
         replace(files, client_ca=missing): f"cannot read `{missing}`: no such file or directory",
         replace(files, key=tmp_path): f"cannot read `{tmp_path}`: is a directory",
-        replace(files, certificate=key): f"`{key}` holds no certificate",
-        replace(files, certificate=half): f"`{half}` holds no certificate",
-        replace(files, key=certificate): f"`{certificate}` holds no private key",
-        replace(files, client_ca=key): f"`{key}` holds no certificate",
-        replace(files, key=other): f"the key `{other}` is not that of the certificate "
+        replace(files, certificate=key): f"`{key}` contains no certificate",
+        replace(files, certificate=half): f"`{half}` contains no certificate",
+        replace(files, key=certificate): f"`{certificate}` contains no private key",
+        replace(files, client_ca=key): f"`{key}` contains no certificate",
+        replace(files, key=other): f"the key `{other}` does not belong to the certificate "
         f"`{certificate}`",
         replace(files, key=locked): f"the key `{locked}` is encrypted",
     }
@@ -112,27 +112,27 @@ def test_what_cannot_be_used_is_one_sentence(keyring: Keyring, tmp_path: Path) -
         with pytest.raises(TlsError) as caught:
             load(wrong)
         assert str(caught.value) == sentence
-    with pytest.raises(TlsError, match=f"`{certificate}` and `{bent}` cannot be used: "):
+    with pytest.raises(TlsError, match=f"cannot use `{certificate}` and `{bent}`: "):
         load(replace(files, key=bent))
     corrupt = tmp_path / "corrupt"
     put(corrupt, b"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n")
-    with pytest.raises(TlsError, match=f"`{corrupt}` cannot be trusted: "):
+    with pytest.raises(TlsError, match=f"cannot use `{corrupt}` as a CA: "):
         load(replace(files, client_ca=corrupt))
 
 
 def test_a_new_pair_is_taken_up(keyring: Keyring, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     kept = keep(keyring)
-    first = kept.credentials.generation
+    first = kept.credentials.loaded
     kept.look()
-    assert kept.credentials.generation is first
+    assert kept.credentials.loaded is first
     end = in_days(90).replace(microsecond=0)
     keyring.write_pair(end)
     kept.look()
-    assert kept.credentials.generation is not first
+    assert kept.credentials.loaded is not first
     assert kept.expiry == end.timestamp()
     assert messages(caplog, logging.INFO)[-1].endswith(
-        f"tls.crt is in force, valid until {end:%Y-%m-%dT%H:%M:%SZ}"
+        f"tls.crt, valid until {end:%Y-%m-%dT%H:%M:%SZ}"
     )
 
 
@@ -145,50 +145,50 @@ def test_files_of_a_volume_change_by_a_link_above_them(tmp_path: Path) -> None:
     for name in ("tls.crt", "tls.key", "ca.crt"):
         (tmp_path / name).symlink_to(f"..data/{name}")
     kept = keep(Keyring(tmp_path))
-    first = kept.credentials.generation
+    first = kept.credentials.loaded
     (tmp_path / "..new").symlink_to("2")
     (tmp_path / "..new").replace(tmp_path / "..data")
     kept.look()
-    assert kept.credentials.generation is not first
+    assert kept.credentials.loaded is not first
 
 
 def test_a_corrupt_pair_keeps_the_last_and_is_told_once(
     keyring: Keyring, caplog: pytest.LogCaptureFixture
 ) -> None:
     kept = keep(keyring)
-    first = kept.credentials.generation
+    first = kept.credentials.loaded
     key = keyring.files.key
     for content in (b"hello", b"hello again"):
         put(key, content)
         for _ in range(3):
             kept.look()
             kept.clock.seconds += RETRY_SECONDS
-    assert kept.credentials.generation is first
-    sentence = f"TLS: `{key}` holds no private key: the last certificates stay in force"
+    assert kept.credentials.loaded is first
+    sentence = f"TLS: `{key}` contains no private key; the previous certificates stay in use"
     assert messages(caplog) == [sentence, sentence]
     keyring.write()
     kept.look()
-    assert kept.credentials.generation is not first
+    assert kept.credentials.loaded is not first
 
 
 def test_the_halves_of_a_pair_may_come_one_after_the_other(keyring: Keyring) -> None:
     kept = keep(keyring)
-    first = kept.credentials.generation
+    first = kept.credentials.loaded
     old_key = keyring.files.key.read_bytes()
     keyring.write_pair()
     new_key = keyring.files.key.read_bytes()
     put(keyring.files.key, old_key)
     kept.look()
-    assert kept.credentials.generation is first
+    assert kept.credentials.loaded is first
     put(keyring.files.key, new_key)
     kept.look()
-    assert kept.credentials.generation is not first
+    assert kept.credentials.loaded is not first
 
 
 def test_what_could_not_be_used_is_tried_again(keyring: Keyring) -> None:
     """Not every remedy shows on the file: permissions, or free file descriptors, do not."""
     kept = keep(keyring)
-    first = kept.credentials.generation
+    first = kept.credentials.loaded
     key = keyring.files.key
     good = key.read_bytes()
     put(key, b"?" * len(good))
@@ -198,10 +198,10 @@ def test_what_could_not_be_used_is_tried_again(keyring: Keyring) -> None:
         file.write(good)
     os.utime(key, ns=(before.st_atime_ns, before.st_mtime_ns))
     kept.look()
-    assert kept.credentials.generation is first
+    assert kept.credentials.loaded is first
     kept.clock.seconds += RETRY_SECONDS
     kept.look()
-    assert kept.credentials.generation is not first
+    assert kept.credentials.loaded is not first
 
 
 def test_the_end_of_a_certificate_is_announced_once_a_day(
@@ -220,7 +220,7 @@ def test_the_end_of_a_certificate_is_announced_once_a_day(
             f"TLS: certificate {keyring.files.certificate} expires {left}, on {when}"
             for left in (*days, "in less than a day")
         ),
-        f"TLS: certificate {keyring.files.certificate} has expired on {when}",
+        f"TLS: certificate {keyring.files.certificate} expired on {when}",
     ]
 
 
@@ -231,7 +231,7 @@ def test_an_expired_certificate_is_served_and_is_an_error(
     keyring.write_pair(LONG_AGO)
     assert keep(keyring).expiry == LONG_AGO.timestamp()
     (message,) = messages(caplog, logging.ERROR)
-    assert message.endswith("tls.crt has expired on 2020-01-01T00:00:00Z")
+    assert message.endswith("tls.crt expired on 2020-01-01T00:00:00Z")
 
 
 def test_long_before_its_end_there_is_nothing_to_say() -> None:

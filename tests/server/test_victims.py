@@ -78,13 +78,13 @@ def test_candidates_without_victims_are_kept() -> None:
 UNREADABLE = {
     b"": "no body",
     b"{": "not JSON",
-    b"[]": "not of this protocol",
+    b"[]": "does not follow the protocol",
     b'{"NodeNameToMetaVictims":{}}': "no `Pod`",
     request(None, None): "neither",
     request(None, {"n1": {"Pods": [{}]}}): "victim without a UID",
     request({"n1": {"Pods": [{"metadata": {}}]}}, None): "victim without a UID",
-    request(None, {"n1": {"Pods": [{"UID": 7}]}}): "not of this protocol",
-    request(None, {"n1": {"Pods": [], "NumPDBViolations": 1.5}}): "not of this protocol",
+    request(None, {"n1": {"Pods": [{"UID": 7}]}}): "does not follow the protocol",
+    request(None, {"n1": {"Pods": [], "NumPDBViolations": 1.5}}): "does not follow the protocol",
     b'{"Pod":{},"NodeNameToVictims":' + b"[" * 100_000: "nested too deeply",
 }
 

@@ -13,7 +13,7 @@ from aiohttp import ClientSession, TCPConnector, TraceConfig
 from prometheus_client import CollectorRegistry
 from trustme import LeafCert
 
-from server.admission import Examiner
+from policies.admission import Examiner
 from server.metrics import Metrics
 from server.running import listening
 from server.settings import Settings, TlsFiles

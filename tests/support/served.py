@@ -14,7 +14,7 @@ from aiohttp import ClientSession
 from aiohttp.web import Application
 from prometheus_client import CollectorRegistry
 
-from server.admission import Examiner
+from policies.admission import Examiner
 from server.app import create_app
 from server.debug import Decisions
 from server.health import Check
