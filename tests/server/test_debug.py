@@ -1,4 +1,4 @@
-"""`/debug/decisions`: what was answered about a pod, by reason, and which pods there were."""
+"""`/debug/decisions`: the last call about a pod with its reasons, and the list of pods."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ def decisions(engine: Engine) -> Decisions:
     return Decisions(engine.journal)
 
 
-async def test_a_decision_is_told_by_reason(serve: Serve, engine: Engine) -> None:
+async def test_a_decision_has_its_reasons(serve: Serve, engine: Engine) -> None:
     served = await serve(decisions=decisions(engine))
     engine.filter(WEB, NAMES, None, math.inf)
     engine.prioritize(WEB, ["n5", "n1"], None, math.inf)
-    told = (await served.get("/debug/decisions/shop/web-1")).json
-    assert {k: told[k] for k in ("pod", "at", "offered", "passing", "error", "passed")} == {
+    detail = (await served.get("/debug/decisions/shop/web-1")).json
+    assert {k: detail[k] for k in ("pod", "at", "offered", "passing", "error", "passed")} == {
         "pod": "shop/web-1",
         "at": "2026-11-21T12:00:00Z",
         "offered": 5,
@@ -65,8 +65,12 @@ async def test_a_decision_is_told_by_reason(serve: Serve, engine: Engine) -> Non
         "error": None,
         "passed": ["n1", "n5"],
     }
-    assert (told["governing"], told["gaveWay"], told["policiesChanged"]) == ("web", ["all"], False)
-    first, second = told["reasons"]
+    assert (detail["governing"], detail["gaveWay"], detail["policiesChanged"]) == (
+        "web",
+        ["all"],
+        False,
+    )
+    first, second = detail["reasons"]
     assert first == {
         "text": "web: fast: wants a fast disk",
         "policy": "web",
@@ -78,7 +82,7 @@ async def test_a_decision_is_told_by_reason(serve: Serve, engine: Engine) -> Non
     }
     assert (second["clause"], second["names"]) == ("cool", ["n3"])
     assert "many" in second["error"]
-    assert told["scores"] == [{"node": "n1", "score": 9}, {"node": "n5", "score": 1}]
+    assert detail["scores"] == [{"node": "n1", "score": 9}, {"node": "n5", "score": 1}]
 
 
 async def test_the_list_has_the_newest_first(serve: Serve, engine: Engine) -> None:
@@ -98,31 +102,34 @@ async def test_the_list_has_the_newest_first(serve: Serve, engine: Engine) -> No
     assert (first["pod"], first["passing"]) == ("ads/report", 5)
 
 
-async def test_what_changed_since_is_told(serve: Serve, engine: Engine) -> None:
+async def test_changed_policies_are_reported(serve: Serve, engine: Engine) -> None:
     served = await serve(decisions=decisions(engine))
     engine.filter(WEB, NAMES, None, math.inf)
     engine.adopt(Registry())
-    told = (await served.get("/debug/decisions/shop/web-1")).json
-    assert (told["generation"], told["policiesChanged"]) == (1, True)
+    detail = (await served.get("/debug/decisions/shop/web-1")).json
+    assert (detail["generation"], detail["policiesChanged"]) == (1, True)
 
 
-async def test_an_error_is_told_with_no_node_passing(serve: Serve, engine: Engine) -> None:
+async def test_after_an_error_no_node_passes(serve: Serve, engine: Engine) -> None:
     served = await serve(decisions=decisions(engine))
     with pytest.raises(EngineError):
         engine.filter(WEB, NAMES, None, -math.inf)
-    told = (await served.get("/debug/decisions/shop/web-1")).json
-    assert told["error"] == "the decision took longer than the request may"
-    assert (told["offered"], told["passing"], told["passed"], told["reasons"]) == (5, 0, None, [])
+    detail = (await served.get("/debug/decisions/shop/web-1")).json
+    assert detail["error"] == "the decision took longer than the request may"
+    assert (detail["offered"], detail["passing"], detail["passed"], detail["reasons"]) == (
+        5,
+        0,
+        None,
+        [],
+    )
 
 
 @pytest.mark.parametrize("path", ["shop/web-2", "web-1/shop"])
-async def test_a_pod_that_is_not_known_is_not_found(
-    serve: Serve, engine: Engine, path: str
-) -> None:
+async def test_an_unknown_pod_is_not_found(serve: Serve, engine: Engine, path: str) -> None:
     served = await serve(decisions=decisions(engine))
     engine.filter(WEB, NAMES, None, math.inf)
     answer = await served.get(f"/debug/decisions/{path}")
-    assert (answer.status, answer.body.decode()) == (
+    assert (answer.status, answer.text) == (
         404,
         f"there is no recent decision about {path}\n",
     )
