@@ -32,14 +32,14 @@ def access(
     """A middleware that raises HTTPUnauthorized and HTTPForbidden.
 
     Open paths need no client certificate. Reading paths need a certificate of the client CA. All
-    other paths, unknown ones too, need a certificate with one of these names, if there are any. TLS
-    has refused certificates of other CAs before.
+    other paths, unknown ones too, need a certificate with one of these names, if there are any.
     """
 
     @web.middleware
     async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
         if request.path not in open_paths:
-            certificate = _certificate(request)
+            # TLS has verified it, and has refused certificates of other CAs.
+            certificate = request.get_extra_info("peercert")
             if not certificate:
                 raise web.HTTPUnauthorized(text=f"{request.path} requires a client certificate")
             if names and request.path not in reading_paths:
@@ -61,13 +61,6 @@ def names_of(certificate: Mapping[str, Any]) -> Iterator[str]:
         # Structured kinds, such as DirName, cannot be written as a --client-name.
         if isinstance(name, str):
             yield name
-
-
-def _certificate(request: web.Request) -> Mapping[str, Any]:
-    """The verified certificate of the client; empty if it has shown none."""
-    transport = request.transport
-    found = transport.get_extra_info("peercert") if transport is not None else None
-    return found or {}
 
 
 class CallRecorder:
@@ -105,7 +98,7 @@ class CallRecorder:
             # the client can read the answer, and then closes.
             if self._shutdown.has_begun or not request.content.is_eof():
                 response.force_close()
-            # After the answer is sent, so that nobody waits for metrics and log.
+            # Recorded after the answer is sent, so that the client does not wait for it.
             loop = asyncio.get_running_loop()
             loop.call_soon(self._record, call, response, self._clock())
             return response

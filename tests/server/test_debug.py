@@ -65,11 +65,8 @@ async def test_a_decision_has_its_reasons(serve: Serve, engine: Engine) -> None:
         "error": None,
         "passed": ["n1", "n5"],
     }
-    assert (detail["governing"], detail["gaveWay"], detail["policiesChanged"]) == (
-        "web",
-        ["all"],
-        False,
-    )
+    assert (detail["governing"], detail["gaveWay"]) == ("web", ["all"])
+    assert not detail["policiesChanged"]
     first, second = detail["reasons"]
     assert first == {
         "text": "web: fast: wants a fast disk",
@@ -116,12 +113,8 @@ async def test_after_an_error_no_node_passes(serve: Serve, engine: Engine) -> No
         engine.filter(WEB, NAMES, None, -math.inf)
     detail = (await served.get("/debug/decisions/shop/web-1")).json
     assert detail["error"] == "the decision took longer than the request may"
-    assert (detail["offered"], detail["passing"], detail["passed"], detail["reasons"]) == (
-        5,
-        0,
-        None,
-        [],
-    )
+    assert (detail["offered"], detail["passing"]) == (5, 0)
+    assert (detail["passed"], detail["reasons"]) == (None, [])
 
 
 @pytest.mark.parametrize("path", ["shop/web-2", "web-1/shop"])
@@ -129,7 +122,5 @@ async def test_an_unknown_pod_is_not_found(serve: Serve, engine: Engine, path: s
     served = await serve(decisions=decisions(engine))
     engine.filter(WEB, NAMES, None, math.inf)
     answer = await served.get(f"/debug/decisions/{path}")
-    assert (answer.status, answer.text) == (
-        404,
-        f"there is no recent decision about {path}\n",
-    )
+    text = f"there is no recent decision about {path}\n"
+    assert (answer.status, answer.text) == (404, text)

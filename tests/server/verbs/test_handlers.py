@@ -21,7 +21,7 @@ REJECTING = {"b": rejected("full", resolvable=True), "c": rejected("no ssd")}
 ENGINE_ERRORS = {
     "not_synced": NotSyncedError("the view of the cluster is not complete yet"),
     "deadline": DeadlineExceededError("the decision took longer than the request may"),
-    "bad_object": BadObjectError("the pod is none"),
+    "bad_object": BadObjectError("the pod is not an object"),
     "undecided": EngineError("rejected too often in a row"),
 }
 

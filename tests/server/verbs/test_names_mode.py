@@ -95,7 +95,7 @@ def test_names_of_the_last_answer_are_recognised(body: bytes, answered: list[str
         try:
             wanted = decode_args(text)
         except RequestError:
-            pytest.fail(f"{text!r} is no request")
+            pytest.fail(f"{text!r} is not a request")
         assert (found.pod, list(found.names)) == (wanted.pod, list(wanted.names))
     known = names_mode.read(body_of(_POD, answered))
     assert known is not None
