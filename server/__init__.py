@@ -1,6 +1,6 @@
-"""The HTTP face: what kube-scheduler and the API server send and get, health, metrics.
+"""The HTTP server of the extender: what kube-scheduler, the API server and operators call.
 
-Belongs here: the wire formats of the extender and of webhooks, routes, deadlines, limits of a
-request, what operators see of calls. Must not: decisions, which are asked of a `Decider` that is
-passed in; calls of Kubernetes' API; files, terminals and flags, which are `cli`'s.
+Belongs here: wire formats of the extender and of webhooks, routes, deadlines, limits of a request,
+TLS, health, metrics. Must not: decisions, which come from a `Decider` that is passed in; flags and
+terminals, which are `cli`'s.
 """

@@ -1,4 +1,7 @@
-"""The wire format of `admission.k8s.io/v1`: reviews of objects before they are stored."""
+"""Admission webhooks: the API server asks about policy objects before it stores them.
+
+The first part is the wire format of `admission.k8s.io/v1`, the second the two webhooks.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from logging import Logger
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Literal
 
 import msgspec
 from aiohttp import web
@@ -14,10 +17,10 @@ from msgspec import Meta, Raw, Struct
 
 from grammar.errors import EvaluationError
 from grammar.values.time import SECOND, Duration
-from policies.admission import Findings, changes_spec
+from policies.admission import Examiner, changes_spec
 from policies.forms import GROUP
 from policies.manifests import additions
-from server.call import Admitted, CallRecord, is_encoded, read_body
+from server.call import CallRecord, ReviewedObject, is_encoded, read_body
 from server.errors import Outcome, RequestError, failure_of
 from server.metrics import Metrics
 from server.settings import DECISION_SHARE, Settings
@@ -25,33 +28,16 @@ from server.wire import decode
 
 API_VERSION = "admission.k8s.io/v1"
 KIND = "AdmissionReview"
-# An API server takes no larger objects, and a review has two of them.
+# A review has up to two objects, and an API server accepts no larger ones.
 MOST_BYTES = 8 * 1024 * 1024
-# The API server passes on 4096 characters of warnings, and 256 of each where there are more.
+# The API server passes on 4096 characters of warnings, and of longer ones 256 characters each.
 WARNING_LENGTH, MOST_WARNINGS = 256, 16
 LINE_LENGTH, MOST_LINES = 1024, 64
 
+# A check uses one core, which filter and prioritize need too.
+_MOST_CHECKS = 2
+
 Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
-
-
-@dataclass(frozen=True, slots=True)
-class Review:
-    """What is asked. `raw` and `old` are JSON, and empty where there is no such object."""
-
-    uid: str
-    operation: Operation
-    group: str
-    resource: str
-    subresource: str
-    namespace: str
-    name: str
-    raw: bytes
-    old: bytes
-
-    @property
-    def key(self) -> str:
-        """`resource/namespace/name`, as watched objects are called too."""
-        return "/".join(part for part in (self.resource, self.namespace, self.name) if part)
 
 
 class _Resource(Struct):
@@ -59,7 +45,9 @@ class _Resource(Struct):
     group: str = ""
 
 
-class _Request(Struct, rename="camel"):
+class Review(Struct, rename="camel"):
+    """The `request` of a review."""
+
     uid: Annotated[str, Meta(min_length=1)]
     operation: Operation
     resource: _Resource
@@ -69,11 +57,27 @@ class _Request(Struct, rename="camel"):
     object: Raw = Raw()
     old_object: Raw = Raw()
 
+    @property
+    def key(self) -> str:
+        """`resource/namespace/name`, the same as for watched objects."""
+        parts = (self.resource.resource, self.namespace, self.name)
+        return "/".join(part for part in parts if part)
 
-class _Asked(Struct, rename="camel"):
+    @property
+    def new(self) -> bytes:
+        """The JSON of the object; empty if there is none."""
+        return _present(self.object)
+
+    @property
+    def old(self) -> bytes:
+        """The JSON of the object that it replaces; empty if there is none."""
+        return _present(self.old_object)
+
+
+class _ReviewRequest(Struct, rename="camel"):
     api_version: str = ""
     kind: str = ""
-    request: _Request | None = None
+    request: Review | None = None
 
 
 class _Status(Struct, frozen=True, kw_only=True):
@@ -92,40 +96,29 @@ class _Response(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults
     warnings: tuple[str, ...] = ()
 
 
-class _Answer(Struct, frozen=True, rename="camel"):
+class _ReviewAnswer(Struct, frozen=True, rename="camel"):
     response: _Response
     api_version: str = API_VERSION
     kind: str = KIND
 
 
-_ASKED = msgspec.json.Decoder(_Asked)
+_REVIEW = msgspec.json.Decoder(_ReviewRequest)
 _ENCODER = msgspec.json.Encoder()
 
 
 def decode_review(body: bytes) -> Review:
-    """Raises RequestError."""
-    asked = decode(_ASKED, body)
-    if (asked.api_version, asked.kind) != (API_VERSION, KIND):
-        found = f"`{asked.kind[:100]}` of `{asked.api_version[:100]}`"
+    """The review in a request. Raises RequestError."""
+    review = decode(_REVIEW, body)
+    if (review.api_version, review.kind) != (API_VERSION, KIND):
+        found = f"`{review.kind[:100]}` of `{review.api_version[:100]}`"
         raise RequestError(f"the request is {found}, not `{KIND}` of `{API_VERSION}`")
-    request = asked.request
-    if request is None:
+    if review.request is None:
         raise RequestError("the review has no `request`")
-    return Review(
-        uid=request.uid,
-        operation=request.operation,
-        group=request.resource.group,
-        resource=request.resource.resource,
-        subresource=request.sub_resource,
-        namespace=request.namespace,
-        name=request.name,
-        raw=_given(request.object),
-        old=_given(request.old_object),
-    )
+    return review.request
 
 
 def allow(review: Review, warnings: Sequence[str] = (), patch: Sequence[Any] = ()) -> bytes:
-    """The answer that lets an object pass, changed by a JSON patch if there is one."""
+    """The answer that allows an object, changed by a JSON patch if there is one."""
     response = _Response(
         uid=review.uid,
         allowed=True,
@@ -133,7 +126,7 @@ def allow(review: Review, warnings: Sequence[str] = (), patch: Sequence[Any] = (
         patch_type="JSONPatch" if patch else None,
         warnings=_few(warnings, MOST_WARNINGS, WARNING_LENGTH),
     )
-    return _ENCODER.encode(_Answer(response))
+    return _ENCODER.encode(_ReviewAnswer(response))
 
 
 def deny(
@@ -144,8 +137,8 @@ def deny(
     code: int = 422,
     reason: str = "Invalid",
 ) -> bytes:
-    """The answer that refuses an object: `errors` are a line each for whoever applied it."""
-    # With `details`, kubectl would not show the message.
+    """The answer that refuses an object; the user sees each error as one line."""
+    # kubectl does not show the message if the status has `details`.
     message = "\n".join(_few(errors, MOST_LINES, LINE_LENGTH))
     response = _Response(
         uid=review.uid,
@@ -153,16 +146,16 @@ def deny(
         status=_Status(code=code, reason=reason, message=message),
         warnings=_few(warnings, MOST_WARNINGS, WARNING_LENGTH),
     )
-    return _ENCODER.encode(_Answer(response))
+    return _ENCODER.encode(_ReviewAnswer(response))
 
 
-def _given(raw: Raw) -> bytes:
+def _present(raw: Raw) -> bytes:
     found = bytes(raw)
     return b"" if found == b"null" else found
 
 
 def _few(texts: Sequence[str], most: int, length: int) -> tuple[str, ...]:
-    """So many at most, each in one line and no longer than that."""
+    """At most so many texts, each one line and at most so long; the last counts the others."""
     kept = [_line(text, length) for text in texts[:most]]
     if len(texts) > most:
         kept[-1] = f"and {len(texts) - most + 1} more"
@@ -170,38 +163,28 @@ def _few(texts: Sequence[str], most: int, length: int) -> tuple[str, ...]:
 
 
 def _line(text: str, length: int) -> str:
-    """The API server drops a warning with a control character in it."""
+    """One line of limited length; the API server drops a warning with a control character."""
     line = "".join(c if c.isprintable() else " " for c in text)
     return line if len(line) <= length else f"{line[: length - 1]}…"
 
 
-# ---- The admission webhooks: the API server asks before it stores an object.
-
-# A check is work for one core, on which kube-scheduler is answered too.
-_AT_ONCE = 2
-
-
-class Examiner(Protocol):
-    """Who knows what is wrong with an object."""
-
-    def examine(self, name: str, raw: bytes, old: bytes = b"") -> Findings:
-        """All that is, in any thread; `old` is what the object replaces."""
+# ---- the webhooks
 
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """An answer, and what is to be known of it: `error` says why the object is refused."""
+    """The answer to a review; `error` says why the object is refused, empty if it is allowed."""
 
     answer: bytes
     error: str = ""
     outcome: Outcome = Outcome.ANSWERED
 
 
-class Admission:
-    """Both webhooks as HTTP calls. Nothing is changed by them: a dry run is a call like any other.
+class AdmissionWebhooks:
+    """Both webhooks as HTTP handlers. They change nothing, so a dry run is a call like any other.
 
-    What cannot be understood is 400, what goes wrong is 500; the failurePolicy of the webhook says
-    what follows.
+    A request that cannot be read gets 400, a fault of Placet 500; the failurePolicy of the webhook
+    then decides about the object.
     """
 
     def __init__(
@@ -211,14 +194,14 @@ class Admission:
         self._settings = settings
         self._metrics = metrics
         self._log = log
-        self._turns = asyncio.Semaphore(_AT_ONCE)
+        self._checks = asyncio.Semaphore(_MOST_CHECKS)
 
     async def mutate(self, request: web.Request, call: CallRecord) -> web.Response:
-        """Fills in what the object leaves out."""
+        """Adds the defaults of absent fields."""
         return await self._answer(request, call, _mutated)
 
     async def validate(self, request: web.Request, call: CallRecord) -> web.Response:
-        """Refuses what is no policy."""
+        """Refuses an object that is not a valid policy."""
         return await self._answer(request, call, self._validated)
 
     async def _answer(
@@ -233,7 +216,7 @@ class Admission:
             call.received = len(body)
             review = decode_review(body)
             ruling = await self._ruling(review, decide, call.arrived + self._seconds(request))
-        except Exception as error:  # noqa: BLE001  # whatever it is, the API server gets its answer
+        except Exception as error:  # noqa: BLE001  # the API server always gets an answer
             failure = failure_of(error)
             call.outcome, call.error = failure.outcome, failure.text
             if failure.outcome is Outcome.INTERNAL:
@@ -241,45 +224,42 @@ class Admission:
             status = 500 if failure.outcome is Outcome.INTERNAL else 400
             return web.Response(status=status, text=f"{failure.text}\n")
         call.outcome, call.error = ruling.outcome, ruling.error
-        call.admitted = Admitted(review.operation, review.key, allowed=not ruling.error)
-        self._metrics.admitted(call.verb, call.admitted)
+        call.reviewed = ReviewedObject(review.operation, review.key, allowed=not ruling.error)
+        self._metrics.reviewed(call.verb, call.reviewed)
         return web.Response(body=ruling.answer, content_type="application/json")
 
     async def _ruling(
         self, review: Review, decide: Callable[[Review], Ruling], deadline: float
     ) -> Ruling:
-        if review.group != GROUP:
-            # A webhook with rules that are too wide must not stop the cluster.
-            group = review.group or "the core group"
-            return Ruling(allow(review, [f"Placet has no say in objects of {group}"]))
-        if review.operation not in {"CREATE", "UPDATE"} or review.subresource:
+        if review.resource.group != GROUP:
+            # A webhook whose rules match too much must not stop the cluster.
+            group = review.resource.group or "the core group"
+            return Ruling(allow(review, [f"Placet does not check objects of {group}"]))
+        if review.operation not in {"CREATE", "UPDATE"} or review.sub_resource:
             return Ruling(allow(review))
         try:
-            return await self._aside(lambda: decide(review), deadline)
+            return await self._in_thread(lambda: _decided(review, decide), deadline)
         except TimeoutError:
-            text = "there was no time to check this: try again, or with shorter rules"
+            text = "the check did not finish in time: try again, or shorten the rules"
             answer = deny(review, [text], code=504, reason="Timeout")
             return Ruling(answer, text, Outcome.DEADLINE)
 
-    async def _aside(self, work: Callable[[], Ruling], deadline: float) -> Ruling:
-        """What a thread makes of it; it keeps its turn until it ends. Raises TimeoutError."""
+    async def _in_thread(self, work: Callable[[], Ruling], deadline: float) -> Ruling:
+        """The result of a thread, which counts as a check until it ends. Raises TimeoutError."""
         async with asyncio.timeout_at(deadline):
-            await self._turns.acquire()
+            await self._checks.acquire()
             working = asyncio.ensure_future(asyncio.to_thread(work))
-            working.add_done_callback(lambda _: self._turns.release())
+            working.add_done_callback(lambda _: self._checks.release())
             return await asyncio.shield(working)
 
     def _validated(self, review: Review) -> Ruling:
-        # What is stored and broken can still get a label, or lose a finalizer.
-        if review.old and not changes_spec(review.raw, review.old):
-            return Ruling(allow(review))
-        found = self._examiner.examine(review.key, review.raw, review.old)
+        found = self._examiner.examine(review.key, review.new, review.old)
         if found.errors:
             return Ruling(deny(review, found.errors, found.warnings), found.errors[0])
         return Ruling(allow(review, found.warnings))
 
     def _seconds(self, request: web.Request) -> float:
-        """How long an answer may take: the API server says how long it waits, as `?timeout=5s`."""
+        """Seconds for an answer: the API server sends its own timeout, as `?timeout=5s`."""
         most = self._settings.decision_seconds
         try:
             asked = Duration.parse(request.query["timeout"]).nanos / SECOND
@@ -288,12 +268,17 @@ class Admission:
         return min(most, asked * DECISION_SHARE)
 
 
-def _mutated(review: Review) -> Ruling:
-    if review.old and not changes_spec(review.raw, review.old):
+def _decided(review: Review, decide: Callable[[Review], Ruling]) -> Ruling:
+    # An invalid stored object can still get a label or lose a finalizer.
+    if review.old and not changes_spec(review.new, review.old):
         return Ruling(allow(review))
+    return decide(review)
+
+
+def _mutated(review: Review) -> Ruling:
     try:
-        value = msgspec.json.decode(review.raw)
+        value = msgspec.json.decode(review.new)
     except (ValueError, RecursionError):
-        # What is wrong with it is for the other webhook to say.
+        # The validating webhook says what is wrong.
         return Ruling(allow(review))
     return Ruling(allow(review, patch=additions(value)))

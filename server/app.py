@@ -1,4 +1,4 @@
-"""Which path is what, at one glance."""
+"""Application: every path of the server and its handler, built from the parts it is given."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from logging import Logger
 from typing import Protocol
 
 from aiohttp import web
-from aiohttp.typedefs import Handler, Middleware
+from aiohttp.typedefs import Middleware
 
-from server.admission import Admission, Examiner
-from server.debug import CachePages, DecisionPages, Decisions, Inspection
-from server.health import Health, Readiness, operations_routes
+from policies.admission import Examiner
+from server.admission import AdmissionWebhooks
+from server.debug import CachePage, DecisionPages, Decisions, Inspection
+from server.health import Health, Readiness, health_routes
 from server.metrics import Metrics
-from server.middleware import Observation, VerbHandler, access
+from server.middleware import CallRecorder, VerbHandler, access
 from server.misconfiguration import MisconfigurationWarnings
 from server.running import DIRECT
 from server.runtime.shutdown import Shutdown
@@ -29,15 +30,15 @@ from server.verbs.preempt import PreemptVerb
 from server.verbs.prioritize import Decider as PrioritizeDecider
 from server.verbs.prioritize import PrioritizeVerb
 
-# With `urlPrefix: http://…/api/scheduler` as extenders are used to, or without any path in it.
+# Extenders usually have `urlPrefix: http://…/api/scheduler`; a URL without a path works too.
 PREFIXES = ("/api/scheduler", "")
-
-# Of a server that wants client certificates, what is there for those who have none: probes.
-# And webhooks, for the API server has no certificate to show unless it is given one for each: they
-# tell of an object that comes with the question, and change nothing.
 MUTATE, VALIDATE = "/admission/mutate", "/admission/validate"
+
+# A server with a client CA still serves these paths without a client certificate: probes have none,
+# and an API server has one only if it is configured for each webhook. A webhook's answer is about
+# the object in the request, and changes nothing.
 OPEN_PATHS = frozenset({"/livez", "/healthz", "/readyz", "/version", MUTATE, VALIDATE})
-# And what is there for any certificate of the CA, whatever its name: scrapers are not to be given
+# These paths accept a certificate of the client CA with any name, so that a scraper does not need
 # the name of kube-scheduler.
 READING_PATHS = frozenset({"/metrics"})
 
@@ -46,12 +47,58 @@ class Decider(FilterDecider, PrioritizeDecider, PreemptDecider, Protocol):
     """An engine that decides the verbs."""
 
 
+def create_app(
+    decider: Decider,
+    readiness: Readiness,
+    settings: Settings,
+    metrics: Metrics,
+    log: Logger,
+    version: str,
+    cluster_size: Callable[[], int | None] = lambda: None,
+    inspection: Inspection | None = None,
+    binder: Binder | None = None,
+    examiner: Examiner | None = None,
+    decisions: Decisions | None = None,
+    shutdown: Shutdown | None = None,
+) -> web.Application:
+    """The application of one server.
+
+    `cluster_size` is the number of nodes in the cluster, None if unknown. `inspection` shows the
+    view of a watched cluster, and `binder` binds its pods. With an `examiner`, the application has
+    admission webhooks; with `decisions`, pages about the last decisions. `shutdown` begins before
+    the server ends.
+    """
+    warnings = MisconfigurationWarnings(log, metrics, settings.warning_interval, cluster_size)
+    verbs = {**verbs_by_path(decider, binder, settings, log)}
+    if examiner is not None:
+        webhooks = AdmissionWebhooks(examiner, settings, metrics, log)
+        verbs[MUTATE] = ("mutate", webhooks.mutate)
+        verbs[VALIDATE] = ("validate", webhooks.validate)
+    recorder = CallRecorder(metrics, log, shutdown or Shutdown(), warnings)
+    by_path = {path: recorder.handler(*verb) for path, verb in verbs.items()}
+    plain_errors = recorder.plain_errors({path: verb for path, (verb, _) in verbs.items()})
+    guards = _access(settings)
+    app = web.Application(middlewares=[plain_errors, *guards])
+    app.add_routes([web.post(path, handler) for path, handler in by_path.items()])
+    if not guards:
+        app[DIRECT] = by_path
+    app.add_routes(health_routes(Health(readiness, version), metrics))
+    if inspection is not None:
+        app.router.add_get("/debug/cache", CachePage(inspection).show)
+    if decisions is not None:
+        pages = DecisionPages(decisions)
+        app.router.add_get("/debug/decisions", pages.index)
+        app.router.add_get("/debug/decisions/{namespace}/{name}", pages.show)
+    return app
+
+
 def verbs_by_path(
     decider: Decider, binder: Binder | None, settings: Settings, log: Logger
 ) -> Mapping[str, tuple[str, VerbHandler]]:
-    """The name and the handler of a verb, by each of its paths.
+    """The name and the handler of a verb at each of its paths.
 
-    Every path is there with and without a slash at its end: a redirect would arrive as GET (C1).
+    Each path is served with and without a final slash: a redirect from one to the other would
+    arrive as GET (C1).
     """
     queue = DecisionQueue(settings.max_in_flight)
     answerer = VerbAnswerer(queue, settings, log)
@@ -69,82 +116,6 @@ def verbs_by_path(
         for name, verb in verbs.items()
         for slash in ("", "/")
     }
-
-
-def admission_by_path(admission: Admission) -> Mapping[str, tuple[str, VerbHandler]]:
-    """What the API server calls."""
-    return {
-        MUTATE: ("mutate", admission.mutate),
-        VALIDATE: ("validate", admission.validate),
-    }
-
-
-def verb_handlers(
-    verbs: Mapping[str, tuple[str, VerbHandler]], observation: Observation
-) -> Mapping[str, Handler]:
-    """What kube-scheduler and the API server call, by path."""
-    return {path: observation.of(*verb) for path, verb in verbs.items()}
-
-
-def verb_routes(handlers: Mapping[str, Handler]) -> list[web.RouteDef]:
-    """The same as routes."""
-    return [web.post(path, handle) for path, handle in handlers.items()]
-
-
-def debug_routes(debug: CachePages) -> list[web.RouteDef]:
-    """What people call who look for a mistake."""
-    return [web.get("/debug/cache", debug.cache)]
-
-
-def decision_routes(decided: DecisionPages) -> list[web.RouteDef]:
-    """What people and `placet explain` call who look for a reason."""
-    return [
-        web.get("/debug/decisions", decided.every),
-        web.get("/debug/decisions/{namespace}/{name}", decided.one),
-    ]
-
-
-# ---- The application, put together from the parts it is given.
-
-
-def create_app(
-    decider: Decider,
-    readiness: Readiness,
-    settings: Settings,
-    metrics: Metrics,
-    log: Logger,
-    version: str,
-    cluster_size: Callable[[], int | None] = lambda: None,
-    inspection: Inspection | None = None,
-    binder: Binder | None = None,
-    examiner: Examiner | None = None,
-    decisions: Decisions | None = None,
-    shutdown: Shutdown | None = None,
-) -> web.Application:
-    """The application; `cluster_size` is the number of nodes in the cluster, None if not known.
-
-    `inspection` is of a live view of the cluster, if there is one, and `binder` binds pods in it.
-    With an `examiner` there are admission webhooks; `decisions` are the last ones of the decider.
-    `shutdown` begins before the server ends.
-    """
-    warnings = MisconfigurationWarnings(log, metrics, settings.warning_interval, cluster_size)
-    verbs = {**verbs_by_path(decider, binder, settings, log)}
-    if examiner is not None:
-        verbs |= admission_by_path(Admission(examiner, settings, metrics, log))
-    observation = Observation(metrics, log, shutdown or Shutdown(), warnings)
-    rejected_pods = observation.rejected_pods({path: verb for path, (verb, _) in verbs.items()})
-    guards = _access(settings)
-    app = web.Application(middlewares=[rejected_pods, *guards])
-    by_path = verb_handlers(verbs, observation)
-    app.add_routes(verb_routes(by_path))
-    if not guards:
-        app[DIRECT] = by_path
-    app.add_routes(operations_routes(Health(readiness, version), metrics))
-    if inspection is not None:
-        app.add_routes(debug_routes(CachePages(inspection)))
-    if decisions is not None:
-        app.add_routes(decision_routes(DecisionPages(decisions)))
-    return app
 
 
 def _access(settings: Settings) -> list[Middleware]:

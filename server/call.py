@@ -1,4 +1,7 @@
-"""One call of a verb while it is answered: what logs and metrics say of it afterwards."""
+"""CallRecord: what is known of one call, for logs and metrics; and the reading of its body.
+
+A record lives from the arrival of a call until its answer is sent.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,8 @@ from server.wire import pod_key
 
 
 @dataclass(frozen=True, slots=True)
-class Admitted:
-    """An object that was reviewed: what was to be done with it, and whether it may be."""
+class ReviewedObject:
+    """The object of an admission review: the operation on it, and whether it is allowed."""
 
     operation: str
     object: str
@@ -25,7 +28,7 @@ class Admitted:
 
 @dataclass(slots=True)
 class CallRecord:
-    """Filled in step by step, so that a call that fails half-way still tells what was known."""
+    """The facts of a call, filled in step by step: a call that fails halfway has the first ones."""
 
     verb: str
     # Seconds of the monotonic clock, when the headers had been read.
@@ -35,7 +38,7 @@ class CallRecord:
     pod: bytes = b""
     # `namespace/name` of a pod, and the node to bind it to.
     binds: tuple[str, str] | None = None
-    admitted: Admitted | None = None
+    reviewed: ReviewedObject | None = None
     full_nodes: bool = False
     offered: int = 0
     returned: int = 0
@@ -47,21 +50,21 @@ class CallRecord:
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:
-    """The one argument of a log record: `answered verb="filter"` as text; formatters see fields."""
+    """The only argument of a log record: formatters see its fields; as text `answered verb="…"`."""
 
     message: str
     fields: Mapping[str, str | int | float]
 
     def __str__(self) -> str:
-        # Quoted as in JSON: names come from requests, and must not start a line of their own.
+        # INVARIANT: quoted as JSON. Names come from requests and must not start a new log line.
         pairs = (f"{key}={json.dumps(value)}" for key, value in self.fields.items())
         return " ".join((self.message, *pairs))
 
 
-def entry_of(call: CallRecord, code: int, seconds: float, left_out: int = 0) -> LogEntry:
-    """The line a call leaves in the log; its keys are those of kube-scheduler where it has them.
+def log_entry(call: CallRecord, code: int, seconds: float, left_out: int = 0) -> LogEntry:
+    """The log entry of an answered call, with kube-scheduler's own keys where it has them.
 
-    `left_out` is how many answered calls before it have left none.
+    `left_out` is the number of answered calls since the last entry that were not logged.
     """
     fields: dict[str, str | int | float] = {"verb": call.verb}
     if call.pod:
@@ -71,9 +74,9 @@ def entry_of(call: CallRecord, code: int, seconds: float, left_out: int = 0) -> 
         fields["returned"] = call.returned
     if call.binds is not None:
         fields["pod"], fields["node"] = call.binds
-    if call.admitted is not None:
-        fields["operation"], fields["object"] = call.admitted.operation, call.admitted.object
-        fields["allowed"] = call.admitted.allowed
+    if call.reviewed is not None:
+        fields["operation"], fields["object"] = call.reviewed.operation, call.reviewed.object
+        fields["allowed"] = call.reviewed.allowed
     fields["code"] = code
     fields["outcome"] = call.outcome.value
     fields["seconds"] = round(seconds, 6)
@@ -84,21 +87,21 @@ def entry_of(call: CallRecord, code: int, seconds: float, left_out: int = 0) -> 
     return LogEntry("answered", fields)
 
 
-# ---- The body of a request: all of it, in time, and not more than the limit.
+# ---- the body
 
 
 async def read_body(request: web.BaseRequest, limit: int, seconds: float) -> bytes:
-    """The body, at most `limit` bytes, if it has come within `seconds`.
+    """The whole body: at most `limit` bytes, received within `seconds`.
 
-    aiohttp's own `read` waits for ever, and knows no answer to a large body but 413, whose text
-    kube-scheduler throws away (C3).
+    aiohttp's own `read` has no timeout, and answers a large body with 413, whose text
+    kube-scheduler drops (C3).
 
     Raises RequestError.
     """
     if (request.content_length or 0) > limit:
         raise _large(limit)
     if request.content.is_eof() and request.content.exception() is None:
-        # Mostly it has come with the headers.
+        # The usual case: the body arrived with the headers.
         body = request.content.read_nowait()
         if len(body) > limit:
             raise _large(limit)
@@ -116,16 +119,16 @@ async def read_body(request: web.BaseRequest, limit: int, seconds: float) -> byt
         text = "the body of the request did not arrive in time"
         raise RequestError(text, Outcome.SLOW_BODY) from None
     except web.RequestPayloadError:
-        text = "the body of the request is broken off"
+        text = "the body of the request is incomplete or malformed"
         raise RequestError(text, Outcome.BROKEN_BODY) from None
     except ConnectionError:
-        # The answer will go nowhere; it is made all the same, to be counted.
-        raise RequestError("the client has left", Outcome.DISCONNECTED) from None
+        # Nobody receives the answer; it is made all the same, to be counted.
+        raise RequestError("the client closed the connection", Outcome.DISCONNECTED) from None
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
 def is_encoded(request: web.BaseRequest) -> bool:
-    """Whether the body would have to be unpacked first, to a size that nobody announces."""
+    """Whether the body is compressed: its unpacked size is unknown, so it is not accepted."""
     return request.headers.get("Content-Encoding", "identity").strip().lower() != "identity"
 
 

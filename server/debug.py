@@ -1,4 +1,7 @@
-"""What `/debug/decisions` tells of the last calls, as JSON; `placet explain --server` reads it."""
+"""Debug pages: `/debug/cache` and `/debug/decisions`, as JSON.
+
+`placet explain --server` decodes the decisions with the structs of this module.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,9 @@ from grammar.values.time import SECOND, Timestamp
 
 
 class Reason(msgspec.Struct, frozen=True):
-    """Why some nodes were rejected: `text` is all of it, `message` what the pod's event shows.
+    """The reason for some rejected nodes: `text` in full, `message` as the pod's event shows it.
 
-    `error` is what went wrong with the evaluation of the clause, empty if nothing did.
+    `error` is the evaluation error of the clause, empty if there was none.
     """
 
     text: str
@@ -30,14 +33,14 @@ class Reason(msgspec.Struct, frozen=True):
 
 
 class NodeScore(msgspec.Struct, frozen=True):
-    """A score 0..10 for one node."""
+    """The score of one node, 0..10."""
 
     node: str
     score: int
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
-    """One line about a pod; `error` is the text that was sent in place of a decision, or null."""
+    """The last call about a pod in short; `error` is the text sent instead of a decision."""
 
     pod: str
     at: str
@@ -48,16 +51,17 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Listing(msgspec.Struct, frozen=True):
-    """Those that are kept, the newest first."""
+    """The stored decisions, newest first."""
 
     decisions: Sequence[Summary]
 
 
 class DecisionDetail(Summary, frozen=True, kw_only=True):
-    """All about one pod.
+    """The last call about a pod in full.
 
-    `policiesChanged` says that others are in force since. `passed` is null where no policy concerns
-    the pod and every node passes, `scores` where none were asked for or none apply.
+    `policiesChanged` says whether the policies have changed since. `passed` is null if no policy
+    selects the pod and every node passes; `scores` is null if there was no prioritize call, or no
+    score applies.
     """
 
     uid: str
@@ -72,7 +76,7 @@ class DecisionDetail(Summary, frozen=True, kw_only=True):
 
 
 class Decisions:
-    """The journal of an engine, to be read from outside."""
+    """A view of an engine's journal in the structs of this module."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
@@ -81,9 +85,9 @@ class Decisions:
         return Listing([_summary(record) for record in self._journal])
 
     def find(self, namespace: str, name: str) -> DecisionDetail | None:
-        """The last call about a pod; None if it is not known."""
+        """The last call about a pod; None if the journal has none."""
         record = self._journal.find(namespace, name)
-        return None if record is None else _told(record, self._journal.generation)
+        return None if record is None else _detail(record, self._journal.generation)
 
 
 def _summary(record: Record) -> Summary:
@@ -97,7 +101,7 @@ def _summary(record: Record) -> Summary:
     )
 
 
-def _told(record: Record, generation: int) -> DecisionDetail:
+def _detail(record: Record, generation: int) -> DecisionDetail:
     groups = list(_groups(record.answered)) if record.answered is not None else None
     return DecisionDetail(
         **msgspec.structs.asdict(_summary(record)),
@@ -120,7 +124,7 @@ def _passing(record: Record) -> int:
 
 
 def _groups(answered: RecordedVerdicts) -> Iterator[tuple[Verdict, Sequence[str]]]:
-    """The nodes of each verdict, by name."""
+    """Each verdict with the names of its nodes, sorted."""
     found: dict[int, list[str]] = {}
     for code, name in zip(answered.codes.tolist(), answered.nodes.names(), strict=True):
         found.setdefault(code, []).append(name)
@@ -133,7 +137,7 @@ def _passed(groups: Sequence[tuple[Verdict, Sequence[str]]]) -> Sequence[str]:
 
 
 def _reasons(groups: Sequence[tuple[Verdict, Sequence[str]]]) -> Sequence[Reason]:
-    """The most frequent first."""
+    """The reasons, the most frequent first."""
     found = [
         Reason(
             full_reason(verdict.policy, verdict.clause, verdict.reason),
@@ -151,36 +155,36 @@ def _reasons(groups: Sequence[tuple[Verdict, Sequence[str]]]) -> Sequence[Reason
 
 
 def _scores(record: Record) -> Sequence[NodeScore] | None:
-    """The best first."""
+    """The scores, the best first."""
     if record.scored is None:
         return None
     pairs = zip(record.scored.nodes.names(), record.scored.points.tolist(), strict=True)
     return [NodeScore(n, s) for n, s in sorted(pairs, key=lambda pair: (-pair[1], pair[0]))]
 
 
-# ---- `/debug/…`: what is known of the cluster, whether that is so, and what was decided last.
+# ---- the pages
 
 
 class Inspection(Protocol):
-    """What can be told of a view of the cluster."""
+    """The view of a watched cluster, as shown on `/debug/cache`."""
 
     def status(self) -> Mapping[str, object]:
-        """What is known, as JSON."""
+        """The state of each watched resource, as JSON."""
         ...
 
     async def compare(self) -> Mapping[str, object]:
-        """The differences to the API server, as JSON. Raises EngineError."""
+        """The differences from the API server, as JSON. Raises EngineError."""
         ...
 
 
-class CachePages:
-    """For people with a suspicion. Comparing lists everything: it is not for probes."""
+class CachePage:
+    """`/debug/cache`. A comparison lists every object of the cluster: it is not for probes."""
 
     def __init__(self, inspection: Inspection) -> None:
         self._inspection = inspection
 
-    async def cache(self, request: web.Request) -> web.Response:
-        """The state of each resource that is watched; with `compare=1` what is wrong with it."""
+    async def show(self, request: web.Request) -> web.Response:
+        """The state of each watched resource; with `compare=1` its differences instead."""
         if request.query.get("compare", "0") in ("0", ""):
             return _json(self._inspection.status())
         try:
@@ -190,23 +194,23 @@ class CachePages:
 
 
 class DecisionPages:
-    """For people with a pod that is pending, or is where it should not be."""
+    """`/debug/decisions`: why a pod is pending, or why it is on its node."""
 
     def __init__(self, decisions: Decisions) -> None:
         self._decisions = decisions
 
-    async def every(self, _request: web.Request) -> web.Response:
-        """A line for each pod that kube-scheduler asked about last."""
+    async def index(self, _request: web.Request) -> web.Response:
+        """A summary for each pod in the journal."""
         return _json(self._decisions.list())
 
-    async def one(self, request: web.Request) -> web.Response:
-        """The last answer about one pod."""
+    async def show(self, request: web.Request) -> web.Response:
+        """The last call about one pod."""
         namespace, name = request.match_info["namespace"], request.match_info["name"]
-        told = self._decisions.find(namespace, name)
-        if told is None:
-            text = f"no decision about {namespace}/{name} is kept\n"
+        detail = self._decisions.find(namespace, name)
+        if detail is None:
+            text = f"there is no recent decision about {namespace}/{name}\n"
             return web.Response(status=404, text=text)
-        return _json(told)
+        return _json(detail)
 
 
 def _json(content: Mapping[str, object] | msgspec.Struct) -> web.Response:

@@ -1,4 +1,4 @@
-"""Why a call has no answer, in the words that kube-scheduler, logs and metrics get."""
+"""Errors of a call: the text that the client gets, and the outcome that metrics count."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from engine.errors import BadObjectError, DeadlineExceededError, EngineError, No
 
 
 class Outcome(StrEnum):
-    """How a call ended: the label of metrics and the key of the log."""
+    """The way a call ended: a label of metrics and a key of the log."""
 
     ANSWERED = "answered"
-    # The request, from the outside in.
+    # Problems of the request, from the outside in.
     UNAUTHENTICATED = "unauthenticated"
     FORBIDDEN = "forbidden"
     UNKNOWN_PATH = "unknown_path"
@@ -24,7 +24,7 @@ class Outcome(StrEnum):
     BAD_REQUEST = "bad_request"
     DISCONNECTED = "disconnected"
     OVERLOADED = "overloaded"
-    # The decision.
+    # Problems of the decision.
     UNSUPPORTED = "unsupported"
     NOT_SYNCED = "not_synced"
     DEADLINE = "deadline"
@@ -34,7 +34,7 @@ class Outcome(StrEnum):
 
 
 class RequestError(Exception):
-    """The request cannot be read or understood; the text is one sentence that says why."""
+    """The request cannot be read or understood; the text is one sentence for the client."""
 
     def __init__(self, text: str, outcome: Outcome = Outcome.BAD_REQUEST) -> None:
         super().__init__(text)
@@ -42,34 +42,33 @@ class RequestError(Exception):
 
 
 class UnsupportedError(Exception):
-    """The request is understood, and this server does not do that."""
+    """The request is understood, but this server does not offer what it asks for."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallFailure:
-    """What becomes of an exception: a text for whoever asked, and how the call is counted."""
+    """An exception as the client and the metrics see it."""
 
     text: str
     outcome: Outcome
 
 
 def failure_of(error: Exception) -> CallFailure:
-    """The problem behind any exception; one that nobody foresaw gets a constant text."""
+    """The failure behind any exception; an unexpected one gets a constant text."""
     match error:
         case RequestError():
-            return CallFailure(str(error), error.outcome)
+            outcome = error.outcome
         case UnsupportedError():
-            return CallFailure(str(error), Outcome.UNSUPPORTED)
+            outcome = Outcome.UNSUPPORTED
         case NotSyncedError():
-            return CallFailure(str(error), Outcome.NOT_SYNCED)
+            outcome = Outcome.NOT_SYNCED
         case DeadlineExceededError():
-            return CallFailure(str(error), Outcome.DEADLINE)
+            outcome = Outcome.DEADLINE
         case BadObjectError():
-            return CallFailure(str(error), Outcome.BAD_OBJECT)
+            outcome = Outcome.BAD_OBJECT
         case EngineError():
-            return CallFailure(str(error), Outcome.UNDECIDED)
+            outcome = Outcome.UNDECIDED
         case _:
-            # What went wrong is in our log; a traceback is no event text.
-            return CallFailure(
-                "internal error: the log of Placet has the details", Outcome.INTERNAL
-            )
+            # kube-scheduler copies the text into events: a traceback belongs in our log only.
+            return CallFailure("internal error: see the log of Placet", Outcome.INTERNAL)
+    return CallFailure(str(error), outcome)

@@ -1,4 +1,7 @@
-"""Whether the server lives, is ready, and which it is, as Kubernetes' own components tell it."""
+"""Health: the answers to `/livez`, `/readyz` and `/version`, in the form of Kubernetes' components.
+
+`Heartbeat` carries the checks of the main event loop to other threads.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,14 @@ from aiohttp import web
 
 from server.metrics import Metrics
 
+_BEAT_SECONDS = 0.5
+# A decision takes a few seconds at most, and the event loop runs other tasks after each.
+STUCK_SECONDS = 10.0
+
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Something that must be so before the server should be asked; empty `failure` means it is."""
+    """A named condition of readiness or liveness; it holds if `failure` is empty."""
 
     name: str
     failure: str = ""
@@ -35,7 +42,7 @@ class Health:
         self._version = msgspec.json.encode({"version": version})
 
     async def live(self, request: web.Request) -> web.Response:
-        """That the event loop got here is the check of this one."""
+        # `ping` always holds: the event loop has reached this line.
         return _report("livez", [Check("ping"), *self._liveness()], request)
 
     async def ready(self, request: web.Request) -> web.Response:
@@ -45,8 +52,19 @@ class Health:
         return web.Response(body=self._version, content_type="application/json")
 
 
+def health_routes(health: Health, metrics: Metrics) -> list[web.RouteDef]:
+    """The routes for probes and scrapers."""
+    return [
+        web.get("/livez", health.live),
+        web.get("/healthz", health.live),
+        web.get("/readyz", health.ready),
+        web.get("/metrics", metrics.expose),
+        web.get("/version", health.version),
+    ]
+
+
 def _report(name: str, checks: Sequence[Check], request: web.Request) -> web.Response:
-    """`ok`, or a line per check where one fails or the request says `verbose`."""
+    """`ok`, or one line per check if one fails or the request says `verbose`."""
     excluded = set(request.query.getall("exclude", ()))
     lines = [_line(check, is_excluded=check.name in excluded) for check in checks]
     unknown = excluded - {check.name for check in checks}
@@ -67,17 +85,11 @@ def _line(check: Check, *, is_excluded: bool) -> str:
     return f"[+]{check.name} ok"
 
 
-# ---- Whether the event loop that decides still turns, and what it last knew: for other threads.
-
-_BEAT_SECONDS = 0.5
-# A decision takes seconds at the most, and after one of them other things have their turn.
-STUCK_SECONDS = 10.0
-
-
 class Heartbeat:
-    """Written by one event loop, read from any thread: everything is replaced whole.
+    """The latest checks of one event loop, which other threads can read.
 
-    `seconds` without a beat are an event loop that is stuck.
+    INVARIANT: the event loop replaces the checks as a whole, so that readers need no lock. The loop
+    counts as stuck after `seconds` without a beat.
     """
 
     def __init__(
@@ -89,34 +101,24 @@ class Heartbeat:
         self._readiness = readiness
         self._seconds = seconds
         self._clock = clock
-        self._last: tuple[float, Sequence[Check]] = (clock(), [Check("start", "not yet")])
+        starting = [Check("start", "the server is starting")]
+        self._last: tuple[float, Sequence[Check]] = (clock(), starting)
 
     async def run(self) -> None:
-        """Beats until it is cancelled, on the event loop that is watched."""
+        """Beats until it is cancelled; runs on the event loop that is watched."""
         while True:
             self.beat()
             await asyncio.sleep(_BEAT_SECONDS)
 
     def beat(self) -> None:
-        """It turns, and this is what it knows."""
+        """Stores the time and the present checks."""
         self._last = (self._clock(), tuple(self._readiness()))
 
     def liveness(self) -> Sequence[Check]:
         silent = self._clock() - self._last[0]
         if silent <= self._seconds:
             return (Check("loop"),)
-        return (Check("loop", f"the event loop has not turned for {silent:.0f} seconds"),)
+        return (Check("loop", f"the event loop has not run for {silent:.0f} seconds"),)
 
     def readiness(self) -> Sequence[Check]:
         return (*self.liveness(), *self._last[1])
-
-
-def operations_routes(health: Health, metrics: Metrics) -> list[web.RouteDef]:
-    """What operators and their probes call."""
-    return [
-        web.get("/livez", health.live),
-        web.get("/healthz", health.live),
-        web.get("/readyz", health.ready),
-        web.get("/metrics", metrics.expose),
-        web.get("/version", health.version),
-    ]

@@ -1,27 +1,27 @@
-"""What is counted of calls and decisions, in a registry that is passed in."""
+"""Metrics: counters of calls and decisions, in a Prometheus registry that is passed in."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import choose_encoder
 
-from server.call import Admitted
+from server.call import ReviewedObject
 from server.errors import Outcome
 
 # The buckets of kube-scheduler's own latencies, so that both fit into one panel.
 BUCKETS = tuple(0.001 * 2**power for power in range(15))
-# Policies come and go while a server runs; their metrics only come.
+# Policies come and go while a server runs, but their label values stay.
 MOST_LABELS = 1000
 _OTHER = "other"
 
 
 class Level:
-    """A gauge of one value, which costs no more than an addition until it is read."""
+    """A gauge of one value; changing it costs no more than an addition."""
 
     def __init__(self, gauge: Gauge) -> None:
         self.value = 0
@@ -31,9 +31,12 @@ class Level:
 class Metrics:
     """The metrics of one server.
 
-    The methods named after what happens to a clause are what the engine reports to (its Observer).
-    No label is a pod's or a node's name, and pairs of names from policies are bounded. Children are
-    kept: to look them up, prometheus-client takes a lock and makes strings of what are strings.
+    It is also an Observer of the engine: `rejected`, `failed`, `would_reject`, `conflict` and
+    `bypassed` are what an engine reports.
+
+    INVARIANT: no label holds the name of a pod or a node, and pairs of names from policies are
+    bounded. `cache` keeps the labelled children: prometheus-client's own look-up takes a lock and
+    converts every label to a string.
     """
 
     def __init__(
@@ -44,125 +47,95 @@ class Metrics:
     ) -> None:
         self._registry = registry
         self._clock = clock
-        self._requests = cache(
-            Counter(
-                "placet_requests_total",
-                "Calls, by status code and how they ended.",
-                ["verb", "code", "outcome"],
-                registry=registry,
-            ).labels
+        self._pairs: set[tuple[str, str]] = set()
+
+        def counter(name: str, text: str, labels: Sequence[str] = ()) -> Counter:
+            return Counter(name, text, labels, registry=registry)
+
+        def gauge(name: str, text: str, labels: Sequence[str] = ()) -> Gauge:
+            return Gauge(name, text, labels, registry=registry)
+
+        requests = counter(
+            "placet_requests_total",
+            "Calls, by HTTP status and outcome.",
+            ["verb", "code", "outcome"],
         )
-        self._seconds = cache(
-            Histogram(
-                "placet_request_duration_seconds",
-                "From the headers of a request to its answer.",
-                ["verb"],
-                buckets=BUCKETS,
-                registry=registry,
-            ).labels
-        )
-        in_flight = Gauge(
-            "placet_requests_in_flight",
-            "Calls that are being answered.",
+        self._requests = cache(requests.labels)
+        seconds = Histogram(
+            "placet_request_duration_seconds",
+            "Seconds from the headers of a request to its answer.",
             ["verb"],
+            buckets=BUCKETS,
             registry=registry,
         )
+        self._seconds = cache(seconds.labels)
+        in_flight = gauge("placet_requests_in_flight", "Calls in progress.", ["verb"])
         self.in_flight = cache(lambda verb: Level(in_flight.labels(verb)))
-        self._last = cache(
-            Gauge(
-                "placet_last_request_timestamp_seconds",
-                "When a call was answered last; prioritize is not called where one node is left.",
-                ["verb"],
-                registry=registry,
-            ).labels
-        )
-        self._offered = cache(
-            Counter(
-                "placet_nodes_offered_total", "Nodes in requests.", ["verb"], registry=registry
-            ).labels
-        )
-        self._returned = cache(
-            Counter(
-                "placet_nodes_returned_total",
-                "Nodes that filter accepted, prioritize scored or preempt kept.",
-                ["verb"],
-                registry=registry,
-            ).labels
-        )
-        self._received_bytes = cache(
-            Counter(
-                "placet_request_body_bytes_total", "Bytes of requests.", ["verb"], registry=registry
-            ).labels
-        )
-        self._sent_bytes = cache(
-            Counter(
-                "placet_response_body_bytes_total", "Bytes of answers.", ["verb"], registry=registry
-            ).labels
-        )
-        self._full_nodes = Counter(
-            "placet_full_node_requests_total",
-            "Requests with whole nodes from kube-scheduler, which then miscalculates its scores.",
+        last = gauge(
+            "placet_last_request_timestamp_seconds",
+            "Time of the last answered call; prioritize is not called if one node is left.",
             ["verb"],
-            registry=registry,
         )
-        self._sampled = Counter(
+        self._last = cache(last.labels)
+        offered = counter("placet_nodes_offered_total", "Nodes in requests.", ["verb"])
+        self._offered = cache(offered.labels)
+        returned = counter(
+            "placet_nodes_returned_total",
+            "Nodes that filter accepted, prioritize scored or preempt kept.",
+            ["verb"],
+        )
+        self._returned = cache(returned.labels)
+        received = counter("placet_request_body_bytes_total", "Bytes of request bodies.", ["verb"])
+        self._received_bytes = cache(received.labels)
+        sent = counter("placet_response_body_bytes_total", "Bytes of answer bodies.", ["verb"])
+        self._sent_bytes = cache(sent.labels)
+        self._full_nodes = counter(
+            "placet_full_node_requests_total",
+            "Requests of kube-scheduler with whole nodes, which make its own scores wrong.",
+            ["verb"],
+        )
+        self._sampled = counter(
             "placet_sampled_requests_total",
-            "Requests that offered as many nodes as kube-scheduler samples.",
-            registry=registry,
+            "Requests with as many nodes as kube-scheduler samples.",
         )
         clause = ["policy", "clause"]
-        self._rejected = cache(
-            Counter("placet_rejections_total", "Nodes rejected.", clause, registry=registry).labels
+        self._rejected = cache(counter("placet_rejections_total", "Rejected nodes.", clause).labels)
+        would_reject = counter(
+            "placet_audit_rejections_total",
+            "Nodes that a policy in audit mode would have rejected.",
+            clause,
         )
-        self._would_reject = cache(
-            Counter(
-                "placet_audit_rejections_total",
-                "Nodes that a policy in audit mode would have rejected.",
-                clause,
-                registry=registry,
-            ).labels
+        self._would_reject = cache(would_reject.labels)
+        failed = counter(
+            "placet_evaluation_errors_total",
+            "Calls in which a clause could not be evaluated.",
+            clause,
         )
-        self._failed = cache(
-            Counter(
-                "placet_evaluation_errors_total",
-                "Calls in which a clause could not be evaluated.",
-                clause,
-                registry=registry,
-            ).labels
+        self._failed = cache(failed.labels)
+        conflicts = counter(
+            "placet_policy_conflicts_total",
+            "Calls in which two policies selected the same pod and one of them was not applied.",
+            ["winner", "loser"],
         )
-        self._conflicts = cache(
-            Counter(
-                "placet_policy_conflicts_total",
-                "Calls in which a policy gave way to another that concerns the same pod.",
-                ["winner", "loser"],
-                registry=registry,
-            ).labels
-        )
-        self._bypasses = Counter(
+        self._conflicts = cache(conflicts.labels)
+        self._bypasses = counter(
             "placet_bypasses_total",
-            "Calls of filter about pods that bypass all policies by their annotation.",
-            registry=registry,
+            "Filter calls for pods that bypass all policies by their annotation.",
         )
-        self._admissions = Counter(
+        self._admissions = counter(
             "placet_admissions_total",
-            "Objects that the API server asked about before it stored them.",
+            "Objects reviewed by the admission webhooks.",
             ["verb", "operation", "allowed"],
-            registry=registry,
         )
-        self._expiry = Gauge(
+        self._expiry = gauge(
             "placet_tls_certificate_expiry_timestamp_seconds",
-            "When the certificate that new connections get ends.",
+            "Time at which the certificate for new connections expires.",
             ["file"],
-            registry=registry,
         )
-        self._handshakes_failed = Counter(
-            "placet_tls_handshake_failures_total",
-            "Connections that did not come about.",
-            registry=registry,
+        self._handshakes_failed = counter(
+            "placet_tls_handshake_failures_total", "Failed TLS handshakes."
         )
-        build = Gauge("placet_build_info", "Always 1.", ["version"], registry=registry)
-        build.labels(version).set(1)
-        self._pairs: set[tuple[str, str]] = set()
+        gauge("placet_build_info", "Always 1.", ["version"]).labels(version).set(1)
 
     async def expose(self, request: web.Request) -> web.Response:
         """`/metrics`, in the format that the scraper prefers."""
@@ -172,7 +145,7 @@ class Metrics:
     def answered(
         self, verb: str, code: int, outcome: Outcome, seconds: float, received: int, sent: int
     ) -> None:
-        """A call is over: its duration, and the bytes of both bodies."""
+        """A call has ended: its duration, and the bytes of both bodies."""
         self._requests(verb, str(code), outcome.value).inc()
         self._seconds(verb).observe(seconds)
         if outcome is Outcome.ANSWERED:
@@ -194,7 +167,7 @@ class Metrics:
         self._rejected(*self._pair(policy, clause)).inc(nodes)
 
     def failed(self, policy: str, clause: str, error: str) -> None:  # noqa: ARG002
-        """The error itself is no label: it can hold anything."""
+        """The error is not a label: its text is unbounded."""
         self._failed(*self._pair(policy, clause)).inc()
 
     def would_reject(self, policy: str, clause: str, nodes: int) -> None:
@@ -204,16 +177,16 @@ class Metrics:
         self._conflicts(*self._pair(winner, loser)).inc()
 
     def bypassed(self, pod: str, uid: str, reason: str) -> None:  # noqa: ARG002
-        """Who it was is in the log."""
+        """The pod is named in the log only."""
         self._bypasses.inc()
 
-    def admitted(self, verb: str, admitted: Admitted) -> None:
-        """An object was reviewed."""
-        allowed = "true" if admitted.allowed else "false"
-        self._admissions.labels(verb, admitted.operation, allowed).inc()
+    def reviewed(self, verb: str, reviewed: ReviewedObject) -> None:
+        """A webhook has reviewed an object."""
+        allowed = "true" if reviewed.allowed else "false"
+        self._admissions.labels(verb, reviewed.operation, allowed).inc()
 
     def certificate_expires(self, file: str, at: float) -> None:
-        """The certificate in this file is in force, until then in Unix seconds."""
+        """The certificate of this file is in use and expires then, in Unix seconds."""
         self._expiry.labels(file).set(at)
 
     def handshake_failed(self) -> None:

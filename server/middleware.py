@@ -1,4 +1,4 @@
-"""Who may ask what: a server that wants client certificates knows its clients by them."""
+"""Middleware: access by client certificate; and CallRecorder, which measures and logs each call."""
 
 from __future__ import annotations
 
@@ -12,11 +12,19 @@ from typing import Any
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from server.call import CallRecord, entry_of
+from server.call import CallRecord, log_entry
 from server.errors import Outcome
 from server.metrics import Metrics
 from server.misconfiguration import MisconfigurationWarnings
 from server.runtime.shutdown import Shutdown
+
+VerbHandler = Callable[[web.Request, CallRecord], Awaitable[web.Response]]
+
+# The most log lines about answered calls in a second, unless the log is verbose.
+MOST_LINES_A_SECOND = 10
+# The verb of a call whose path is unknown.
+_NO_VERB = "none"
+_DENIED = {401: Outcome.UNAUTHENTICATED, 403: Outcome.FORBIDDEN}
 
 
 def access(
@@ -24,22 +32,22 @@ def access(
 ) -> Middleware:
     """A middleware that raises HTTPUnauthorized and HTTPForbidden.
 
-    What is not open is for those who have shown a certificate, and what is not for reading is for
-    those with one of these names, where there are any: an unknown path too. A certificate of a CA
-    that is not ours never gets as far as this.
+    Open paths need no client certificate. Reading paths need a certificate of the client CA. All
+    other paths, unknown ones too, need a certificate with one of these names, if there are any.
     """
 
     @web.middleware
     async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
         if request.path not in open_paths:
-            certificate = _certificate(request)
+            # TLS has verified it, and has refused certificates of other CAs.
+            certificate = request.get_extra_info("peercert")
             if not certificate:
-                raise web.HTTPUnauthorized(text=f"{request.path} takes a client certificate")
+                raise web.HTTPUnauthorized(text=f"{request.path} requires a client certificate")
             if names and request.path not in reading_paths:
-                own = tuple(names_of(certificate))
-                if not any(name in names for name in own):
-                    listed = ", ".join(f"`{name}`" for name in own) or "nobody"
-                    text = f"the client certificate is of {listed}, whom no --client-name lets in"
+                found = tuple(names_of(certificate))
+                if not any(name in names for name in found):
+                    listed = ", ".join(f"`{name}`" for name in found) or "no name"
+                    text = f"the client certificate is for {listed}, which no --client-name allows"
                     raise web.HTTPForbidden(text=text)
         return await handler(request)
 
@@ -47,61 +55,20 @@ def access(
 
 
 def names_of(certificate: Mapping[str, Any]) -> Iterator[str]:
-    """The common names and alternative names of what `SSLObject.getpeercert` returns."""
+    """The common names and alternative names of a result of `SSLObject.getpeercert`."""
     for parts in certificate.get("subject", ()):
         yield from (value for key, value in parts if key == "commonName")
     for _kind, name in certificate.get("subjectAltName", ()):
-        # Kinds with structure, such as DirName, are no names that a flag could hold.
+        # Structured kinds, such as DirName, cannot be written as a --client-name.
         if isinstance(name, str):
             yield name
 
 
-def _certificate(request: web.Request) -> Mapping[str, Any]:
-    """The certificate that TLS has verified, empty if there is none."""
-    transport = request.transport
-    found = transport.get_extra_info("peercert") if transport is not None else None
-    return found or {}
+class CallRecorder:
+    """Wraps verb handlers: records each call in the metrics and the log after its answer.
 
-
-# ---- What is done around every call of a verb: measured, logged, and answered in plain words.
-
-VerbHandler = Callable[[web.Request, CallRecord], Awaitable[web.Response]]
-
-# Those of answered calls, unless the log is verbose.
-MOST_LINES_A_SECOND = 10
-# No verb: the path is none of ours.
-_NO_VERB = "none"
-_REFUSED = {401: Outcome.UNAUTHENTICATED, 403: Outcome.FORBIDDEN}
-
-
-class _Lines:
-    """How many lines about answered calls may be written, of which there are hundreds a second.
-
-    A line takes as long to write as the decision that it is about.
+    One recorder serves all verbs of a server.
     """
-
-    def __init__(self) -> None:
-        self._since = float("-inf")
-        self._written = self._left_out = 0
-
-    def take(self, now: float) -> bool:
-        """Whether there may be one more, at this time in seconds."""
-        if now - self._since >= 1.0:
-            self._since, self._written = now, 0
-        if self._written == MOST_LINES_A_SECOND:
-            self._left_out += 1
-            return False
-        self._written += 1
-        return True
-
-    def collect(self) -> int:
-        """How many were left out since this was asked last."""
-        count, self._left_out = self._left_out, 0
-        return count
-
-
-class Observation:
-    """Makes aiohttp handlers of verb handlers, and keeps the books."""
 
     def __init__(
         self,
@@ -116,32 +83,64 @@ class Observation:
         self._shutdown = shutdown
         self._warnings = warnings
         self._clock = clock
-        self._lines = _Lines()
+        self._lines = _LineLimit()
 
-    def of(self, verb: str, handle: VerbHandler) -> Handler:
-        """The handler of a verb's calls."""
+    def handler(self, verb: str, handle: VerbHandler) -> Handler:
+        """The aiohttp handler of a verb."""
         in_flight = self._metrics.in_flight(verb)
 
-        async def observed(request: web.Request) -> web.Response:
+        async def recorded(request: web.Request) -> web.Response:
             call = CallRecord(verb, self._clock(), request.headers.get("User-Agent", ""))
             in_flight.value += 1
             try:
                 response = await handle(request, call)
             finally:
                 in_flight.value -= 1
-            if self._shutdown.has_begun:
-                # Whoever comes again is to come to another one.
+            # During shutdown, the client's next call must go to another replica. If part of the
+            # body is unread, it cannot be read as a request: aiohttp drains it for a while, so that
+            # the client can read the answer, and then closes.
+            if self._shutdown.has_begun or not request.content.is_eof():
                 response.force_close()
-            if not request.content.is_eof():
-                # What is left of the body is no request: aiohttp reads on for a while, so that the
-                # client gets to read the answer, and then closes.
-                response.force_close()
-            # Nobody waits for the books: they are kept when the answer has been sent.
+            # Recorded after the answer is sent, so that the client does not wait for it.
             loop = asyncio.get_running_loop()
             loop.call_soon(self._record, call, response, self._clock())
             return response
 
-        return observed
+        return recorded
+
+    def plain_errors(self, verbs: Mapping[str, str]) -> Middleware:
+        """A middleware that answers a wrong path, method or client with one line of text.
+
+        `verbs` gives the verb of each path.
+        """
+
+        @web.middleware
+        async def answer(request: web.Request, handler: Handler) -> web.StreamResponse:
+            arrived = self._clock()
+            why = ""
+            try:
+                return await handler(request)
+            except web.HTTPMethodNotAllowed as error:
+                outcome = Outcome.WRONG_METHOD
+                allowed = ", ".join(sorted(error.allowed_methods))
+                text = f"{request.path} accepts {allowed}, not {request.method}\n"
+                response = web.Response(status=405, text=text, headers={"Allow": allowed})
+            except web.HTTPNotFound:
+                outcome = Outcome.UNKNOWN_PATH
+                text = f"{request.path} is not a path of this server\n"
+                response = web.Response(status=404, text=text)
+            except (web.HTTPUnauthorized, web.HTTPForbidden) as error:
+                outcome = _DENIED[error.status]
+                why = error.text or ""
+                response = web.Response(status=error.status, text=f"{why}\n")
+                # The body of a client without access is not read.
+                response.force_close()
+            verb = verbs.get(request.path, _NO_VERB)
+            call = CallRecord(verb, arrived, outcome=outcome, error=why)
+            self._record(call, response, self._clock())
+            return response
+
+        return answer
 
     def _record(self, call: CallRecord, response: web.Response, ended: float) -> None:
         seconds, code, sent = ended - call.arrived, response.status, response.content_length or 0
@@ -152,42 +151,31 @@ class Observation:
         level = logging.INFO if call.outcome is Outcome.ANSWERED else logging.WARNING
         if not self._log.isEnabledFor(level):
             return
-        # What people apply is rare, and each time of interest.
-        is_routine = level == logging.INFO and call.admitted is None
-        bounded = is_routine and not self._log.isEnabledFor(logging.DEBUG)
-        if not bounded or self._lines.take(ended):
-            self._log.log(level, "%s", entry_of(call, code, seconds, self._lines.collect()))
+        # Reviews of policies are rare, and each is of interest.
+        is_routine = level == logging.INFO and call.reviewed is None
+        is_limited = is_routine and not self._log.isEnabledFor(logging.DEBUG)
+        if not is_limited or self._lines.take(ended):
+            self._log.log(level, "%s", log_entry(call, code, seconds, self._lines.collect()))
 
-    def rejected_pods(self, verbs: Mapping[str, str]) -> Middleware:
-        """A middleware that says plainly what is wrong with path, method or client.
 
-        `verbs` are by path.
-        """
+class _LineLimit:
+    """A limit of the log lines in a second: writing a line takes as long as a decision."""
 
-        @web.middleware
-        async def refuse(request: web.Request, handler: Handler) -> web.StreamResponse:
-            arrived = self._clock()
-            why = ""
-            try:
-                return await handler(request)
-            except web.HTTPMethodNotAllowed as error:
-                outcome = Outcome.WRONG_METHOD
-                allowed = ", ".join(sorted(error.allowed_methods))
-                text = f"{request.path} takes {allowed}, not {request.method}\n"
-                response = web.Response(status=405, text=text, headers={"Allow": allowed})
-            except web.HTTPNotFound:
-                outcome = Outcome.UNKNOWN_PATH
-                text = f"there is nothing at {request.path}\n"
-                response = web.Response(status=404, text=text)
-            except (web.HTTPUnauthorized, web.HTTPForbidden) as error:
-                outcome = _REFUSED[error.status]
-                why = error.text or ""
-                response = web.Response(status=error.status, text=f"{why}\n")
-                # Who may not ask is not listened to.
-                response.force_close()
-            verb = verbs.get(request.path, _NO_VERB)
-            call = CallRecord(verb, arrived, outcome=outcome, error=why)
-            self._record(call, response, self._clock())
-            return response
+    def __init__(self) -> None:
+        self._since = float("-inf")
+        self._written = self._left_out = 0
 
-        return refuse
+    def take(self, now: float) -> bool:
+        """Whether one more line may be written at this time, in seconds."""
+        if now - self._since >= 1.0:
+            self._since, self._written = now, 0
+        if self._written == MOST_LINES_A_SECOND:
+            self._left_out += 1
+            return False
+        self._written += 1
+        return True
+
+    def collect(self) -> int:
+        """The number of lines left out since the last collection."""
+        count, self._left_out = self._left_out, 0
+        return count

@@ -1,8 +1,7 @@
-"""Brings the keys of a request to their canonical spelling, whatever case they came in.
+"""Wire formats: the requests and answers of the extender protocol, version 1, as JSON bytes.
 
-kube-scheduler sends Go's field names (`NodeNames`), the extenders' first clients sent others
-(`nodenames`, `nodeNames`), and Go reads them all (C5). Only keys of the protocol itself vary: those
-of Pod and Node objects are the API's, and case matters there.
+Objects that are only passed on stay bytes. Requests are read with keys in any case; answers have
+all keys, in the spelling of kube-scheduler (C5).
 """
 
 from __future__ import annotations
@@ -12,9 +11,14 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import msgspec
-from msgspec import Raw, Struct, field
+from msgspec import Raw, Struct
 
 from server.errors import RequestError
+
+# ---- the spelling of keys
+#
+# kube-scheduler sends Go's field names (`NodeNames`), older clients `nodenames` or `nodeNames`, and
+# Go accepts them all. Only the keys of the protocol itself vary: in Pods and Nodes, case matters.
 
 _OBJECT = msgspec.json.Decoder(dict[str, Raw])
 _ARRAY = msgspec.json.Decoder(list[Raw])
@@ -22,7 +26,7 @@ _ARRAY = msgspec.json.Decoder(list[Raw])
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """An object with these keys, spelled right; None is a value whose keys are left alone."""
+    """An object with these keys in canonical spelling; each value has the shape given."""
 
     of: Mapping[str, Shape]
 
@@ -34,6 +38,7 @@ class Each:
     value: Shape
 
 
+# None stands for a value that is not respelled.
 Shape = Keys | Each | None
 
 FILTER = Keys({"Pod": None, "Nodes": Keys({"items": None}), "NodeNames": None})
@@ -50,18 +55,19 @@ BIND = Keys({"PodName": None, "PodNamespace": None, "PodUID": None, "Node": None
 
 
 def respell(value: bytes, shape: Shape) -> bytes:
-    """The same JSON with canonical keys where `shape` has some; values keep their bytes.
+    """The same JSON with canonical keys where `shape` names them; values keep their bytes.
 
-    What does not have the shape is returned as it is, for the typed decoder to complain about.
-    Raises what msgspec raises for text that is not JSON.
+    A value of another shape is returned unchanged; the typed decoder rejects it. Raises msgspec's
+    DecodeError if the text is not JSON.
     """
     first = value.lstrip()[:1]
     match shape:
         case Keys(of) if first == b"{":
-            return _join(_respelled(_OBJECT.decode(value), of))
+            return msgspec.json.encode(_respelled(_OBJECT.decode(value), of))
         case Each(inner) if first == b"{":
             members = _OBJECT.decode(value).items()
-            return _join({key: Raw(respell(bytes(member), inner)) for key, member in members})
+            respelled = {key: Raw(respell(bytes(member), inner)) for key, member in members}
+            return msgspec.json.encode(respelled)
         case Each(inner) if first == b"[":
             items = _ARRAY.decode(value)
             return msgspec.json.encode([Raw(respell(bytes(item), inner)) for item in items])
@@ -74,27 +80,20 @@ def _respelled(members: Mapping[str, Raw], shapes: Mapping[str, Shape]) -> dict[
     found: dict[str, Raw] = {}
     for key, member in members.items():
         spelled = canonical.get(key.lower())
-        # A key that is spelled right is preferred to others that mean the same.
+        # The canonical spelling wins if a key is given in two spellings.
         if spelled is not None and (key == spelled or spelled not in members):
             found[spelled] = Raw(respell(bytes(member), shapes[spelled]))
     return found
 
 
-def _join(members: Mapping[str, Raw]) -> bytes:
-    return msgspec.json.encode(members)
-
-
-# ---- The extender's requests and answers, version 1: bytes in, bytes out.
-#
-# Objects that are only handed on stay bytes. Requests are read in any case, answers have all their
-# keys, capitalised (C5).
+# ---- requests and answers
 
 
 class ExtenderArgs(Struct, frozen=True):
-    """A pod and the nodes it may be put on.
+    """The request of filter and prioritize: a pod and the candidate nodes.
 
-    `names` are in the order of the request, and unique where it came with whole objects: `nodes`
-    are the JSON of each then, and None where it came with names.
+    `names` keep the order of the request. If it has whole nodes, `nodes` holds the JSON of each,
+    and names are unique; if it has names only, `nodes` is None.
     """
 
     pod: bytes
@@ -112,22 +111,27 @@ class _Args(Struct, rename="pascal"):
     node_names: list[str] | None = None
 
 
-class _Metadata(Struct):
+class Metadata(Struct, frozen=True, gc=False):
+    """The identity in an object's metadata; absent fields are empty."""
+
     name: str = ""
     namespace: str = ""
+    uid: str = ""
 
 
-class _Object(Struct):
-    metadata: _Metadata = field(default_factory=_Metadata)
+class ApiObject(Struct, frozen=True, gc=False):
+    """A pod or a node, of which the server itself reads the identity only."""
+
+    metadata: Metadata = Metadata()
 
 
 _Message = TypeVar("_Message")
 _ARGS = msgspec.json.Decoder(_Args)
-_NAMED = msgspec.json.Decoder(_Object)
+_API_OBJECT = msgspec.json.Decoder(ApiObject)
 
 
 def decode_args(body: bytes) -> ExtenderArgs:
-    """A filter or prioritize request, of either kind; names decide where it has both.
+    """A filter or prioritize request; if it has names and whole nodes, the names are used.
 
     Raises RequestError.
     """
@@ -140,7 +144,7 @@ def decode_args(body: bytes) -> ExtenderArgs:
     if args.nodes is None:
         raise RequestError("the request has neither `NodeNames` nor `Nodes`")
     if args.nodes.items is None:
-        raise RequestError("the `Nodes` of the request have no `items`")
+        raise RequestError("the request has `Nodes` without `items`")
     nodes: dict[str, bytes] = {}
     for item in args.nodes.items:
         nodes.setdefault(_node_name(item), bytes(item))
@@ -148,16 +152,16 @@ def decode_args(body: bytes) -> ExtenderArgs:
 
 
 def pod_key(pod: bytes) -> str:
-    """`namespace/name`, for people; empty where the pod is none."""
+    """`namespace/name` of a pod for the log; empty if the pod cannot be read."""
     try:
-        metadata = _NAMED.decode(pod).metadata
+        metadata = _API_OBJECT.decode(pod).metadata
     except (ValueError, RecursionError):
         return ""
     return f"{metadata.namespace}/{metadata.name}"
 
 
 def decode(decoder: msgspec.json.Decoder[_Message], body: bytes, shape: Shape = None) -> _Message:
-    """The message in a body, after its keys were respelled. Raises RequestError."""
+    """The message in a body, with its keys respelled first. Raises RequestError."""
     if not body:
         raise RequestError("the request has no body")
     try:
@@ -165,13 +169,13 @@ def decode(decoder: msgspec.json.Decoder[_Message], body: bytes, shape: Shape = 
     except RecursionError:
         raise RequestError("the request is nested too deeply") from None
     except msgspec.ValidationError as error:
-        raise RequestError(f"the request is not of this protocol: {_plain(error)}") from None
-    except ValueError as error:  # bytes that are no UTF-8 among them
+        raise RequestError(f"the request does not follow the protocol: {_plain(error)}") from None
+    except ValueError as error:  # also for bytes that are not UTF-8
         raise RequestError(f"the request is not JSON: {_plain(error)}") from None
 
 
 def check_pod(pod: Raw) -> bytes:
-    """The bytes of a pod that is an object, at least. Raises RequestError."""
+    """The bytes of a request's pod, which must be a JSON object. Raises RequestError."""
     body = bytes(pod)
     if body in (b"", b"null"):
         raise RequestError("the request has no `Pod`")
@@ -187,14 +191,15 @@ def _is_complete(args: _Args) -> bool:
 
 def _node_name(item: Raw) -> str:
     try:
-        name = _NAMED.decode(item).metadata.name
+        name = _API_OBJECT.decode(item).metadata.name
     except (ValueError, RecursionError):
         name = ""
     if not name:
-        raise RequestError("the `Nodes` of the request have an item without a name")
+        raise RequestError("the request has a node without a name")
     return name
 
 
 def _plain(error: Exception) -> str:
+    """The text of a msgspec error in the form of our own messages."""
     text = str(error).removeprefix("JSON is malformed: ")
     return text[:1].lower() + text[1:]

@@ -69,7 +69,7 @@ class Statuses:
     def reports(
         self, objects: Mapping[str, bytes], snapshot: Snapshot, lost: Mapping[str, str]
     ) -> Iterator[Reported]:
-        """The report of each object. `lost` has, by a policy's address, the one that governs instead.
+        """The report of each object. `lost` has, by the address of a policy, which governs instead.
 
         An object that has changed since it was read is left out.
         """

@@ -21,7 +21,7 @@ from engine.errors import HandoverError
 from server.call import CallRecord
 from server.errors import CallFailure, Outcome, RequestError
 from server.verbs.answering import DecisionQueue
-from server.wire import PREEMPT, check_pod, decode
+from server.wire import PREEMPT, ApiObject, check_pod, decode
 
 # The pause between two tries while another replica hands over.
 _HANDOVER_SECONDS = 0.1
@@ -84,16 +84,8 @@ class PreemptionArgs:
     victims: Mapping[str, Victims]
 
 
-class _Metadata(Struct):
-    uid: str = ""
-
-
-class _Pod(Struct):
-    metadata: _Metadata = field(default_factory=_Metadata)
-
-
 class _PodVictims(Struct, rename="pascal"):
-    pods: list[_Pod | None] | None = None
+    pods: list[ApiObject | None] | None = None
     violations: int | None = field(name="NumPDBViolations", default=None)
 
 

@@ -51,7 +51,7 @@ def test_https_with_client_certificates_and_new_files(folder: Path, keyring: Key
         name = 'placet_tls_certificate_expiry_timestamp_seconds{file="tls.crt"}'
         assert name in get(server.url, "/metrics", client)[1]
         keyring.write_pair(in_days(90))
-        said = "TLS: certificate tls.crt is in force"
+        said = "TLS: loaded certificate tls.crt"
         until(lambda: server.err.read_text("utf-8").count(said) == 2)
         assert get(server.url, "/readyz", keyring.client()) == (200, "ok")
 
@@ -64,13 +64,13 @@ def test_https_with_client_certificates_and_new_files(folder: Path, keyring: Key
         (MUTUAL[4:], "--client-ca has no effect without --tls-cert"),
         ((*PAIR, "--client-name", "a"), "--client-name has no effect without --client-ca"),
         (("--tls-cert", "tls.crt", "--tls-key", "no.key"), "cannot read `no.key`: no such file"),
-        (("--tls-cert", "tls.key", "--tls-key", "tls.key"), "`tls.key` holds no certificate"),
-        (("--tls-cert", "tls.crt", "--tls-key", "ca.crt"), "`ca.crt` holds no private key"),
+        (("--tls-cert", "tls.key", "--tls-key", "tls.key"), "`tls.key` contains no certificate"),
+        (("--tls-cert", "tls.crt", "--tls-key", "ca.crt"), "`ca.crt` contains no private key"),
         (
             ("--tls-cert", "ca.crt", "--tls-key", "tls.key"),
-            "the key `tls.key` is not that of the certificate `ca.crt`",
+            "the key `tls.key` does not belong to the certificate `ca.crt`",
         ),
-        ((*PAIR, "--client-ca", "tls.key"), "`tls.key` holds no certificate"),
+        ((*PAIR, "--client-ca", "tls.key"), "`tls.key` contains no certificate"),
     ],
     ids=lambda case: " ".join(case) if isinstance(case, tuple) else "",
 )

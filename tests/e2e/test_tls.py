@@ -115,7 +115,7 @@ def wait_generations(server: Placet, count: int) -> None:
     """Return when the server has had so many certificates, the first included."""
 
     def has_had() -> bool:
-        return server.process.log.read_text().count("is in force, valid until") >= count
+        return server.process.log.read_text().count("TLS: loaded certificate") >= count
 
     until(has_had, SECONDS, server.process.tail)
 

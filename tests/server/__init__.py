@@ -1,1 +1,1 @@
-"""Tests of `server`: a real server on loopback, and bytes over a socket."""
+"""Tests of `server`: over HTTP on loopback, and of its formats without HTTP."""

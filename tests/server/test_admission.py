@@ -1,4 +1,4 @@
-"""The admission webhooks over HTTP: what is refused, warned about and filled in."""
+"""The admission webhooks over HTTP: errors, warnings and defaults."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.support.manifests import (
 from tests.support.reviews import ALLOWED, raw_review, refused, responded, review
 from tests.support.served import Served
 
-# Of a percentage there is a warning: of few pods it is none.
+# A number: a percentage gives a warning if there are few pods.
 GOOD = on_wanted(3)
 
 
@@ -44,7 +44,7 @@ async def served(serve: Serve) -> Served:
     ids=["share", "rules", "old name", "cluster"],
 )
 @pytest.mark.parametrize("version", ["v1", "v1alpha1"])
-async def test_what_holds_passes(served: Served, value: Object, version: str) -> None:
+async def test_a_valid_policy_is_allowed(served: Served, value: Object, version: str) -> None:
     value = value | {"apiVersion": f"{GROUP}/{version}"}
     assert await responded(served, review(value)) == ALLOWED
     assert await responded(served, review(value, dryRun=True)) == ALLOWED
@@ -100,7 +100,7 @@ BAD: dict[str, tuple[Object, str]] = {
 
 @pytest.mark.parametrize(("spec", "line"), BAD.values(), ids=BAD)
 @pytest.mark.parametrize("operation", ["CREATE", "UPDATE"])
-async def test_what_does_not_hold_is_refused_by_field(
+async def test_an_invalid_policy_is_refused_with_the_field(
     served: Served, spec: Object, line: str, operation: str
 ) -> None:
     old = placement_policy(GOOD | {"weight": 300}) if operation == "UPDATE" else None
@@ -108,27 +108,27 @@ async def test_what_does_not_hold_is_refused_by_field(
     assert (await refused(served, body))[0].startswith(line)
 
 
-async def test_all_that_is_wrong_is_said_at_once(served: Served) -> None:
+async def test_all_errors_are_reported_together(served: Served) -> None:
     spec = GOOD | {"weight": 1, "nodeSelector": {}, "placementPolicy": {"targetSize": "140%"}}
     lines = await refused(served, review(placement_policy(spec)))
     fields = ["spec.weight", "spec.placementPolicy.targetSize", "spec.nodeSelector"]
     assert sorted(line.split()[0] for line in lines) == sorted(fields)
 
 
-async def test_there_is_an_end_to_what_is_said(served: Served) -> None:
+async def test_the_number_of_errors_is_limited(served: Served) -> None:
     rules = "\n".join(f'filter "f{n}" {{ require node.redy }}' for n in range(1000))
     lines = await refused(served, review(placement_policy(GOOD | {"rules": rules})))
     assert len(lines) == 64
     assert lines[-1] == "and 937 more"
 
 
-async def test_a_message_has_no_lines_of_its_own(served: Served) -> None:
+async def test_an_error_is_one_line(served: Served) -> None:
     lines = await refused(served, review(placement_policy(on_wanted("4\n\u2028\x1b[31m"))))
     assert lines[0].startswith(f"{SIZE}: `4   [31m` is not 0% to 100%")
     assert len(lines) == 1
 
 
-async def test_a_warning_travels_beside_the_answer(served: Served) -> None:
+async def test_an_allowed_object_can_have_warnings(served: Served) -> None:
     value = placement_policy(GOOD | {"weight": 100}, version="v1alpha1")
     found = await responded(served, review(value))
     assert found["allowed"]
@@ -147,26 +147,26 @@ async def test_warnings_fit_into_headers(served: Served) -> None:
     assert found["warnings"][-1].startswith("and ")
 
 
-async def test_errors_come_with_the_warnings_too(served: Served) -> None:
+async def test_a_refused_object_can_have_warnings(served: Served) -> None:
     value = placement_policy(GOOD | {"weight": 100, "rules": "filter {"}, version="v1alpha1")
     found = await responded(served, review(value))
     assert not found["allowed"]
     assert found["warnings"][0].startswith("spec.weight warning")
 
 
-async def test_what_goes_is_not_looked_at(served: Served) -> None:
+async def test_deletions_are_not_checked(served: Served) -> None:
     broken = placement_policy(BAD["no syntax"][0])
     assert await responded(served, review(None, "DELETE", oldObject=broken)) == ALLOWED
 
 
-async def test_status_is_not_looked_at(served: Served) -> None:
+async def test_status_updates_are_not_checked(served: Served) -> None:
     broken = placement_policy(BAD["no syntax"][0])
     body = review(broken, "UPDATE", oldObject=placement_policy(GOOD), subResource="status")
     assert await responded(served, body) == ALLOWED
     assert await responded(served, body, "mutate") == ALLOWED
 
 
-async def test_what_is_broken_can_still_lose_its_finalizers(served: Served) -> None:
+async def test_an_invalid_object_can_still_lose_its_finalizers(served: Served) -> None:
     broken = placement_policy(without(BAD["no syntax"][0], "enforcementMode"))
     held = broken | {"metadata": broken["metadata"] | {"finalizers": ["a.example/b"]}}
     body = review(broken, "UPDATE", oldObject=held)
@@ -174,8 +174,8 @@ async def test_what_is_broken_can_still_lose_its_finalizers(served: Served) -> N
     assert await responded(served, body, "mutate") == ALLOWED
 
 
-async def test_a_weight_of_v1alpha1_may_stay_as_it_is(served: Served) -> None:
-    """Both versions are shown of an object, whichever it was written in."""
+async def test_a_stored_weight_of_v1alpha1_may_stay(served: Served) -> None:
+    """The API server shows an object in both versions, whichever it was written in."""
     old = placement_policy(GOOD | {"weight": 100})
     new = placement_policy(GOOD | {"weight": 100, "enforcementMode": "Audit"})
     found = await responded(served, review(new, "UPDATE", oldObject=old))
@@ -201,16 +201,16 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize(("value", "line"), HOSTILE.values(), ids=HOSTILE)
-async def test_what_is_hostile_is_refused_too(served: Served, value: bytes, line: str) -> None:
+async def test_hostile_objects_are_refused(served: Served, value: bytes, line: str) -> None:
     assert line in (await refused(served, raw_review(value)))[0]
     assert (await responded(served, raw_review(value), "mutate"))["allowed"]
 
 
-async def test_objects_of_others_pass(served: Served) -> None:
-    """The rules of a webhook may be too wide."""
+async def test_objects_of_other_groups_are_allowed(served: Served) -> None:
+    """The rules of a webhook may match too much."""
     value = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}}
     found = await responded(served, review(value))
-    assert found == ALLOWED | {"warnings": ["Placet has no say in objects of apps"]}
+    assert found == ALLOWED | {"warnings": ["Placet does not check objects of apps"]}
 
 
 def patch(found: Any) -> Any:
@@ -219,7 +219,7 @@ def patch(found: Any) -> Any:
     return msgspec.json.decode(base64.b64decode(found["patch"]))
 
 
-async def test_what_is_left_out_is_filled_in(served: Served) -> None:
+async def test_defaults_are_added(served: Served) -> None:
     spec = without(on_wanted("40%"), "enforcementMode")
     found = await responded(served, review(placement_policy(spec)), "mutate")
     assert patch(found) == [
@@ -231,15 +231,15 @@ async def test_what_is_left_out_is_filled_in(served: Served) -> None:
     ]
 
 
-async def test_what_is_there_stays_under_its_old_name(served: Served) -> None:
+async def test_defaults_are_added_under_an_old_name(served: Served) -> None:
     whole = {"weight": 100, "enforcementMode": "Strict", "failurePolicy": "Ignore"}
     spec = {**whole, "podSelector": {}, "policy": {"action": "MustNot", "targetSize": 1}}
     found = await responded(served, review(placement_policy(spec, version="v1alpha1")), "mutate")
     assert patch(found) == [{"op": "add", "path": "/spec/policy/bound", "value": "Exactly"}]
 
 
-async def test_a_whole_object_is_left_alone(served: Served) -> None:
-    """As an API server makes each of them that has the definitions."""
+async def test_a_complete_object_is_not_changed(served: Served) -> None:
+    """An API server with the definitions completes every object itself."""
     whole = {"weight": 101, "enforcementMode": "Strict", "failurePolicy": "Fail"}
     spec = on_wanted(3, action="Must", bound="AtMost") | whole
     assert await responded(served, review(placement_policy(spec)), "mutate") == ALLOWED

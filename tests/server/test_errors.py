@@ -1,4 +1,4 @@
-"""What becomes of exceptions: texts for kube-scheduler, outcomes for metrics."""
+"""Failures: the text and the outcome of each exception."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from server.errors import CallFailure, Outcome, RequestError, UnsupportedError, 
     ],
     ids=repr,
 )
-def test_foreseen_errors_speak_for_themselves(error: Exception, outcome: Outcome) -> None:
+def test_expected_errors_keep_their_text(error: Exception, outcome: Outcome) -> None:
     assert failure_of(error) == CallFailure("sentence", outcome)
 
 
 @pytest.mark.parametrize("error", [KeyError("secret"), RecursionError("secret"), MemoryError()])
-def test_unforeseen_errors_get_a_constant_text(error: Exception) -> None:
+def test_unexpected_errors_get_a_constant_text(error: Exception) -> None:
     failure = failure_of(error)
     assert failure.outcome is Outcome.INTERNAL
     assert failure.text.startswith("internal error")

@@ -1,8 +1,19 @@
-"""Liveness and readiness, line by line as Kubernetes' own components tell them."""
+"""Health: liveness and readiness as Kubernetes' components report them; and the health server."""
 
 from __future__ import annotations
 
-from server.health import Check
+import asyncio
+import http.client
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from server.health import Check, Heartbeat
+from server.metrics import Metrics
+from server.running import health_server
 from tests.server.conftest import Serve
 
 READY = [Check("policies"), Check("cluster")]
@@ -16,7 +27,7 @@ async def test_ready(serve: Serve) -> None:
 
 async def test_ready_in_detail(serve: Serve) -> None:
     answer = await (await serve(checks=READY)).get("/readyz?verbose")
-    assert answer.body.decode().splitlines() == [
+    assert answer.text.splitlines() == [
         "[+]ping ok",
         "[+]policies ok",
         "[+]cluster ok",
@@ -24,16 +35,16 @@ async def test_ready_in_detail(serve: Serve) -> None:
     ]
 
 
-async def test_not_ready_says_why(serve: Serve) -> None:
-    for path in ("/readyz", "/readyz?verbose"):
-        answer = await (await serve(checks=NOT_READY)).get(path)
-        assert answer.status == 503
-        assert answer.body.decode().splitlines() == [
-            "[+]ping ok",
-            "[+]policies ok",
-            "[-]cluster failed: no list of nodes yet",
-            "readyz check failed",
-        ]
+@pytest.mark.parametrize("path", ["/readyz", "/readyz?verbose"])
+async def test_not_ready_says_why(path: str, serve: Serve) -> None:
+    answer = await (await serve(checks=NOT_READY)).get(path)
+    assert answer.status == 503
+    assert answer.text.splitlines() == [
+        "[+]ping ok",
+        "[+]policies ok",
+        "[-]cluster failed: no list of nodes yet",
+        "readyz check failed",
+    ]
 
 
 async def test_checks_can_be_excluded(serve: Serve) -> None:
@@ -42,7 +53,7 @@ async def test_checks_can_be_excluded(serve: Serve) -> None:
     assert (await served.get("/readyz?exclude=policies")).status == 503
     both = await served.get("/readyz?verbose&exclude=policies&exclude=cluster&exclude=typo")
     assert both.status == 200
-    assert both.body.decode().splitlines() == [
+    assert both.text.splitlines() == [
         "[+]ping ok",
         "[+]policies excluded: ok",
         "[+]cluster excluded: ok",
@@ -51,7 +62,7 @@ async def test_checks_can_be_excluded(serve: Serve) -> None:
     ]
 
 
-async def test_alive_without_being_ready(serve: Serve) -> None:
+async def test_live_while_not_ready(serve: Serve) -> None:
     served = await serve(checks=NOT_READY)
     for path in ("/livez", "/healthz"):
         answer = await served.get(path)
@@ -62,3 +73,80 @@ async def test_alive_without_being_ready(serve: Serve) -> None:
 async def test_version(serve: Serve) -> None:
     answer = await (await serve()).get("/version")
     assert answer.json == {"version": "1.2.3"}
+
+
+# ---- the health server, in a thread of its own
+
+
+@contextmanager
+def serving_health(heartbeat: Heartbeat, port: int = 0) -> Iterator[str]:
+    metrics = Metrics(CollectorRegistry(), "1.2.3")
+    with health_server(("127.0.0.1", port), heartbeat, metrics, "1.2.3") as url:
+        yield url.removeprefix("http://")
+
+
+def get(address: str, path: str) -> tuple[int, str]:
+    connection = http.client.HTTPConnection(address, timeout=5)
+    connection.request("GET", path)
+    response = connection.getresponse()
+    found = response.status, response.read().decode()
+    connection.close()
+    return found
+
+
+async def test_a_running_loop_is_live() -> None:
+    heartbeat = Heartbeat(lambda: [Check("cluster")])
+    beating = asyncio.create_task(heartbeat.run())
+    with serving_health(heartbeat) as address:
+        await asyncio.sleep(0.01)
+        for path in ("/livez", "/healthz", "/readyz"):
+            assert await asyncio.to_thread(get, address, path) == (200, "ok")
+        _, text = await asyncio.to_thread(get, address, "/readyz?verbose")
+        assert text.splitlines() == [
+            "[+]ping ok",
+            "[+]loop ok",
+            "[+]cluster ok",
+            "readyz check passed",
+        ]
+        status, text = await asyncio.to_thread(get, address, "/metrics")
+        assert (status, 'placet_build_info{version="1.2.3"} 1.0' in text) == (200, True)
+    beating.cancel()
+
+
+async def test_a_stuck_loop_is_not_live() -> None:
+    """The stuck loop is that of the test itself."""
+    heartbeat = Heartbeat(lambda: [Check("cluster")], seconds=0.3)
+    beating = asyncio.create_task(heartbeat.run())
+    with serving_health(heartbeat) as address:
+        await asyncio.sleep(0.01)
+        time.sleep(0.6)  # noqa: ASYNC251 - blocking the loop is the test
+        status, text = get(address, "/livez")
+        assert status == 503
+        assert "[-]loop failed: the event loop has not run for 1 seconds" in text
+        assert get(address, "/readyz")[0] == 503
+        assert get(address, "/metrics")[0] == 200
+        await asyncio.sleep(0.01)
+        heartbeat.beat()
+        assert await asyncio.to_thread(get, address, "/livez") == (200, "ok")
+    beating.cancel()
+
+
+async def test_not_ready_before_the_first_beat_and_while_a_check_fails() -> None:
+    heartbeat = Heartbeat(lambda: NOT_READY)
+    with serving_health(heartbeat) as address:
+        assert (await asyncio.to_thread(get, address, "/livez"))[0] == 200
+        _, text = await asyncio.to_thread(get, address, "/readyz")
+        assert "[-]start failed: the server is starting" in text
+        heartbeat.beat()
+        _, text = await asyncio.to_thread(get, address, "/readyz")
+        assert "[-]cluster failed: no list of nodes yet" in text
+
+
+def test_a_taken_port_is_an_error() -> None:
+    heartbeat = Heartbeat(lambda: ())
+    with (
+        serving_health(heartbeat) as address,
+        pytest.raises(OSError, match="address already in use"),
+        serving_health(heartbeat, int(address.rpartition(":")[2])),
+    ):
+        pass

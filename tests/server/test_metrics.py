@@ -1,6 +1,9 @@
-"""What is counted, and that names from outside cannot make it grow without end."""
+"""Metrics: what is counted, the bound on label values, and the table in the documentation."""
 
 from __future__ import annotations
+
+import re
+from pathlib import Path
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
@@ -45,13 +48,11 @@ def test_a_failed_call_is_not_the_last_answered_one(
     metrics: Metrics, registry: CollectorRegistry
 ) -> None:
     metrics.answered("filter", 405, Outcome.WRONG_METHOD, 0.001, 0, 0)
-    assert (
-        registry.get_sample_value("placet_last_request_timestamp_seconds", {"verb": "filter"})
-        is None
-    )
+    name = "placet_last_request_timestamp_seconds"
+    assert registry.get_sample_value(name, {"verb": "filter"}) is None
 
 
-def test_what_the_engine_reports(metrics: Metrics, registry: CollectorRegistry) -> None:
+def test_reports_of_the_engine(metrics: Metrics, registry: CollectorRegistry) -> None:
     metrics.rejected("shop/web", "ssd", 40)
     metrics.would_reject("shop/web", "ssd", 7)
     metrics.failed("shop/web", "ssd", "no such key: `disk`")
@@ -66,9 +67,7 @@ def test_what_the_engine_reports(metrics: Metrics, registry: CollectorRegistry) 
     assert b"no such key" not in generate_latest(registry)
 
 
-def test_policies_that_come_and_go_do_not_add_up(
-    metrics: Metrics, registry: CollectorRegistry
-) -> None:
+def test_pairs_of_names_are_bounded(metrics: Metrics, registry: CollectorRegistry) -> None:
     for number in range(MOST_LABELS + 5):
         metrics.rejected(f"shop/web-{number}", "ssd", 1)
     metrics.rejected("shop/web-0", "ssd", 1)
@@ -77,6 +76,15 @@ def test_policies_that_come_and_go_do_not_add_up(
     assert value("placet_rejections_total", {"policy": "other", "clause": "other"}) == 5
 
 
-def test_the_version_is_there(metrics: Metrics, registry: CollectorRegistry) -> None:
+@pytest.mark.usefixtures("metrics")
+def test_the_version_is_a_label(registry: CollectorRegistry) -> None:
     assert registry.get_sample_value("placet_build_info", {"version": "1.2.3"}) == 1
-    assert metrics is not None
+
+
+@pytest.mark.usefixtures("metrics")
+def test_every_metric_has_one_row_in_the_documentation(registry: CollectorRegistry) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
+    rows = re.findall(r"(?m)^\| `(placet_\w+)` \| (\w+)[ :]", page)
+    suffix = {"counter": "_total"}
+    found = [(f"{m.name}{suffix.get(m.type, '')}", m.type) for m in registry.collect()]
+    assert sorted(rows) == sorted(found)

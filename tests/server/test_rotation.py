@@ -1,4 +1,4 @@
-"""Certificates that change under a server in use: nobody loses a connection."""
+"""Certificates that change while a server is in use: no client loses its connection."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 import socket
 import ssl
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 from aiohttp import ClientError, ClientSession, TraceConfig
@@ -14,13 +13,6 @@ from trustme import CA, LeafCert
 
 from tests.support.certificates import Keyring, in_days, put
 from tests.support.secured import Secured, ask, secured
-
-
-@pytest.fixture
-def keyring(tmp_path: Path) -> Keyring:
-    keyring = Keyring(tmp_path)
-    keyring.write()
-    return keyring
 
 
 @pytest.fixture
@@ -33,8 +25,8 @@ def scheduler(keyring: Keyring) -> LeafCert:
     return keyring.client_ca.issue_cert(common_name="scheduler")
 
 
-class Load:
-    """Somebody who keeps asking, in a session."""
+class Client:
+    """A client that keeps sending requests in a session, and counts answers and connections."""
 
     def __init__(self) -> None:
         self.answers = 0
@@ -50,7 +42,7 @@ class Load:
     async def more(self, answers: int) -> None:
         wanted = self.answers + answers
         async with asyncio.timeout(10):
-            while self.answers < wanted:  # noqa: ASYNC110 - it is a question, no event
+            while self.answers < wanted:  # noqa: ASYNC110 - a counter sends no events
                 await asyncio.sleep(0.01)
 
     async def _connected(self, *_: object) -> None:
@@ -62,19 +54,19 @@ async def test_new_connections_get_the_new_certificate(keyring: Keyring, server:
     await server.shows(leaf, keyring.client())
 
 
-async def test_everything_changes_while_somebody_keeps_asking(
+async def test_all_files_change_while_clients_send_requests(
     keyring: Keyring, server: Secured
 ) -> None:
-    """One connection lives through all of it; others come and go, and none of them fails."""
+    """One connection stays open through all changes; new connections do not fail either."""
     client = keyring.client(scheduler(keyring))
-    kept, renewed = Load(), Load()
+    kept, renewed = Client(), Client()
     async with (
         server.session(client, kept.trace) as session,
         server.session(client, renewed.trace) as closing,
         asyncio.TaskGroup() as group,
     ):
         closing.headers["Connection"] = "close"
-        asking = [
+        running = [
             group.create_task(kept.run(session)),
             group.create_task(renewed.run(closing)),
         ]
@@ -82,7 +74,7 @@ async def test_everything_changes_while_somebody_keeps_asking(
             await server.shows(keyring.write(), keyring.client())
             await kept.more(20)
             await renewed.more(5)
-        for task in asking:
+        for task in running:
             task.cancel()
     assert kept.connections == 1
     assert renewed.connections >= renewed.answers > 15
@@ -92,7 +84,7 @@ async def test_everything_changes_while_somebody_keeps_asking(
 async def test_clients_of_a_replaced_ca_are_refused(
     keyring: Keyring, server: Secured, version: ssl.TLSVersion
 ) -> None:
-    """On new connections; those there are have been let in."""
+    """On new connections only."""
     old = keyring.client(scheduler(keyring))
     old.maximum_version = version
     async with server.session(old) as session:
@@ -106,25 +98,25 @@ async def test_clients_of_a_replaced_ca_are_refused(
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-async def test_a_session_of_a_replaced_ca_is_not_taken_up_again(
+async def test_a_tls_session_of_a_replaced_ca_is_not_resumed(
     keyring: Keyring, server: Secured, version: ssl.TLSVersion
 ) -> None:
-    """A TLS session spares the handshake, and with it the look at the certificate."""
+    """A resumed TLS session skips the check of the client certificate."""
     client = keyring.client(scheduler(keyring))
     client.maximum_version = version
-    session, reused = await asyncio.to_thread(get_filter, server.port, client, None)
-    _, reused = await asyncio.to_thread(get_filter, server.port, client, session)
+    session, reused = await asyncio.to_thread(get_metrics, server.port, client, None)
+    _, reused = await asyncio.to_thread(get_metrics, server.port, client, session)
     assert reused
     keyring.client_ca = CA()
     await server.shows(keyring.write(), keyring.client())
-    with pytest.raises(OSError):  # noqa: PT011 - what it says differs between versions of OpenSSL
-        await asyncio.to_thread(get_filter, server.port, client, session)
+    with pytest.raises(OSError):  # noqa: PT011 - the text differs between versions of OpenSSL
+        await asyncio.to_thread(get_metrics, server.port, client, session)
 
 
-def get_filter(
+def get_metrics(
     port: int, client: ssl.SSLContext, session: ssl.SSLSession | None
 ) -> tuple[ssl.SSLSession | None, bool | None]:
-    """The session of a connection that was answered, and whether it was this one."""
+    """The TLS session of an answered request, and whether it was resumed."""
     with (
         socket.create_connection(("127.0.0.1", port), 5) as plain,
         client.wrap_socket(plain, server_hostname="127.0.0.1", session=session) as secure,
@@ -135,7 +127,7 @@ def get_filter(
         return secure.session, secure.session_reused
 
 
-async def test_a_corrupt_pair_keeps_the_last(
+async def test_a_corrupt_pair_keeps_the_previous_one(
     keyring: Keyring, server: Secured, caplog: pytest.LogCaptureFixture
 ) -> None:
     client = keyring.client(scheduler(keyring))
@@ -143,15 +135,14 @@ async def test_a_corrupt_pair_keeps_the_last(
     keyring.write_pair()
     put(keyring.files.key, b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n")
     async with asyncio.timeout(10):
-        while "the last certificates stay in force" not in caplog.text:  # noqa: ASYNC110 - so is this
+        while "the previous certificates stay in use" not in caplog.text:  # noqa: ASYNC110
             await asyncio.sleep(0.02)
     assert await server.shown(client) == before
     assert (await server.ask(client)).status == 200
-    assert caplog.text.count("the last certificates stay in force") == 1
+    assert caplog.text.count("the previous certificates stay in use") == 1
 
 
-async def test_afterwards_the_port_is_free(keyring: Keyring) -> None:
-    """Whichever acceptors are the last."""
+async def test_the_port_is_free_afterwards(keyring: Keyring) -> None:
     async with secured(keyring.files) as server:
         await server.shows(keyring.write(), keyring.client())
     with pytest.raises(ConnectionError):

@@ -1,23 +1,120 @@
-"""Listening, and ending well: what has been asked is answered before the process goes."""
+"""Running: the listener, signals, and an end that answers every call in flight."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import signal
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 
 import pytest
 from aiohttp import ClientSession, web
+from prometheus_client import CollectorRegistry
 
-from server.running import listening, runner_options, serve
+from server.metrics import Metrics
+from server.running import Listener, listening, runner_options, serve
 from server.runtime.shutdown import Shutdown
 from server.settings import Settings
-from tests.support.served import Parts, names_request
+from server.tls import Credentials
+from tests.support.certificates import Keyring
+from tests.support.served import LOG, Parts, names_request
 
 ANYWHERE = Settings(port=0, http_timeout=1.0, lameduck=0.0)
+
+# ---- the listener
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[web.Server]:
+    async def answer(_: web.BaseRequest) -> web.Response:
+        return web.Response(text="ok")
+
+    made = web.Server(answer)
+    yield made
+    await made.shutdown()
+
+
+async def get(port: int, host: str = "127.0.0.1") -> str:
+    async with ClientSession() as session, session.get(f"http://{host}:{port}/") as response:
+        return await response.text()
+
+
+async def test_without_a_host_it_listens_on_every_interface(server: web.Server) -> None:
+    """IPv4 and IPv6; the port is fixed, as free ports differ between the two."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    listener = Listener(server)
+    assert (await listener.open("", port))[1] == port
+    assert await get(port) == "ok"
+    if socket.has_ipv6:
+        assert await get(port, "[::1]") == "ok"
+    await listener.close()
+
+
+async def test_accepted_connections_outlive_the_listener(server: web.Server) -> None:
+    listener = Listener(server)
+    host, port = await listener.open("127.0.0.1", 0)
+    clients = [asyncio.create_task(asyncio.open_connection(host, port)) for _ in range(20)]
+    await asyncio.gather(*clients)
+    await asyncio.sleep(0.01)
+    await listener.close()
+    assert len(server.connections) == len(clients)
+    for client in clients:
+        _, writer = client.result()
+        writer.close()
+        await writer.wait_closed()
+
+
+async def test_an_unfinished_handshake_does_not_delay_the_end(
+    server: web.Server, keyring: Keyring
+) -> None:
+    credentials = Credentials(keyring.files, Metrics(CollectorRegistry(), "1.2.3"), LOG)
+    listener = Listener(server, credentials)
+    host, port = await listener.open("127.0.0.1", 0)
+    reader, writer = await asyncio.open_connection(host, port)
+    await asyncio.sleep(0.01)
+    async with asyncio.timeout(5):
+        await listener.close()
+        assert await reader.read() == b""
+    writer.close()
+    await writer.wait_closed()
+
+
+@contextmanager
+def file_descriptors(most: int) -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+async def test_a_client_waits_while_there_are_no_file_descriptors(server: web.Server) -> None:
+    """The event loop's exception handler reports it, once a second."""
+    reported: list[dict[str, object]] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: reported.append(context))
+    listener = Listener(server)
+    host, port = await listener.open("127.0.0.1", 0)
+    client = socket.socket()
+    client.setblocking(False)
+    with file_descriptors(client.fileno() + 1):
+        await loop.sock_connect(client, (host, port))
+        await asyncio.sleep(0.1)
+    assert [context["message"] for context in reported] == ["cannot accept"]
+    async with asyncio.timeout(5):
+        await loop.sock_sendall(client, b"GET / HTTP/1.0\r\n\r\n")
+        assert (await loop.sock_recv(client, 100)).startswith(b"HTTP/1.0 200")
+    client.close()
+    await listener.close()
+
+
+# ---- start and end
 
 
 def app() -> web.Application:
@@ -56,7 +153,7 @@ async def test_a_signal_ends_it(number: signal.Signals) -> None:
 
 
 async def test_a_call_in_flight_is_answered() -> None:
-    """A body that is still on its way will not arrive any more; its sender is told so."""
+    """A body that is incomplete at the end gets an error as its answer."""
     started: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     running = asyncio.create_task(serve(app(), ANYWHERE, started.set_result))
     host, port = (await started).removeprefix("http://").split(":")
@@ -72,8 +169,8 @@ async def test_a_call_in_flight_is_answered() -> None:
 
 
 @asynccontextmanager
-async def leaving(settings: Settings) -> AsyncIterator[tuple[str, asyncio.Task[None]]]:
-    """A server that has got its SIGTERM, with its URL and what runs until it has ended."""
+async def shutting_down(settings: Settings) -> AsyncIterator[tuple[str, asyncio.Task[None]]]:
+    """The URL of a server after SIGTERM, and the task that ends with the server."""
     started: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     shutdown = Shutdown()
     parts = Parts(settings=settings, shutdown=shutdown)
@@ -88,10 +185,10 @@ async def leaving(settings: Settings) -> AsyncIterator[tuple[str, asyncio.Task[N
         await asyncio.wait_for(running, 5)
 
 
-async def test_it_serves_on_while_others_hear_of_its_end() -> None:
-    """C2: connections end with an answer, so that nobody writes into one that is being closed."""
+async def test_it_serves_for_a_while_after_sigterm() -> None:
+    """C2: each answer closes its connection, so that no client writes into a closed one."""
     settings = replace(ANYWHERE, lameduck=0.5)
-    async with leaving(settings) as (url, running), ClientSession(url) as session:
+    async with shutting_down(settings) as (url, running), ClientSession(url) as session:
         for _ in range(2):
             async with session.post("/filter", json=names_request("a")) as response:
                 assert (await response.json())["NodeNames"] == ["a"]
@@ -101,6 +198,6 @@ async def test_it_serves_on_while_others_hear_of_its_end() -> None:
         await asyncio.open_connection(*url.removeprefix("http://").split(":"))
 
 
-def test_connections_are_kept_longer_than_kube_scheduler_keeps_them() -> None:
+def test_idle_connections_outlive_those_of_kube_scheduler() -> None:
     """C2: aiohttp's own default is 75 seconds, and kube-scheduler's is 90."""
     assert runner_options(Settings())["keepalive_timeout"] == 120

@@ -1,4 +1,4 @@
-"""Settings: what the defaults promise, what is refused, how addresses are written."""
+"""Settings: defaults, values that are not valid, and addresses."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import pytest
 from server.settings import KEEP_ALIVE_SECONDS, Settings, SettingsError, parse_address
 
 
-def test_defaults_fit_the_sample_configuration_of_extenders() -> None:
+def test_defaults_match_the_usual_configuration_of_extenders() -> None:
     settings = Settings()
     assert (settings.host, settings.port) == ("127.0.0.1", 12345)
     assert settings.body_limit == 64 * 1024 * 1024
     assert not settings.resolvable_rejections
 
 
-def test_deadlines_are_shares_of_what_kube_scheduler_waits() -> None:
-    """C2: unset, it waits 5 seconds."""
+def test_deadlines_are_shares_of_the_timeout() -> None:
+    """C2: kube-scheduler waits 5 seconds by default."""
     assert Settings().decision_seconds == pytest.approx(4.0)
     assert Settings(http_timeout=30.0).decision_seconds == pytest.approx(24.0)
     assert Settings().body_seconds < Settings().decision_seconds
@@ -33,18 +33,16 @@ def test_idle_connections_outlive_those_of_kube_scheduler() -> None:
         {"port": 65536},
         {"http_timeout": 0.0},
         {"http_timeout": -1.0},
+        {"http_timeout": float("nan")},
         {"body_limit": 0},
+        {"lameduck": -1.0},
+        {"max_in_flight": 0},
     ],
     ids=str,
 )
-def test_settings_without_meaning_are_refused(wrong: dict[str, int]) -> None:
+def test_values_that_are_not_valid_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(SettingsError):
         Settings(**wrong)  # type: ignore[arg-type]
-
-
-def test_no_time_at_all_is_refused() -> None:
-    with pytest.raises(SettingsError):
-        Settings(http_timeout=float("nan"))
 
 
 @pytest.mark.parametrize(
@@ -62,6 +60,6 @@ def test_addresses(text: str, address: tuple[str, int]) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "12345", "host:", "host:http", "::1:80", "host:-1", "host:²"])
-def test_what_is_no_address(text: str) -> None:
+def test_texts_that_are_not_addresses(text: str) -> None:
     with pytest.raises(SettingsError, match="`"):
         parse_address(text)

@@ -1,4 +1,4 @@
-"""Filter, prioritize and bind on the wire: what is understood, what is not, what is answered."""
+"""Wire formats: requests that can be read, requests that cannot, and answers."""
 
 from __future__ import annotations
 
@@ -12,10 +12,80 @@ from server.errors import RequestError
 from server.verbs.bind import decode_binding, encode_binding
 from server.verbs.filter import Partition, encode_filter, encode_filter_error
 from server.verbs.prioritize import encode_priorities
-from server.wire import ExtenderArgs, decode_args, pod_key
+from server.wire import (
+    BIND,
+    FILTER,
+    PREEMPT,
+    Each,
+    ExtenderArgs,
+    Keys,
+    decode_args,
+    pod_key,
+    respell,
+)
 
 KEYS = ["Nodes", "NodeNames", "FailedNodes", "FailedAndUnresolvableNodes", "Error"]
 NODES = [b'{"metadata":{"name":"a"}}', b'{ "metadata" : {"name": "b"}, "n": 1.0 }']
+
+
+# ---- the spelling of keys
+
+
+def test_keys_of_any_case_become_canonical() -> None:
+    """C5: clients have sent all of these."""
+    for keys in (("pod", "nodes", "nodenames"), ("POD", "Nodes", "nodeNames")):
+        body = msgspec.json.encode(dict(zip(keys, (1, {"ITEMS": []}, []), strict=True)))
+        assert json.loads(respell(body, FILTER)) == {
+            "Pod": 1,
+            "Nodes": {"items": []},
+            "NodeNames": [],
+        }
+
+
+def test_values_keep_their_bytes() -> None:
+    pod = b'{ "Metadata" : {"NAME":"x"}, "n": 1.50, "e": "\\u00e9" }'
+    assert respell(b'{"pod":' + pod + b"}", FILTER) == b'{"Pod":' + pod + b"}"
+
+
+def test_the_canonical_spelling_wins() -> None:
+    assert respell(b'{"Pod":1,"pod":2}', FILTER) == b'{"Pod":1}'
+    assert respell(b'{"pod":2,"Pod":1}', FILTER) == b'{"Pod":1}'
+
+
+def test_unknown_keys_are_left_out() -> None:
+    assert respell(b'{"Pod":1,"Extra":{"a":[]}}', FILTER) == b'{"Pod":1}'
+
+
+def test_keys_that_are_data_are_unchanged() -> None:
+    """The map of victims has node names as keys."""
+    body = b'{"nodenametometavictims":{"Node-A":{"pods":[{"uid":"u"}],"numpdbviolations":2}}}'
+    assert json.loads(respell(body, PREEMPT)) == {
+        "NodeNameToMetaVictims": {"Node-A": {"Pods": [{"UID": "u"}], "NumPDBViolations": 2}}
+    }
+
+
+def test_keys_of_a_bind_request() -> None:
+    body = b'{"podname":"p","podNamespace":"n","PODUID":"u","node":"x"}'
+    assert set(json.loads(respell(body, BIND))) == {"PodName", "PodNamespace", "PodUID", "Node"}
+
+
+@pytest.mark.parametrize("body", [b"[]", b"null", b"1", b'"Pod"', b""])
+def test_values_of_other_shapes_are_unchanged(body: bytes) -> None:
+    assert respell(body, FILTER) == body
+
+
+def test_members_of_other_shapes_are_unchanged() -> None:
+    shape = Each(Keys({"A": None}))
+    assert respell(b'[{"a":1},null,[2]]', shape) == b'[{"A":1},null,[2]]'
+    assert respell(b'{"x":{"a":1},"y":null}', shape) == b'{"x":{"A":1},"y":null}'
+
+
+def test_text_that_is_not_json_is_an_error() -> None:
+    with pytest.raises(msgspec.DecodeError):
+        respell(b'{"Pod":', FILTER)
+
+
+# ---- requests
 
 
 def full(*nodes: bytes) -> bytes:
@@ -23,17 +93,17 @@ def full(*nodes: bytes) -> bytes:
 
 
 def test_names_mode() -> None:
-    """C6: the other side is null."""
+    """C6: `Nodes` is null."""
     args = decode_args(b'{"Pod":{"a": 1},"Nodes":null,"NodeNames":["n1","n2"]}')
     assert args == ExtenderArgs(b'{"a": 1}', ["n1", "n2"], None)
 
 
 def test_full_node_mode() -> None:
-    """C6, C7: whole nodes, whose bytes are kept."""
+    """C6, C7: whole nodes keep their bytes."""
     assert decode_args(full(*NODES)) == ExtenderArgs(b"{}", ["a", "b"], NODES)
 
 
-def test_names_decide_where_both_are_set() -> None:
+def test_names_are_used_if_both_are_given() -> None:
     body = b'{"Pod":{},"Nodes":{"items":[{"metadata":{"name":"a"}}]},"NodeNames":["n1"]}'
     assert decode_args(body) == ExtenderArgs(b"{}", ["n1"], None)
 
@@ -58,13 +128,13 @@ def test_names_of_older_clients(key: bytes) -> None:
     assert decode_args(body) == ExtenderArgs(b"{}", ["n1"], None)
 
 
-def test_whole_nodes_that_come_twice_are_asked_about_once() -> None:
+def test_a_whole_node_given_twice_is_used_once() -> None:
     twice = decode_args(full(NODES[0], NODES[1], b'{"metadata":{"name":"a"},"second":1}'))
     assert (twice.names, twice.nodes) == (["a", "b"], NODES)
 
 
 @pytest.mark.parametrize("body", [b'{"Pod":{},"NodeNames":[]}', full()], ids=["names", "nodes"])
-def test_no_nodes_are_a_request_too(body: bytes) -> None:
+def test_a_request_without_nodes(body: bytes) -> None:
     assert decode_args(body).names == []
 
 
@@ -73,8 +143,8 @@ UNREADABLE = {
     "": "no body",
     "{": "not JSON",
     "hello": "not JSON",
-    "[]": "not of this protocol",
-    "null": "not of this protocol",
+    "[]": "does not follow the protocol",
+    "null": "does not follow the protocol",
     "{}": "no `Pod`",
     '{"Pod":null,"NodeNames":["a"]}': "no `Pod`",
     '{"NodeNames":["a"]}': "no `Pod`",
@@ -82,16 +152,16 @@ UNREADABLE = {
     '{"Pod":[],"NodeNames":["a"]}': "not an object",
     '{"Pod":{}}': "neither `NodeNames` nor `Nodes`",
     '{"Pod":{},"Nodes":null,"NodeNames":null}': "neither `NodeNames` nor `Nodes`",
-    '{"Pod":{},"Nodes":{}}': "no `items`",
-    '{"Pod":{},"Nodes":{"metadata":{},"items":null}}': "no `items`",
-    '{"Pod":{},"Nodes":[]}': "not of this protocol",
-    '{"Pod":{},"Nodes":{"items":[null]}}': "item without a name",
-    '{"Pod":{},"Nodes":{"items":[{}]}}': "item without a name",
-    '{"Pod":{},"Nodes":{"items":[{"metadata":{"name":""}}]}}': "item without a name",
-    '{"Pod":{},"Nodes":{"items":[{"metadata":{"name":7}}]}}': "item without a name",
-    '{"Pod":{},"NodeNames":[1]}': "not of this protocol",
-    '{"Pod":{},"NodeNames":[null]}': "not of this protocol",
-    '{"Pod":{},"NodeNames":"a"}': "not of this protocol",
+    '{"Pod":{},"Nodes":{}}': "without `items`",
+    '{"Pod":{},"Nodes":{"metadata":{},"items":null}}': "without `items`",
+    '{"Pod":{},"Nodes":[]}': "does not follow the protocol",
+    '{"Pod":{},"Nodes":{"items":[null]}}': "node without a name",
+    '{"Pod":{},"Nodes":{"items":[{}]}}': "node without a name",
+    '{"Pod":{},"Nodes":{"items":[{"metadata":{"name":""}}]}}': "node without a name",
+    '{"Pod":{},"Nodes":{"items":[{"metadata":{"name":7}}]}}': "node without a name",
+    '{"Pod":{},"NodeNames":[1]}': "does not follow the protocol",
+    '{"Pod":{},"NodeNames":[null]}': "does not follow the protocol",
+    '{"Pod":{},"NodeNames":"a"}': "does not follow the protocol",
     '{"Pod":{"n":NaN},"NodeNames":["a"]}': "not JSON",
     '{"Pod":{},"NodeNames":["a"]} x': "not JSON",
     '{"Pod":{},"NodeNames":["\\ud800"]}': "not JSON",
@@ -99,7 +169,7 @@ UNREADABLE = {
 
 
 @pytest.mark.parametrize(("body", "why"), UNREADABLE.items(), ids=UNREADABLE)
-def test_what_is_no_request(body: str, why: str) -> None:
+def test_unreadable_requests(body: str, why: str) -> None:
     with pytest.raises(RequestError, match=why) as caught:
         decode_args(body.encode())
     assert "\n" not in str(caught.value)
@@ -120,13 +190,16 @@ def test_deep_nesting_is_refused(body: bytes) -> None:
         decode_args(body)
 
 
-def test_bytes_that_are_no_text_are_refused() -> None:
+def test_bytes_that_are_not_utf_8_are_refused() -> None:
     with pytest.raises(RequestError, match="not JSON"):
         decode_args(b'{"Pod":{},"NodeNames":["\xff"]}')
 
 
+# ---- answers
+
+
 def test_filter_answer_in_names_mode() -> None:
-    """C5, C21: every key, capitalised, and names for names."""
+    """C5, C21: every key, capitalised; names for a request with names."""
     args = ExtenderArgs(b"{}", ["a", "b", "c"], None)
     answer = encode_filter(args, Partition(["a"], {"b": "full"}, {"c": "no ssd"}))
     assert answer == (
@@ -137,7 +210,7 @@ def test_filter_answer_in_names_mode() -> None:
 
 @pytest.mark.parametrize("kept", [(), (0,), (1,), (0, 1)], ids=str)
 def test_filter_answer_in_full_node_mode(kept: tuple[int, ...]) -> None:
-    """C20: the bytes that came."""
+    """C20: the bytes of the request."""
     args = ExtenderArgs(b"{}", ["a", "b"], NODES)
     accepted = [args.names[i] for i in kept]
     rejected = {name: "no" for name in args.names if name not in accepted}
@@ -147,7 +220,7 @@ def test_filter_answer_in_full_node_mode(kept: tuple[int, ...]) -> None:
     assert list(json.loads(answer)) == KEYS
 
 
-def test_filter_answer_that_is_an_error() -> None:
+def test_filter_answer_with_an_error() -> None:
     """C18."""
     answer = json.loads(encode_filter_error("not synced"))
     assert list(answer) == KEYS
@@ -161,7 +234,7 @@ def test_scores() -> None:
     assert encode_priorities([], []) == b"[]"
 
 
-def test_a_score_more_or_less_is_a_mistake_of_ours() -> None:
+def test_scores_must_match_the_names() -> None:
     with pytest.raises(ValueError, match="2 scores for 1 nodes"):
         encode_priorities(["a"], [1, 2])
 
@@ -174,7 +247,7 @@ def test_bind_requests() -> None:
     lower = {key.lower(): value for key, value in binding.items()}
     assert decode_binding(msgspec.json.encode(lower)) == asked
     for key in binding:
-        with pytest.raises(RequestError, match="does not say which pod"):
+        with pytest.raises(RequestError, match="does not name a pod"):
             decode_binding(msgspec.json.encode({**binding, key: ""}))
 
 
@@ -191,5 +264,5 @@ def test_bind_answer() -> None:
         (b"nonsense", ""),
     ],
 )
-def test_pods_are_called_by_namespace_and_name(pod: bytes, key: str) -> None:
+def test_the_key_of_a_pod_is_namespace_and_name(pod: bytes, key: str) -> None:
     assert pod_key(pod) == key

@@ -1,4 +1,4 @@
-"""Certificates made on the spot, in files as `placet serve` reads them, and clients with them."""
+"""Keyring: certificates made for a test, in files as `placet serve` reads them, and clients."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def in_days(days: float) -> datetime:
 
 
 def put(file: Path, content: bytes) -> None:
-    """Replaces a file as a whole, as a Secret's volume does."""
+    """Replaces a file atomically, as a Secret's volume does."""
     fresh = file.with_name(f"{file.name}.new")
     fresh.write_bytes(content)
     fresh.replace(file)
@@ -35,16 +35,16 @@ class Keyring:
 
     @property
     def files(self) -> TlsFiles:
-        """What the server reads, without asking for client certificates."""
+        """The server's files, without a client CA."""
         return TlsFiles(self.folder / "tls.crt", self.folder / "tls.key")
 
     def mutual(self, *names: str) -> TlsFiles:
-        """What the server reads that asks for them, of clients with one of these names."""
+        """The server's files with a client CA, for clients with one of these names."""
         pair = self.files
         return TlsFiles(pair.certificate, pair.key, self.folder / "ca.crt", frozenset(names))
 
     def write_pair(self, not_after: datetime | None = None) -> LeafCert:
-        """A new certificate of the server, and its key."""
+        """Writes a new certificate of the server, and its key."""
         leaf = self.server_ca.issue_cert("127.0.0.1", "localhost", not_after=not_after)
         put(self.files.key, leaf.private_key_pem.bytes())
         put(self.files.certificate, b"".join(blob.bytes() for blob in leaf.cert_chain_pems))
@@ -54,12 +54,12 @@ class Keyring:
         put(self.folder / "ca.crt", self.client_ca.cert_pem.bytes())
 
     def write(self) -> LeafCert:
-        """All files; the server's certificate is the last, and shows that they are taken up."""
+        """Writes all files; the server's certificate last, which shows that all are loaded."""
         self.write_client_ca()
         return self.write_pair()
 
     def client(self, certificate: LeafCert | None = None) -> ssl.SSLContext:
-        """A client that trusts the server's CA, and shows this certificate."""
+        """The TLS context of a client that trusts the server's CA and has this certificate."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         self.server_ca.configure_trust(context)
         if certificate is not None:

@@ -1,4 +1,4 @@
-"""AdmissionReviews as an API server sends them, and what it gets for them."""
+"""AdmissionReviews as an API server sends them, and the reading of the answers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _RESOURCES = {
 
 
 def review(value: Object | None, operation: str = "CREATE", **request: Any) -> Object:
-    """A review of an object; `request` are further fields of it, or others than there would be."""
+    """A review of an object; `request` adds or replaces fields of its request."""
     known = value or {}
     group, _, version = known.get("apiVersion", f"{GROUP}/v1").partition("/")
     metadata = known.get("metadata", {})
@@ -46,13 +46,13 @@ def review(value: Object | None, operation: str = "CREATE", **request: Any) -> O
 
 
 def raw_review(raw: bytes) -> bytes:
-    """A review whose object is written like this, whether it is JSON or not."""
+    """A review whose object has these bytes, JSON or not."""
     text = msgspec.json.encode(review(None, object="OBJECT"))
     return text.replace(b'"OBJECT"', raw)
 
 
 async def responded(served: Served, body: object, path: str = "validate") -> Any:
-    """The response of a review that was understood, and its uid."""
+    """The response to a readable review, without its uid."""
     answer = await served.post(f"/admission/{path}?timeout=5s", body)
     assert answer.status == 200, answer.body
     assert answer.headers["Content-Type"] == "application/json"
@@ -66,13 +66,10 @@ async def responded(served: Served, body: object, path: str = "validate") -> Any
 
 
 async def refused(served: Served, body: object) -> list[str]:
-    """The lines of a message that refuses."""
+    """The lines of the message of a refused object."""
     found = await responded(served, body)
     assert not found["allowed"]
     status = found["status"]
     assert (status["status"], status["code"], status["reason"]) == ("Failure", 422, "Invalid")
     lines: list[str] = status["message"].split("\n")
     return lines
-
-
-ALLOWED = {"allowed": True}

@@ -1,6 +1,6 @@
-"""How kube-scheduler reads an extender's answers: what it takes, drops, and dies of.
+"""A model of how kube-scheduler reads an extender's answers: results, errors and crashes.
 
-Rewritten from what it was seen to do, contract number by contract number; used to judge answers.
+Written from its observed behaviour, one contract number at a time; tests judge answers by it.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from typing import Any
 
 
 class ExtenderFailedError(Exception):
-    """kube-scheduler takes the whole call for failed; the text is what the event would say."""
+    """kube-scheduler treats the whole call as failed; the text is what its event would say."""
 
 
 class SchedulerCrashError(Exception):
-    """kube-scheduler would end itself (C39)."""
+    """kube-scheduler would crash (C39)."""
 
 
 @dataclass(frozen=True)
 class Filtered:
-    """What it makes of a filter answer; in full-node mode `feasible` are objects."""
+    """A filter answer as kube-scheduler reads it; in full-node mode `feasible` holds objects."""
 
     feasible: list[Any]
     failed: Mapping[str, str]
@@ -38,7 +38,7 @@ def first_value(body: bytes) -> Any:
 
 
 def read_filter(body: bytes, names: Iterable[str] | None) -> Filtered:
-    """C18-C24. `names` are those that were offered, None in full-node mode."""
+    """C18-C24. `names` are the names of the request, None in full-node mode."""
     value = first_value(body)
     assert isinstance(value, dict)
     result: dict[str, Any] = {key.lower(): member for key, member in value.items()}

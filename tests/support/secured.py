@@ -1,4 +1,4 @@
-"""A server that speaks TLS on loopback, and clients to it with certificates of a test's choice."""
+"""Secured: a running server with TLS, and clients with certificates that a test chooses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from aiohttp import ClientSession, TCPConnector, TraceConfig
 from prometheus_client import CollectorRegistry
 from trustme import LeafCert
 
-from server.admission import Examiner
+from policies.admission import Examiner
 from server.metrics import Metrics
 from server.running import listening
 from server.settings import Settings, TlsFiles
@@ -33,17 +33,17 @@ class Secured:
         return int(self.url.rpartition(":")[2])
 
     async def ask(self, client: ssl.SSLContext, path: str = "/filter") -> Answer:
-        """Asks on a connection of its own: POST for what is a verb, GET for what is not."""
+        """Sends a request on a new connection: POST for a verb, GET for any other path."""
         async with self.session(client) as session:
             return await ask(session, path)
 
     def session(self, client: ssl.SSLContext, *traces: TraceConfig) -> ClientSession:
-        """A session whose connections stay open, one at a time."""
+        """A session with one connection at a time, which stays open."""
         connector = TCPConnector(ssl=client, limit=1)
         return ClientSession(self.url, connector=connector, trace_configs=[*traces])
 
     async def shown(self, client: ssl.SSLContext) -> bytes | None:
-        """The certificate of a new connection, whose hello names no host: an address is none."""
+        """The server's certificate on a new connection."""
         _, writer = await asyncio.open_connection("127.0.0.1", self.port, ssl=client)
         found: bytes | None = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
         writer.close()
@@ -51,10 +51,10 @@ class Secured:
         return found
 
     async def shows(self, leaf: LeafCert, client: ssl.SSLContext) -> None:
-        """Returns when this certificate is what new connections get."""
+        """Returns when new connections get this certificate."""
         wanted = ssl.PEM_cert_to_DER_cert(leaf.cert_chain_pems[0].bytes().decode())
         async with asyncio.timeout(10):
-            while await self.shown(client) != wanted:  # noqa: ASYNC110 - it is a question
+            while await self.shown(client) != wanted:  # noqa: ASYNC110 - polls the server
                 await asyncio.sleep(0.02)
 
 

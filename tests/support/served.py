@@ -1,7 +1,8 @@
-"""A server on loopback with parts that a test chose, and a client to it."""
+"""Served: a running extender made of parts that a test chooses, and a client to it."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator, Sequence
@@ -11,10 +12,11 @@ from typing import Any
 
 import msgspec
 from aiohttp import ClientSession
+from aiohttp.test_utils import TestClient
 from aiohttp.web import Application
 from prometheus_client import CollectorRegistry
 
-from server.admission import Examiner
+from policies.admission import Examiner
 from server.app import create_app
 from server.debug import Decisions
 from server.health import Check
@@ -35,7 +37,7 @@ POD = {
 
 @dataclass(frozen=True)
 class Answer:
-    """A response: `json` of its body, for what has one."""
+    """A response that was read to its end."""
 
     status: int
     headers: dict[str, str]
@@ -45,10 +47,14 @@ class Answer:
     def json(self) -> Any:
         return json.loads(self.body)
 
+    @property
+    def text(self) -> str:
+        return self.body.decode()
+
 
 @dataclass
 class Parts:
-    """What the server of a test is made of."""
+    """The parts of an application, with defaults for each."""
 
     decider: TableDecider = field(default_factory=TableDecider)
     settings: Settings = field(default_factory=Settings)
@@ -61,12 +67,11 @@ class Parts:
     shutdown: Shutdown = field(default_factory=Shutdown)
 
     def app(self) -> Application:
-        metrics = Metrics(self.registry, "1.2.3")
         return create_app(
             self.decider,
             lambda: self.checks,
             self.settings,
-            metrics,
+            Metrics(self.registry, "1.2.3"),
             LOG,
             "1.2.3",
             lambda: self.cluster_size,
@@ -79,16 +84,16 @@ class Parts:
 
 @dataclass(frozen=True)
 class Served:
-    """A running server and its parts."""
+    """A running server: its parts, its host and port, and a client."""
 
     parts: Parts
-    url: str
-    session: ClientSession
+    address: tuple[str, int]
+    client: ClientSession | TestClient[Any, Any]
 
     async def post(
         self, path: str, body: object = b"", headers: dict[str, str] | None = None
     ) -> Answer:
-        """Posts bytes as they are, and anything else as JSON; redirects are not followed."""
+        """Posts bytes as they are, and any other body as JSON."""
         data = body if isinstance(body, bytes) else msgspec.json.encode(body)
         return await self.request("POST", path, data, headers)
 
@@ -99,10 +104,11 @@ class Served:
         self,
         method: str,
         path: str,
-        data: bytes | None = None,
+        data: Any = None,
         headers: dict[str, str] | None = None,
     ) -> Answer:
-        async with self.session.request(
+        """Sends one request; does not follow redirects."""
+        async with self.client.request(
             method, path, data=data, headers=headers, allow_redirects=False
         ) as response:
             return Answer(response.status, dict(response.headers), await response.read())
@@ -111,10 +117,15 @@ class Served:
         """The value of a sample; None if there is none."""
         return self.parts.registry.get_sample_value(name, labels)
 
-    @property
-    def address(self) -> tuple[str, int]:
-        host, _, port = self.url.removeprefix("http://").rpartition(":")
-        return host, int(port)
+    def calls(self, verb: str, outcome: str, code: int = 200) -> float | None:
+        """The number of calls of a verb that ended with this outcome and status."""
+        return self.metric("placet_requests_total", verb=verb, code=str(code), outcome=outcome)
+
+    async def until(self, name: str, value: float, **labels: str) -> None:
+        """Returns when a sample has this value. Raises TimeoutError after a second."""
+        async with asyncio.timeout(1):
+            while self.metric(name, **labels) != value:  # noqa: ASYNC110 - samples send no events
+                await asyncio.sleep(0.01)
 
 
 @asynccontextmanager
@@ -124,13 +135,16 @@ async def serving(parts: Parts) -> AsyncIterator[Served]:
         listening(parts.app(), replace(parts.settings, port=0)) as url,
         ClientSession(url) as session,
     ):
-        yield Served(parts, url, session)
+        host, _, port = url.removeprefix("http://").rpartition(":")
+        yield Served(parts, (host, int(port)), session)
 
 
 def names_request(*names: str) -> dict[str, object]:
+    """A request of filter or prioritize with names."""
     return {"Pod": POD, "Nodes": None, "NodeNames": names}
 
 
 def nodes_request(*names: str) -> dict[str, object]:
+    """A request of filter or prioritize with whole nodes."""
     items = [{"metadata": {"name": name}, "status": {}} for name in names]
     return {"Pod": POD, "Nodes": {"metadata": {}, "items": items}, "NodeNames": None}

@@ -1,4 +1,4 @@
-"""A decider that answers from tables, and remembers what it was asked."""
+"""TableDecider: a Decider that answers from tables and records its calls."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from engine.decision.verdict import FEASIBLE, Decision, Rejected, Scores, Verdic
 
 
 def rejected(reason: str, *, resolvable: bool = False) -> Rejected:
+    """A rejection by the clause `ssd` of the policy `shop/web`."""
     return Rejected(reason, policy="shop/web", clause="ssd", resolvable=resolvable)
 
 
 @dataclass(frozen=True)
-class Asked:
+class DeciderCall:
     """The arguments of one call."""
 
     verb: str
@@ -28,15 +29,15 @@ class Asked:
 
 @dataclass
 class TableDecider:
-    """Nodes that are not in `verdicts` are feasible; without `scores` no score applies.
+    """A node that is not in `verdicts` is feasible; without `scores` no score applies.
 
-    With `error`, that is raised instead.
+    With `error`, every call raises it instead.
     """
 
     verdicts: Mapping[str, Verdict] = field(default_factory=dict)
     scores: Mapping[str, int] | None = None
     error: Exception | None = None
-    asked: list[Asked] = field(default_factory=list)
+    calls: list[DeciderCall] = field(default_factory=list)
 
     def filter(
         self,
@@ -45,7 +46,7 @@ class TableDecider:
         nodes: Sequence[bytes] | None,
         deadline: float,
     ) -> Decision:
-        self._remember(Asked("filter", pod, names, nodes, deadline))
+        self._record(DeciderCall("filter", pod, names, nodes, deadline))
         return decision(self.verdicts.get(name, FEASIBLE) for name in names)
 
     def prioritize(
@@ -55,22 +56,18 @@ class TableDecider:
         nodes: Sequence[bytes] | None,
         deadline: float,
     ) -> Scores | None:
-        self._remember(Asked("prioritize", pod, names, nodes, deadline))
-        scores = self.scores
-        return (
-            None
-            if scores is None
-            else Scores(np.array([scores.get(name, 0) for name in names], np.int64))
-        )
+        self._record(DeciderCall("prioritize", pod, names, nodes, deadline))
+        if self.scores is None:
+            return None
+        return Scores(np.array([self.scores.get(name, 0) for name in names], np.int64))
 
     def preempt(
         self, pod: bytes, victims: Mapping[str, Victims], deadline: float
     ) -> Mapping[str, Victims]:
-        self._remember(Asked("preempt", pod, list(victims), None, deadline))
-        rejected = (node for node in victims if node in self.verdicts)
-        return {node: victims[node] for node in victims if node not in set(rejected)}
+        self._record(DeciderCall("preempt", pod, list(victims), None, deadline))
+        return {node: found for node, found in victims.items() if node not in self.verdicts}
 
-    def _remember(self, asked: Asked) -> None:
-        self.asked.append(asked)
+    def _record(self, call: DeciderCall) -> None:
+        self.calls.append(call)
         if self.error is not None:
             raise self.error

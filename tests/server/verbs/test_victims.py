@@ -1,4 +1,4 @@
-"""Victims on the wire: both kinds of request, one kind of answer, never a null."""
+"""Victims on the wire: two kinds of request, one kind of answer, and never a null."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def request(whole: object, meta: object) -> bytes:
 
 
 @pytest.mark.parametrize("body", [request(None, META), request(WHOLE, None)], ids=["meta", "whole"])
-def test_both_modes_are_read_alike(body: bytes) -> None:
+def test_both_kinds_of_request(body: bytes) -> None:
     """C36."""
     assert decode_preemption(body).victims == {"n2": Victims(["u2", "u1"], 1)}
 
 
-def test_meta_victims_decide_where_both_are_set() -> None:
+def test_meta_victims_are_used_if_both_are_given() -> None:
     other = {"n9": {"Pods": [{"metadata": {"uid": "x"}}], "NumPDBViolations": 0}}
     assert list(decode_preemption(request(other, META)).victims) == ["n2"]
 
@@ -44,7 +44,7 @@ def test_keys_of_any_case() -> None:
 
 
 def test_order_of_nodes_and_pods_is_kept() -> None:
-    """C41: the first victim is taken for the one with the highest priority."""
+    """C41: kube-scheduler takes the first victim for the one with the highest priority."""
     victims = {node: Victims(["z", "a", "m"], 0) for node in ("n9", "n1", "n5")}
     answer = json.loads(encode_preemption(victims))["NodeNameToMetaVictims"]
     assert list(answer) == ["n9", "n1", "n5"]
@@ -60,8 +60,8 @@ def test_answer() -> None:
 
 
 @pytest.mark.parametrize("whole", [False, True], ids=["meta", "whole"])
-def test_nulls_do_not_come_back(whole: bool) -> None:
-    """C39: kube-scheduler ends itself over a null node and a null pod."""
+def test_nulls_are_left_out(whole: bool) -> None:
+    """C39: kube-scheduler crashes on a null node or a null pod."""
     nodes = {"n1": None, "n2": {"Pods": [None], "NumPDBViolations": None}, "n3": {"Pods": None}}
     body = request(nodes, None) if whole else request(None, nodes)
     answer = encode_preemption(decode_preemption(body).victims)
@@ -78,18 +78,18 @@ def test_candidates_without_victims_are_kept() -> None:
 UNREADABLE = {
     b"": "no body",
     b"{": "not JSON",
-    b"[]": "not of this protocol",
+    b"[]": "does not follow the protocol",
     b'{"NodeNameToMetaVictims":{}}': "no `Pod`",
     request(None, None): "neither",
     request(None, {"n1": {"Pods": [{}]}}): "victim without a UID",
     request({"n1": {"Pods": [{"metadata": {}}]}}, None): "victim without a UID",
-    request(None, {"n1": {"Pods": [{"UID": 7}]}}): "not of this protocol",
-    request(None, {"n1": {"Pods": [], "NumPDBViolations": 1.5}}): "not of this protocol",
+    request(None, {"n1": {"Pods": [{"UID": 7}]}}): "does not follow the protocol",
+    request(None, {"n1": {"Pods": [], "NumPDBViolations": 1.5}}): "does not follow the protocol",
     b'{"Pod":{},"NodeNameToVictims":' + b"[" * 100_000: "nested too deeply",
 }
 
 
 @pytest.mark.parametrize(("body", "why"), UNREADABLE.items(), ids=range(len(UNREADABLE)))
-def test_what_is_no_request(body: bytes, why: str) -> None:
+def test_unreadable_requests(body: bytes, why: str) -> None:
     with pytest.raises(RequestError, match=why):
         decode_preemption(body)

@@ -1,4 +1,4 @@
-"""What is read without a decoder is what a decoder reads, whatever the bytes."""
+"""AnsweredNames: it reads the same as the JSON decoder, whatever the bytes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from server.verbs.names_mode import AnsweredNames
 from server.wire import ExtenderArgs, decode_args
 
 _POD = b'{"metadata":{"name":"web-1"}}'
-# What a request is made of, and what would be mistaken for it.
+# Parts of requests, and texts that look like them.
 _PIECES = [
     b'{"Pod":',
     b"{}",
@@ -71,21 +71,21 @@ def body_of(pod: bytes, names: list[str], end: bytes = b"\n") -> bytes:
 @example(b'{"Pod":{"a":1,"Nodes":null,"NodeNames":["x"]}}\n')
 @example(b'{"Pod":{},"NodeNames":["b"],"Nodes":null,"NodeNames":["a"]}\n')
 def test_any_bytes(body: bytes) -> None:
-    """All that is read is read as the decoder does; what is no request is for it to refuse."""
+    """A request that it reads equals the decoder's; it leaves all others to the decoder."""
     found = read(AnsweredNames(), body)
     if found is not None:
         assert decode_args(body) == found
 
 
 @given(st.lists(plain, min_size=1, max_size=6), st.sampled_from([b"", b"\n"]))
-def test_what_kube_scheduler_writes_is_read(names: list[str], end: bytes) -> None:
+def test_requests_of_kube_scheduler_are_read(names: list[str], end: bytes) -> None:
     found = read(AnsweredNames(), body_of(_POD, names, end))
     assert found == ExtenderArgs(_POD, names, None)
 
 
 @given(pieces, st.lists(plain, min_size=1, max_size=3))
-def test_names_that_were_answered_are_known_again(body: bytes, answered: list[str]) -> None:
-    """They are the same names, and what is no request is not taken for one."""
+def test_names_of_the_last_answer_are_recognised(body: bytes, answered: list[str]) -> None:
+    """They are the same names, and a text that is not a request is not read as one."""
     names_mode = AnsweredNames()
     names_mode.names = ListedNames.of(json.dumps(answered, separators=(",", ":")).encode())
     for text in (body, body_of(_POD, answered), body_of(body, answered)):
@@ -95,7 +95,7 @@ def test_names_that_were_answered_are_known_again(body: bytes, answered: list[st
         try:
             wanted = decode_args(text)
         except RequestError:
-            pytest.fail(f"{text!r} is no request")
+            pytest.fail(f"{text!r} is not a request")
         assert (found.pod, list(found.names)) == (wanted.pod, list(wanted.names))
     known = names_mode.read(body_of(_POD, answered))
     assert known is not None
@@ -103,6 +103,6 @@ def test_names_that_were_answered_are_known_again(body: bytes, answered: list[st
 
 
 @pytest.mark.parametrize("names", ["[]", '["a\\u0062"]', '["é"]', "null", "[ ]", '["a" ,"b"]'])
-def test_names_in_another_way_are_for_the_decoder(names: str) -> None:
+def test_other_spellings_are_left_to_the_decoder(names: str) -> None:
     body = b'{"Pod":{},"Nodes":null,"NodeNames":' + names.encode() + b"}\n"
     assert AnsweredNames().read(body) is None

@@ -1,4 +1,4 @@
-"""Warnings about how kube-scheduler is configured: each once an interval, counted every time."""
+"""MisconfigurationWarnings: each warning once an interval, and counted every time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GO = "Go-http-client/1.1"
 
 
 class Situation:
-    """Notices with a clock that the test moves and a cluster that it sizes."""
+    """Warnings with a clock and a cluster size that the test sets."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -36,7 +36,7 @@ def situation() -> Situation:
     return Situation()
 
 
-def test_full_nodes_are_warned_about_once_an_interval(
+def test_whole_nodes_give_one_warning_an_interval(
     situation: Situation, caplog: pytest.LogCaptureFixture
 ) -> None:
     for now in (0.0, 1.0, 599.0, 600.0, 601.0):
@@ -50,7 +50,7 @@ def test_full_nodes_are_warned_about_once_an_interval(
     assert counted == 5
 
 
-def test_full_nodes_from_others_are_their_business(
+def test_whole_nodes_of_other_clients_give_no_warning(
     situation: Situation, caplog: pytest.LogCaptureFixture
 ) -> None:
     situation.look("filter", 3, full_nodes=True, agent="curl/8.0")
@@ -58,10 +58,10 @@ def test_full_nodes_from_others_are_their_business(
     assert caplog.messages == []
 
 
-def test_a_sample_of_the_nodes_is_warned_about(
+def test_a_sample_of_the_nodes_gives_a_warning(
     situation: Situation, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """C12: a pod that fits none of the sample is unschedulable, although others might do."""
+    """C12: a pod that fits on no node of the sample stays pending, even if others would do."""
     situation.cluster = 600
     situation.look("filter", sample_size(600))
     situation.look("filter", sample_size(600))
@@ -83,14 +83,14 @@ def test_a_sample_of_the_nodes_is_warned_about(
         (8, "filter", 3),
     ],
 )
-def test_fewer_nodes_for_other_reasons(
+def test_fewer_nodes_for_other_reasons_give_no_warning(
     cluster: int | None,
     verb: str,
     offered: int,
     situation: Situation,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """C11, C13: its own filters leave fewer, and a nominated node is asked about alone."""
+    """C11, C13: kube-scheduler's own filters leave fewer; a nominated node comes alone."""
     situation.cluster = cluster
     situation.look(verb, offered)
     assert caplog.messages == []
@@ -100,6 +100,6 @@ def test_fewer_nodes_for_other_reasons(
     ("nodes", "sample"),
     [(1, 1), (99, 99), (100, 100), (150, 100), (1000, 420), (5000, 500), (6000, 300), (15000, 750)],
 )
-def test_samples_are_as_large_as_those_of_kube_scheduler(nodes: int, sample: int) -> None:
+def test_sample_sizes_are_those_of_kube_scheduler(nodes: int, sample: int) -> None:
     """C12."""
     assert sample_size(nodes) == sample

@@ -1,4 +1,4 @@
-"""Calls at once: decisions are made one after the other, in time, and too many are refused."""
+"""DecisionQueue: one decision at a time, in time, and a limit of calls in flight."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ REFUSED = "too many calls at once: Placet takes 2, see --max-in-flight"
 
 
 @dataclass
-class Slow(TableDecider):
-    """Takes its time, in which nothing else happens."""
+class BlockingDecider(TableDecider):
+    """A decider that blocks the event loop for some seconds."""
 
     seconds: float = 0.0
 
@@ -38,21 +38,21 @@ class Slow(TableDecider):
         return decided
 
 
-class Waiting:
-    """A binder for which the API server takes its time."""
+class WaitingBinder:
+    """A binder that waits until the test lets it go on."""
 
     def __init__(self) -> None:
-        self.asked: asyncio.Queue[tuple[Binding, float]] = asyncio.Queue()
+        self.bindings: asyncio.Queue[tuple[Binding, float]] = asyncio.Queue()
         self.may_go_on = asyncio.Event()
 
     async def bind(self, binding: Binding, deadline: float) -> None:
-        self.asked.put_nowait((binding, deadline))
+        self.bindings.put_nowait((binding, deadline))
         await self.may_go_on.wait()
 
 
 @asynccontextmanager
 async def half_a_call(served: Served) -> AsyncIterator[None]:
-    """A call of which the body is still to come."""
+    """A call whose body is incomplete."""
     _, writer = await asyncio.open_connection(*served.address)
     writer.write(b"POST /filter HTTP/1.1\r\nHost: placet\r\nContent-Length: 500\r\n\r\n{")
     await writer.drain()
@@ -64,7 +64,7 @@ async def half_a_call(served: Served) -> AsyncIterator[None]:
         await asyncio.sleep(0.05)
 
 
-async def test_too_many_are_refused_at_once_each_in_its_own_way(serve: Serve) -> None:
+async def test_calls_above_the_limit_are_refused_at_once(serve: Serve) -> None:
     served = await serve(settings=Settings(max_in_flight=2))
     async with half_a_call(served), half_a_call(served):
         filtered = await served.post("/filter", names_request("a"))
@@ -73,28 +73,27 @@ async def test_too_many_are_refused_at_once_each_in_its_own_way(serve: Serve) ->
         bound = await served.post("/bind", BINDING)
     assert (filtered.status, filtered.json["Error"]) == (200, REFUSED)
     assert (scored.status, scored.body) == (200, b"[]")
-    assert (preempted.status, preempted.body.decode()) == (503, f"{REFUSED}\n")
+    assert (preempted.status, preempted.text) == (503, f"{REFUSED}\n")
     assert (bound.status, bound.json["Error"]) == (200, REFUSED)
     for verb, code in (("filter", 200), ("prioritize", 200), ("preempt", 503), ("bind", 200)):
-        labels = {"verb": verb, "code": str(code), "outcome": "overloaded"}
-        assert served.metric("placet_requests_total", **labels) == 1
+        assert served.calls(verb, "overloaded", code) == 1
     assert (await served.post("/filter", names_request("a"))).json["NodeNames"] == ["a"]
 
 
-async def test_bindings_that_are_on_their_way_count(serve: Serve) -> None:
-    binder = Waiting()
+async def test_bindings_in_progress_count_as_calls_in_flight(serve: Serve) -> None:
+    binder = WaitingBinder()
     served = await serve(binder=binder, settings=Settings(max_in_flight=2))
     calls = [asyncio.create_task(served.post("/bind", BINDING)) for _ in range(2)]
     for _ in calls:
-        await binder.asked.get()
+        await binder.bindings.get()
     assert (await served.post("/bind", BINDING)).json["Error"] == REFUSED
     binder.may_go_on.set()
     assert [(await call).json["Error"] for call in calls] == ["", ""]
     assert (await served.post("/bind", BINDING)).json["Error"] == ""
 
 
-async def test_others_get_a_word_in_between_decisions(serve: Serve) -> None:
-    served = await serve(decider=Slow(seconds=0.05))
+async def test_other_requests_are_served_between_decisions(serve: Serve) -> None:
+    served = await serve(decider=BlockingDecider(seconds=0.05))
     calls = [asyncio.create_task(served.post("/filter", names_request("a"))) for _ in range(10)]
     await asyncio.sleep(0.06)
     assert (await served.get("/livez")).status == 200
@@ -102,12 +101,12 @@ async def test_others_get_a_word_in_between_decisions(serve: Serve) -> None:
     assert [(await call).json["Error"] for call in calls] == [""] * 10
 
 
-async def test_who_waits_too_long_is_told_in_time(serve: Serve) -> None:
+async def test_a_call_that_waits_too_long_gets_an_error_in_time(serve: Serve) -> None:
     """C2: four fifths of the timeout, and what one decision takes at most.
 
     The times leave room for a machine that is busy otherwise.
     """
-    served = await serve(decider=Slow(seconds=0.5), settings=Settings(http_timeout=2.0))
+    served = await serve(decider=BlockingDecider(seconds=0.5), settings=Settings(http_timeout=2.0))
 
     async def call() -> tuple[float, str]:
         began = time.monotonic()
@@ -121,9 +120,9 @@ async def test_who_waits_too_long_is_told_in_time(serve: Serve) -> None:
     assert max(seconds for seconds, _ in answers) < 2.0 + 0.5
 
 
-async def test_time_in_which_nobody_looked_is_counted(serve: Serve) -> None:
-    """A call that comes while a decision is made is not read before that is over."""
-    decider = Slow(seconds=0.5)
+async def test_time_during_a_decision_counts_for_the_next_call(serve: Serve) -> None:
+    """A call that comes during a decision is read only after it."""
+    decider = BlockingDecider(seconds=0.5)
     served = await serve(decider=decider)
 
     def call(after: float) -> float:
@@ -136,17 +135,17 @@ async def test_time_in_which_nobody_looked_is_counted(serve: Serve) -> None:
         return sent
 
     async def is_counted() -> bool:
-        # In threads: this one is the server's.
+        # In threads: the server runs in this one.
         _, sent = await asyncio.gather(*(asyncio.to_thread(call, after) for after in (0.0, 0.2)))
-        return decider.asked[-1].deadline <= sent + Settings().decision_seconds
+        return decider.calls[-1].deadline <= sent + Settings().decision_seconds
 
-    # On a busy machine a call can come so late that there is nothing to count.
+    # On a busy machine the call may come after the decision.
     assert await is_counted() or await is_counted() or await is_counted()
 
 
 @dataclass
-class HandedOver(TableDecider):
-    """Does not decide before it has been asked so often."""
+class HandoverDecider(TableDecider):
+    """A decider that raises HandoverError for all calls before this one."""
 
     attempts: int = 0
 
@@ -159,23 +158,23 @@ class HandedOver(TableDecider):
         return super().preempt(pod, victims, deadline)
 
 
-async def test_preempt_waits_until_the_lease_is_here(serve: Serve) -> None:
-    """Its error would park the pod."""
-    served = await serve(decider=HandedOver(attempts=4))
+async def test_preempt_waits_for_the_lease(serve: Serve) -> None:
+    """After an error, kube-scheduler would not try the pod again soon."""
+    served = await serve(decider=HandoverDecider(attempts=4))
     answer = await served.post("/preempt", PREEMPTION)
     assert (answer.status, answer.json) == (200, {"NodeNameToMetaVictims": {}})
 
 
-async def test_preempt_does_not_wait_for_ever(serve: Serve) -> None:
-    served = await serve(decider=HandedOver(attempts=999), settings=Settings(http_timeout=0.5))
+async def test_preempt_waits_no_longer_than_its_deadline(serve: Serve) -> None:
+    served = await serve(decider=HandoverDecider(attempts=999), settings=Settings(http_timeout=0.5))
     began = time.monotonic()
     answer = await served.post("/preempt", PREEMPTION)
-    assert (answer.status, "asked to hand over" in answer.body.decode()) == (400, True)
+    assert (answer.status, "asked to hand over" in answer.text) == (400, True)
     assert 0.2 < time.monotonic() - began < 0.5
 
 
 @pytest.mark.parametrize("most", [1, 100])
-async def test_calls_one_after_the_other_are_never_too_many(serve: Serve, most: int) -> None:
+async def test_sequential_calls_never_exceed_the_limit(serve: Serve, most: int) -> None:
     served = await serve(settings=Settings(max_in_flight=most))
     for _ in range(20):
         assert (await served.post("/filter", names_request("a"))).json["Error"] == ""

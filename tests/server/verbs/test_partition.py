@@ -1,4 +1,4 @@
-"""Verdicts become one partition: rejections in one failed map, by default the unresolvable one."""
+"""Partition: accepted names, and rejected ones in one of two maps, by default unresolvable."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ VERDICTS = decision([rejected("full", resolvable=True), FEASIBLE, rejected("no s
 
 
 def test_every_rejection_is_unresolvable_by_default() -> None:
-    """C48: anything else has kube-scheduler look for victims in vain, over and over."""
+    """C48: otherwise kube-scheduler looks for victims over and over, and finds none."""
     found = partition("abcd", VERDICTS, resolvable_rejections=False)
     assert found == Partition(["b"], {}, {"a": "full", "c": "no ssd", "d": FAILED.reason})
 
 
-def test_resolvable_rejections_if_they_are_asked_for() -> None:
+def test_resolvable_rejections_if_configured() -> None:
     """C22: in one of the maps, never in both."""
     found = partition("abcd", VERDICTS, resolvable_rejections=True)
     assert found == Partition(["b"], {"a": "full"}, {"c": "no ssd", "d": FAILED.reason})
@@ -27,7 +27,7 @@ def test_resolvable_rejections_if_they_are_asked_for() -> None:
 
 @pytest.mark.parametrize("resolvable", [False, True])
 def test_all_feasible(resolvable: bool) -> None:
-    """C21: that all pass has to be said name by name."""
+    """C21: the answer must name every node."""
     found = partition(["a", "b"], decision([FEASIBLE] * 2), resolvable_rejections=resolvable)
     assert found == Partition(["a", "b"], {}, {})
 
@@ -37,6 +37,6 @@ def test_no_nodes() -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1, 3])
-def test_a_verdict_more_or_less_is_a_mistake_of_ours(count: int) -> None:
+def test_verdicts_must_match_the_names(count: int) -> None:
     with pytest.raises(ValueError, match="verdicts"):
         partition(["a", "b"], decision([FEASIBLE] * count), resolvable_rejections=False)

@@ -1,4 +1,4 @@
-"""Answers from fragments are the answers that are encoded from names."""
+"""NameFragments: its answers equal those that are encoded name by name."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.support import builders
 from tests.support.engines import Known, Silent
 
 NAMES = [f"n{number}" for number in range(8)] + ['quoted"', "ümlaut", "back\\slash", ""]
-PLACES = {name: row for row, name in enumerate(NAMES, start=1)}
+ROWS = {name: row for row, name in enumerate(NAMES, start=1)}
 VERDICTS = (
     FEASIBLE,
     Rejected("no", "p", "a"),
@@ -38,7 +38,7 @@ _names = st.lists(st.sampled_from(NAMES), unique=True, min_size=1)
 
 
 def where(names: list[str]) -> KnownRows:
-    return KnownRows(np.array([PLACES[name] for name in names], np.intp), PLACES)
+    return KnownRows(np.array([ROWS[name] for name in names], np.intp), ROWS)
 
 
 @given(_names, st.booleans(), st.data())
@@ -64,7 +64,7 @@ def test_priorities(names: list[str], data: st.DataObject) -> None:
     assert json.loads(fast) == json.loads(encode_priorities(names, scores))
 
 
-def test_names_are_encoded_anew_when_there_are_other_nodes() -> None:
+def test_names_are_encoded_again_when_the_nodes_change() -> None:
     fragments = NameFragments()
     scores = Scores(np.array([3], np.int64))
     one = KnownRows(np.array([1], np.intp), {"a": 1})
@@ -74,7 +74,7 @@ def test_names_are_encoded_anew_when_there_are_other_nodes() -> None:
 
 
 def test_nodes_that_change_between_filter_and_prioritize() -> None:
-    """The place of a node that has gone is another one's now; the names are those of the answer."""
+    """The row of a removed node belongs to another node now; the names stay those of the answer."""
     schema = load_schema()
     codec, cache = ObjectCodec(schema), Cache()
     for name, zone in (("a", "x"), ("b", "y")):
@@ -104,13 +104,13 @@ def test_nodes_that_change_between_filter_and_prioritize() -> None:
         assert scores.known_rows is None
 
 
-def test_one_long_name_does_not_fill_all_answers_with_spaces() -> None:
+def test_one_long_name_does_not_pad_every_answer() -> None:
     nodes = {"a": 1, "b": 2, "c": 3, "d" * 253: 4}
     scores = Scores(np.array([3], np.int64))
     assert NameFragments().priorities(scores, KnownRows(np.array([1], np.intp), nodes)) is None
 
 
-def test_only_known_nodes_that_are_named_once_have_a_place() -> None:
+def test_only_known_nodes_that_are_named_once_have_a_row() -> None:
     schema = load_schema()
     codec, cache = ObjectCodec(schema), Cache()
     for name in ("a", "b"):
@@ -120,9 +120,9 @@ def test_only_known_nodes_that_are_named_once_have_a_place() -> None:
     engine = Engine(Registry([compile_policy(checked)]), Known(cache), codec, Silent())
     pod = builders.raw(builders.pod("p"))
 
-    def has_place(*names: str) -> bool:
+    def has_rows(*names: str) -> bool:
         return engine.filter(pod, names, None, math.inf).known_rows is not None
 
-    assert has_place("b", "a")
-    assert not has_place("a", "c")
-    assert not has_place("a", "b", "a")
+    assert has_rows("b", "a")
+    assert not has_rows("a", "c")
+    assert not has_rows("a", "b", "a")

@@ -1,4 +1,4 @@
-"""`/debug/decisions`: what was answered about a pod, by reason, and which pods there were."""
+"""`/debug/decisions`: the last call about a pod with its reasons, and the list of pods."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ def journal() -> Journal:
     return Journal(now=lambda: AT)
 
 
-async def test_a_decision_is_told_by_reason(serve: Serve, engine: Engine, journal: Journal) -> None:
+async def test_a_decision_has_its_reasons(serve: Serve, engine: Engine, journal: Journal) -> None:
     served = await serve(decisions=Decisions(journal))
     engine.filter(WEB, NAMES, None, math.inf)
     engine.prioritize(WEB, ["n5", "n1"], None, math.inf)
-    told = (await served.get("/debug/decisions/shop/web-1")).json
-    assert {k: told[k] for k in ("pod", "at", "offered", "passing", "error", "passed")} == {
+    detail = (await served.get("/debug/decisions/shop/web-1")).json
+    assert {k: detail[k] for k in ("pod", "at", "offered", "passing", "error", "passed")} == {
         "pod": "shop/web-1",
         "at": "2026-11-21T12:00:00Z",
         "offered": 5,
@@ -63,8 +63,9 @@ async def test_a_decision_is_told_by_reason(serve: Serve, engine: Engine, journa
         "error": None,
         "passed": ["n1", "n5"],
     }
-    assert (told["governing"], told["gaveWay"], told["policiesChanged"]) == ("web", ["all"], False)
-    first, second = told["reasons"]
+    assert (detail["governing"], detail["gaveWay"]) == ("web", ["all"])
+    assert not detail["policiesChanged"]
+    first, second = detail["reasons"]
     assert first == {
         "text": "web: fast: wants a fast disk",
         "policy": "web",
@@ -76,7 +77,7 @@ async def test_a_decision_is_told_by_reason(serve: Serve, engine: Engine, journa
     }
     assert (second["clause"], second["names"]) == ("cool", ["n3"])
     assert "many" in second["error"]
-    assert told["scores"] == [{"node": "n1", "score": 9}, {"node": "n5", "score": 1}]
+    assert detail["scores"] == [{"node": "n1", "score": 9}, {"node": "n5", "score": 1}]
 
 
 async def test_the_list_has_the_newest_first(
@@ -98,30 +99,34 @@ async def test_the_list_has_the_newest_first(
     assert (first["pod"], first["passing"]) == ("ads/report", 5)
 
 
-async def test_what_changed_since_is_told(serve: Serve, engine: Engine, journal: Journal) -> None:
+async def test_changed_policies_are_reported(
+    serve: Serve, engine: Engine, journal: Journal
+) -> None:
     served = await serve(decisions=Decisions(journal))
     engine.filter(WEB, NAMES, None, math.inf)
     engine.adopt(Registry())
-    told = (await served.get("/debug/decisions/shop/web-1")).json
-    assert (told["generation"], told["policiesChanged"]) == (1, True)
+    detail = (await served.get("/debug/decisions/shop/web-1")).json
+    assert (detail["generation"], detail["policiesChanged"]) == (1, True)
 
 
-async def test_an_error_is_told_with_no_node_passing(
+async def test_after_an_error_no_node_passes(
     serve: Serve, engine: Engine, journal: Journal
 ) -> None:
     served = await serve(decisions=Decisions(journal))
     with pytest.raises(EngineError):
         engine.filter(WEB, NAMES, None, -math.inf)
-    told = (await served.get("/debug/decisions/shop/web-1")).json
-    assert told["error"] == "the decision took longer than the request may"
-    assert (told["offered"], told["passing"], told["passed"], told["reasons"]) == (5, 0, None, [])
+    detail = (await served.get("/debug/decisions/shop/web-1")).json
+    assert detail["error"] == "the decision took longer than the request may"
+    assert (detail["offered"], detail["passing"]) == (5, 0)
+    assert (detail["passed"], detail["reasons"]) == (None, [])
 
 
 @pytest.mark.parametrize("path", ["shop/web-2", "web-1/shop"])
-async def test_a_pod_that_is_not_known_is_not_found(
+async def test_an_unknown_pod_is_not_found(
     serve: Serve, engine: Engine, journal: Journal, path: str
 ) -> None:
     served = await serve(decisions=Decisions(journal))
     engine.filter(WEB, NAMES, None, math.inf)
     answer = await served.get(f"/debug/decisions/{path}")
-    assert (answer.status, answer.body.decode()) == (404, f"no decision about {path} is kept\n")
+    text = f"there is no recent decision about {path}\n"
+    assert (answer.status, answer.text) == (404, text)

@@ -1,0 +1,1 @@
+"""Tests of `server.verbs`: the four calls of kube-scheduler."""
