@@ -82,10 +82,11 @@ class Registry:
                 self._namespaced[program.namespace] = (*known, program)
 
     def select(self, namespace: str, frame: Frame) -> Selection:
-        """Which policies concern the frame's pod (language reference, Which policies decide).
+        """The policies that apply to the frame's pod.
 
         Of the policies that select it one governs: the highest weight; then one that can reject;
-        then a namespaced one; then the first by name.
+        then a namespaced one; then the first by name (docs/language.md, Which policies decide about
+        a pod).
 
         Raises WaitingError for a pod that is selected by a policy of which no version holds, and
         NotSyncedError while there may be other policies.

@@ -43,10 +43,9 @@ class Damper:
 
 # ---- Pods that were sent away, to be looked at again.
 #
-# kube-scheduler asks again on its own watch's edge, and we answered from ours: a pod that was
-# refused
-# because our view was late, or by a rule that time cures, would wait for minutes (policy API, What
-# happens on change).
+# kube-scheduler asks again after an event of its own watch, but our answer depends on our watch. A
+# pod that was rejected because our view was late, or by a rule that depends on the time, would wait
+# for minutes (docs/policy-api.md, Requeuing pods).
 
 _MOST_BYTES = 64 << 20
 
