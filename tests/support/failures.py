@@ -49,7 +49,7 @@ class Case:
 
 
 SAID: Mapping[Failure, str] = {
-    Failure.DOWN: "nobody listens",
+    Failure.DOWN: "no process listens",
     Failure.HUNG: "no answer within `httpTimeout`",
     Failure.STATUS_500: "an answer other than 200, as from a proxy",
     Failure.UNSYNCED: "Placet does not know the whole cluster yet",
