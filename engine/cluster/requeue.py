@@ -1,7 +1,7 @@
 """Wakes kube-scheduler up about pods that it was told could not run anywhere, and now can.
 
 Setting a condition of our own is an update of the pod, upon which kube-scheduler asks again; it
-needs no right to change pods (docs/policy-api.md, Requeuing pods).
+needs no right to change pods (policy API).
 """
 
 from __future__ import annotations
