@@ -1,4 +1,4 @@
-"""What holds for every test."""
+"""Settings for every test."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import signal
 def pytest_configure() -> None:
     """Let Ctrl-C reach what tests start.
 
-    Whatever a shell runs in the background ignores SIGINT, and so does all that it starts.
+    A background process of a shell ignores SIGINT, and its child processes do too.
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

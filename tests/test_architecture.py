@@ -1,4 +1,4 @@
-"""The shape of the source: layers, sizes, charters, and what may import what."""
+"""The layout of the source: layers, sizes of files, charters of packages, allowed imports."""
 
 import ast
 import subprocess
@@ -24,7 +24,7 @@ def docstring(module: str) -> str:
 
 
 def imports(module: str) -> Iterator[str]:
-    """Yield the full name of every module, or name of one, that a file imports, wherever in it."""
+    """Yield the full name of everything that a file imports, at any place in it."""
     for node in ast.walk(ast.parse((ROOT / module).read_bytes())):
         match node:
             case ast.Import(names=names):
@@ -36,7 +36,7 @@ def imports(module: str) -> Iterator[str]:
 
 
 def test_layers_are_kept() -> None:
-    """The contracts are in pyproject.toml; this is `lint-imports` as `make check` runs it."""
+    """The contracts are in pyproject.toml; this runs `lint-imports` as `make check` does."""
     done = subprocess.run(
         [Path(sys.executable).with_name("lint-imports"), "--no-logo"],
         cwd=ROOT,
@@ -48,7 +48,7 @@ def test_layers_are_kept() -> None:
 
 
 def test_no_modules_import_each_other() -> None:
-    """Not even through others: whoever opens a file reads on in one direction."""
+    """Not even through other modules, so a reader follows imports in one direction."""
     names = {
         m.removesuffix(".py").removesuffix("/__init__").replace("/", "."): m
         for m in modules(*PACKAGES)
@@ -57,7 +57,7 @@ def test_no_modules_import_each_other() -> None:
         name: {known for i in imports(module) if (known := _module(i, names)) not in (None, name)}
         for name, module in names.items()
     }
-    # What imports nothing that is left is taken away until nothing is, or only circles are.
+    # Remove modules without remaining imports until none is left, or only circles are.
     while free := [name for name, needs in graph.items() if not needs & graph.keys()]:
         for name in free:
             del graph[name]
@@ -65,7 +65,7 @@ def test_no_modules_import_each_other() -> None:
 
 
 def _module(name: str, known: Collection[str]) -> str | None:
-    """The module that an imported name is, or is of."""
+    """The known module that an imported name is, or belongs to."""
     if name in known:
         return name
     parent = name.rpartition(".")[0]
@@ -74,7 +74,7 @@ def _module(name: str, known: Collection[str]) -> str | None:
 
 @pytest.mark.parametrize("module", modules(*PACKAGES, "tests"))
 def test_module_is_one_thing(module: str) -> None:
-    """A sentence at its head says what a file is, and it is short enough to be that."""
+    """Its docstring starts with a sentence, and it has at most 700 lines."""
     first = docstring(module).partition("\n")[0]
     assert first.endswith((".", "?")), f"no sentence on the first line: {first!r}"
     lines = (ROOT / module).read_bytes().count(b"\n")
@@ -83,7 +83,7 @@ def test_module_is_one_thing(module: str) -> None:
 
 @pytest.mark.parametrize("module", [m for m in modules(*PACKAGES) if m.endswith("__init__.py")])
 def test_package_has_a_charter(module: str) -> None:
-    """It says what belongs in the package, and what must not be there."""
+    """It says what belongs in the package, and what must not."""
     assert "must not" in docstring(module).lower()
 
 
@@ -96,7 +96,7 @@ def test_package_is_typed_and_has_no_loose_folders(package: str) -> None:
 
 @pytest.mark.parametrize("module", modules("tests"))
 def test_tests_mock_nothing(module: str) -> None:
-    """A mock of our own code tests the mock; what is not ours is served over a real socket."""
+    """A mock of our own code tests the mock; other programs are served over a real socket."""
     assert [name for name in imports(module) if "mock" in name.split(".")] == []
 
 

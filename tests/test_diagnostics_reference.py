@@ -1,4 +1,4 @@
-"""The page of diagnostics: every code has a section, and every section is what the checker says."""
+"""The page of diagnostics: every code has a section with the checker's real output."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ WITHOUT_EXAMPLE = ("P0010", "P0011")
 _SECTION = re.compile(r"(?ms)^### (P\d{4}): .+?(?=^##|\Z)")
 _FENCE = re.compile(r"(?ms)^```(\w[a-z ]*)\n(.*?)^```$")
 _FIXED = "*Fixed by `--fix`:*"
-# What a section says that is not about its text alone.
+# A section with this needs a cluster.
 _AGAINST_CLUSTER = "`placet check --cluster`"
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """What the page says of one code."""
+    """The section of one code."""
 
     code: str
     text: str
 
     def fence(self, info: str) -> str | None:
-        """The one fence of that kind, or None."""
+        """The only fence of that kind, or None."""
         found = [text for kind, text in _FENCE.findall(self.text) if kind == info]
         assert len(found) <= 1, f"{self.code} has {len(found)} of `{info}`"
         return found[0] if found else None
@@ -71,7 +71,7 @@ MENDED = tuple(s for s in EXAMPLES if s.mended is not None)
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder to work in, with the nodes of the language reference."""
+    """A working folder with the nodes of the language reference."""
     (nodes,) = (text for kind, text in _FENCE.findall(LANGUAGE) if kind == "yaml")
     (tmp_path / "nodes.yaml").write_text(nodes, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
@@ -109,7 +109,7 @@ def test_nothing_is_wrong_with_the_mended_text(
 
 @pytest.mark.parametrize("section", EXAMPLES, ids=lambda s: s.code)
 def test_certain_fix_gives_the_mended_text(section: Section) -> None:
-    """And the page says of a fix that there is one."""
+    """And the page mentions every fix."""
     schema = load_schema()
     wrong = Source(section.file, section.wrong)
     mended = mend(wrong, lambda source: check_source(source, schema).diagnostics)
@@ -131,7 +131,7 @@ def test_every_code_has_a_section_and_no_other() -> None:
 
 
 def codes() -> set[str]:
-    """Every code that the checker's own text names."""
+    """Every code in the source of the checker."""
     return {code for text in programs() for code in re.findall(r"P0\d{3}", text)}
 
 

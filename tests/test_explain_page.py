@@ -1,4 +1,4 @@
-"""The page about explain: every command on it prints what stands below it."""
+"""The page about explain: every command prints the output below it."""
 
 import re
 import shlex

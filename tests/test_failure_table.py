@@ -1,4 +1,4 @@
-"""The table of failures in docs/operations.md is what the tests of its cells have found."""
+"""The table of failures in docs/operations.md: equal to what the tests of its cells find."""
 
 from pathlib import Path
 

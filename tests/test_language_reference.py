@@ -1,4 +1,4 @@
-"""The language reference: every example is executed, and every word of the language has one."""
+"""The language reference: all examples are executed, and every keyword has one."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _WARNING = re.compile(r"(?m)^# warning\[(P\d{4})\]: (.+)$")
 _CODE = re.compile(r"P\d{4}")
 _WHOLE = re.compile(r"(?:#[^\n]*\n)*(?:policy|cluster policy|test) ")
 _CALLED = re.compile(r"(?<!\w)((?:[a-z]\w*\.)?[A-Za-z]\w*)\(")
-# What a file is made of: blocks, a policy's settings and items, and `bind`, a filter of its own.
+# The parts of a file: a policy's settings and items, and `bind`, which is a kind of filter.
 _ITEMS = (
     *("description", "weight", "mode", "failure", "ForPods", "Let", "Def", "Use", "Test"),
     *("Filter", "bind", "Score", "Share", "Spread", "Limit", "Preempt"),
@@ -62,7 +62,7 @@ _ITEMS = (
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """An expression and what the page says of it."""
+    """An expression and the result that the page shows."""
 
     text: str
     said: str
@@ -70,7 +70,7 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """The pod and the nodes of the examples, as `--cluster` would read them."""
+    """The pod and the nodes of the examples, as `--cluster` reads them."""
 
     schema: Schema
     codec: ObjectCodec
@@ -104,7 +104,7 @@ def expressions() -> Iterator[Example]:
         for line in block.splitlines():
             if line and not line.startswith("//"):
                 match = _LINE.match(line)
-                assert match is not None, f"`{line}` does not say what it comes to"
+                assert match is not None, f"`{line}` does not show its value"
                 yield Example(match[1], match[2])
 
 
@@ -142,7 +142,7 @@ def test_expression_comes_to_what_is_said(scene: Scene, example: Example) -> Non
 
 
 def outcomes(scene: Scene, text: str) -> Iterator[str]:
-    """What the evaluator and the compiler make of it, or the code of what the checker says."""
+    """The results of the evaluator and the compiler, or the code of the checker's first error."""
     environment = Environment(variables=VARIABLES, schema=scene.schema)
     expr, found = parse_expression(Source("example", text))
     checked: Expr | None = None
@@ -205,7 +205,7 @@ def literal(value: object) -> str:
 
 @pytest.mark.parametrize("text", POLICIES, ids=lambda t: t.strip().splitlines()[0])
 def test_policy_does_what_is_said(scene: Scene, text: str) -> None:
-    """It is legal, it compiles, and each node fares as the lines at its end say."""
+    """It is legal, it compiles, and each node has the result that its last lines show."""
     validation = Validator(scene.schema).validate([Source("example", whole(text))])
     found = [(d.code, d.message) for d, _ in validation.findings()]
     assert found == _WARNING.findall(text)
@@ -219,12 +219,12 @@ def test_policy_does_what_is_said(scene: Scene, text: str) -> None:
 
 
 def whole(text: str) -> str:
-    """A file: parts of a policy get one around them."""
+    """A whole file: the parts of a policy are put into one."""
     return text if _WHOLE.match(text) else f'policy example in namespace "shop" {{\n{text}}}\n'
 
 
 def fares(engine: Engine, scene: Scene, *, scored: bool) -> Mapping[str, str]:
-    """`passes`, `rejected, "REASON"`, or the answer 0 to 10, of each node."""
+    """The result of each node: `passes`, `rejected, "REASON"`, or a score from 0 to 10."""
     names = sorted(scene.snapshot.nodes)
     if scored:
         answer = engine.prioritize(scene.pod, names, None, math.inf)
@@ -281,7 +281,7 @@ def names_in(file: File) -> Iterator[str]:
 
 
 def test_every_word_of_a_clause_has_an_example() -> None:
-    """The soft keywords of the grammar, which its terminals spell."""
+    """The soft keywords are the terminals of the grammar."""
     grammar = (DOCS.parent / "grammar" / "policy.lark").read_text(encoding="utf-8")
     words = re.findall(r"(?m)^[A-Z]+\.5: /([a-z]+)\(\?!", grammar)
     texts = "\n".join([*fences(PAGE, "placet example"), *(e.text for e in EXPRESSIONS)])
@@ -294,7 +294,7 @@ def test_every_reserved_word_is_named() -> None:
 
 
 def test_every_name_has_an_example() -> None:
-    """Short forms and computed members too; of a record's own fields those of no API object."""
+    """Also short forms and computed members, and the fields of records outside of the API."""
     texts = " ".join(e.text for e in EXPRESSIONS)
     assert [n for n in VARIABLES if not re.search(rf"\b{n}\b", texts)] == []
     records = load_schema().records
@@ -314,7 +314,7 @@ def test_every_name_has_an_example() -> None:
 
 @pytest.mark.parametrize("row", DIFFERENCES, ids=lambda row: row[0])
 def test_difference_is_one(scene: Scene, row: tuple[str, str, str, str]) -> None:
-    """The checker answers CEL's own case with the code that the table says."""
+    """The checker reports the code of the table for CEL's own case."""
     _, text, _, code = row
     assert _CODE.fullmatch(code)
     assert list(outcomes(scene, text.replace("\\|", "|"))) == [code]
@@ -327,10 +327,10 @@ def test_every_difference_is_read() -> None:
 
 @pytest.mark.skipif(not SUITE.exists(), reason="the conformance suite is not beside the project")
 def test_cases_of_differences_are_those_of_the_suite() -> None:
-    """A case has the suite's expression; one that the file lacks needs what the file leaves out."""
+    """A case has the expression of the suite; the file may lack cases that Placet cannot read."""
     cases = {case.name: case for case in read(SUITE)}
     known = [row for row in DIFFERENCES if row[0] in cases]
     assert known
     for name, text, value, _ in known:
         assert cases[name].fields["expr"] == text.replace("\\|", "|")
-        assert cases[name].fields["expect"]["kind"] == "value", f"{name} is to come to {value}"
+        assert cases[name].fields["expect"]["kind"] == "value", f"{name} must be {value}"

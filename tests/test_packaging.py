@@ -1,4 +1,4 @@
-"""The wheel: one name in site-packages, everything Placet reads, and a launcher that finds it."""
+"""The wheel: one name in site-packages, all files that Placet reads, and a working launcher."""
 
 import os
 import re
@@ -20,7 +20,7 @@ PROGRAMS = Path(sys.executable).parent
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the wheel, built by the installed backend: no isolation, so no network."""
+    """Return the wheel, built by the installed backend without isolation and without network."""
     folder = tmp_path_factory.mktemp("wheel")
     subprocess.run(
         [PROGRAMS / "hatchling", "build", "--target", "wheel", "--directory", folder],
@@ -50,7 +50,7 @@ def test_wheel_has_no_tests_and_no_leftovers(names: list[str]) -> None:
 
 @pytest.mark.parametrize("package", ["cli", "engine", "grammar", "policies", "server"])
 def test_wheel_has_every_file_of_a_package(package: str, names: list[str]) -> None:
-    """Modules, py.typed, grammar, schema, library, demo: whatever is in the tree."""
+    """Modules, py.typed, grammar, schema, library, demo: every file of the tree."""
     files = (path.relative_to(ROOT) for path in (ROOT / package).rglob("*") if path.is_file())
     wanted = {
         f"placet/bundle/{path.as_posix()}" for path in files if "__pycache__" not in path.parts
@@ -80,7 +80,7 @@ def test_wheel_passes_check_wheel_contents(wheel: Path) -> None:
 def test_launcher_runs_from_the_wheel_alone(
     arguments: list[str], wheel: Path, tmp_path: Path
 ) -> None:
-    """Without `site`, no editable install is seen: Placet can only come from the wheel."""
+    """Without `site` there is no editable install, so Placet comes from the wheel."""
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path)
     path = os.pathsep.join([str(tmp_path), sysconfig.get_path("purelib")])
@@ -112,7 +112,7 @@ def test_scripts_start_the_launcher(wheel: Path) -> None:
 def test_help_calls_the_program_what_its_reader_does(
     program: str, called: str, tmp_path: Path
 ) -> None:
-    """What pip writes from the entry points; kubectl runs a plugin by its path."""
+    """The scripts that pip writes from the entry points; kubectl runs a plugin by its path."""
     script = tmp_path / program
     script.write_text("from cli.launcher import main\nraise SystemExit(main())\n", encoding="utf-8")
     done = subprocess.run(
@@ -128,7 +128,7 @@ def test_help_calls_the_program_what_its_reader_does(
 
 
 def test_lock_names_no_address() -> None:
-    """Pip looks where it is configured to; an address in the lock would overrule that."""
+    """An address in the lock would override the configured index of pip."""
     assert re.findall(r"^.*(?://|--index|--find-links|@ ).*$", LOCK, re.MULTILINE) == []
 
 

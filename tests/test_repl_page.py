@@ -1,4 +1,4 @@
-"""The page about the REPL: one session from its first line to its last, and every command."""
+"""The page about the REPL: its session gives the shown output, and every command is listed."""
 
 import io
 import re

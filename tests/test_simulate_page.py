@@ -1,4 +1,4 @@
-"""The page about simulate: every command on it prints what stands below it."""
+"""The page about simulate: every command prints the output below it."""
 
 import re
 import shlex
@@ -23,7 +23,7 @@ CHART = "simulate-openb.svg"
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of the page's files to work in, as one of its commands writes a file."""
+    """A copy of the page's files, because one of its commands writes a file."""
     shutil.copytree(DOCS / "examples" / "simulate", tmp_path, dirs_exist_ok=True)
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""The page about tests: its files are written, its commands are run, and print what it says."""
+"""The page about tests: its files are written, its commands run and print what it shows."""
 
 import re
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ import pytest
 from cli.main import main
 
 PAGE = Path(__file__).parents[1] / "docs" / "testing.md"
-# A file by its name before it, or a command with what it prints.
+# A file with its name above it, or a command with its output.
 _STEP = re.compile(
     r"(?ms)^`(\w+\.policy)`\n\n```\n(.*?)^```$|^```console\n\$ placet (.*?)\n(.*?)^```$"
 )

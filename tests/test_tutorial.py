@@ -1,4 +1,4 @@
-"""The tutorial: its files are written, its commands are run in order, and print what it shows."""
+"""The tutorial: its files are written, its commands run in order and print what it shows."""
 
 import re
 import shlex
@@ -20,15 +20,15 @@ DOCS = Path(__file__).parents[1] / "docs"
 PAGE = (DOCS / "tutorial.md").read_text(encoding="utf-8")
 EXAMPLES = DOCS / "examples" / "tutorial"
 ADDRESS = "http://127.0.0.1:12345"
-# A file by its name before it, or a command with what it prints.
+# A file with its name above it, or a command with its output.
 _STEP = re.compile(r"(?ms)^`(\w+\.policy)`\n\n```\n(.*?)^```$|^```console\n\$ (.*?)\n(.*?)^```$")
-# What is another at each run.
+# Values that differ in each run.
 _TIMES = re.compile(r"(?<=in )\d+\.\d\ds|(?<=asked about at )\S+|^.* µs a pod\n", re.MULTILINE)
 
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What the page has its reader copy."""
+    """A folder with the files that the page tells its reader to copy."""
     for file in (*EXAMPLES.glob("*.yaml"), *EXAMPLES.glob("*.json")):
         shutil.copy(file, tmp_path)
     monkeypatch.setenv("COLUMNS", "110")
@@ -43,7 +43,7 @@ def servers() -> Iterator[ExitStack]:
 
 
 def steps() -> Iterator[tuple[str, str]]:
-    """Yield a file's name and text, or a command after `$ ` and what it prints."""
+    """Yield a file's name and text, or a command after `$ ` and its output."""
     for name, text, command, output in _STEP.findall(PAGE):
         yield (name, text) if name else (f"$ {command}", output)
 
@@ -65,7 +65,7 @@ def test_the_tutorial_can_be_followed(placet: Placet, folder: Path, servers: Exi
 
 
 def run(placet: Placet, command: str) -> str:
-    """What a command of the page prints: of curl, of placet, or of placet behind a pipe."""
+    """The output of a command of the page: curl, placet, or placet behind a pipe."""
     piped, _, last = command.rpartition(" | ")
     words = shlex.split(last)
     if words[0] == "curl":

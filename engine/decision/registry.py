@@ -85,13 +85,14 @@ class Registry:
                 self._namespaced[program.namespace] = (*known, program)
 
     def select(self, namespace: str, frame: Frame) -> Selection:
-        """The policies that concern the frame's pod (docs/language.md, Which policies decide).
+        """The policies that concern the frame's pod.
 
-        Of the policies that select it one governs: the highest weight; then one that can reject;
-        then a namespaced one; then the first by name.
+        One of the policies that select the pod governs it: the one with the highest weight; then
+        one that can reject; then a namespaced one; then the first by name (docs/language.md, Which
+        policies decide about a pod).
 
-        Raises WaitingError for a pod that is selected by a policy of which no version holds, and
-        NotSyncedError while there may be other policies.
+        Raises WaitingError for a pod that a policy without a valid version selects, and
+        NotSyncedError while the policies are not all known.
         """
         if not self.complete:
             raise NotSyncedError("not synced: the policies of the cluster are not known yet")

@@ -33,7 +33,7 @@ def clauses(draw: st.DrawFn) -> ScoreProgram:
 
 
 def expected(clause: ScoreProgram, number: float) -> float:
-    """As the language reference has it (Scores)."""
+    """The formula of the reference (docs/language.md, score)."""
     if math.isnan(number):
         return clause.missing
     if clause.range is not None:

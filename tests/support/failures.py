@@ -49,14 +49,14 @@ class Case:
 
 
 SAID: Mapping[Failure, str] = {
-    Failure.DOWN: "nobody listens",
+    Failure.DOWN: "no process listens",
     Failure.HUNG: "no answer within `httpTimeout`",
     Failure.STATUS_500: "an answer other than 200, as from a proxy",
     Failure.UNSYNCED: "Placet does not know the whole cluster yet",
     Failure.SLOW: "the decision takes longer than it may",
     Failure.ERROR: "a rule cannot be evaluated",
-    Failure.BROKEN: "the policy was edited and does not hold any more",
-    Failure.NEVER_HELD: "the policy is strict, and no version of it has held",
+    Failure.BROKEN: "the policy was edited and now has errors",
+    Failure.NEVER_HELD: "the policy is strict, and no valid version of it has loaded yet",
     Failure.UNKNOWN_NODES: "Placet does not know the nodes offered yet",
 }
 
