@@ -1,4 +1,9 @@
-"""The branches of policies: each condition true and false, each value worked out, each bound."""
+"""Coverage: the branches of policies, and those that the tests have taken.
+
+A condition has two branches, true and false. The value of a score has one. The bound of a share,
+spread or limit has two: it accepts a node, or rejects one. Clauses that another policy uses count
+where they are written.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +25,8 @@ from policies.validation import CheckedFile, Identity, identity
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
-    """A place where evaluation branches; `span` tells those of one clause apart."""
+class BranchPoint:
+    """A part of a policy with branches: its `for` (`clause` is empty), or a part of a clause."""
 
     policy: Identity
     clause: str
@@ -30,80 +35,74 @@ class Spot:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """One of the ways to go at a spot; `never` is what has not been seen while no test takes it."""
+    """One branch at a point. `never` says that no test has taken it."""
 
     source: Source
-    spot: Spot
+    point: BranchPoint
     outcome: bool
     never: str
 
 
 def branches(file: CheckedFile) -> Iterator[Branch]:
-    """Those of a file's policies, in the order of the text.
+    """The branches of a file's policies, in the order of the text.
 
-    What clauses about preemption do is nothing that a test asks about.
+    Clauses about preemption have none, because tests cannot ask about them.
     """
     for checked in file.policies:
         policy = checked.policy
         selector = policy.selector
         if selector is not None and not isinstance(selector, Literal):
+            name = f"policy {policy.address}"
             yield from _both(
                 file.source,
-                selector_spot(policy, selector),
-                f"policy {policy.address} was never the business of a tested pod",
-                f"policy {policy.address} never left out a tested pod",
+                _for_point(policy, selector),
+                f"{name} never selected a pod",
+                f"{name} never skipped a pod",
             )
         for clause in policy.clauses:
-            yield from _of_clause(file.source, policy, clause)
+            if not isinstance(clause, Preempt):
+                yield from _clause_branches(file.source, policy, clause)
 
 
-def spot(policy: Policy, clause: Clause, part: Expr | None = None) -> Spot:
-    """That of a part of a clause, or of its bound."""
-    return Spot(identity(policy), clause.name, clause.span if part is None else part.span)
+def _for_point(policy: Policy, selector: Expr) -> BranchPoint:
+    return BranchPoint(identity(policy), "", selector.span)
 
 
-def selector_spot(policy: Policy, selector: Expr) -> Spot:
-    return Spot(identity(policy), "", selector.span)
+def _point(policy: Policy, clause: Clause, part: Expr | None = None) -> BranchPoint:
+    """A part of a clause, or its bound."""
+    return BranchPoint(identity(policy), clause.name, clause.span if part is None else part.span)
 
 
-def _of_clause(source: Source, policy: Policy, clause: Clause) -> Iterator[Branch]:
-    if isinstance(clause, Preempt):
-        return
+def _clause_branches(
+    source: Source, policy: Policy, clause: Filter | Score | Share | Spread | Limit
+) -> Iterator[Branch]:
     name = f'{_kind(clause)} "{clause.name}"'
     if clause.when is not None:
-        where = spot(policy, clause, clause.when)
-        yield from _both(
-            source,
-            where,
-            f"the `when` of {name} was never true",
-            f"the `when` of {name} was never false",
-        )
+        point, when = _point(policy, clause, clause.when), f"the `when` of {name}"
+        yield from _both(source, point, f"{when} was never true", f"{when} was never false")
     match clause:
         case Filter(requires=requires):
             for part in requires:
                 which = name if len(requires) == 1 else f"`{_short(source, part)}` of {name}"
-                where = spot(policy, clause, part)
-                yield from _both(source, where, f"{which} never passed", f"{which} never failed")
+                point = _point(policy, clause, part)
+                yield from _both(source, point, f"{which} never passed", f"{which} never failed")
         case Score(value=value):
-            yield Branch(source, spot(policy, clause, value), True, f"{name} was never worked out")
+            point = _point(policy, clause, value)
+            yield Branch(source, point, True, f"{name} was never computed")
         case Share() | Spread() | Limit():
             if isinstance(clause, Share):
-                where = spot(policy, clause, clause.on)
-                yield from _both(
-                    source,
-                    where,
-                    f"no node was among those of {name}",
-                    f"every node was among those of {name}",
-                )
-            where = spot(policy, clause)
-            yield from _both(source, where, f"{name} never had room", f"{name} was never full")
+                point, on = _point(policy, clause, clause.on), f"the `on nodes where` of {name}"
+                yield from _both(source, point, f"{on} was never true", f"{on} was never false")
+            point = _point(policy, clause)
+            yield from _both(
+                source, point, f"{name} never accepted a node", f"{name} never rejected a node"
+            )
         case _:
             assert_never(clause)
 
 
-def _both(source: Source, where: Spot, never_true: str, never_false: str) -> Iterator[Branch]:
-    yield Branch(source, where, True, never_true)
-    yield Branch(source, where, False, never_false)
+def _both(source: Source, point: BranchPoint, never_true: str, never_false: str) -> list[Branch]:
+    return [Branch(source, point, True, never_true), Branch(source, point, False, never_false)]
 
 
 def _kind(clause: Clause) -> str:
@@ -113,50 +112,46 @@ def _kind(clause: Clause) -> str:
 
 
 def _short(source: Source, expr: Expr) -> str:
-    """The text of an expression, in one line that is not too long."""
+    """The text of an expression on one line, of at most 40 characters."""
     text = " ".join(source.slice(expr.span).split())
     return text if len(text) <= 40 else f"{text[:39]}…"
 
 
-# ---- Which branches of policies the tests have taken, as the programs that decide run.
+# ---- the branches that tests take
 
-# Clauses of one policy, with those that it uses, by name, and the policy that each is written in.
+# Clauses of one policy, and those that it uses, by name; each with the policy that it stands in.
 _Written = dict[str, tuple[Policy, Clause]]
 
-_MOST_POINTS = 100
+_MAX_POINTS = 100
 
 
 class Coverage:
-    """Watches compiled policies at work.
-
-    Its branches are those of the policies of some files, but for test files. Clauses that another
-    policy uses count where they are written.
-    """
+    """The branches of the policies in some files, without test files, and those taken so far."""
 
     def __init__(self, files: Iterable[CheckedFile]) -> None:
-        known = (file for file in files if not is_test_file(file.source.name))
-        self.branches = tuple(branch for file in known for branch in branches(file))
-        self._taken: set[tuple[Spot, bool]] = set()
-        self._bounds: dict[tuple[str, str], Spot] = {}
+        tested = (file for file in files if not is_test_file(file.source.name))
+        self.branches = tuple(branch for file in tested for branch in branches(file))
+        self._taken: set[tuple[BranchPoint, bool]] = set()
+        self._bounds: dict[tuple[str, str], BranchPoint] = {}
         self._paused = False
 
     @property
     def missed(self) -> Sequence[Branch]:
         """The branches that no test has taken."""
-        return [b for b in self.branches if (b.spot, b.outcome) not in self._taken]
+        return [b for b in self.branches if (b.point, b.outcome) not in self._taken]
 
     @property
     def percent(self) -> float:
-        """Of all branches; 100 where there are none."""
+        """The part of the branches that tests have taken; 100 if there are none."""
         if not self.branches:
             return 100.0
         return 100 - 100 * len(self.missed) / len(self.branches)
 
     def watch(self, checked: Checked, program: Program) -> Program:
-        """The program, which notes each branch that it takes."""
+        """The program with conditions and values that record each branch they take."""
         policy, select = checked.policy, program.select
         if select is not None and policy.selector is not None:
-            select = self._noting(select, selector_spot(policy, policy.selector))
+            select = self._recording(select, _for_point(policy, policy.selector))
         written: _Written = {
             clause.name: (part.policy, clause)
             for part in (checked, *checked.uses)
@@ -164,7 +159,7 @@ class Coverage:
         }
         for name, (owner, clause) in written.items():
             if isinstance(clause, Share | Spread | Limit):
-                self._bounds[program.address, name] = spot(owner, clause)
+                self._bounds[program.address, name] = _point(owner, clause)
 
         def count(program: CountProgram) -> CountProgram:
             return replace(program, when=self._when(program.when, *written[program.name]))
@@ -182,30 +177,34 @@ class Coverage:
             limits=tuple(replace(p, count=count(p.count)) for p in program.limits),
         )
 
-    def look(self, inspection: Inspection, names: Sequence[str]) -> None:
-        """Notes where the shares, spreads and limits that concern a pod have room."""
+    def record_bounds(self, inspection: Inspection, names: Sequence[str]) -> None:
+        """Records which bounds accept and reject one of the nodes.
+
+        A preferred bound accepts a node that gets points from it, and rejects one that does not get
+        all.
+        """
         selection = inspection.selection
         with self._pause():
-            found = inspection.objections((*selection.enforced, *selection.audited), names)
-            given = inspection.contributions(names)
-        for objection in found:
+            objections = inspection.objections((*selection.enforced, *selection.audited), names)
+            contributions = inspection.contributions(names)
+        for objection in objections:
             refused = objection.refused
-            room, full = bool((~refused).any()), bool(refused.any())
-            self._bound(objection.policy, objection.name, room=room, full=full)
-        for contribution in given:
+            accepts, rejects = bool((~refused).any()), bool(refused.any())
+            self._bound(objection.policy, objection.name, accepts=accepts, rejects=rejects)
+        for contribution in contributions:
             points = contribution.points
-            room, full = bool((points > 0).any()), bool((points < _MOST_POINTS).any())
-            self._bound(contribution.policy, contribution.name, room=room, full=full)
+            accepts, rejects = bool((points > 0).any()), bool((points < _MAX_POINTS).any())
+            self._bound(contribution.policy, contribution.name, accepts=accepts, rejects=rejects)
 
-    def _bound(self, policy: str, clause: str, *, room: bool, full: bool) -> None:
-        where = self._bounds.get((policy, clause))
-        if where is not None:
-            self._taken |= {(where, o) for o, seen in ((True, room), (False, full)) if seen}
+    def _bound(self, policy: str, clause: str, *, accepts: bool, rejects: bool) -> None:
+        point = self._bounds.get((policy, clause))
+        if point is not None:
+            self._taken |= {(point, o) for o, seen in ((True, accepts), (False, rejects)) if seen}
 
     def _filter(self, program: FilterProgram, policy: Policy, clause: Clause) -> FilterProgram:
         assert isinstance(clause, Filter), "clauses of one policy have different names"
         requires = (
-            self._noting(run, spot(policy, clause, part), missing=program.passes_missing)
+            self._recording(run, _point(policy, clause, part), missing=program.passes_missing)
             for run, part in zip(program.requires, clause.requires, strict=True)
         )
         when = self._when(program.when, policy, clause)
@@ -213,48 +212,48 @@ class Coverage:
 
     def _score(self, program: ScoreProgram, policy: Policy, clause: Clause) -> ScoreProgram:
         assert isinstance(clause, Score), "clauses of one policy have different names"
-        where, evaluate = spot(policy, clause, clause.value), program.value
+        point, evaluate = _point(policy, clause, clause.value), program.value
 
         def value(frame: Frame) -> object:
-            if not self._paused:
-                self._taken.add((where, True))
+            self._take(point, outcome=True)
             return evaluate(frame)
 
         return replace(program, value=value, when=self._when(program.when, policy, clause))
 
     def _on(self, on: Evaluate, policy: Policy, clause: Clause) -> Evaluate:
         assert isinstance(clause, Share), "clauses of one policy have different names"
-        return self._noting(on, spot(policy, clause, clause.on))
+        return self._recording(on, _point(policy, clause, clause.on))
 
     def _when(self, when: Condition | None, policy: Policy, clause: Clause) -> Condition | None:
         if when is None:
             return None
         assert clause.when is not None, "the program is compiled from the clause"
-        return replace(
-            when, evaluate=self._noting(when.evaluate, spot(policy, clause, clause.when))
-        )
+        point = _point(policy, clause, clause.when)
+        return replace(when, evaluate=self._recording(when.evaluate, point))
 
-    def _noting(self, evaluate: Evaluate, where: Spot, *, missing: bool = False) -> Evaluate:
-        """A condition that notes how it turns out; `missing` is what a missing value counts as."""
+    def _recording(
+        self, evaluate: Evaluate, point: BranchPoint, *, missing: bool = False
+    ) -> Evaluate:
+        """A condition that records its outcome; `missing` is the outcome of a missing value."""
 
         def run(frame: Frame) -> object:
             try:
                 found = evaluate(frame)
             except MissingError:
-                self._take(where, outcome=missing)
+                self._take(point, outcome=missing)
                 raise
-            self._take(where, outcome=found is True)
+            self._take(point, outcome=found is True)
             return found
 
         return run
 
-    def _take(self, where: Spot, *, outcome: bool) -> None:
+    def _take(self, point: BranchPoint, *, outcome: bool) -> None:
         if not self._paused:
-            self._taken.add((where, outcome))
+            self._taken.add((point, outcome))
 
     @contextmanager
     def _pause(self) -> Iterator[None]:
-        """Looking is not deciding: what is evaluated meanwhile is not noted."""
+        """No branch is recorded: an inspection evaluates more than a decision."""
         self._paused = True
         try:
             yield

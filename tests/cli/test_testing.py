@@ -101,7 +101,7 @@ def test_nothing_to_run_is_no_success(placet: Placet, shop: Path) -> None:
     (shop / "shop.policy").write_text(POLICY, encoding="utf-8")
     done = placet("test")
     assert (done.code, done.out) == (2, "")
-    assert "error: there are no tests in `.`\n  = help: a test stands beside its policy" in done.err
+    assert "error: there are no tests in `.`\n  = help: write one beside its policy" in done.err
 
 
 def test_path_that_is_not_there_is_an_error(placet: Placet, shop: Path) -> None:

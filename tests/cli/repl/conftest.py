@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.repl.conversation import take, tell
+from cli.repl.conversation import answer, print_replies
 from cli.repl.session import Files, Session
 from tests.cli import shop
 from tests.cli.conftest import folder, placet
@@ -39,8 +39,8 @@ def session(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
 @pytest.fixture
 def say(session: Session, capsys: pytest.CaptureFixture[str]) -> Say:
     def said(text: str) -> Said:
-        answer = take(session, text)
-        tell(answer.told)
-        return Said(*capsys.readouterr(), answer.failed)
+        given = answer(session, text)
+        print_replies(given.replies)
+        return Said(*capsys.readouterr(), given.failed)
 
     return said

@@ -29,7 +29,7 @@ def test_help_has_a_line_for_every_command_and_more_for_one(
     assert starts == list(COMMANDS)
     assert say(":help rank").out == (
         ":rank [N]\n  lists the nodes that pass, the best first\n"
-        "  `exactly` is what the score, a whole number, is rounded from.\n"
+        "  `exactly` is the score before it is rounded to a whole number.\n"
     )
 
 
@@ -56,9 +56,9 @@ def test_reload_keeps_what_is_chosen_as_long_as_it_is_there(
 ) -> None:
     web(":node n-2")
     web(":reload")
-    assert (session.node, session.some_pod().key) == ("n-2", "shop/web-1")
+    assert (session.node, session.required_pod().key) == ("n-2", "shop/web-1")
     (folder / "cluster.json").write_bytes(raw(kubectl_list([node("n-9", "a")])))
-    assert web(":reload").out.endswith("there is no pod `shop/web-1` any more\n")
+    assert web(":reload").out.endswith("pod `shop/web-1` no longer exists\n")
     assert (session.node, session.pod) == ("n-9", None)
 
 
@@ -71,7 +71,7 @@ def test_a_pod_may_come_from_a_manifest(web: Say, folder: Path) -> None:
 
 
 def test_a_placed_pod_is_asked_about_as_if_it_were_not(web: Say) -> None:
-    assert web(":pod web-2").out == "pod shop/web-2 on n-4, asked about as if it were not\n"
+    assert web(":pod web-2").out == "pod shop/web-2 on n-4, evaluated as if it had no node\n"
     assert "n-4   4\n" in web("node.free.cpu").out
 
 
@@ -146,8 +146,8 @@ def test_missing_finds_what_is_read_and_absent(web: Say) -> None:
         'node.labels["gpu"]        4 of 4  n-1, n-2, n-3, n-4\n'
         'pod.labels["team"]        1 of 1  the pod\n'
     )
-    assert web(":missing node.zone").out == "all that it reads is there\n"
-    assert web(":missing 1 + 2").out == "it reads no field that could be absent\n"
+    assert web(":missing node.zone").out == "nothing that it reads is absent\n"
+    assert web(":missing 1 + 2").out == "it reads no field that can be absent\n"
 
 
 def test_bench_says_how_long_a_node_takes(say: Say) -> None:
@@ -205,13 +205,13 @@ def test_what_if_changes_one_field_for_one_answer(web: Say, change: str, shown: 
 @pytest.mark.parametrize(
     ("change", "error"),
     [
-        ('node.free["cpu"] = "1"', "error: this is no field that can be changed"),
-        ("node.ready = false", "error: this is no field that can be changed"),
-        ("node = 1", "error: this is no field that can be changed"),
-        ("now = 1", "error: this is no field that can be changed"),
-        ("node.zone", "error: there is no change\n  = help: as in `:what-if node"),
+        ('node.free["cpu"] = "1"', "error: this cannot be changed"),
+        ("node.ready = false", "error: this cannot be changed"),
+        ("node = 1", "error: this cannot be changed"),
+        ("now = 1", "error: this cannot be changed"),
+        ("node.zone", "error: no change is given\n  = help: as in `:what-if node"),
         ("pod.spec.containers[3].image = 'a'", "error: there is no `pod.spec.containers[3].image`"),
-        ("node.spec.unschedulable = 'yes'", "error: that makes no object: bad Node at"),
+        ("node.spec.unschedulable = 'yes'", "error: the changed object is not valid: bad Node at"),
         ("node.zone = nowhere", "error[P0101]: nothing is called `nowhere`"),
     ],
     ids=["computed", "follows", "all", "no object", "none", "no item", "type", "value"],
@@ -235,7 +235,7 @@ cluster policy session {
     assert say(":policy").out == laid_out
     assert say(":policy typed.policy").out == "1 policy in typed.policy\n"
     assert (folder / "typed.policy").read_text() == laid_out
-    assert say(":policy typed.policy").err.startswith("error: `typed.policy` is there already")
+    assert say(":policy typed.policy").err.startswith("error: `typed.policy` already exists")
     assert say(':drop "f"').out == "dropped f\n"
     assert say(":policy").out == "cluster policy session {\n  let a = 1\n}\n"
 
@@ -247,11 +247,11 @@ cluster policy session {
             ":lod x",
             "error: there is no command `:lod`\n  = help: a similar command exists: `:load`",
         ),
-        (":load a\0", "error: there is a NUL character in it\n"),
+        (":load a\0", "error: the text contains a NUL character\n"),
         (":zzz", "error: there is no command `:zzz`\n  = help: `:help` lists the commands"),
-        (":load", "error: no file is named"),
+        (":load", "error: no file is given"),
         (":load nowhere.policy", "error: `nowhere.policy` is not there"),
-        (":load 'a", "error: a quote is open"),
+        (":load 'a", "error: a quotation mark is not closed"),
         (":cluster shop.policy", "error: `shop.policy` is no snapshot"),
         (":pod", "error: no pod is chosen\n  = help: choose one with `:pod NAMESPACE/NAME`"),
         (":pod web-1", "error: several pods are called `web-1`"),
@@ -259,13 +259,13 @@ cluster policy session {
         (":node n-9", "error: there is no node `n-9` in `cluster.json`"),
         (":why", "error: no pod is chosen"),
         (":trace node.ready", "error: no node is chosen\n  = help: choose one with `:node NAME`"),
-        (":type", "error: there is no expression"),
-        (":cost", "error: there are no policies"),
-        (":rank many", "error: `many` is no number of nodes"),
-        (":set rows none", "error: `rows none` is no setting"),
+        (":type", "error: no expression is given"),
+        (":cost", "error: no policies are loaded"),
+        (":rank many", "error: `many` is not a number of nodes"),
+        (":set rows none", "error: `rows none` is not a setting"),
         (":drop x", "error: nothing called `x` has been typed"),
         (":policy", "error: nothing has been typed for a policy"),
-        (":save-test", "error: no file is named"),
+        (":save-test", "error: no file is given"),
     ],
     ids=lambda text: text if text.startswith(":") else "",
 )
@@ -278,8 +278,8 @@ def test_what_cannot_be_done_is_one_sentence_and_a_hint(say: Say, line: str, err
 
 def test_without_a_cluster_lines_say_how_to_get_one(session: Session, say: Say) -> None:
     session.cluster = None
-    assert "= help: read one with `:cluster SNAPSHOT`" in say("node.ready").err
+    assert "= help: load one with `:cluster SNAPSHOT`" in say("node.ready").err
     assert say(":node n-1").err == (
-        "error: there is no cluster\n  = help: read one with `:cluster SNAPSHOT`\n"
+        "error: no cluster is loaded\n  = help: load one with `:cluster SNAPSHOT`\n"
     )
     assert say("1 + 1").out == "2 : int\n"

@@ -2,9 +2,8 @@
 
 import pytest
 
-from cli.repl.completion import tokens
 from cli.repl.conversation import reading, unfinished
-from cli.repl.terminal import coloured
+from cli.repl.tokens import coloured_lines, tokens
 
 
 @pytest.mark.parametrize(
@@ -56,11 +55,11 @@ def test_pieces_together_are_the_text(text: str) -> None:
     [('"a', True), ('"a"', False), ('"', True), ('""', False), ('"a\\"', True), ('"a\\\\"', False)],
 )
 def test_a_string_without_an_end_is_open(text: str, is_open: bool) -> None:
-    assert tokens(text)[-1].open == is_open
+    assert tokens(text)[-1].is_open == is_open
 
 
 def test_colours_tell_words_of_clauses_from_names_like_them() -> None:
-    (first, second) = coloured('filter "f" { require\nnode.node > 1 # x')
+    (first, second) = coloured_lines('filter "f" { require\nnode.node > 1 # x')
     assert first == [
         ("word", "filter"),
         ("", " "),
@@ -76,4 +75,4 @@ def test_colours_tell_words_of_clauses_from_names_like_them() -> None:
         ("number", "1"),
         ("comment", "# x"),
     ]
-    assert coloured(":why n-1")[0][0] == ("command", ":why")
+    assert coloured_lines(":why n-1")[0][0] == ("command", ":why")

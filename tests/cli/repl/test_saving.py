@@ -12,7 +12,7 @@ def test_a_saved_test_holds_beside_its_policy(say: Say, placet: Placet, folder: 
     say(":pod shop/web-1")
     assert say(":save-test shop_test.policy").out == (
         'test "shop/web-1" with 4 expectations is in shop_test.policy\n'
-        "it is about the policies in shop.policy\n"
+        "it tests the policies in shop.policy\n"
     )
     assert (
         (folder / "shop_test.policy")
@@ -63,15 +63,17 @@ def test_what_was_typed_is_mentioned(say: Say) -> None:
     say('cluster policy a { filter "f" { require node.ready } }')
     say(":pod shop/web-1")
     assert say(":save-test a_test.policy").out.endswith(
-        "what was typed decides in it too: `:policy FILE` writes that\n"
+        "typed clauses and policies affect it too: `:policy FILE` saves them\n"
     )
 
 
 def test_other_files_are_left_alone(say: Say, folder: Path) -> None:
     say(":pod shop/web-1")
-    assert say(":save-test cluster.json").err.startswith("error: `cluster.json` is no policy file")
+    assert say(":save-test cluster.json").err.startswith(
+        "error: `cluster.json` is not a policy file"
+    )
     nowhere = say(":save-test nowhere/a_test.policy").err
     assert nowhere.startswith("error: cannot write `nowhere/a_test.policy`: no such file")
     (folder / "bad.policy").write_text("policy {")
-    assert say(":save-test bad.policy").err.startswith("error: `bad.policy` has mistakes")
+    assert say(":save-test bad.policy").err.startswith("error: `bad.policy` has errors")
     assert (folder / "bad.policy").read_text() == "policy {"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.repl.conversation import take
+from cli.repl.conversation import answer
 from cli.repl.session import Session
 from tests.cli import shop
 from tests.cli.repl.conftest import Say
@@ -35,7 +35,7 @@ def test_without_a_node_every_node_has_its_value(say: Say) -> None:
     )
     say(":node n-2")
     assert say("node.free.cpu").out == "1 : quantity\n"
-    assert say(":node *").out == "every one of 4 nodes\n"
+    assert say(":node *").out == "all of 4 nodes\n"
 
 
 def test_nodes_without_a_value_say_why_and_a_value_somewhere_is_one(say: Say) -> None:
@@ -179,7 +179,9 @@ def test_a_mistake_leaves_everything_as_it_was(say: Say, session: Session) -> No
 
 def test_a_test_is_for_files(say: Say) -> None:
     said = say('test "t" { node "n" pod "p" expect pass "n" }')
-    assert said.err.startswith("error: tests are run from files\n  = help: `:save-test FILE`")
+    assert said.err.startswith(
+        "error: a `test` block runs only in a file\n  = help: `:save-test FILE`"
+    )
 
 
 def test_annotations_of_other_pods_are_kept_once_a_line_reads_them(say: Say, folder: Path) -> None:
@@ -192,5 +194,5 @@ def test_annotations_of_other_pods_are_kept_once_a_line_reads_them(say: Say, fol
 
 
 def test_the_last_line_says_so(session: Session) -> None:
-    assert not take(session, "1").leave
-    assert take(session, ":quit").leave
+    assert not answer(session, "1").is_last
+    assert answer(session, ":quit").is_last

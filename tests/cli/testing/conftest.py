@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.testing.collection import collect
 from cli.testing.coverage import Coverage
-from cli.testing.trial import Result, Runner
+from cli.testing.runner import Result, Runner, collect
 from grammar.schema import load_schema
 from policies.validation import Validator
 
@@ -32,7 +31,7 @@ def tried(tmp_path: Path) -> Try:
         file = tmp_path / "some.policy"
         file.write_text(f'{policies}\ntest "it" {{ {items} }}\n', encoding="utf-8")
         (result,), _ = run(file)
-        assert result.suite.mistakes == ()
+        assert result.suite.errors == ()
         return result
 
     return run_one

@@ -20,7 +20,7 @@ def test_each_node_is_asked_about_by_itself(tried: Try) -> None:
         f'node "a" node "b" node "c" pod "shop/w1" {WEB} on "a" pod "shop/w2" {WEB}'
         'expect reject "a" by "one each" expect pass "b" expect pass "c"',
     )
-    assert (result.outcome, result.found) == ("passed", ())
+    assert (result.outcome, result.diagnostics) == ("passed", ())
 
 
 def test_many_rejections_are_no_loop(tried: Try) -> None:
@@ -30,25 +30,25 @@ def test_many_rejections_are_no_loop(tried: Try) -> None:
     result = tried(
         COUNTS, f'node "a" {nodes} pod "shop/w1" {WEB} on "a" pod "shop/w2" {WEB} {expected}'
     )
-    assert result.found == ()
+    assert result.diagnostics == ()
 
 
 def test_last_pod_without_a_node_is_tested(tried: Try) -> None:
     policy = 'cluster policy p { filter "f" { require pod.name == "b" } }'
     result = tried(policy, 'node "n" pod "a" pod "b" pod "c" on "n" expect pass "n"')
-    assert result.found == ()
+    assert result.diagnostics == ()
 
 
 @pytest.mark.parametrize("op", ["== 5", "!= 4", "< 6", "<= 5", "> 4", ">= 5", ">= 4.5"])
 def test_score_is_compared(tried: Try, op: str) -> None:
     policy = 'cluster policy p { score "s" weight 1 { value 45 } }'
-    assert tried(policy, f'node "n" pod "a" expect score "n" {op}').found == ()
+    assert tried(policy, f'node "n" pod "a" expect score "n" {op}').diagnostics == ()
 
 
 @pytest.mark.parametrize("op", ["== 4", "!= 5", "< 5", "<= 4.5", "> 5", ">= 6"])
 def test_score_that_is_another_is_shown(tried: Try, op: str) -> None:
     policy = 'cluster policy p { score "s" weight 1 { value 45 } }'
-    (found,) = tried(policy, f'node "n" pod "a" expect score "n" {op}').found
+    (found,) = tried(policy, f'node "n" pod "a" expect score "n" {op}').diagnostics
     assert (found.label, found.notes) == ("it is 5", ("s: 45 of 100, weight 1",))
 
 
@@ -62,7 +62,7 @@ def test_scores_are_of_the_nodes_that_pass(tried: Try) -> None:
         f'node "{n}" {{"allocatable": {{"cpu": {cpu}}}}}'
         for n, cpu in zip("abc", (2, 4, 8), strict=True)
     )
-    assert tried(policy, f'{nodes} pod "p" expect score "b" == 10').found == ()
+    assert tried(policy, f'{nodes} pod "p" expect score "b" == 10').diagnostics == ()
 
 
 @pytest.mark.parametrize(
@@ -92,21 +92,29 @@ def test_failure_says_what_is_there_instead(
     tried: Try, policy: str, expected: str, message: str, label: str
 ) -> None:
     result = tried(f"cluster policy p {{ {policy} }}", f'node "n" pod "a" expect {expected}')
-    assert [(f.message, f.label) for f in result.found] == [(message, label)]
+    assert [(f.message, f.label) for f in result.diagnostics] == [(message, label)]
     assert result.outcome == "failed"
 
 
 @pytest.mark.parametrize(
     ("items", "message", "hint"),
     [
-        ('expect pass "N-1"', "there is no node `N-1` here", "a similar name exists: `n-1`"),
+        (
+            'expect pass "N-1"',
+            "there is no node `N-1` in this test",
+            "a similar name exists: `n-1`",
+        ),
         (
             'expect reject "n-1" by "hedroom"',
-            "there is no clause that rejects `hedroom` here",
+            "there is no rejecting clause `hedroom` in this test",
             "a similar name exists: `headroom`",
         ),
-        ('expect reject "n-1" by "score"', "there is no clause that rejects `score` here", None),
-        ("", "the test expects nothing", 'as in `expect pass "node-1"`'),
+        (
+            'expect reject "n-1" by "score"',
+            "there is no rejecting clause `score` in this test",
+            None,
+        ),
+        ("", "the test has no expectation", 'add one, as in `expect pass "node-1"`'),
     ],
 )
 def test_expectation_that_makes_no_sense_is_an_error(
@@ -118,13 +126,13 @@ def test_expectation_that_makes_no_sense_is_an_error(
     )
     result = tried(policy, f'node "n-1" pod "a" {items}')
     assert result.outcome == "error"
-    assert [(f.message, f.hint) for f in result.found] == [(message, hint)]
+    assert [(f.message, f.hint) for f in result.diagnostics] == [(message, hint)]
 
 
 def test_test_needs_a_pod_and_a_policy(tried: Try) -> None:
-    (found,) = tried("", 'node "n" pod "a" expect pass "n"').found
-    assert found.message == "no policy decides in this test"
-    (found,) = tried(COUNTS, 'node "n" pod "a" on "n" expect pass "n"').found
+    (found,) = tried("", 'node "n" pod "a" expect pass "n"').diagnostics
+    assert found.message == "the test has no policy"
+    (found,) = tried(COUNTS, 'node "n" pod "a" on "n" expect pass "n"').diagnostics
     assert found.message == "the test has no pod to test"
 
 
@@ -140,7 +148,7 @@ def test_policies_of_other_files_do_not_decide(tmp_path: Path) -> None:
     (tmp_path / "shop_test.policy").write_text(test, encoding="utf-8")
     for paths in ([tmp_path], [tmp_path / "shop_test.policy"]):
         (result,), _ = run(*paths)
-        assert result.found == ()
+        assert result.diagnostics == ()
 
 
 def test_cluster_file_is_found_beside_the_policy(tmp_path: Path) -> None:
@@ -165,7 +173,7 @@ def test_cluster_file_is_found_beside_the_policy(tmp_path: Path) -> None:
         encoding="utf-8",
     )
     results, _ = run(tmp_path)
-    assert [(r.outcome, r.found) for r in results] == [("passed", ())] * 2
+    assert [(r.outcome, r.diagnostics) for r in results] == [("passed", ())] * 2
 
 
 @pytest.mark.parametrize(
@@ -185,7 +193,7 @@ def test_cluster_file_that_is_none(tmp_path: Path, content: str | None, message:
     )
     (result,), _ = run(tmp_path)
     assert result.outcome == "error"
-    (found,) = result.found
+    (found,) = result.diagnostics
     assert found.message.startswith(message.format(tmp_path / "cluster.json"))
 
 
@@ -210,4 +218,4 @@ def test_manifests_are_tested_by_the_file_beside_them(tmp_path: Path) -> None:
     )
     for paths in ([tmp_path], [tmp_path / "web_test.policy"]):
         (result,), _ = run(*paths)
-        assert result.found == ()
+        assert result.diagnostics == ()
