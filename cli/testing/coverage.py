@@ -50,18 +50,52 @@ def branches(file: CheckedFile) -> Iterator[Branch]:
     """
     for checked in file.policies:
         policy = checked.policy
-        selector = policy.selector
-        if selector is not None and not isinstance(selector, Literal):
-            name = f"policy {policy.address}"
-            yield from _both(
-                file.source,
-                _for_point(policy, selector),
-                f"{name} never selected a pod",
-                f"{name} never skipped a pod",
-            )
+        points = list(_for_points(policy))
         for clause in policy.clauses:
             if not isinstance(clause, Preempt):
-                yield from _clause_branches(file.source, policy, clause)
+                points.extend(_clause_points(file.source, policy, clause))
+        for point, texts in points:
+            for outcome, never in zip((True, False), texts, strict=False):
+                yield Branch(file.source, point, outcome, never)
+
+
+# A point and the texts of its branches, the one for true first.
+_Texts = tuple[BranchPoint, tuple[str, ...]]
+
+
+def _for_points(policy: Policy) -> Iterator[_Texts]:
+    selector = policy.selector
+    if selector is not None and not isinstance(selector, Literal):
+        name = f"policy {policy.address}"
+        texts = (f"{name} never selected a pod", f"{name} never skipped a pod")
+        yield _for_point(policy, selector), texts
+
+
+def _clause_points(
+    source: Source, policy: Policy, clause: Filter | Score | Share | Spread | Limit
+) -> Iterator[_Texts]:
+    name = f'{_kind(clause)} "{clause.name}"'
+    if clause.when is not None:
+        yield _point(policy, clause, clause.when), _truth(f"the `when` of {name}")
+    match clause:
+        case Filter(requires=requires):
+            for part in requires:
+                which = name if len(requires) == 1 else f"`{_short(source, part)}` of {name}"
+                texts = (f"{which} never passed", f"{which} never failed")
+                yield _point(policy, clause, part), texts
+        case Score(value=value):
+            yield _point(policy, clause, value), (f"{name} was never computed",)
+        case Share() | Spread() | Limit():
+            if isinstance(clause, Share):
+                yield _point(policy, clause, clause.on), _truth(f"the `on nodes where` of {name}")
+            texts = (f"{name} never accepted a node", f"{name} never rejected a node")
+            yield _point(policy, clause), texts
+        case _:
+            assert_never(clause)
+
+
+def _truth(what: str) -> tuple[str, str]:
+    return f"{what} was never true", f"{what} was never false"
 
 
 def _for_point(policy: Policy, selector: Expr) -> BranchPoint:
@@ -71,38 +105,6 @@ def _for_point(policy: Policy, selector: Expr) -> BranchPoint:
 def _point(policy: Policy, clause: Clause, part: Expr | None = None) -> BranchPoint:
     """A part of a clause, or its bound."""
     return BranchPoint(identity(policy), clause.name, clause.span if part is None else part.span)
-
-
-def _clause_branches(
-    source: Source, policy: Policy, clause: Filter | Score | Share | Spread | Limit
-) -> Iterator[Branch]:
-    name = f'{_kind(clause)} "{clause.name}"'
-    if clause.when is not None:
-        point, when = _point(policy, clause, clause.when), f"the `when` of {name}"
-        yield from _both(source, point, f"{when} was never true", f"{when} was never false")
-    match clause:
-        case Filter(requires=requires):
-            for part in requires:
-                which = name if len(requires) == 1 else f"`{_short(source, part)}` of {name}"
-                point = _point(policy, clause, part)
-                yield from _both(source, point, f"{which} never passed", f"{which} never failed")
-        case Score(value=value):
-            point = _point(policy, clause, value)
-            yield Branch(source, point, True, f"{name} was never computed")
-        case Share() | Spread() | Limit():
-            if isinstance(clause, Share):
-                point, on = _point(policy, clause, clause.on), f"the `on nodes where` of {name}"
-                yield from _both(source, point, f"{on} was never true", f"{on} was never false")
-            point = _point(policy, clause)
-            yield from _both(
-                source, point, f"{name} never accepted a node", f"{name} never rejected a node"
-            )
-        case _:
-            assert_never(clause)
-
-
-def _both(source: Source, point: BranchPoint, never_true: str, never_false: str) -> list[Branch]:
-    return [Branch(source, point, True, never_true), Branch(source, point, False, never_false)]
 
 
 def _kind(clause: Clause) -> str:

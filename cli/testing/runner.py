@@ -274,7 +274,9 @@ def _failure(item: Expectation, engine: FixtureEngine) -> Diagnostic | None:
         verdict = engine.verdict(item.node)
         match item.kind:
             case "pass":
-                return _pass_failure(item, verdict)
+                if isinstance(verdict, Feasible):
+                    return None
+                return _failed(item, f"`{item.node}` does not pass", _rejection(verdict))
             case "reject":
                 return _reject_failure(item, verdict, engine)
             case "score":
@@ -283,12 +285,6 @@ def _failure(item: Expectation, engine: FixtureEngine) -> Diagnostic | None:
                 assert_never(item.kind)
     except EngineError as error:
         return _failed(item, f"`{item.node}` gets no answer", f"no answer: {error}")
-
-
-def _pass_failure(item: Expectation, verdict: Verdict) -> Diagnostic | None:
-    if isinstance(verdict, Feasible):
-        return None
-    return _failed(item, f"`{item.node}` does not pass", _rejection(verdict))
 
 
 def _reject_failure(

@@ -172,7 +172,7 @@ def test_pods_of_kubectl_are_scheduled_anew_and_the_snapshots_others_stay(
     done = placet("simulate", *world)
     assert json.loads(done.out)["pods"] == [{"pod": "default/moves", "policy": None, "node": "n-2"}]
     assert done.err.splitlines()[:2] == [
-        "note: skipped 1 object that is no pod",
+        "note: skipped 1 object that is not a pod",
         "note: skipped 2 pods that have ended or are being deleted",
     ]
 
@@ -185,7 +185,7 @@ def test_what_the_model_leaves_out_is_said(placet: Placet, folder: Path) -> None
     (folder / "pods.json").write_bytes(raw(kubectl_list(pods)))
     done = placet("simulate", *FILES[:2], "--pods", "pods.json", "--policies", "none.policy")
     assert done.err.startswith(
-        "note: the model leaves out what some pods ask for: "
+        "note: the model ignores constraints of some pods: "
         "host ports (1 pod), pod anti-affinity (2 pods)\n"
     )
 
@@ -202,14 +202,14 @@ def test_what_the_model_leaves_out_is_said(placet: Placet, folder: Path) -> None
         ("x", "", ["--pods", "gone.yaml"], "cannot read `gone.yaml`: no such file"),
         ("x.yaml", "kind: Node", ["--pods", "x.yaml"], "there are no pods to schedule in `x.yaml`"),
         ("x.yaml", "a: [", ["--pods", "x.yaml"], "`x.yaml` is not YAML"),
-        ("x.json", "[1]", ["--pods", "x.json"], "`x.json` is no list of pods"),
+        ("x.json", "[1]", ["--pods", "x.json"], "`x.json` is not a list of pods"),
         ("x.json", "{,}", ["--pods", "x.json"], "`x.json` is not JSON"),
         ("x.yaml", "kind: Pod", ["--pods", "x.yaml"], "a pod in `x.yaml` has no name"),
         (
             "x.yaml",
             "{kind: Pod, metadata: {name: a}, spec: 3}",
             ["--pods", "x.yaml"],
-            "a pod in `x.yaml` has a part that is no object",
+            "`metadata`, `spec` or `status` of a pod in `x.yaml` is not an object",
         ),
         (
             "x.yaml",
@@ -258,7 +258,7 @@ def test_policies_with_errors_are_shown_and_simulated_under_by_nobody(
 def test_a_weight_that_kube_scheduler_would_refuse_is_refused(placet: Placet, weight: str) -> None:
     done = placet("simulate", *FILES, "--policies", "none.policy", f"--weight={weight}")
     assert done.code == 2
-    assert f"`{weight}` is no weight, a whole number from 1" in done.err
+    assert f"`{weight}` is not a weight: it must be a whole number from 1" in done.err
 
 
 @openb.with_trace

@@ -16,9 +16,9 @@ class Terminal(io.StringIO):
 
 def shown(stream: io.StringIO, seconds_a_pod: float) -> str:
     ticks = iter(seconds_a_pod * i for i in range(1000))
-    with progress(stream, "old.policy", 64, clock=lambda: next(ticks)) as heard:
+    with progress(stream, "old.policy", 64, clock=lambda: next(ticks)) as update:
         for done in range(1, 65):
-            heard(done)
+            update(done)
     return stream.getvalue()
 
 
