@@ -85,19 +85,12 @@ def run(args: argparse.Namespace) -> int:
         print(f"note: {note}", file=sys.stderr)
     sets = _policy_sets(args)
     results, seconds = _results(inputs, sets, args.weight)
-    match results:
-        case [old, new]:
-            if args.json:
-                print(difference_json(old, new))
-            else:
-                print_difference(list(sets), old, new)
-        case [only]:
-            if args.json:
-                print(result_json(only))
-            else:
-                print_result(only)
-        case _:
-            raise AssertionError("there are one or two sets of policies")
+    if args.json:
+        print(difference_json(*results) if args.diff else result_json(*results))
+    elif args.diff:
+        print_difference(list(sets), *results)
+    else:
+        print_result(*results)
     if args.chart is not None:
         write_text(args.chart, chart(dict(zip(sets, results, strict=True))))
     count = sum(len(result.outcomes) for result in results)

@@ -142,7 +142,11 @@ def _changed(session: Session, text: str) -> Iterator[tuple[World, NamedPod]]:
 
     Raises CommandError and FindingsError.
     """
-    field, value = _sides(text)
+    equals = _EQUALS.search(text)
+    field, value = (text[: equals.start()], text[equals.end() :]) if equals else ("", "")
+    field, value = field.strip(), value.strip()
+    if not field or not value:
+        raise CommandError("no change is given", _EXAMPLE)
     root, steps = _path(session, field)
     values = () if value == _ABSENT else (_value(session, value),)
     world, pod = session.world(), session.required_pod()
@@ -158,14 +162,6 @@ def _changed(session: Session, text: str) -> Iterator[tuple[World, NamedPod]]:
         node = session.codec.node(_edited(original, steps, values, field))
     with world.cluster.changing(node, back):
         yield world, pod
-
-
-def _sides(text: str) -> tuple[str, str]:
-    equals = _EQUALS.search(text)
-    field, value = (text[: equals.start()], text[equals.end() :]) if equals else ("", "")
-    if not field.strip() or not value.strip():
-        raise CommandError("no change is given", _EXAMPLE)
-    return field.strip(), value.strip()
 
 
 def _path(session: Session, field: str) -> tuple[str, tuple[Step, ...]]:

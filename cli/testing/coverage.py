@@ -14,7 +14,14 @@ from typing import assert_never
 
 from engine.decision.inspection import Inspection
 from engine.program.frame import Evaluate, Frame
-from engine.program.program import Condition, CountProgram, FilterProgram, Program, ScoreProgram
+from engine.program.program import (
+    Condition,
+    CountProgram,
+    FilterProgram,
+    Program,
+    ScoreProgram,
+    ShareProgram,
+)
 from grammar.ast import Expr, Literal
 from grammar.clauses import Clause, Filter, Limit, Policy, Preempt, Score, Share, Spread
 from grammar.errors import MissingError
@@ -164,7 +171,7 @@ class Coverage:
                 self._bounds[program.address, name] = _point(owner, clause)
 
         def count(program: CountProgram) -> CountProgram:
-            return replace(program, when=self._when(program.when, *written[program.name]))
+            return replace(program, when=self._when(program, *written[program.name]))
 
         return replace(
             program,
@@ -172,12 +179,42 @@ class Coverage:
             filters=tuple(self._filter(p, *written[p.name]) for p in program.filters),
             scores=tuple(self._score(p, *written[p.name]) for p in program.scores),
             shares=tuple(
-                replace(p, count=count(p.count), on=self._on(p.on, *written[p.count.name]))
+                replace(p, count=count(p.count), on=self._on(p, *written[p.count.name]))
                 for p in program.shares
             ),
             spreads=tuple(replace(p, count=count(p.count)) for p in program.spreads),
             limits=tuple(replace(p, count=count(p.count)) for p in program.limits),
         )
+
+    def _filter(self, program: FilterProgram, policy: Policy, clause: Clause) -> FilterProgram:
+        assert isinstance(clause, Filter), "clauses of one policy have different names"
+        requires = tuple(
+            self._recording(run, _point(policy, clause, part), missing=program.passes_missing)
+            for run, part in zip(program.requires, clause.requires, strict=True)
+        )
+        return replace(program, requires=requires, when=self._when(program, policy, clause))
+
+    def _score(self, program: ScoreProgram, policy: Policy, clause: Clause) -> ScoreProgram:
+        assert isinstance(clause, Score), "clauses of one policy have different names"
+        point, evaluate = _point(policy, clause, clause.value), program.value
+
+        def value(frame: Frame) -> object:
+            self._take(point, outcome=True)
+            return evaluate(frame)
+
+        return replace(program, value=value, when=self._when(program, policy, clause))
+
+    def _on(self, program: ShareProgram, policy: Policy, clause: Clause) -> Evaluate:
+        assert isinstance(clause, Share), "clauses of one policy have different names"
+        return self._recording(program.on, _point(policy, clause, clause.on))
+
+    def _when(
+        self, program: FilterProgram | ScoreProgram | CountProgram, policy: Policy, clause: Clause
+    ) -> Condition | None:
+        if program.when is None or clause.when is None:
+            return program.when
+        run = self._recording(program.when.evaluate, _point(policy, clause, clause.when))
+        return replace(program.when, evaluate=run)
 
     def record_bounds(self, inspection: Inspection, names: Sequence[str]) -> None:
         """Records which bounds accept and reject one of the nodes.
@@ -202,36 +239,6 @@ class Coverage:
         point = self._bounds.get((policy, clause))
         if point is not None:
             self._taken |= {(point, o) for o, seen in ((True, accepts), (False, rejects)) if seen}
-
-    def _filter(self, program: FilterProgram, policy: Policy, clause: Clause) -> FilterProgram:
-        assert isinstance(clause, Filter), "clauses of one policy have different names"
-        requires = (
-            self._recording(run, _point(policy, clause, part), missing=program.passes_missing)
-            for run, part in zip(program.requires, clause.requires, strict=True)
-        )
-        when = self._when(program.when, policy, clause)
-        return replace(program, requires=tuple(requires), when=when)
-
-    def _score(self, program: ScoreProgram, policy: Policy, clause: Clause) -> ScoreProgram:
-        assert isinstance(clause, Score), "clauses of one policy have different names"
-        point, evaluate = _point(policy, clause, clause.value), program.value
-
-        def value(frame: Frame) -> object:
-            self._take(point, outcome=True)
-            return evaluate(frame)
-
-        return replace(program, value=value, when=self._when(program.when, policy, clause))
-
-    def _on(self, on: Evaluate, policy: Policy, clause: Clause) -> Evaluate:
-        assert isinstance(clause, Share), "clauses of one policy have different names"
-        return self._recording(on, _point(policy, clause, clause.on))
-
-    def _when(self, when: Condition | None, policy: Policy, clause: Clause) -> Condition | None:
-        if when is None:
-            return None
-        assert clause.when is not None, "the program is compiled from the clause"
-        point = _point(policy, clause, clause.when)
-        return replace(when, evaluate=self._recording(when.evaluate, point))
 
     def _recording(
         self, evaluate: Evaluate, point: BranchPoint, *, missing: bool = False

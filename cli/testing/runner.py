@@ -189,6 +189,8 @@ class FixtureEngine:
             clock=lambda: next(clock),
             now=lambda: fixture.now,
         )
+        pod = fixture.cluster.pods.pod(fixture.pod.key)
+        self._uid = pod.uid if pod is not None else ""
         self._verdicts: dict[str, Verdict] = {}
 
     def verdict(self, node: str) -> Verdict:
@@ -224,11 +226,6 @@ class FixtureEngine:
         except EngineError:
             return []
         return [objection.name for objection in found if objection.refused.any()]
-
-    @cached_property
-    def _uid(self) -> str:
-        pod = self._fixture.cluster.pods.pod(self._fixture.pod.key)
-        return pod.uid if pod is not None else ""
 
 
 # ---- expectations

@@ -1,4 +1,4 @@
-"""A session over the shop's cluster, and what it says."""
+"""A session about the shop's cluster, and its answers."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ from cli.repl.session import Files, Session
 from tests.cli import shop
 from tests.cli.conftest import folder, placet
 
-__all__ = ["folder", "placet", "say", "session"]
+__all__ = ["folder", "placet", "say", "session", "web"]
 
 
 @dataclass(frozen=True)
 class Said:
-    """What went to standard output and standard error, and whether the line failed."""
+    """The text on standard output and standard error, and whether the line failed."""
 
     out: str
     err: str
@@ -44,3 +44,11 @@ def say(session: Session, capsys: pytest.CaptureFixture[str]) -> Say:
         return Said(*capsys.readouterr(), given.failed)
 
     return said
+
+
+@pytest.fixture
+def web(say: Say) -> Say:
+    """The shop's policies are loaded, and its pending pod is chosen."""
+    say(":load shop.policy")
+    say(":pod shop/web-1")
+    return say

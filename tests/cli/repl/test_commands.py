@@ -1,4 +1,4 @@
-"""Every command: what it shows, and what it says where it cannot."""
+"""The commands about the session itself, and the errors of all commands."""
 
 import re
 from pathlib import Path
@@ -7,17 +7,8 @@ import pytest
 
 from cli.repl.commands import COMMANDS
 from cli.repl.session import Session
-from tests.cli.conftest import Placet
 from tests.cli.repl.conftest import Say
 from tests.support.builders import kubectl_list, node, pod, raw
-
-
-@pytest.fixture
-def web(say: Say) -> Say:
-    """The shop's policies, and its pod that waits."""
-    say(":load shop.policy")
-    say(":pod shop/web-1")
-    return say
 
 
 def test_help_has_a_line_for_every_command_and_more_for_one(
@@ -75,48 +66,6 @@ def test_a_placed_pod_is_asked_about_as_if_it_were_not(web: Say) -> None:
     assert "n-4   4\n" in web("node.free.cpu").out
 
 
-def test_why_and_analyze_are_explain_and_analyze(web: Say, placet: Placet) -> None:
-    world = ("--cluster", "cluster.json", "--policies", "shop.policy")
-    assert web(":why").out == placet("explain", "shop/web-1", *world).out
-    assert web(":why n-2").out == placet("explain", "shop/web-1", "n-2", *world).out
-    assert web(":analyze").out == placet("analyze", "shop/web-1", *world).out
-
-
-def test_rank_shows_the_best_first(say: Say) -> None:
-    say('score "full" weight 1 { value node.usage["cpu"] range 0 .. 1 }')
-    say(":pod shop/web-1")
-    say(":rank")
-    assert say(":rank 2").out == (
-        "node  score  exactly\nn-2      10    10.00\nn-4       5     5.00\nand 2 more\n"
-    )
-
-
-def test_rank_without_scores_says_so(say: Say) -> None:
-    say(":pod shop/web-1")
-    assert say(":rank").out == "4 of 4 nodes pass, and no score applies\n"
-
-
-def test_type_needs_nothing_and_evaluates_nothing(say: Say) -> None:
-    assert say(":type pod.requests").out == "pod.requests : map(string, quantity)\n"
-    assert say(":type peer.labels").out == "peer.labels : map(string, string)\n"
-
-
-def test_trace_shows_every_part_through_lets(say: Say) -> None:
-    say('let spot = node.labels["capacity"] == "spot"')
-    say(":node n-1")
-    assert (
-        say(':trace spot && node.zone == "b"').out
-        == """\
-  spot && node.zone == "b"               = false
-    spot                                 = true
-      node.labels["capacity"] == "spot"  = true
-        node.labels["capacity"]          = "spot"
-    node.zone == "b"                     = false
-      node.zone                          = "a"
-"""
-    )
-
-
 def test_settings_show_parts_and_time(say: Say) -> None:
     assert say(":set trace on").out == "rows 20, trace on, time off\n"
     say(":node n-1")
@@ -126,118 +75,6 @@ def test_settings_show_parts_and_time(say: Say) -> None:
     say(":set trace off")
     say(":set time on")
     assert re.fullmatch(r"3 : int\n\d+\.\d ms\n", say("1 + 2").out)
-
-
-def test_cost_is_of_an_expression_or_of_the_policies(say: Say) -> None:
-    assert say(":cost node.pods.exists(p, p.name == pod.name)").out.startswith(
-        "cost of expression in steps for one node, of 1,000,000\n"
-    )
-    say('filter "f" { require node.ready }')
-    assert say(":cost").out.startswith("cost of session in steps for one node")
-
-
-def test_missing_finds_what_is_read_and_absent(web: Say) -> None:
-    web('let spot = node.labels[?"capacity"].orValue("") == "spot"')
-    assert web(
-        ':missing spot && has(node.labels["gpu"]) || pod.labels["team"] == node.zone'
-    ).out == (
-        "reads                     absent  which\n"
-        'node.labels[?"capacity"]  3 of 4  n-2, n-3, n-4\n'
-        'node.labels["gpu"]        4 of 4  n-1, n-2, n-3, n-4\n'
-        'pod.labels["team"]        1 of 1  the pod\n'
-    )
-    assert web(":missing node.zone").out == "nothing that it reads is absent\n"
-    assert web(":missing 1 + 2").out == "it reads no field that can be absent\n"
-
-
-def test_bench_says_how_long_a_node_takes(say: Say) -> None:
-    assert re.fullmatch(
-        r"\d+\.\d\d µs per node \(4 nodes, \d+ times?\)\n", say(":bench node.ready").out
-    )
-    lines = say(':bench node.labels["capacity"]').out.splitlines()
-    assert lines[1] == "without 3 nodes where it has no value"
-    assert say(':bench node.labels["nowhere"]').failed
-
-
-@pytest.mark.parametrize(
-    ("change", "shown"),
-    [
-        (
-            'node.labels["capacity"] = absent',
-            (
-                "node  now              then\nn-1   passes, score 4  passes, score 2\n"
-                "and 3 nodes as before\n"
-            ),
-        ),
-        (
-            'node.zone = "c"',
-            (
-                "node  now              then\nn-1   passes, score 4  fails: shop/shop: zone\n"
-                "and 3 nodes as before\n"
-            ),
-        ),
-        (
-            'node.allocatable["memory"] = "1Gi"',
-            (
-                "node  now              then\n"
-                "n-1   passes, score 4  fails: shop/shop: headroom: needs 1Gi to spare\n"
-                "and 3 nodes as before\n"
-            ),
-        ),
-        (
-            'pod.spec.containers[0].resources.requests["cpu"] = "2"',
-            (
-                "node  now              then\nn-1   passes, score 4  passes, score 6\n"
-                "and 3 nodes as before\n"
-            ),
-        ),
-        ("pod.priority = 5", "nothing changes: 4 nodes as before\n"),
-    ],
-    ids=["no label", "short form", "allocatable", "request", "no difference"],
-)
-def test_what_if_changes_one_field_for_one_answer(web: Say, change: str, shown: str) -> None:
-    web(":node n-1")
-    before = web(":why").out
-    assert web(f":what-if {change}").out == shown
-    assert web(":why").out == before
-
-
-@pytest.mark.parametrize(
-    ("change", "error"),
-    [
-        ('node.free["cpu"] = "1"', "error: this cannot be changed"),
-        ("node.ready = false", "error: this cannot be changed"),
-        ("node = 1", "error: this cannot be changed"),
-        ("now = 1", "error: this cannot be changed"),
-        ("node.zone", "error: no change is given\n  = help: as in `:what-if node"),
-        ("pod.spec.containers[3].image = 'a'", "error: there is no `pod.spec.containers[3].image`"),
-        ("node.spec.unschedulable = 'yes'", "error: the changed object is not valid: bad Node at"),
-        ("node.zone = nowhere", "error[P0101]: nothing is called `nowhere`"),
-    ],
-    ids=["computed", "follows", "all", "no object", "none", "no item", "type", "value"],
-)
-def test_what_cannot_be_changed_says_why(web: Say, change: str, error: str) -> None:
-    web(":node n-1")
-    said = web(f":what-if {change}")
-    assert said.err.startswith(error)
-    assert said.failed
-
-
-def test_what_was_typed_can_be_seen_written_and_taken_back(say: Say, folder: Path) -> None:
-    say("let   a = 1")
-    say('filter "f" { require a==1\n\n\n require node.ready }')
-    laid_out = """\
-cluster policy session {
-  let a = 1
-  filter "f" { require a == 1 require node.ready }
-}
-"""
-    assert say(":policy").out == laid_out
-    assert say(":policy typed.policy").out == "1 policy in typed.policy\n"
-    assert (folder / "typed.policy").read_text() == laid_out
-    assert say(":policy typed.policy").err.startswith("error: `typed.policy` already exists")
-    assert say(':drop "f"').out == "dropped f\n"
-    assert say(":policy").out == "cluster policy session {\n  let a = 1\n}\n"
 
 
 @pytest.mark.parametrize(
