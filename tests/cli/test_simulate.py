@@ -1,4 +1,4 @@
-"""`placet simulate`: where pods would go, as text of a fixed width and as JSON."""
+"""`placet simulate`: tables, JSON, the chart and errors."""
 
 import json
 import re
@@ -39,7 +39,7 @@ def files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "none.policy").write_text("# kube-scheduler alone\n", encoding="utf-8")
 
 
-def test_the_result_is_what_is_placed_pending_allocated_and_governed(placet: Placet) -> None:
+def test_a_result_has_placed_and_pending_pods_and_the_allocation(placet: Placet) -> None:
     done = placet("simulate", *FILES, "--policies", "cards.policy")
     assert done.code == 0
     assert (
@@ -157,10 +157,10 @@ def test_a_chart_has_a_panel_per_resource_and_a_line_per_set(placet: Placet, fol
     assert len(list(root.iter("{http://www.w3.org/2000/svg}polyline"))) == 2 * 3
 
 
-def test_pods_of_kubectl_are_scheduled_anew_and_the_snapshots_others_stay(
+def test_pods_of_the_file_are_scheduled_again_and_other_pods_stay(
     placet: Placet, folder: Path
 ) -> None:
-    """Of the pods that are there, those in --pods leave their nodes first; others keep theirs."""
+    """Pods of the snapshot that are in --pods too leave their nodes first."""
     stays = pod("stays", cpu="3", on="n-1")
     moves = pod("moves", cpu="2", on="n-1", labels={"app": "web"})
     ended = pod("ended", on="n-1", phase="Succeeded")
@@ -177,7 +177,7 @@ def test_pods_of_kubectl_are_scheduled_anew_and_the_snapshots_others_stay(
     ]
 
 
-def test_what_the_model_leaves_out_is_said(placet: Placet, folder: Path) -> None:
+def test_ignored_constraints_are_noted(placet: Placet, folder: Path) -> None:
     term = {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone"}]}
     container = {"name": "main", "ports": [{"containerPort": 80, "hostPort": 80}]}
     spec = {"affinity": {"podAntiAffinity": term}, "containers": [container]}
@@ -243,7 +243,7 @@ def test_bad_input_is_one_line_with_a_hint(
     assert done.err.count("\n") == 2
 
 
-def test_policies_with_errors_are_shown_and_simulated_under_by_nobody(
+def test_policies_with_errors_are_shown_and_nothing_is_simulated(
     placet: Placet, folder: Path
 ) -> None:
     text = 'cluster policy a { filter "a" { require node.nme } }'
@@ -255,7 +255,7 @@ def test_policies_with_errors_are_shown_and_simulated_under_by_nobody(
 
 
 @pytest.mark.parametrize("weight", ["0", "-1", "1.5", "²", str(2**31)])
-def test_a_weight_that_kube_scheduler_would_refuse_is_refused(placet: Placet, weight: str) -> None:
+def test_a_weight_that_kube_scheduler_rejects_is_an_error(placet: Placet, weight: str) -> None:
     done = placet("simulate", *FILES, "--policies", "none.policy", f"--weight={weight}")
     assert done.code == 2
     assert f"`{weight}` is not a weight: it must be a whole number from 1" in done.err

@@ -42,7 +42,7 @@ def test_a_file_with_mistakes_is_not_taken(web: Say, session: Session, folder: P
     assert session.files == (Path("shop.policy"),)
 
 
-def test_reload_keeps_what_is_chosen_as_long_as_it_is_there(
+def test_reload_keeps_a_pod_and_a_node_that_still_exist(
     web: Say, session: Session, folder: Path
 ) -> None:
     web(":node n-2")
@@ -61,7 +61,7 @@ def test_a_pod_may_come_from_a_manifest(web: Say, folder: Path) -> None:
     assert web("pod.name").out == '"new" : string\n'
 
 
-def test_a_placed_pod_is_asked_about_as_if_it_were_not(web: Say) -> None:
+def test_a_placed_pod_is_evaluated_as_if_it_had_no_node(web: Say) -> None:
     assert web(":pod web-2").out == "pod shop/web-2 on n-4, evaluated as if it had no node\n"
     assert "n-4   4\n" in web("node.free.cpu").out
 
@@ -106,14 +106,16 @@ def test_settings_show_parts_and_time(say: Say) -> None:
     ],
     ids=lambda text: text if text.startswith(":") else "",
 )
-def test_what_cannot_be_done_is_one_sentence_and_a_hint(say: Say, line: str, error: str) -> None:
+def test_an_impossible_command_gets_one_sentence_and_a_hint(
+    say: Say, line: str, error: str
+) -> None:
     said = say(line)
     assert (said.out, said.failed) == ("", True)
     assert said.err.startswith(error)
     assert said.err.count("\n") <= 2
 
 
-def test_without_a_cluster_lines_say_how_to_get_one(session: Session, say: Say) -> None:
+def test_without_a_cluster_the_hint_says_how_to_load_one(session: Session, say: Say) -> None:
     session.cluster = None
     assert "= help: load one with `:cluster SNAPSHOT`" in say("node.ready").err
     assert say(":node n-1").err == (

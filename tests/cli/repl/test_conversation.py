@@ -31,7 +31,7 @@ from tests.cli.repl.conftest import Say
         ("(" * 200, "expression"),
     ],
 )
-def test_a_text_is_taken_for_what_it_is_or_looks_like(text: str, kind: str) -> None:
+def test_a_text_has_one_kind(text: str, kind: str) -> None:
     assert reading(text) == kind
 
 
@@ -39,7 +39,7 @@ def test_a_text_is_taken_for_what_it_is_or_looks_like(text: str, kind: str) -> N
     ("text", "goes_on"),
     [(":type node.", True), (":type", False), (":type 1 2", False), (":node (", False)],
 )
-def test_an_expression_behind_a_command_may_go_on(text: str, goes_on: bool) -> None:
+def test_an_expression_after_a_command_can_continue(text: str, goes_on: bool) -> None:
     assert unfinished(text) == goes_on
 
 
@@ -119,13 +119,13 @@ def test_mistakes_are_shown_in_place(say: Say, text: str, shown: str) -> None:
     assert (said.out, said.err, said.failed) == ("", shown, True)
 
 
-def test_a_test_is_for_files(say: Say) -> None:
+def test_a_test_block_cannot_be_typed(say: Say) -> None:
     said = say('test "t" { node "n" pod "p" expect pass "n" }')
     assert said.err.startswith(
         "error: a `test` block runs only in a file\n  = help: `:save-test FILE`"
     )
 
 
-def test_the_last_line_says_so(session: Session) -> None:
+def test_quit_gives_the_last_answer(session: Session) -> None:
     assert not answer(session, "1").is_last
     assert answer(session, ":quit").is_last

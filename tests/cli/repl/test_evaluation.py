@@ -28,7 +28,7 @@ def test_an_expression_shows_its_value_and_type(say: Say, text: str, shown: str)
     assert not said.failed
 
 
-def test_without_a_node_every_node_has_its_value(say: Say) -> None:
+def test_without_a_node_all_nodes_have_a_row(say: Say) -> None:
     assert say("node.free.cpu").out == (
         "node  value : quantity\nn-1   4\nn-2   1\nn-3   4\nn-4   3\n"
     )
@@ -37,7 +37,7 @@ def test_without_a_node_every_node_has_its_value(say: Say) -> None:
     assert say(":node *").out == "all of 4 nodes\n"
 
 
-def test_nodes_without_a_value_say_why_and_a_value_somewhere_is_one(say: Say) -> None:
+def test_an_expression_fails_only_if_no_node_has_a_value(say: Say) -> None:
     said = say('node.labels["capacity"]')
     assert said.out.splitlines()[1:3] == ['n-1   "spot"', "n-2   error: there is no key `capacity`"]
     assert not said.failed
@@ -54,7 +54,7 @@ def test_many_nodes_are_grouped_by_their_values(say: Say) -> None:
     )
 
 
-def test_annotations_of_other_pods_are_kept_once_a_line_reads_them(say: Say, folder: Path) -> None:
+def test_annotations_of_other_pods_can_be_read(say: Say, folder: Path) -> None:
     database = pod("db-0", "far", annotations={"team": "data"}, on="n-2")
     (folder / "cluster.json").write_bytes(raw(kubectl_list([*shop.cluster(), database])))
     say(":reload")
@@ -63,7 +63,7 @@ def test_annotations_of_other_pods_are_kept_once_a_line_reads_them(say: Say, fol
     assert say(line).out == '["data"] : list(string)\n'
 
 
-def test_type_needs_nothing_and_evaluates_nothing(say: Say) -> None:
+def test_type_needs_no_pod_and_no_node(say: Say) -> None:
     assert say(":type pod.requests").out == "pod.requests : map(string, quantity)\n"
     assert say(":type peer.labels").out == "peer.labels : map(string, string)\n"
 
@@ -84,7 +84,7 @@ def test_trace_shows_every_part_through_lets(say: Say) -> None:
     )
 
 
-def test_cost_is_of_an_expression_or_of_the_policies(say: Say) -> None:
+def test_cost_of_an_expression_and_of_the_policies(say: Say) -> None:
     assert say(":cost node.pods.exists(p, p.name == pod.name)").out.startswith(
         "cost of expression in steps for one node, of 1,000,000\n"
     )
@@ -101,7 +101,7 @@ def test_bench_says_how_long_a_node_takes(say: Say) -> None:
     assert say(':bench node.labels["nowhere"]').failed
 
 
-def test_missing_finds_what_is_read_and_absent(web: Say) -> None:
+def test_missing_lists_absent_fields_and_keys(web: Say) -> None:
     web('let spot = node.labels[?"capacity"].orValue("") == "spot"')
     assert web(
         ':missing spot && has(node.labels["gpu"]) || pod.labels["team"] == node.zone'

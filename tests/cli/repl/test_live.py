@@ -1,4 +1,4 @@
-"""The cluster itself as what a session is about, from a server over HTTP."""
+"""A session about a running cluster: an API server over HTTP."""
 
 import asyncio
 from pathlib import Path
@@ -18,13 +18,13 @@ NODES, PODS, REPLICA_SETS = "/api/v1/nodes", "/api/v1/pods", "/apis/apps/v1/repl
 
 @pytest.fixture(autouse=True)
 def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A proxy of whoever runs the tests is not for loopback."""
+    """A proxy in the environment must not be used for loopback."""
     monkeypatch.setenv("NO_PROXY", "*")
     monkeypatch.setenv("no_proxy", "*")
 
 
 def put(server: FakeApiServer, path: str, item: Object) -> None:
-    """As items of a list are: they do not say what they are."""
+    """Adds an object without kind and version, as items of a list are."""
     fields = {k: v for k, v in item.items() if k not in ("kind", "apiVersion")}
     server.put(path, item["metadata"]["name"], **fields)
 
@@ -36,7 +36,7 @@ async def opened(server: FakeApiServer, folder: Path) -> Session:
     return session
 
 
-async def test_what_rules_read_is_listed_once_and_what_is_forbidden_is_left_out(
+async def test_each_resource_is_listed_once_and_forbidden_ones_are_skipped(
     tmp_path: Path,
 ) -> None:
     web = controller("ReplicaSet", "web", "shop", replicas=3)
@@ -81,9 +81,7 @@ async def test_a_saved_test_needs_a_file(tmp_path: Path) -> None:
     ],
     ids=["forbidden", "no list"],
 )
-async def test_a_server_that_refuses_is_one_sentence(
-    tmp_path: Path, refusal: Answer, error: str
-) -> None:
+async def test_a_server_error_is_one_sentence(tmp_path: Path, refusal: Answer, error: str) -> None:
     async with fake_api_server() as server:
         server.answers.append(refusal)
         with pytest.raises(CommandError, match=error) as raised:

@@ -18,7 +18,7 @@ def test_lets_and_defs_stay_and_can_be_changed(say: Say) -> None:
     assert say("spot + 1").out == "4 : int\n"
 
 
-def test_a_clause_decides_beside_the_policies_that_are_loaded(say: Say) -> None:
+def test_a_typed_clause_decides_in_addition_to_loaded_policies(say: Say) -> None:
     say(":load shop.policy")
     say(":pod shop/web-1")
     assert say('filter "mine" { require node.zone == "b" message "not b" }').out == (
@@ -42,7 +42,7 @@ def test_a_whole_policy_is_added_and_replaced(say: Say) -> None:
     assert "n-1       2     2.00" in say(":rank").out.splitlines()
 
 
-def test_a_mistake_leaves_everything_as_it_was(say: Say, session: Session) -> None:
+def test_an_error_changes_nothing(say: Say, session: Session) -> None:
     say("let a = 1")
     say('filter "f" { require a == 1 }')
     before = session.notebook
@@ -52,7 +52,7 @@ def test_a_mistake_leaves_everything_as_it_was(say: Say, session: Session) -> No
     assert session.notebook == before
 
 
-def test_what_was_typed_can_be_seen_written_and_taken_back(say: Say, folder: Path) -> None:
+def test_typed_policies_can_be_shown_written_and_dropped(say: Say, folder: Path) -> None:
     say("let   a = 1")
     say('filter "f" { require a==1\n\n\n require node.ready }')
     laid_out = """\

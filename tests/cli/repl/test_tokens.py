@@ -9,7 +9,7 @@ from cli.repl.tokens import coloured_lines, tokens
     "text",
     ['a.b["c d"] // e', '"""x\ny', "'it\\'s' + r'\\'", "1.5Gi % 2u", "a.?b[?c] && !d\n# e", '"\\'],
 )
-def test_pieces_together_are_the_text(text: str) -> None:
+def test_joined_tokens_are_the_text(text: str) -> None:
     assert "".join(piece.text for piece in tokens(text)) == text
 
 

@@ -6,7 +6,7 @@ from tests.cli.conftest import Placet
 from tests.cli.repl.conftest import Say
 
 
-def test_why_and_analyze_are_explain_and_analyze(web: Say, placet: Placet) -> None:
+def test_why_and_analyze_print_the_same_as_explain_and_analyze(web: Say, placet: Placet) -> None:
     world = ("--cluster", "cluster.json", "--policies", "shop.policy")
     assert web(":why").out == placet("explain", "shop/web-1", *world).out
     assert web(":why n-2").out == placet("explain", "shop/web-1", "n-2", *world).out
@@ -84,7 +84,7 @@ def test_what_if_changes_one_field_for_one_answer(web: Say, change: str, shown: 
     ],
     ids=["computed", "follows", "all", "no object", "none", "no item", "type", "value"],
 )
-def test_what_cannot_be_changed_says_why(web: Say, change: str, error: str) -> None:
+def test_a_field_that_cannot_be_changed_has_a_reason(web: Say, change: str, error: str) -> None:
     web(":node n-1")
     said = web(f":what-if {change}")
     assert said.err.startswith(error)

@@ -1,4 +1,4 @@
-"""A bar on a terminal, once a run has gone on for a while."""
+"""The progress bar of a long run on a terminal."""
 
 import io
 
@@ -8,7 +8,7 @@ from cli.simulating.views import progress
 
 
 class Terminal(io.StringIO):
-    """Text that a terminal got."""
+    """A stream that is a terminal."""
 
     def isatty(self) -> bool:
         return True

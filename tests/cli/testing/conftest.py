@@ -1,4 +1,4 @@
-"""Runs the tests of policy texts, and says how each ended."""
+"""Runs the tests of policy texts."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -12,11 +12,11 @@ from policies.validation import Validator
 
 SCHEMA = load_schema()
 
-Try = Callable[..., Result]
+RunTest = Callable[..., Result]
 
 
 def run(*paths: Path) -> tuple[list[Result], Coverage]:
-    """All tests of some files, and what they have tried."""
+    """The results of all tests of some files, and their coverage."""
     collection = collect(paths, Validator(SCHEMA))
     runner = Runner(collection, SCHEMA)
     results = [r for suite in collection.suites for r in runner.run(suite, suite.tests)]
@@ -24,8 +24,8 @@ def run(*paths: Path) -> tuple[list[Result], Coverage]:
 
 
 @pytest.fixture
-def tried(tmp_path: Path) -> Try:
-    """How the one test of a file ends, by its policies and the items of the test."""
+def run_test(tmp_path: Path) -> RunTest:
+    """Runs one test, given the policies of its file and its items."""
 
     def run_one(policies: str, items: str) -> Result:
         file = tmp_path / "some.policy"

@@ -1,8 +1,8 @@
-"""Nodes and pods of a test: their defaults, what can be given, and what is refused."""
+"""Nodes and pods of a test: defaults, given fields, and errors."""
 
 import pytest
 
-from tests.cli.testing.conftest import Try
+from tests.cli.testing.conftest import RunTest
 
 NODE, POD = 'node "n"', 'pod "shop/p"'
 
@@ -42,9 +42,9 @@ NODE, POD = 'node "n"', 'pod "shop/p"'
         ('namespaceObject.labels["kubernetes.io/metadata.name"] == "shop"', NODE),
     ],
 )
-def test_node_has_what_is_given(tried: Try, condition: str, items: str) -> None:
+def test_node_has_defaults_and_given_fields(run_test: RunTest, condition: str, items: str) -> None:
     policy = f'cluster policy p {{ filter "f" {{ require {condition} }} }}'
-    assert tried(policy, f'{items} {POD} expect pass "n"').diagnostics == ()
+    assert run_test(policy, f'{items} {POD} expect pass "n"').diagnostics == ()
 
 
 @pytest.mark.parametrize(
@@ -69,9 +69,9 @@ def test_node_has_what_is_given(tried: Try, condition: str, items: str) -> None:
         ("pod.status.startTime < now", '{"status": {"startTime": now - duration("1s")}}'),
     ],
 )
-def test_pod_has_what_is_given(tried: Try, condition: str, body: str) -> None:
+def test_pod_has_defaults_and_given_fields(run_test: RunTest, condition: str, body: str) -> None:
     policy = f'cluster policy p {{ filter "f" {{ require {condition} }} }}'
-    assert tried(policy, f'{NODE} {POD} {body} expect pass "n"').diagnostics == ()
+    assert run_test(policy, f'{NODE} {POD} {body} expect pass "n"').diagnostics == ()
 
 
 @pytest.mark.parametrize(
@@ -150,8 +150,10 @@ def test_pod_has_what_is_given(tried: Try, condition: str, body: str) -> None:
         ("", "the test has no node", 'add one, as in `node "node-1"`'),
     ],
 )
-def test_test_that_cannot_be_set_up(tried: Try, items: str, message: str, hint: str | None) -> None:
-    result = tried(
+def test_test_that_cannot_be_set_up(
+    run_test: RunTest, items: str, message: str, hint: str | None
+) -> None:
+    result = run_test(
         'cluster policy p { filter "f" { require node.ready } }', f'{items} {POD} expect pass "n"'
     )
     assert result.outcome == "error"
