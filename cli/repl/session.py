@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -219,17 +219,12 @@ class Session:
         Raises CommandError.
         """
         self._keep(expression.annotations)
-        if self.cluster is None or self.pod is None:
-            yield self._frame()
-            return
-        with self.cluster.asking(self.pod):
-            yield self._frame()
-
-    def _frame(self) -> Frame:
-        values = frame(self.pod, self.cluster, self.codec)
-        if self.node is not None and self.cluster is not None:
-            values.node = self.cluster.node(self.node)
-        return values
+        cluster, pod = self.cluster, self.pod
+        with cluster.asking(pod) if cluster is not None and pod is not None else nullcontext():
+            values = frame(pod, cluster, self.codec)
+            if self.node is not None and cluster is not None:
+                values.node = cluster.node(self.node)
+            yield values
 
     @contextmanager
     def explained(self) -> Iterator[tuple[World, Explanation]]:
