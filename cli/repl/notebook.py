@@ -1,8 +1,8 @@
 """Notebook: the clauses, names and policies that were typed in a session.
 
 Items (`let`, `def`, settings and clauses) form one cluster policy called `session`. A whole policy
-stays a policy of its own. A notebook never changes: each edit returns a new one, so that an edit
-with errors is dropped without a trace.
+stays a policy of its own. A notebook never changes: each edit returns a new one, and the session
+keeps the old one if the new one has errors.
 """
 
 from __future__ import annotations
