@@ -81,6 +81,14 @@ def replace_text(file: Path, text: str) -> None:
         raise _unwritable(file, error) from None
 
 
+def write_text(file: Path, text: str) -> None:
+    """Writes a file, also one that is no regular file. Raises CommandError."""
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise _unwritable(file, error) from None
+
+
 def _unwritable(file: Path, error: OSError) -> CommandError:
     reason = (error.strerror or str(error)).lower()
     return CommandError(f"cannot write `{file}`: {reason}", "check who may write it")

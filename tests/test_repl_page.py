@@ -11,7 +11,7 @@ import pytest
 
 from cli.main import main
 from cli.repl.commands import COMMANDS
-from cli.repl.conversation import prompt_of, take, tell
+from cli.repl.conversation import answer, print_replies, prompt
 from cli.repl.session import Files, Session
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -45,11 +45,11 @@ def test_the_session_is_as_the_page_shows_it(capsys: pytest.CaptureFixture[str])
     session = Session()
     session.load([Path("shop.policy")])
     session.open(Files([Path("cluster.yaml")]))
-    for prompt, line, answer in shown():
-        assert prompt_of(session) == prompt
-        tell(take(session, line).told)
+    for before, line, after in shown():
+        assert prompt(session) == before
+        print_replies(answer(session, line).replies)
         out, err = capsys.readouterr()
-        assert out + err == answer, line
+        assert out + err == after, line
 
 
 def test_the_pipe_prints_what_the_page_shows(

@@ -1,4 +1,4 @@
-"""`placet repl`: expressions, clauses and questions about a cluster, line by line."""
+"""`placet repl`: an interactive session about a cluster and its policies."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 
 from cli.command import Exit, version
 from cli.repl.commands import cluster_summary, loaded
-from cli.repl.conversation import answer_all, tell
-from cli.repl.session import Files, RefusedError, Session
+from cli.repl.conversation import answer_lines, print_replies
+from cli.repl.session import Files, FindingsError, Session
 
 _EXAMPLES = """\
 examples:
@@ -22,7 +22,11 @@ examples:
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
     parser.add_argument(
-        "files", metavar="FILE", nargs="*", type=Path, help="a policy file, or a folder of them"
+        "files",
+        metavar="FILE",
+        nargs="*",
+        type=Path,
+        help="a policy file, or a folder of them",
     )
     cluster = parser.add_mutually_exclusive_group()
     cluster.add_argument(
@@ -30,39 +34,38 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="SNAPSHOT",
         action="append",
         type=Path,
-        help="what `kubectl get nodes,pods -A -o json` (or yaml) wrote; may be given again",
+        help="the output of `kubectl get nodes,pods -A -o json` (or yaml); may be repeated",
     )
     cluster.add_argument(
         "--kubeconfig",
         metavar="FILE",
         type=Path,
-        help="reads the cluster itself, once, and again with `:reload`",
+        help="read the running cluster, once and at each `:reload`",
     )
 
 
 def run(args: argparse.Namespace) -> int:
     session = Session()
-    typed = sys.stdin.isatty() and sys.stdout.isatty()
     try:
         validation = session.load(args.files) if args.files else None
-    except RefusedError as refused:
-        tell(refused.problems)
+    except FindingsError as error:
+        print_replies(error.findings)
         return Exit.ERROR
     if args.cluster:
         session.open(Files(args.cluster))
     elif args.kubeconfig:
-        # It takes as long to import as all the rest.
+        # This import takes as long as all others together.
         from cli.live import ClusterOrigin  # noqa: PLC0415
 
         session.open(ClusterOrigin(args.kubeconfig))
-    if not typed:
-        return Exit.OK if answer_all(session, sys.stdin) else Exit.FINDINGS
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return Exit.OK if answer_lines(session, sys.stdin) else Exit.FINDINGS
     print(f"placet {version()}: `:help` lists the commands, Ctrl-D leaves")
     if validation is not None:
-        tell(loaded(session, validation))
+        print_replies(loaded(session, validation))
     if session.cluster is not None:
         print(cluster_summary(session))
-    # So does this, which a pipe does not need.
+    # This import is slow too, and a pipe does not need it.
     from cli.repl.terminal import converse  # noqa: PLC0415
 
     converse(session)

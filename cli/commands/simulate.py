@@ -1,4 +1,4 @@
-"""`placet simulate`: where pods would go under some policies, or what others would change."""
+"""`placet simulate`: schedules pods under one set of policies, or compares two sets."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from cli.command import CommandError, Exit
+from cli.command import CommandError, Exit, write_text
 from cli.render import counted
 from cli.simulating.inputs import Inputs, prepare, read_inputs
 from cli.simulating.views import (
@@ -39,8 +39,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="append",
         required=True,
         type=Path,
-        help="what `kubectl get nodes,pods -A -o json` (or yaml) wrote, or openb's nodes in CSV; "
-        "may be given again",
+        help="the output of `kubectl get nodes,pods -A -o json` (or yaml), or openb's nodes in "
+        "CSV; may be repeated",
     )
     policies = parser.add_mutually_exclusive_group(required=True)
     policies.add_argument(
@@ -48,21 +48,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         action="append",
         type=Path,
-        help="a policy file, or a folder of them; may be given again",
+        help="a policy file, or a folder of them; may be repeated",
     )
     policies.add_argument(
         "--diff",
         metavar=("OLD", "NEW"),
         nargs=2,
         type=Path,
-        help="two of them: which pods would be elsewhere, placed or pending under the second",
+        help="two such paths: shows which pods move, or become placed or pending, under the second",
     )
     parser.add_argument(
         "--pods",
         metavar="FILE",
         required=True,
         type=Path,
-        help="the pods to schedule, in order: what kubectl wrote, or openb's pods in CSV",
+        help="the pods to schedule, in order: the output of kubectl, or openb's pods in CSV",
     )
     parser.add_argument(
         "--weight",
@@ -71,33 +71,28 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=1,
         help="the extender's weight in kube-scheduler's configuration (default: 1)",
     )
-    parser.add_argument("--json", action="store_true", help="one JSON document, with every pod")
     parser.add_argument(
-        "--chart", metavar="FILE", type=Path, help="write an SVG of what is allocated as pods come"
+        "--json", action="store_true", help="print one JSON document with every pod"
+    )
+    parser.add_argument(
+        "--chart", metavar="FILE", type=Path, help="write an SVG of the allocation after each pod"
     )
 
 
 def run(args: argparse.Namespace) -> int:
     inputs = read_inputs(args.cluster, args.pods)
-    for notice in inputs.pods.notices:
-        print(f"note: {notice}", file=sys.stderr)
+    for note in inputs.pods.notes:
+        print(f"note: {note}", file=sys.stderr)
     sets = _policy_sets(args)
-    results, seconds = _simulated(inputs, sets, args.weight)
-    match results:
-        case [old, new]:
-            if args.json:
-                print(difference_json(old, new))
-            else:
-                print_difference(list(sets), old, new)
-        case [only]:
-            if args.json:
-                print(result_json(only))
-            else:
-                print_result(only)
-        case _:
-            raise AssertionError("there are one or two sets of policies")
+    results, seconds = _results(inputs, sets, args.weight)
+    if args.json:
+        print(difference_json(*results) if args.diff else result_json(*results))
+    elif args.diff:
+        print_difference(list(sets), *results)
+    else:
+        print_result(*results)
     if args.chart is not None:
-        _write(args.chart, chart(dict(zip(sets, results, strict=True))))
+        write_text(args.chart, chart(dict(zip(sets, results, strict=True))))
     count = sum(len(result.outcomes) for result in results)
     each = 1e6 * seconds / count
     print(f"{counted(count, 'pod')} in {seconds:.1f} s: {each:.0f} µs a pod", file=sys.stderr)
@@ -105,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _policy_sets(args: argparse.Namespace) -> Mapping[str, Sequence[Path]]:
-    """The paths by what they are called in tables and charts."""
+    """The paths of each set of policies, by its name in tables and charts."""
     if args.diff is None:
         return {" ".join(map(str, args.policies)): args.policies}
     old, new = args.diff
@@ -114,30 +109,23 @@ def _policy_sets(args: argparse.Namespace) -> Mapping[str, Sequence[Path]]:
     return {str(old): [old], str(new): [new]}
 
 
-def _simulated(
+def _results(
     inputs: Inputs, sets: Mapping[str, Sequence[Path]], weight: int
 ) -> tuple[list[Result], float]:
-    """A result for each set of policies, and how long all took without reading files."""
+    """A result for each set of policies, and the seconds of all runs without reading files."""
     schema = load_schema()
-    # Mistakes in the second policies are told before the first have run for a minute.
+    # All policies are read first: the user sees their errors before a long run.
     ready = {name: prepare(inputs, paths, schema, weight) for name, paths in sets.items()}
-    results, began = [], time.perf_counter()
+    results, started = [], time.perf_counter()
     for name, simulation in ready.items():
-        with progress(sys.stderr, name, len(inputs.pods.bodies)) as heard:
-            results.append(result(simulation, heard))
-    return results, time.perf_counter() - began
-
-
-def _write(file: Path, text: str) -> None:
-    try:
-        file.write_text(text, encoding="utf-8")
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise CommandError(f"cannot write `{file}`: {reason}", "check the path") from None
+        with progress(sys.stderr, name, len(inputs.pods.bodies)) as update:
+            results.append(result(simulation, update))
+    return results, time.perf_counter() - started
 
 
 def _weight(text: str) -> int:
-    """kube-scheduler refuses an extender that scores and has no weight."""
+    """kube-scheduler rejects an extender that scores without a weight."""
     if not (text.isascii() and text.isdigit() and 0 < int(text) < 2**31):
-        raise argparse.ArgumentTypeError(f"`{text}` is no weight, a whole number from 1")
+        message = f"`{text}` is not a weight: it must be a whole number from 1"
+        raise argparse.ArgumentTypeError(message)
     return int(text)

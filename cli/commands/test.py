@@ -8,12 +8,10 @@ import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from cli.command import CommandError, Exit
+from cli.command import CommandError, Exit, write_text
 from cli.render import print_error, wants_colour
 from cli.testing import report
-from cli.testing.collection import Collection, Suite, collect
-from cli.testing.report import junit
-from cli.testing.trial import Result, Runner
+from cli.testing.runner import Collection, Result, Runner, Suite, collect
 from grammar.clauses import ClusterFile, Test
 from grammar.schema import Schema, load_schema
 from policies.loader import INTERVAL_SECONDS, Search, Watcher
@@ -38,23 +36,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="a policy file, or a folder of them (default: the current folder)",
     )
     parser.add_argument(
-        "-k", metavar="TEXT", default="", help="only tests whose file or name has this in it"
+        "-k", metavar="TEXT", default="", help="only tests with this text in their file or name"
     )
-    parser.add_argument("-v", "--verbose", action="store_true", help="a line for each test")
+    parser.add_argument("-v", "--verbose", action="store_true", help="one line for each test")
     parser.add_argument(
         "--junit-xml", metavar="FILE", type=Path, help="also write the results for a CI service"
     )
     parser.add_argument(
-        "--coverage", action="store_true", help="also say what of the policies no test has tried"
+        "--coverage", action="store_true", help="also list the branches that no test has taken"
     )
     parser.add_argument(
         "--threshold",
         metavar="PERCENT",
         type=_percent,
-        help="the least coverage that is enough; it is shown, as with --coverage",
+        help="the minimum coverage; implies --coverage",
     )
     parser.add_argument(
-        "--watch", action="store_true", help="run again whenever a file changes, until Ctrl-C"
+        "--watch", action="store_true", help="run again when a file changes, until Ctrl-C"
     )
 
 
@@ -62,18 +60,18 @@ def run(args: argparse.Namespace) -> int:
     schema = load_schema()
     validator = Validator(schema)
     if not args.watch:
-        return _once(args, collect(args.paths, validator), schema)
+        return _run_once(args, collect(args.paths, validator), schema)
     while True:
-        _watched(args, validator, schema)
+        _run_until_change(args, validator, schema)
 
 
-def _watched(args: argparse.Namespace, validator: Validator, schema: Schema) -> None:
-    """Runs what there is, and returns when it has changed."""
+def _run_until_change(args: argparse.Namespace, validator: Validator, schema: Schema) -> None:
+    """Runs the tests, and returns when a file has changed."""
     policies = Watcher(lambda: Search(args.paths).files)
     collection = collect(args.paths, validator)
-    clusters = Watcher(lambda: _clusters(collection))
+    clusters = Watcher(lambda: _cluster_files(collection))
     try:
-        _once(args, collection, schema)
+        _run_once(args, collection, schema)
     except CommandError as error:
         print_error(error.message, error.hint)
     print("\nwaiting for a change; Ctrl-C ends", flush=True)
@@ -82,20 +80,21 @@ def _watched(args: argparse.Namespace, validator: Validator, schema: Schema) -> 
     print()
 
 
-def _once(args: argparse.Namespace, collection: Collection, schema: Schema) -> int:
-    """Runs what there is once. Raises CommandError where that is nothing."""
+def _run_once(args: argparse.Namespace, collection: Collection, schema: Schema) -> int:
+    """Runs the tests once. Raises CommandError if there are none."""
     started = time.perf_counter()
     colour = wants_colour(sys.stdout)
-    chosen = [(suite, _chosen(suite, args.k)) for suite in collection.suites]
+    matching = [(suite, _matching(suite, args.k)) for suite in collection.suites]
+    chosen = [(suite, tests) for suite, tests in matching if tests or suite.errors]
     for problem in collection.problems:
         print_error(problem.message, problem.hint)
-    if not any(tests or suite.mistakes for suite, tests in chosen):
+    if not chosen:
         if collection.problems:
             return Exit.ERROR
-        raise _nothing(args, collection)
+        raise _no_tests(args, collection)
     runner = Runner(collection, schema)
-    results = _run(runner, chosen, verbose=args.verbose, colour=colour)
-    suites = [suite for suite, tests in chosen if tests or suite.mistakes]
+    results = _results(runner, chosen, verbose=args.verbose, colour=colour)
+    suites = [suite for suite, _ in chosen]
     lines = [*report.details(suites, results, colour=colour)]
     if args.coverage or args.threshold is not None:
         lines.extend(report.uncovered(runner.coverage))
@@ -103,26 +102,25 @@ def _once(args: argparse.Namespace, collection: Collection, schema: Schema) -> i
     for line in (*lines, "", report.summary(suites, results, seconds, colour=colour)):
         print(line)
     if args.junit_xml is not None:
-        _write(args.junit_xml, junit(suites, results))
-    enough = _enough(args.threshold, runner.coverage.percent)
+        write_text(args.junit_xml, report.junit(suites, results))
+    covered = _is_covered(args.threshold, runner.coverage.percent)
     if collection.problems:
         return Exit.ERROR
     passed = all(result.outcome == "passed" for result in results)
-    lost = any(suite.mistakes for suite in suites)
-    return Exit.OK if passed and enough and not lost else Exit.FINDINGS
+    broken = any(suite.errors for suite in suites)
+    return Exit.OK if passed and covered and not broken else Exit.FINDINGS
 
 
-def _run(
+def _results(
     runner: Runner,
     chosen: Iterable[tuple[Suite, Sequence[Test]]],
     *,
     verbose: bool,
     colour: bool,
 ) -> list[Result]:
+    """Runs the chosen tests, and prints each outcome as soon as it is known."""
     results: list[Result] = []
     for suite, tests in chosen:
-        if not tests and not suite.mistakes:
-            continue
         if not verbose:
             print(f"{suite.source.name} ", end="", flush=True)
         if not tests:
@@ -139,47 +137,38 @@ def _run(
     return results
 
 
-def _chosen(suite: Suite, text: str) -> Sequence[Test]:
-    wanted = text.casefold()
-    name = suite.source.name
+def _matching(suite: Suite, text: str) -> Sequence[Test]:
+    wanted, name = text.casefold(), suite.source.name
     return [t for t in suite.tests if wanted in f"{name}: {t.name}".casefold()]
 
 
-def _nothing(args: argparse.Namespace, collection: Collection) -> CommandError:
+def _no_tests(args: argparse.Namespace, collection: Collection) -> CommandError:
     if collection.tests:
-        return CommandError(f"no test has `{args.k}` in its file or name", "choose with another -k")
+        message = f"no test has `{args.k}` in its file or name"
+        return CommandError(message, "give another text with -k")
     paths = ", ".join(f"`{path}`" for path in args.paths)
-    hint = 'a test stands beside its policy: test "it works" { … }'
+    hint = 'write one beside its policy, as in `test "it works" { … }`'
     return CommandError(f"there are no tests in {paths}", hint)
 
 
-def _enough(threshold: float | None, percent: float) -> bool:
+def _is_covered(threshold: float | None, percent: float) -> bool:
     if threshold is None or percent >= threshold:
         return True
     print_error(
         f"the coverage is {percent:.4g}%, which is less than {threshold:g}%",
-        "write tests for what has never happened in one",
+        "write tests for the branches that no test has taken",
     )
     return False
 
 
-def _clusters(collection: Collection) -> list[Path]:
-    """The files that tests take their clusters from."""
+def _cluster_files(collection: Collection) -> list[Path]:
     return [
-        suite.folder / item.path
+        suite.file.parent / item.path
         for suite in collection.suites
         for test in suite.tests
         for item in test.items
         if isinstance(item, ClusterFile)
     ]
-
-
-def _write(file: Path, text: str) -> None:
-    try:
-        file.write_text(text, encoding="utf-8")
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise CommandError(f"cannot write `{file}`: {reason}", "check who may write it") from None
 
 
 def _percent(text: str) -> float:

@@ -1,8 +1,8 @@
-"""`placet repl`: a conversation about a cluster and its policies, line by line.
+"""`placet repl`: an interactive session about a cluster and its policies.
 
-Belongs here: what was typed, what a line means, the commands, completion, and the terminal. All but
-`terminal` is text in and text out.
+Belongs here: the state of a session, what an input line means, the commands, completion, and the
+terminal. Everything but `terminal` takes text and returns text.
 
-Must not: another way to evaluate or decide, which is the engine's; what a table of an explanation
-looks like, which is `cli`'s for every command.
+Must not: another way to evaluate or decide, which is the engine's; the layout of explanations,
+which all commands share in `cli.explaining`.
 """

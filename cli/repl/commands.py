@@ -1,4 +1,8 @@
-"""What there is to talk about: policies, a cluster, the pod and the node at hand, and settings."""
+"""Commands: the lines that start with a colon.
+
+First the commands about the session itself: its policies, cluster, pod, node and settings. Then a
+table of all commands, which help and completion read too.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +15,9 @@ from typing import Literal as OneOf
 from cli.command import CommandError, make, replace_text
 from cli.console import table
 from cli.render import counted
-from cli.repl import deciding, evaluating, saving
-from cli.repl import evaluating as absent
-from cli.repl.session import NAME, Files, Session, Told, answer_problem
+from cli.repl import evaluation, saved_test, verdicts
+from cli.repl.notebook import NAME
+from cli.repl.session import Files, Reply, Session
 from cli.world import NamedPod, read_pod
 from engine.cache.cluster_file import SUFFIXES
 from grammar.diagnostics import nearest
@@ -23,65 +27,60 @@ from grammar.source import Source
 from policies.loader import SUFFIX
 from policies.validation import Validation
 
-_ALL = "*"
+_ALL_NODES = "*"
 _SWITCH = {"on": True, "off": False}
 
 
-def load(session: Session, text: str) -> Iterator[Told]:
-    """More policy files."""
+def load(session: Session, text: str) -> Iterator[Reply]:
     paths = _paths(text)
     if not paths:
-        raise CommandError("no file is named", "as in `:load shop.policy`")
-    named = tuple(dict.fromkeys((*session.files, *paths)))
-    yield from loaded(session, session.load(named))
+        raise CommandError("no file is given", "as in `:load shop.policy`")
+    files = tuple(dict.fromkeys((*session.files, *paths)))
+    yield from loaded(session, session.load(files))
 
 
-def reload(session: Session, _: str) -> Iterator[Told]:
-    """Files and cluster as they are now."""
+def reload(session: Session, _: str) -> Iterator[Reply]:
     if not session.files and session.origin is None:
-        raise CommandError("nothing has been read", "`:load` and `:cluster` read something")
+        raise CommandError("no files are loaded", "use `:load` or `:cluster` first")
     if session.files:
         yield from loaded(session, session.load(session.files))
     if session.origin is not None:
-        had_pod = session.pod
+        before = session.pod
         session.open(session.origin)
         if session.pod_file is not None:
             session.pod = NamedPod(*read_pod(session.pod_file))
         yield cluster_summary(session)
-        if had_pod is not None and session.pod is None:
-            yield f"there is no pod `{had_pod.key}` any more"
+        if before is not None and session.pod is None:
+            yield f"pod `{before.key}` no longer exists"
 
 
-def cluster(session: Session, text: str) -> Iterator[Told]:
-    """Another cluster, or which one it is."""
+def cluster(session: Session, text: str) -> Iterator[Reply]:
     if paths := _paths(text):
         session.open(Files(paths))
     yield cluster_summary(session)
 
 
-def pod(session: Session, text: str) -> Iterator[Told]:
-    """Another pod, by name or by manifest, or which one it is."""
+def pod(session: Session, text: str) -> Iterator[Reply]:
     if text and Path(text).suffix in SUFFIXES:
         session.pod, session.pod_file = NamedPod(*read_pod(Path(text))), Path(text)
     elif text:
-        session.pod, session.pod_file = session.some_cluster().pod(text), None
-    asked = session.some_pod()
-    yield f"pod {asked.key}{f' on {asked.node}, asked about as if it were not' * bool(asked.node)}"
+        session.pod, session.pod_file = session.required_cluster().pod(text), None
+    chosen = session.required_pod()
+    place = f" on {chosen.node}, evaluated as if it had no node" if chosen.node else ""
+    yield f"pod {chosen.key}{place}"
 
 
-def node(session: Session, text: str) -> Iterator[Told]:
-    """Another node, or which one it is."""
-    if text == _ALL:
+def node(session: Session, text: str) -> Iterator[Reply]:
+    if text == _ALL_NODES:
         session.node = None
-        yield f"every one of {counted(len(session.node_names), 'node')}"
+        yield f"all of {counted(len(session.node_names), 'node')}"
         return
     if text:
-        session.node = session.some_cluster().node(text).name
-    yield f"node {session.some_node()}"
+        session.node = session.required_cluster().node(text).name
+    yield f"node {session.required_node()}"
 
 
-def policy(session: Session, text: str) -> Iterator[Told]:
-    """What was typed, on the screen or in a file."""
+def policy(session: Session, text: str) -> Iterator[Reply]:
     source = Source(NAME, session.notebook.text)
     if not source.text:
         raise CommandError("nothing has been typed for a policy", 'as in `filter "a" {`')
@@ -91,27 +90,25 @@ def policy(session: Session, text: str) -> Iterator[Told]:
         return
     file = Path(text)
     if file.suffix != SUFFIX or file.exists():
-        reason = "is there already" if file.exists() else "is no policy file"
-        raise CommandError(f"`{file}` {reason}", "name a new one, as in `:policy new.policy`")
+        reason = "already exists" if file.exists() else "is not a policy file"
+        hint = "give the name of a new file, as in `:policy new.policy`"
+        raise CommandError(f"`{file}` {reason}", hint)
     make(file)
     replace_text(file, typed)
     yield f"{counted(len(session.notebook.sources), 'policy', 'policies')} in {file}"
 
 
-def drop(session: Session, text: str) -> Iterator[Told]:
-    """Takes back something that was typed."""
-    name = text.strip("\"'")
-    if name not in session.notebook.names:
-        known = ", ".join(f"`{known}`" for known in session.notebook.names)
-        raise CommandError(
-            f"nothing called `{name}` has been typed", f"there is {known}" if known else ""
-        )
-    session.note(session.notebook.without(name))
+def drop(session: Session, text: str) -> Iterator[Reply]:
+    name, known = text.strip("\"'"), session.notebook.names
+    if name not in known:
+        typed = ", ".join(f"`{k}`" for k in known)
+        hint = f"the typed names are {typed}" if typed else ""
+        raise CommandError(f"nothing called `{name}` has been typed", hint)
+    session.use(session.notebook.without(name))
     yield f"dropped {name}"
 
 
-def set_(session: Session, text: str) -> Iterator[Told]:
-    """One of the settings, or all of them as they are."""
+def set_(session: Session, text: str) -> Iterator[Reply]:
     settings, (name, *given) = session.settings, text.split() or [""]
     match name, given:
         case "rows", [number] if number.isdecimal() and int(number):
@@ -124,69 +121,67 @@ def set_(session: Session, text: str) -> Iterator[Told]:
             pass
         case _:
             raise CommandError(
-                f"`{text}` is no setting", "there is `rows N`, `trace on|off` and `time on|off`"
+                f"`{text}` is not a setting",
+                "the settings are `rows N`, `trace on|off` and `time on|off`",
             )
     words = {True: "on", False: "off"}
     yield f"rows {settings.rows}, trace {words[settings.trace]}, time {words[settings.time]}"
 
 
-def loaded(session: Session, validation: Validation) -> Iterator[Told]:
-    """How much was read, and the warnings."""
+def loaded(session: Session, validation: Validation) -> Iterator[Reply]:
+    """The number of loaded policies and files, and the warnings about them."""
     typed = session.notebook.sources
     files = [f for f in validation.files if f.source not in typed and not f.private]
     policies = sum(len(file.policies) for file in files)
     yield f"{counted(policies, 'policy', 'policies')} in {counted(len(files), 'file')}"
     for file in files:
-        yield from (
-            answer_problem((d, file.source)) for d in file.diagnostics if d.severity == "warning"
-        )
+        yield from ((d, file.source) for d in file.diagnostics if d.severity == "warning")
 
 
 def cluster_summary(session: Session) -> str:
-    """How much there is of it, and what is at hand."""
-    there = session.some_cluster()
-    pods = counted(len(there.pod_keys()), "pod")
-    return f"{counted(len(session.node_names), 'node')} and {pods} at {there.now}"
+    """The numbers of nodes and pods, and the time of the snapshot."""
+    found = session.required_cluster()
+    pods = counted(len(found.pod_keys()), "pod")
+    return f"{counted(len(session.node_names), 'node')} and {pods} at {found.now}"
 
 
 def _paths(text: str) -> list[Path]:
-    """File names as a shell takes them: those with spaces in quotes."""
+    """File names as in a shell: names with spaces stand in quotes. Raises CommandError."""
     try:
         return [Path(word).expanduser() for word in shlex.split(text)]
     except ValueError:
-        raise CommandError("a quote is open", "close it") from None
+        raise CommandError("a quotation mark is not closed", "close it") from None
 
 
-# ---- The commands that start with a colon: a table of what each takes, does and completes.
+# ---- the table of all commands
 
-# What an argument is, for completion.
+# The kind of an argument, for completion.
 Takes = OneOf["nothing", "expression", "file", "pod", "node", "setting", "command", "typed"]
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """`form` is how it is written, `summary` one line, `details` what more there is to know."""
+    """A command: its `form` with arguments, a `summary` of one line, and further `details`."""
 
     form: str
     summary: str
     details: str
     takes: Takes
-    run: Callable[[Session, str], Iterator[Told]]
+    run: Callable[[Session, str], Iterator[Reply]]
 
     @property
     def name(self) -> str:
         return self.form.split()[0]
 
 
-def help_(_: Session, text: str) -> Iterator[Told]:
-    """All commands, or one."""
+def help_(_: Session, text: str) -> Iterator[Reply]:
     if not text:
         rows = table("command", "does")
         for command in COMMANDS.values():
             rows.add_row(command.form, command.summary)
         yield rows
-        yield "\nAn expression shows its value; `let`, `def`, clauses and policies are added."
-        yield "A line goes on while something is open. `:help NAME` says more of a command."
+        yield "\nAn expression shows its value. `let`, `def`, clauses and policies are added."
+        yield "A line continues while a bracket is open. `:help NAME` explains one command."
         return
     command = find(f":{text.removeprefix(':')}")
     yield f"{command.form}\n  {command.summary}"
@@ -194,9 +189,8 @@ def help_(_: Session, text: str) -> Iterator[Told]:
         yield f"  {command.details}"
 
 
-def leave(session: Session, _: str) -> Iterator[Told]:
-    """The last one."""
-    session.leaving = True
+def quit_(session: Session, _: str) -> Iterator[Reply]:
+    session.has_ended = True
     return iter(())
 
 
@@ -209,137 +203,138 @@ def find(name: str) -> Command:
     raise CommandError(f"there is no command `{name}`", hint)
 
 
-_EVERY_NODE = (
+_ALL = (
     Command(
         ":load FILE…",
-        "reads policy files, besides those that are read",
-        "With mistakes in one of them, all stays as it was.",
+        "loads more policy files",
+        "If one of them has an error, nothing changes.",
         "file",
         load,
     ),
     Command(
         ":reload",
-        "reads policy files and the cluster again",
-        "What was typed stays.",
+        "reads the policy files and the cluster again",
+        "Typed clauses and policies stay.",
         "nothing",
         reload,
     ),
     Command(
         ":cluster [SNAPSHOT…]",
-        "reads another cluster; without one, says how large it is",
-        "A snapshot is what `kubectl get nodes,pods -A -o json` (or yaml) wrote.",
+        "loads another cluster; without a file, shows the size of the current one",
+        "A snapshot is the output of `kubectl get nodes,pods -A -o json` (or yaml).",
         "file",
         cluster,
     ),
     Command(
         ":pod [POD]",
-        "chooses what `pod` is: NAMESPACE/NAME, a name that only one has, or a manifest",
-        "A pod that has a node is asked about as if it had none.",
+        "chooses the pod: NAMESPACE/NAME, a name that only one pod has, or a manifest",
+        "A pod that has a node is evaluated as if it had none.",
         "pod",
         pod,
     ),
     Command(
         ":node [NODE]",
-        "chooses what `node` is; `*` is every node, each with its own value",
-        "A cluster of one node has it chosen.",
+        "chooses the node; `*` means all nodes, each with its own value",
+        "In a cluster of one node, this node is chosen.",
         "node",
         node,
     ),
     Command(
         ":type EXPR",
-        "shows the type of an expression, without a value",
-        "Nothing that it reads has to be there.",
+        "shows the type of an expression without evaluating it",
+        "It needs no cluster, pod or node.",
         "expression",
-        evaluating.type_,
+        evaluation.type_,
     ),
     Command(
         ":trace EXPR",
         "shows the value of every part of an expression",
-        "What was not needed, as behind a decided `&&`, has no value.",
+        "A part that was not evaluated, such as the right side of a decided `&&`, has no value.",
         "expression",
-        evaluating.trace,
+        evaluation.trace,
     ),
     Command(
         ":why [NODE]",
-        "says which policies decide about the pod, and why each node passes or fails",
-        "With a node, every part of every expression has its value; as `placet explain`.",
+        "shows which policies apply to the pod, and why each node passes or fails",
+        "With a node, shows the value of every part of every expression. Same as `placet explain`.",
         "node",
-        deciding.why,
+        verdicts.why,
     ),
     Command(
         ":rank [N]",
         "lists the nodes that pass, the best first",
-        "`exactly` is what the score, a whole number, is rounded from.",
+        "`exactly` is the score before it is rounded to a whole number.",
         "nothing",
-        deciding.rank,
+        verdicts.rank,
     ),
     Command(
         ":analyze",
-        "says what stands in the pod's way, and what would help",
-        "Clause by clause; as `placet analyze`.",
+        "shows what keeps the pod from nodes, and what would help",
+        "One row for each clause. Same as `placet analyze`.",
         "nothing",
-        deciding.analyze,
+        verdicts.analyze,
     ),
     Command(
         ":cost [EXPR]",
-        "shows the most steps that an expression, or each of the policies, takes for a node",
-        "The dearest first, with its dearest parts; as `placet check --cost`.",
+        "shows the maximum number of steps per node of an expression, or of every policy",
+        "The most expensive parts come first. Same as `placet check --cost`.",
         "expression",
-        evaluating.cost,
+        evaluation.cost,
     ),
     Command(
         ":what-if PATH = VALUE",
-        "shows which answers would be others with a field of the node or the pod changed",
-        'As in `:what-if node.labels["disk"] = "ssd"`; `= absent` takes it away. Nothing stays'
-        " changed.",
+        "shows how the answers change if one field of the node or the pod changes",
+        'As in `:what-if node.labels["disk"] = "ssd"`; `= absent` removes the field. The change is'
+        " not kept.",
         "expression",
-        deciding.what_if,
+        verdicts.what_if,
     ),
     Command(
         ":missing EXPR",
-        "shows which fields and keys that an expression reads are absent, and where",
-        "Each is looked up by itself, whether or not the expression would come to it.",
+        "shows which fields and keys of an expression are absent, and where",
+        "Each is looked up separately, even if the evaluation does not reach it.",
         "expression",
-        absent.missing,
+        evaluation.missing,
     ),
     Command(
         ":save-test FILE",
-        "writes a `test` block with what each node answers now",
-        "It stands at the end of FILE, for `placet test`. With more than 20 nodes, one speaks for"
-        " those that are answered alike.",
+        "writes a `test` block with the current answer for each node",
+        "It is added to the end of FILE, for `placet test`. With more than 20 nodes, one stands for"
+        " all nodes with the same answer.",
         "file",
-        saving.save_test,
+        saved_test.save_test,
     ),
     Command(
         ":bench EXPR",
         "measures how long an expression takes, in microseconds per node",
-        "Compiled once and evaluated over and over; nodes without a value are left out.",
+        "The expression is compiled once and evaluated repeatedly; nodes without a value are"
+        " skipped.",
         "expression",
-        evaluating.bench,
+        evaluation.bench,
     ),
     Command(
         ":set [NAME VALUE]",
         "changes a setting: `rows N` of a table, `trace on`, `time on`",
-        "With `trace` an expression shows its parts, with `time` a line how long it took.",
+        "`trace` shows the parts of each expression, `time` shows how long each line took.",
         "setting",
         set_,
     ),
     Command(
         ":policy [FILE]",
-        "shows what was typed for the policies, or writes it to a new file",
-        "Clauses, `let` and `def` are a cluster policy called `session`, which applies to every"
-        " pod beside the others.",
+        "shows the typed clauses and policies, or writes them to a new file",
+        "Clauses, `let` and `def` form a cluster policy called `session`, which applies to every"
+        " pod in addition to the other policies.",
         "file",
         policy,
     ),
     Command(
         ":drop NAME",
-        "takes back a clause, a name or a policy that was typed",
+        "removes a typed clause, name or policy",
         "To change one, type it again.",
         "typed",
         drop,
     ),
-    Command(":quit", "leaves, as Ctrl-D does", "", "nothing", leave),
-    Command(":help [NAME]", "lists the commands, or says more of one", "", "command", help_),
+    Command(":quit", "ends the session, like Ctrl-D", "", "nothing", quit_),
+    Command(":help [NAME]", "lists the commands, or explains one", "", "command", help_),
 )
-COMMANDS: Mapping[str, Command] = {command.name: command for command in _EVERY_NODE}
+COMMANDS: Mapping[str, Command] = {command.name: command for command in _ALL}

@@ -1,36 +1,117 @@
-"""What somebody typed: a command, an expression, parts of a policy, or something unfinished."""
+"""Conversation: input lines in, answers out.
+
+A line is a command, an expression, items of a policy, whole policies, or unfinished. Replies go to
+standard output, errors and warnings to standard error.
+"""
 
 from __future__ import annotations
 
 import re
 import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import chain
 from typing import Literal as OneOf
 
+from rich.table import Table
+
 from cli.command import CommandError
 from cli.console import put
-from cli.render import coloured, wants_colour
-from cli.repl import commands, evaluating
-from cli.repl.session import (
-    NAME,
-    Answer,
-    AnswerProblem,
-    Notebook,
-    RefusedError,
-    Session,
-    Told,
-    answer_problem,
-    complaint,
-    key,
-    told,
-)
+from cli.render import coloured, error_text, wants_colour
+from cli.repl import commands, evaluation
+from cli.repl.notebook import NAME, item_key, item_title
+from cli.repl.session import FindingsError, Reply, Session
 from grammar import limits
 from grammar.clauses import Def, Item, Let
-from grammar.diagnostics import Diagnostic
+from grammar.diagnostics import Diagnostic, Severity, human
 from grammar.parser import accepts, parse_file, parse_rules
 from grammar.source import Source
 from policies.validation import Validation, identity
+
+# A definition that is typed first is used by later lines.
+_UNUSED = "P0303"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The replies to one line, in order; `is_last` after `:quit`."""
+
+    replies: tuple[Reply, ...]
+    is_last: bool = False
+
+    @property
+    def failed(self) -> bool:
+        return any(
+            isinstance(reply, CommandError)
+            or (isinstance(reply, tuple) and reply[0].severity == "error")
+            for reply in self.replies
+        )
+
+
+def answer(session: Session, text: str) -> Answer:
+    """The answer to a text. A text with an error does not change the session."""
+    started, replies = session.clock(), list[Reply]()
+    try:
+        replies.extend(_replies(session, text))
+    except CommandError as error:
+        replies.append(error)
+    except FindingsError as error:
+        replies.extend(error.findings)
+    if session.settings.time and replies:
+        replies.append(f"{(session.clock() - started) * 1000:.1f} ms")
+    return Answer(tuple(replies), session.has_ended)
+
+
+def answer_lines(session: Session, lines: Iterable[str]) -> bool:
+    """Prints the answers to lines of a pipe; whether none of them failed.
+
+    A text that spans several lines is answered once it is complete.
+    """
+    ok, text = True, ""
+    for line in chain(lines, [None]):
+        if line is not None:
+            text += line if line.endswith("\n") else f"{line}\n"
+            if unfinished(text):
+                continue
+        if not text.strip():
+            text = ""
+            continue
+        given = answer(session, text.rstrip("\n"))
+        print_replies(given.replies)
+        sys.stdout.flush()
+        ok, text = ok and not given.failed, ""
+        if given.is_last:
+            break
+    return ok
+
+
+def print_replies(replies: Iterable[Reply]) -> None:
+    """Prints replies in order: errors and warnings to standard error, all else to output."""
+    for reply in replies:
+        match reply:
+            case str() | Table():
+                put([reply])
+            case CommandError():
+                _print_problem(error_text(reply.message, reply.hint), "error")
+            case diagnostic, source:
+                # An error of evaluation has no code.
+                text = human(diagnostic, source).replace("[]", "", 1)
+                _print_problem(text, diagnostic.severity)
+
+
+def _print_problem(text: str, severity: Severity) -> None:
+    sys.stdout.flush()
+    shown = coloured(text, severity) if wants_colour(sys.stderr) else text
+    print(shown, file=sys.stderr, flush=True)
+
+
+def prompt(session: Session) -> str:
+    """The chosen pod and node, or `placet`."""
+    chosen = [session.pod.key if session.pod is not None else "", session.node or ""]
+    return f"{' @ '.join(filter(None, chosen)) or 'placet'}> "
+
+
+# ---- the meaning of a text
 
 Reading = OneOf["nothing", "command", "expression", "rules", "file", "unfinished"]
 Start = OneOf["expression", "rules", "file"]
@@ -39,8 +120,8 @@ STARTS: tuple[Start, ...] = ("expression", "rules", "file")
 _NOTHING = re.compile(r"(?:\s|(?:#|//)[^\n]*(?:\n|\Z))*")
 _END = "$END"
 _LONG_QUOTES = ('"""', "'''")
-_BLOCKS = frozenset({"policy", "cluster", "test"})
-_ITEMS = frozenset(
+_FILE_WORDS = frozenset({"policy", "cluster", "test"})
+_ITEM_WORDS = frozenset(
     (
         "use description weight mode failure for let def filter score share spread limit"
         " preempt bind"
@@ -50,71 +131,24 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 
 
 def reading(text: str) -> Reading:
-    """How to take a text. A wrong one is what it looks most like, so that its mistake is told."""
+    """The kind of a text. A text with errors gets the kind that its first word suggests."""
     if _NOTHING.fullmatch(text):
         return "nothing"
     if text.lstrip().startswith(":"):
         return "command"
     if limits.scan(Source("", text)) is not None:
-        return look(text)
+        return _guess(text)
     next_ = {start: accepts(text, start) for start in STARTS}
     whole = next((start for start in STARTS if _END in next_[start]), None)
     if whole is not None:
         return whole
     if any(next_.values()) or _in_long_string(text):
         return "unfinished"
-    return look(text)
-
-
-def look(text: str) -> Start:
-    """What an unfinished or a wrong text starts like."""
-    first = next((m.group() for m in _WORD.finditer(_without_comments(text))), "")
-    if first in _BLOCKS:
-        return "file"
-    return "rules" if first in _ITEMS else "expression"
-
-
-def _without_comments(text: str) -> str:
-    match = _NOTHING.match(text)
-    return text[match.end() :] if match else text
-
-
-def _in_long_string(text: str) -> bool:
-    """Whether a string that may go over several lines has no end yet."""
-    return any(
-        quotes in text and any(accepts(text + quotes, start) for start in STARTS)
-        for quotes in _LONG_QUOTES
-    )
-
-
-# ---- One line after another: what each means, and what it is answered with.
-
-# A definition that nothing uses yet is why one types it.
-_UNUSED = "P0303"
-
-
-def take(session: Session, text: str) -> Answer:
-    """Answers a text. The session changes only by what is answered without an error."""
-    started, said = session.clock(), list[Told]()
-    try:
-        said.extend(_answer(session, text))
-    except CommandError as error:
-        said.append(complaint(error.message, error.hint))
-    except RefusedError as error:
-        said.extend(error.problems)
-    if session.settings.time and said:
-        said.append(f"{(session.clock() - started) * 1000:.1f} ms")
-    return Answer(tuple(said), session.leaving)
-
-
-def prompt_of(session: Session) -> str:
-    """The pod and the node that are chosen, or our name."""
-    place = [session.pod.key if session.pod is not None else "", session.node or ""]
-    return f"{' @ '.join(filter(None, place)) or 'placet'}> "
+    return _guess(text)
 
 
 def unfinished(text: str) -> bool:
-    """Whether a text may go on: something is open, or an operator lacks its other side."""
+    """Whether a text needs more lines: a bracket is open, or an operand is missing."""
     kind = reading(text)
     if kind != "command":
         return kind == "unfinished"
@@ -122,39 +156,61 @@ def unfinished(text: str) -> bool:
     known = commands.COMMANDS.get(name)
     if known is None or known.takes != "expression" or not rest.strip():
         return False
-    return reading(rest) == "unfinished" and look(rest) == "expression"
+    return reading(rest) == "unfinished" and _guess(rest) == "expression"
 
 
-def _answer(session: Session, text: str) -> Iterator[Told]:
+def _guess(text: str) -> Start:
+    """The kind that the first word of an unfinished or wrong text suggests."""
+    comments = _NOTHING.match(text)
+    word = _WORD.search(text, comments.end() if comments else 0)
+    if word is None:
+        return "expression"
+    if word.group() in _FILE_WORDS:
+        return "file"
+    return "rules" if word.group() in _ITEM_WORDS else "expression"
+
+
+def _in_long_string(text: str) -> bool:
+    """Whether the text ends inside a string with triple quotes."""
+    return any(
+        quotes in text and any(accepts(text + quotes, start) for start in STARTS)
+        for quotes in _LONG_QUOTES
+    )
+
+
+# ---- the replies to each kind
+
+
+def _replies(session: Session, text: str) -> Iterator[Reply]:
     if "\0" in text:
-        raise CommandError("there is a NUL character in it", "take it out")
+        raise CommandError("the text contains a NUL character", "remove it")
     kind = reading(text)
-    match kind if kind != "unfinished" else look(text):
+    match kind if kind != "unfinished" else _guess(text):
         case "nothing":
             return
         case "command":
             name, _, rest = text.strip().partition(" ")
             yield from commands.find(name).run(session, rest.strip())
         case "expression":
-            yield from evaluating.value(session, text.strip())
+            yield from evaluation.value(session, text.strip())
         case "rules":
-            yield from _items(session, Source(NAME, text))
+            yield from _add_items(session, Source(NAME, text))
         case _:
-            yield from _policies(session, Source(NAME, text))
+            yield from _add_policies(session, Source(NAME, text))
 
 
-def _items(session: Session, typed: Source) -> Iterator[Told]:
-    """Takes parts of a policy into the session's own."""
+def _add_items(session: Session, typed: Source) -> Iterator[Reply]:
+    """Adds items to the policy `session`."""
     items, found = parse_rules(typed)
-    _stop(found, typed)
+    _raise_errors(found, typed)
     before = session.notebook
-    validation = session.note(before.with_items(typed, items))
+    validation = session.use(before.with_items(typed, items))
     for item in items:
-        yield _noted(session, item, known=key(item) in before.items)
-    yield from _warnings(session.notebook, validation, typed)
+        yield _added(session, item, known=item_key(item) in before.items)
+    yield from _warnings(session, validation, typed)
 
 
-def _noted(session: Session, item: Item, *, known: bool) -> str:
+def _added(session: Session, item: Item, *, known: bool) -> str:
     match item:
         case Let(name):
             return f"{name} : {session.environment.lets[name].type}"
@@ -162,76 +218,39 @@ def _noted(session: Session, item: Item, *, known: bool) -> str:
             taken = ", ".join(f"{p.name}: {p.type}" for p in parameters)
             return f"{name}({taken}) : {result}"
         case _:
-            return f"{'replaced' if known else 'added'} {told(item)}"
+            return f"{'replaced' if known else 'added'} {item_title(item)}"
 
 
-def _policies(session: Session, typed: Source) -> Iterator[Told]:
-    """Takes whole policies in."""
+def _add_policies(session: Session, typed: Source) -> Iterator[Reply]:
+    """Adds whole policies."""
     file, found = parse_file(typed)
-    _stop(found, typed)
+    _raise_errors(found, typed)
     if file.tests:
         raise CommandError(
-            "tests are run from files", "`:save-test FILE` writes one, `placet test` runs it"
+            "a `test` block runs only in a file",
+            "`:save-test FILE` writes one, `placet test` runs it",
         )
     before = session.notebook
-    validation = session.note(before.with_policies(typed, file.policies))
+    validation = session.use(before.with_policies(typed, file.policies))
     for policy in file.policies:
         known = identity(policy) in before.policies
         yield f"{'replaced' if known else 'added'} policy {policy.address}"
-    yield from _warnings(session.notebook, validation, typed)
+    yield from _warnings(session, validation, typed)
 
 
-def _stop(found: list[Diagnostic], typed: Source) -> None:
+def _raise_errors(found: list[Diagnostic], typed: Source) -> None:
     errors = [(d, typed) for d in found if d.severity == "error"]
     if errors:
-        raise RefusedError(errors)
+        raise FindingsError(errors)
 
 
-def _warnings(notebook: Notebook, validation: Validation, typed: Source) -> Iterator[Told]:
-    """Those about what was typed just now."""
+def _warnings(session: Session, validation: Validation, typed: Source) -> Iterator[Reply]:
+    """The warnings about the text that was just typed."""
+    notebook = session.notebook
     for found, source in validation.findings():
         diagnostic, where = notebook.as_typed(found, source)
-        here = where is typed or (
+        in_typed = where is typed or (
             source in notebook.policies.values() and source.text == typed.text
         )
-        if here and diagnostic.severity == "warning" and diagnostic.code != _UNUSED:
-            yield answer_problem((diagnostic, where))
-
-
-# ---- Where answers go: what was asked for to standard output, what is wrong to standard error.
-
-
-def tell(told: Iterable[Told]) -> None:
-    """Prints in the order of telling."""
-    for part in told:
-        if isinstance(part, AnswerProblem):
-            colour = wants_colour(sys.stderr)
-            sys.stdout.flush()
-            text = coloured(part.text, part.severity) if colour else part.text
-            print(text, file=sys.stderr, flush=True)
-        else:
-            put([part])
-
-
-def answer_all(session: Session, lines: Iterable[str]) -> bool:
-    """Answers lines that nobody types, each as soon as it is whole; whether none of them failed."""
-    well, text = True, ""
-    for line in chain(lines, [None]):
-        if line is not None:
-            text += line if line.endswith("\n") else f"{line}\n"
-            if unfinished(text):
-                continue
-        if not text.strip():
-            text = ""
-            continue
-        answer = take(session, text.rstrip("\n"))
-        _tell(answer)
-        well, text = well and not answer.failed, ""
-        if answer.leave:
-            break
-    return well
-
-
-def _tell(answer: Answer) -> None:
-    tell(answer.told)
-    sys.stdout.flush()
+        if in_typed and diagnostic.severity == "warning" and diagnostic.code != _UNUSED:
+            yield diagnostic, where

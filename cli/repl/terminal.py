@@ -1,10 +1,13 @@
-"""The colours of a text as it is typed: what each of its pieces is."""
+"""Terminal: edits, colours, completes and remembers the lines of a session.
+
+The only importer of prompt_toolkit, which also handles terminals with few features.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from prompt_toolkit import PromptSession
@@ -18,55 +21,10 @@ from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.styles import Style
 
 from cli.render import wants_colour
-from cli.repl.completion import complete, tokens
-from cli.repl.conversation import prompt_of, take, tell, unfinished
+from cli.repl.completion import complete
+from cli.repl.conversation import answer, print_replies, prompt, unfinished
 from cli.repl.session import Session
-from grammar.parser import keywords
-from grammar.policy_checker import VARIABLES
-
-# What a piece can be; a terminal has a colour for each but "".
-CLASSES = ("", "command", "comment", "string", "number", "word", "variable", "function")
-Piece = tuple[str, str]
-
-
-def coloured(text: str) -> list[list[Piece]]:
-    """For each line its pieces: what each is, and its text."""
-    lines: list[list[Piece]] = [[]]
-    for kind, piece in _pieces(text):
-        first, *others = piece.split("\n")
-        lines[-1].append((kind, first))
-        lines.extend([(kind, other)] for other in others)
-    return lines
-
-
-def _pieces(text: str) -> Iterator[Piece]:
-    start = 0
-    if text.lstrip().startswith(":"):
-        start = len(text) - len(text.lstrip())
-        start += len(text[start:].split(maxsplit=1)[0])
-        yield "command", text[:start]
-    pieces = tokens(text[start:])
-    words = frozenset(keywords().values())
-    for index, piece in enumerate(pieces):
-        follows = pieces[index + 1].text if index + 1 < len(pieces) else ""
-        after_dot = index > 0 and pieces[index - 1].text in (".", ".?")
-        match piece.kind:
-            case "comment" | "string" | "number":
-                yield piece.kind, piece.text
-            case "word" if follows == "(":
-                yield "function", piece.text
-            case "word" if not after_dot and piece.text in VARIABLES:
-                yield "variable", piece.text
-            # Words of clauses are names of fields too, and then something is right behind them.
-            case "word" if not after_dot and piece.text in words and follows not in (".", "["):
-                yield "word", piece.text
-            case _:
-                yield "", piece.text
-
-
-# ---- The terminal: lines that are edited, coloured, completed and remembered.
-#
-# The only importer of prompt_toolkit, which brings it all, on terminals that can do little too.
+from cli.repl.tokens import coloured_lines
 
 _STYLE = Style.from_dict(
     {
@@ -84,20 +42,20 @@ _INDENT = "  "
 
 
 def converse(session: Session) -> None:
-    """Answers what is typed until Ctrl-D or `:quit`; Ctrl-C takes a line back or ends an answer."""
-    prompt = _prompt(session)
-    while not session.leaving:
+    """Answers lines until Ctrl-D or `:quit`; Ctrl-C drops a line or stops its answer."""
+    lines = _prompt_session(session)
+    while not session.has_ended:
         try:
-            text = prompt.prompt(lambda: [("class:prompt", prompt_of(session))])
-            tell(take(session, text).told)
+            text = lines.prompt(lambda: [("class:prompt", prompt(session))])
+            print_replies(answer(session, text).replies)
         except KeyboardInterrupt:
             continue
         except EOFError:
             return
 
 
-def history_file() -> Path | None:
-    """Where lines are remembered; None where no folder can be made for them."""
+def _history_file() -> Path | None:
+    """The file of former lines; None if it cannot be created."""
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     folder = Path(state) / "placet"
     try:
@@ -109,8 +67,8 @@ def history_file() -> Path | None:
     return file
 
 
-def _prompt(session: Session) -> PromptSession[str]:
-    file = history_file()
+def _prompt_session(session: Session) -> PromptSession[str]:
+    file = _history_file()
     history: History = FileHistory(str(file)) if file is not None else InMemoryHistory()
     colour = wants_colour(sys.stdout)
     return PromptSession(
@@ -132,12 +90,12 @@ def _keys() -> KeyBindings:
 
     @keys.add("enter")
     def _(event: KeyPressEvent) -> None:
-        """Takes the completion that is chosen, or the text, or goes on with it if it is open."""
+        """Accepts the chosen completion, continues an unfinished text, or answers the text."""
         buffer = event.current_buffer
         text = buffer.document.text
         if buffer.complete_state is not None and buffer.complete_state.current_completion:
             buffer.complete_state = None
-        elif buffer.document.is_cursor_at_the_end and _goes_on(text):
+        elif buffer.document.is_cursor_at_the_end and _continues(text):
             depth = sum(map(text.count, "{[(")) - sum(map(text.count, "}])"))
             buffer.insert_text(f"\n{_INDENT * max(depth, 0)}")
         else:
@@ -146,8 +104,8 @@ def _keys() -> KeyBindings:
     return keys
 
 
-def _goes_on(text: str) -> bool:
-    """An empty line ends even what is not finished."""
+def _continues(text: str) -> bool:
+    """Whether Enter adds a line. An empty line ends an unfinished text."""
     _, newline, last = text.rpartition("\n")
     return not (newline and not last.strip()) and unfinished(text)
 
@@ -164,13 +122,10 @@ class _Completer(Completer):
 
 class _Lexer(Lexer):
     def lex_document(self, document: Document) -> Callable[[int], StyleAndTextTuples]:
-        lines = coloured(document.text)
+        lines = coloured_lines(document.text)
 
         def line(number: int) -> StyleAndTextTuples:
-            return list(_styled(lines[number])) if number < len(lines) else []
+            pieces = lines[number] if number < len(lines) else []
+            return [(f"class:{kind}" if kind else "", text) for kind, text in pieces]
 
         return line
-
-
-def _styled(pieces: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    return ((f"class:{kind}" if kind else "", text) for kind, text in pieces)

@@ -1,5 +1,6 @@
-"""What `placet simulate` reads and shows: clusters, pods and traces in; tables and charts out.
+"""`placet simulate`: schedules pods on a cluster in files, and shows the result.
 
-Belongs here: files of pods, the openb trace as Kubernetes objects, and how results are laid out.
-Must not: how pods are scheduled, which is `engine.simulation`.
+Belongs here: reading clusters, pods and the openb trace, and the layout of results.
+
+Must not: how pods are scheduled, which is in `engine.simulation`.
 """

@@ -1,4 +1,7 @@
-"""Running the `test` blocks of policy files: finding them, their clusters, answers and coverage.
+"""`placet test`: runs the `test` blocks of policy files.
 
-Decisions are the engine's, the same code that serves. Must not: decide anything itself.
+Belongs here: finding tests, setting up their clusters, comparing answers with expectations,
+coverage, and reports.
+
+Must not: decide anything; the engine that serves decides here too.
 """

@@ -1,4 +1,9 @@
-"""The branches of policies: each condition true and false, each value worked out, each bound."""
+"""Coverage: the branches of policies, and those that the tests have taken.
+
+A condition has two branches, true and false. The value of a score has one. The bound of a share,
+spread or limit has two: it accepts a node, or rejects one. Clauses that another policy uses count
+where they are written.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +14,14 @@ from typing import assert_never
 
 from engine.decision.inspection import Inspection
 from engine.program.frame import Evaluate, Frame
-from engine.program.program import Condition, CountProgram, FilterProgram, Program, ScoreProgram
+from engine.program.program import (
+    Condition,
+    CountProgram,
+    FilterProgram,
+    Program,
+    ScoreProgram,
+    ShareProgram,
+)
 from grammar.ast import Expr, Literal
 from grammar.clauses import Clause, Filter, Limit, Policy, Preempt, Score, Share, Spread
 from grammar.errors import MissingError
@@ -20,8 +32,8 @@ from policies.validation import CheckedFile, Identity, identity
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
-    """A place where evaluation branches; `span` tells those of one clause apart."""
+class BranchPoint:
+    """A part of a policy with branches: its `for` (`clause` is empty), or a part of a clause."""
 
     policy: Identity
     clause: str
@@ -30,80 +42,76 @@ class Spot:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """One of the ways to go at a spot; `never` is what has not been seen while no test takes it."""
+    """One branch at a point. `never` says that no test has taken it."""
 
     source: Source
-    spot: Spot
+    point: BranchPoint
     outcome: bool
     never: str
 
 
 def branches(file: CheckedFile) -> Iterator[Branch]:
-    """Those of a file's policies, in the order of the text.
+    """The branches of a file's policies, in the order of the text.
 
-    What clauses about preemption do is nothing that a test asks about.
+    Clauses about preemption have none, because tests cannot ask about them.
     """
     for checked in file.policies:
         policy = checked.policy
-        selector = policy.selector
-        if selector is not None and not isinstance(selector, Literal):
-            yield from _both(
-                file.source,
-                selector_spot(policy, selector),
-                f"policy {policy.address} was never the business of a tested pod",
-                f"policy {policy.address} never left out a tested pod",
-            )
+        points = list(_for_points(policy))
         for clause in policy.clauses:
-            yield from _of_clause(file.source, policy, clause)
+            if not isinstance(clause, Preempt):
+                points.extend(_clause_points(file.source, policy, clause))
+        for point, texts in points:
+            for outcome, never in zip((True, False), texts, strict=False):
+                yield Branch(file.source, point, outcome, never)
 
 
-def spot(policy: Policy, clause: Clause, part: Expr | None = None) -> Spot:
-    """That of a part of a clause, or of its bound."""
-    return Spot(identity(policy), clause.name, clause.span if part is None else part.span)
+# A point and the texts of its branches, the one for true first.
+_Texts = tuple[BranchPoint, tuple[str, ...]]
 
 
-def selector_spot(policy: Policy, selector: Expr) -> Spot:
-    return Spot(identity(policy), "", selector.span)
+def _for_points(policy: Policy) -> Iterator[_Texts]:
+    selector = policy.selector
+    if selector is not None and not isinstance(selector, Literal):
+        name = f"policy {policy.address}"
+        texts = (f"{name} never selected a pod", f"{name} never skipped a pod")
+        yield _for_point(policy, selector), texts
 
 
-def _of_clause(source: Source, policy: Policy, clause: Clause) -> Iterator[Branch]:
-    if isinstance(clause, Preempt):
-        return
+def _clause_points(
+    source: Source, policy: Policy, clause: Filter | Score | Share | Spread | Limit
+) -> Iterator[_Texts]:
     name = f'{_kind(clause)} "{clause.name}"'
     if clause.when is not None:
-        where = spot(policy, clause, clause.when)
-        yield from _both(
-            source,
-            where,
-            f"the `when` of {name} was never true",
-            f"the `when` of {name} was never false",
-        )
+        yield _point(policy, clause, clause.when), _truth(f"the `when` of {name}")
     match clause:
         case Filter(requires=requires):
             for part in requires:
                 which = name if len(requires) == 1 else f"`{_short(source, part)}` of {name}"
-                where = spot(policy, clause, part)
-                yield from _both(source, where, f"{which} never passed", f"{which} never failed")
+                texts = (f"{which} never passed", f"{which} never failed")
+                yield _point(policy, clause, part), texts
         case Score(value=value):
-            yield Branch(source, spot(policy, clause, value), True, f"{name} was never worked out")
+            yield _point(policy, clause, value), (f"{name} was never computed",)
         case Share() | Spread() | Limit():
             if isinstance(clause, Share):
-                where = spot(policy, clause, clause.on)
-                yield from _both(
-                    source,
-                    where,
-                    f"no node was among those of {name}",
-                    f"every node was among those of {name}",
-                )
-            where = spot(policy, clause)
-            yield from _both(source, where, f"{name} never had room", f"{name} was never full")
+                yield _point(policy, clause, clause.on), _truth(f"the `on nodes where` of {name}")
+            texts = (f"{name} never accepted a node", f"{name} never rejected a node")
+            yield _point(policy, clause), texts
         case _:
             assert_never(clause)
 
 
-def _both(source: Source, where: Spot, never_true: str, never_false: str) -> Iterator[Branch]:
-    yield Branch(source, where, True, never_true)
-    yield Branch(source, where, False, never_false)
+def _truth(what: str) -> tuple[str, str]:
+    return f"{what} was never true", f"{what} was never false"
+
+
+def _for_point(policy: Policy, selector: Expr) -> BranchPoint:
+    return BranchPoint(identity(policy), "", selector.span)
+
+
+def _point(policy: Policy, clause: Clause, part: Expr | None = None) -> BranchPoint:
+    """A part of a clause, or its bound."""
+    return BranchPoint(identity(policy), clause.name, clause.span if part is None else part.span)
 
 
 def _kind(clause: Clause) -> str:
@@ -113,50 +121,46 @@ def _kind(clause: Clause) -> str:
 
 
 def _short(source: Source, expr: Expr) -> str:
-    """The text of an expression, in one line that is not too long."""
+    """The text of an expression on one line, of at most 40 characters."""
     text = " ".join(source.slice(expr.span).split())
     return text if len(text) <= 40 else f"{text[:39]}…"
 
 
-# ---- Which branches of policies the tests have taken, as the programs that decide run.
+# ---- the branches that tests take
 
-# Clauses of one policy, with those that it uses, by name, and the policy that each is written in.
+# Clauses of one policy, and those that it uses, by name; each with the policy that it stands in.
 _Written = dict[str, tuple[Policy, Clause]]
 
-_MOST_POINTS = 100
+_MAX_POINTS = 100
 
 
 class Coverage:
-    """Watches compiled policies at work.
-
-    Its branches are those of the policies of some files, but for test files. Clauses that another
-    policy uses count where they are written.
-    """
+    """The branches of the policies in some files, without test files, and those taken so far."""
 
     def __init__(self, files: Iterable[CheckedFile]) -> None:
-        known = (file for file in files if not is_test_file(file.source.name))
-        self.branches = tuple(branch for file in known for branch in branches(file))
-        self._taken: set[tuple[Spot, bool]] = set()
-        self._bounds: dict[tuple[str, str], Spot] = {}
+        tested = (file for file in files if not is_test_file(file.source.name))
+        self.branches = tuple(branch for file in tested for branch in branches(file))
+        self._taken: set[tuple[BranchPoint, bool]] = set()
+        self._bounds: dict[tuple[str, str], BranchPoint] = {}
         self._paused = False
 
     @property
     def missed(self) -> Sequence[Branch]:
         """The branches that no test has taken."""
-        return [b for b in self.branches if (b.spot, b.outcome) not in self._taken]
+        return [b for b in self.branches if (b.point, b.outcome) not in self._taken]
 
     @property
     def percent(self) -> float:
-        """Of all branches; 100 where there are none."""
+        """The part of the branches that tests have taken; 100 if there are none."""
         if not self.branches:
             return 100.0
         return 100 - 100 * len(self.missed) / len(self.branches)
 
     def watch(self, checked: Checked, program: Program) -> Program:
-        """The program, which notes each branch that it takes."""
+        """The program with conditions and values that record each branch they take."""
         policy, select = checked.policy, program.select
         if select is not None and policy.selector is not None:
-            select = self._noting(select, selector_spot(policy, policy.selector))
+            select = self._recording(select, _for_point(policy, policy.selector))
         written: _Written = {
             clause.name: (part.policy, clause)
             for part in (checked, *checked.uses)
@@ -164,10 +168,10 @@ class Coverage:
         }
         for name, (owner, clause) in written.items():
             if isinstance(clause, Share | Spread | Limit):
-                self._bounds[program.address, name] = spot(owner, clause)
+                self._bounds[program.address, name] = _point(owner, clause)
 
         def count(program: CountProgram) -> CountProgram:
-            return replace(program, when=self._when(program.when, *written[program.name]))
+            return replace(program, when=self._when(program, *written[program.name]))
 
         return replace(
             program,
@@ -175,86 +179,90 @@ class Coverage:
             filters=tuple(self._filter(p, *written[p.name]) for p in program.filters),
             scores=tuple(self._score(p, *written[p.name]) for p in program.scores),
             shares=tuple(
-                replace(p, count=count(p.count), on=self._on(p.on, *written[p.count.name]))
+                replace(p, count=count(p.count), on=self._on(p, *written[p.count.name]))
                 for p in program.shares
             ),
             spreads=tuple(replace(p, count=count(p.count)) for p in program.spreads),
             limits=tuple(replace(p, count=count(p.count)) for p in program.limits),
         )
 
-    def look(self, inspection: Inspection, names: Sequence[str]) -> None:
-        """Notes where the shares, spreads and limits that concern a pod have room."""
-        selection = inspection.selection
-        with self._pause():
-            found = inspection.objections((*selection.enforced, *selection.audited), names)
-            given = inspection.contributions(names)
-        for objection in found:
-            refused = objection.refused
-            room, full = bool((~refused).any()), bool(refused.any())
-            self._bound(objection.policy, objection.name, room=room, full=full)
-        for contribution in given:
-            points = contribution.points
-            room, full = bool((points > 0).any()), bool((points < _MOST_POINTS).any())
-            self._bound(contribution.policy, contribution.name, room=room, full=full)
-
-    def _bound(self, policy: str, clause: str, *, room: bool, full: bool) -> None:
-        where = self._bounds.get((policy, clause))
-        if where is not None:
-            self._taken |= {(where, o) for o, seen in ((True, room), (False, full)) if seen}
-
     def _filter(self, program: FilterProgram, policy: Policy, clause: Clause) -> FilterProgram:
         assert isinstance(clause, Filter), "clauses of one policy have different names"
-        requires = (
-            self._noting(run, spot(policy, clause, part), missing=program.passes_missing)
+        requires = tuple(
+            self._recording(run, _point(policy, clause, part), missing=program.passes_missing)
             for run, part in zip(program.requires, clause.requires, strict=True)
         )
-        when = self._when(program.when, policy, clause)
-        return replace(program, requires=tuple(requires), when=when)
+        return replace(program, requires=requires, when=self._when(program, policy, clause))
 
     def _score(self, program: ScoreProgram, policy: Policy, clause: Clause) -> ScoreProgram:
         assert isinstance(clause, Score), "clauses of one policy have different names"
-        where, evaluate = spot(policy, clause, clause.value), program.value
+        point, evaluate = _point(policy, clause, clause.value), program.value
 
         def value(frame: Frame) -> object:
-            if not self._paused:
-                self._taken.add((where, True))
+            self._take(point, outcome=True)
             return evaluate(frame)
 
-        return replace(program, value=value, when=self._when(program.when, policy, clause))
+        return replace(program, value=value, when=self._when(program, policy, clause))
 
-    def _on(self, on: Evaluate, policy: Policy, clause: Clause) -> Evaluate:
+    def _on(self, program: ShareProgram, policy: Policy, clause: Clause) -> Evaluate:
         assert isinstance(clause, Share), "clauses of one policy have different names"
-        return self._noting(on, spot(policy, clause, clause.on))
+        return self._recording(program.on, _point(policy, clause, clause.on))
 
-    def _when(self, when: Condition | None, policy: Policy, clause: Clause) -> Condition | None:
-        if when is None:
-            return None
-        assert clause.when is not None, "the program is compiled from the clause"
-        return replace(
-            when, evaluate=self._noting(when.evaluate, spot(policy, clause, clause.when))
-        )
+    def _when(
+        self, program: FilterProgram | ScoreProgram | CountProgram, policy: Policy, clause: Clause
+    ) -> Condition | None:
+        if program.when is None or clause.when is None:
+            return program.when
+        run = self._recording(program.when.evaluate, _point(policy, clause, clause.when))
+        return replace(program.when, evaluate=run)
 
-    def _noting(self, evaluate: Evaluate, where: Spot, *, missing: bool = False) -> Evaluate:
-        """A condition that notes how it turns out; `missing` is what a missing value counts as."""
+    def record_bounds(self, inspection: Inspection, names: Sequence[str]) -> None:
+        """Records which bounds accept and reject one of the nodes.
+
+        A preferred bound accepts a node that gets points from it, and rejects one that does not get
+        all.
+        """
+        selection = inspection.selection
+        with self._pause():
+            objections = inspection.objections((*selection.enforced, *selection.audited), names)
+            contributions = inspection.contributions(names)
+        for objection in objections:
+            refused = objection.refused
+            accepts, rejects = bool((~refused).any()), bool(refused.any())
+            self._bound(objection.policy, objection.name, accepts=accepts, rejects=rejects)
+        for contribution in contributions:
+            points = contribution.points
+            accepts, rejects = bool((points > 0).any()), bool((points < _MAX_POINTS).any())
+            self._bound(contribution.policy, contribution.name, accepts=accepts, rejects=rejects)
+
+    def _bound(self, policy: str, clause: str, *, accepts: bool, rejects: bool) -> None:
+        point = self._bounds.get((policy, clause))
+        if point is not None:
+            self._taken |= {(point, o) for o, seen in ((True, accepts), (False, rejects)) if seen}
+
+    def _recording(
+        self, evaluate: Evaluate, point: BranchPoint, *, missing: bool = False
+    ) -> Evaluate:
+        """A condition that records its outcome; `missing` is the outcome of a missing value."""
 
         def run(frame: Frame) -> object:
             try:
                 found = evaluate(frame)
             except MissingError:
-                self._take(where, outcome=missing)
+                self._take(point, outcome=missing)
                 raise
-            self._take(where, outcome=found is True)
+            self._take(point, outcome=found is True)
             return found
 
         return run
 
-    def _take(self, where: Spot, *, outcome: bool) -> None:
+    def _take(self, point: BranchPoint, *, outcome: bool) -> None:
         if not self._paused:
-            self._taken.add((where, outcome))
+            self._taken.add((point, outcome))
 
     @contextmanager
     def _pause(self) -> Iterator[None]:
-        """Looking is not deciding: what is evaluated meanwhile is not noted."""
+        """No branch is recorded: an inspection evaluates more than a decision."""
         self._paused = True
         try:
             yield

@@ -1,4 +1,4 @@
-"""`placet simulate`: where pods would go, as text of a fixed width and as JSON."""
+"""`placet simulate`: tables, JSON, the chart and errors."""
 
 import json
 import re
@@ -39,7 +39,7 @@ def files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "none.policy").write_text("# kube-scheduler alone\n", encoding="utf-8")
 
 
-def test_the_result_is_what_is_placed_pending_allocated_and_governed(placet: Placet) -> None:
+def test_a_result_has_placed_and_pending_pods_and_the_allocation(placet: Placet) -> None:
     done = placet("simulate", *FILES, "--policies", "cards.policy")
     assert done.code == 0
     assert (
@@ -157,10 +157,10 @@ def test_a_chart_has_a_panel_per_resource_and_a_line_per_set(placet: Placet, fol
     assert len(list(root.iter("{http://www.w3.org/2000/svg}polyline"))) == 2 * 3
 
 
-def test_pods_of_kubectl_are_scheduled_anew_and_the_snapshots_others_stay(
+def test_pods_of_the_file_are_scheduled_again_and_other_pods_stay(
     placet: Placet, folder: Path
 ) -> None:
-    """Of the pods that are there, those in --pods leave their nodes first; others keep theirs."""
+    """Pods of the snapshot that are in --pods too leave their nodes first."""
     stays = pod("stays", cpu="3", on="n-1")
     moves = pod("moves", cpu="2", on="n-1", labels={"app": "web"})
     ended = pod("ended", on="n-1", phase="Succeeded")
@@ -172,12 +172,12 @@ def test_pods_of_kubectl_are_scheduled_anew_and_the_snapshots_others_stay(
     done = placet("simulate", *world)
     assert json.loads(done.out)["pods"] == [{"pod": "default/moves", "policy": None, "node": "n-2"}]
     assert done.err.splitlines()[:2] == [
-        "note: skipped 1 object that is no pod",
+        "note: skipped 1 object that is not a pod",
         "note: skipped 2 pods that have ended or are being deleted",
     ]
 
 
-def test_what_the_model_leaves_out_is_said(placet: Placet, folder: Path) -> None:
+def test_ignored_constraints_are_noted(placet: Placet, folder: Path) -> None:
     term = {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone"}]}
     container = {"name": "main", "ports": [{"containerPort": 80, "hostPort": 80}]}
     spec = {"affinity": {"podAntiAffinity": term}, "containers": [container]}
@@ -185,7 +185,7 @@ def test_what_the_model_leaves_out_is_said(placet: Placet, folder: Path) -> None
     (folder / "pods.json").write_bytes(raw(kubectl_list(pods)))
     done = placet("simulate", *FILES[:2], "--pods", "pods.json", "--policies", "none.policy")
     assert done.err.startswith(
-        "note: the model leaves out what some pods ask for: "
+        "note: the model ignores constraints of some pods: "
         "host ports (1 pod), pod anti-affinity (2 pods)\n"
     )
 
@@ -202,14 +202,14 @@ def test_what_the_model_leaves_out_is_said(placet: Placet, folder: Path) -> None
         ("x", "", ["--pods", "gone.yaml"], "cannot read `gone.yaml`: no such file"),
         ("x.yaml", "kind: Node", ["--pods", "x.yaml"], "there are no pods to schedule in `x.yaml`"),
         ("x.yaml", "a: [", ["--pods", "x.yaml"], "`x.yaml` is not YAML"),
-        ("x.json", "[1]", ["--pods", "x.json"], "`x.json` is no list of pods"),
+        ("x.json", "[1]", ["--pods", "x.json"], "`x.json` is not a list of pods"),
         ("x.json", "{,}", ["--pods", "x.json"], "`x.json` is not JSON"),
         ("x.yaml", "kind: Pod", ["--pods", "x.yaml"], "a pod in `x.yaml` has no name"),
         (
             "x.yaml",
             "{kind: Pod, metadata: {name: a}, spec: 3}",
             ["--pods", "x.yaml"],
-            "a pod in `x.yaml` has a part that is no object",
+            "`metadata`, `spec` or `status` of a pod in `x.yaml` is not an object",
         ),
         (
             "x.yaml",
@@ -243,7 +243,7 @@ def test_bad_input_is_one_line_with_a_hint(
     assert done.err.count("\n") == 2
 
 
-def test_policies_with_errors_are_shown_and_simulated_under_by_nobody(
+def test_policies_with_errors_are_shown_and_nothing_is_simulated(
     placet: Placet, folder: Path
 ) -> None:
     text = 'cluster policy a { filter "a" { require node.nme } }'
@@ -255,10 +255,10 @@ def test_policies_with_errors_are_shown_and_simulated_under_by_nobody(
 
 
 @pytest.mark.parametrize("weight", ["0", "-1", "1.5", "²", str(2**31)])
-def test_a_weight_that_kube_scheduler_would_refuse_is_refused(placet: Placet, weight: str) -> None:
+def test_a_weight_that_kube_scheduler_rejects_is_an_error(placet: Placet, weight: str) -> None:
     done = placet("simulate", *FILES, "--policies", "none.policy", f"--weight={weight}")
     assert done.code == 2
-    assert f"`{weight}` is no weight, a whole number from 1" in done.err
+    assert f"`{weight}` is not a weight: it must be a whole number from 1" in done.err
 
 
 @openb.with_trace

@@ -1,4 +1,4 @@
-"""`placet test`: what it prints, writes and returns."""
+"""`placet test`: output, files and exit codes."""
 
 import re
 import signal
@@ -86,7 +86,7 @@ def test_verbose_names_each_test(placet: Placet, shop: Path) -> None:
 def test_tests_can_be_chosen(
     placet: Placet, shop: Path, text: str, code: int, names: list[str]
 ) -> None:
-    """By their names and files; what is not chosen has no line."""
+    """By their names and files; other tests have no line."""
     (shop / "shop_test.policy").write_text(WRONG, encoding="utf-8")
     done = placet("test", "-v", "-k", text)
     assert done.code == code
@@ -94,18 +94,18 @@ def test_tests_can_be_chosen(
     assert named == names
 
 
-def test_nothing_to_run_is_no_success(placet: Placet, shop: Path) -> None:
+def test_no_tests_to_run_is_an_error(placet: Placet, shop: Path) -> None:
     done = placet("test", "-k", "nobody")
     assert (done.code, done.out) == (2, "")
     assert "no test has `nobody` in its file or name" in done.err
     (shop / "shop.policy").write_text(POLICY, encoding="utf-8")
     done = placet("test")
     assert (done.code, done.out) == (2, "")
-    assert "error: there are no tests in `.`\n  = help: a test stands beside its policy" in done.err
+    assert "error: there are no tests in `.`\n  = help: write one beside its policy" in done.err
 
 
-def test_path_that_is_not_there_is_an_error(placet: Placet, shop: Path) -> None:
-    """The others are tested all the same."""
+def test_missing_path_is_an_error(placet: Placet, shop: Path) -> None:
+    """The tests of the other paths run."""
     done = placet("test", "shop.policy", "gone.policy")
     assert done.code == 2
     assert "1 passed" in done.out
@@ -113,7 +113,7 @@ def test_path_that_is_not_there_is_an_error(placet: Placet, shop: Path) -> None:
 
 
 def test_policy_with_errors_is_shown_and_not_tested(placet: Placet, shop: Path) -> None:
-    """Once for its file, and for a test file beside it too; the others run."""
+    """Its errors are shown for its file and for the test file beside it; other tests run."""
     (shop / "shop.policy").write_text(POLICY.replace("zone", "zoen", 2) + GOOD, encoding="utf-8")
     (shop / "shop_test.policy").write_text(WRONG, encoding="utf-8")
     (shop / "other.policy").write_text(POLICY.replace("shop", "other", 1) + GOOD, encoding="utf-8")
@@ -125,8 +125,8 @@ def test_policy_with_errors_is_shown_and_not_tested(placet: Placet, shop: Path) 
     assert lines[-1].startswith("1 passed, 2 errors in ")
 
 
-def test_file_that_cannot_be_read_whole_is_an_error(placet: Placet, shop: Path) -> None:
-    """What is lost may have been a test."""
+def test_torn_file_is_an_error(placet: Placet, shop: Path) -> None:
+    """The part that was not understood can be a test."""
     (shop / "torn.policy").write_text('test "torn" { node', encoding="utf-8")
     done = placet("test")
     assert done.code == 1
@@ -161,7 +161,7 @@ def test_results_that_cannot_be_written(placet: Placet, shop: Path) -> None:
     assert "cannot write `no/such/folder.xml`" in done.err
 
 
-def test_coverage_names_what_never_happened(placet: Placet, shop: Path) -> None:
+def test_coverage_lists_branches_that_no_test_takes(placet: Placet, shop: Path) -> None:
     done = placet("test", "--coverage")
     assert (done.code, done.err) == (0, "")
     assert 'shop.policy:3:27: filter "zone" never failed in a test\n' in done.out
@@ -185,7 +185,7 @@ def test_threshold_is_a_percentage(placet: Placet, shop: Path, threshold: str) -
 
 
 def test_watch_runs_again_when_a_file_changes(shop: Path) -> None:
-    """The policy, and the cluster of a test; Ctrl-C ends it as it ends any command."""
+    """Ctrl-C ends it as it ends any command."""
     root = str(Path(__file__).parents[2])
     command = [sys.executable, "-c", "from cli.main import main; raise SystemExit(main())"]
     with subprocess.Popen(

@@ -1,4 +1,4 @@
-"""A session over the shop's cluster, and what it says."""
+"""A session about the shop's cluster, and its answers."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from cli.repl.conversation import take, tell
+from cli.repl.conversation import answer, print_replies
 from cli.repl.session import Files, Session
 from tests.cli import shop
 from tests.cli.conftest import folder, placet
 
-__all__ = ["folder", "placet", "say", "session"]
+__all__ = ["folder", "placet", "say", "session", "web"]
 
 
 @dataclass(frozen=True)
 class Said:
-    """What went to standard output and standard error, and whether the line failed."""
+    """The text on standard output and standard error, and whether the line failed."""
 
     out: str
     err: str
@@ -39,8 +39,16 @@ def session(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
 @pytest.fixture
 def say(session: Session, capsys: pytest.CaptureFixture[str]) -> Say:
     def said(text: str) -> Said:
-        answer = take(session, text)
-        tell(answer.told)
-        return Said(*capsys.readouterr(), answer.failed)
+        given = answer(session, text)
+        print_replies(given.replies)
+        return Said(*capsys.readouterr(), given.failed)
 
     return said
+
+
+@pytest.fixture
+def web(say: Say) -> Say:
+    """The shop's policies are loaded, and its pending pod is chosen."""
+    say(":load shop.policy")
+    say(":pod shop/web-1")
+    return say

@@ -1,4 +1,4 @@
-"""What Tab offers: for a text up to the cursor, the texts that may stand there."""
+"""The candidates for Tab, by the text up to the cursor."""
 
 import pytest
 
@@ -116,7 +116,7 @@ def test_words_are_those_that_the_grammar_accepts(
         assert found == words
 
 
-def test_what_was_typed_is_offered(session: Session, say: Say) -> None:
+def test_typed_names_are_offered(session: Session, say: Say) -> None:
     say("let spotty = node.ready")
     say("def spotted(r: string): bool = true")
     assert offered(session, "spot") == ["spotty", "spotted("]

@@ -1,4 +1,4 @@
-"""The cluster itself as what a session is about, from a server over HTTP."""
+"""A session about a running cluster: an API server over HTTP."""
 
 import asyncio
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 from cli.command import CommandError
 from cli.live import ClusterOrigin
-from cli.repl.conversation import take
+from cli.repl.conversation import answer
 from cli.repl.session import Session
 from tests.support.builders import Object, controller, node, pod
 from tests.support.fake_api_server import Answer, FakeApiServer, fake_api_server
@@ -18,13 +18,13 @@ NODES, PODS, REPLICA_SETS = "/api/v1/nodes", "/api/v1/pods", "/apis/apps/v1/repl
 
 @pytest.fixture(autouse=True)
 def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A proxy of whoever runs the tests is not for loopback."""
+    """A proxy in the environment must not be used for loopback."""
     monkeypatch.setenv("NO_PROXY", "*")
     monkeypatch.setenv("no_proxy", "*")
 
 
 def put(server: FakeApiServer, path: str, item: Object) -> None:
-    """As items of a list are: they do not say what they are."""
+    """Adds an object without kind and version, as items of a list are."""
     fields = {k: v for k, v in item.items() if k not in ("kind", "apiVersion")}
     server.put(path, item["metadata"]["name"], **fields)
 
@@ -36,7 +36,7 @@ async def opened(server: FakeApiServer, folder: Path) -> Session:
     return session
 
 
-async def test_what_rules_read_is_listed_once_and_what_is_forbidden_is_left_out(
+async def test_each_resource_is_listed_once_and_forbidden_ones_are_skipped(
     tmp_path: Path,
 ) -> None:
     web = controller("ReplicaSet", "web", "shop", replicas=3)
@@ -47,10 +47,10 @@ async def test_what_rules_read_is_listed_once_and_what_is_forbidden_is_left_out(
         session = await opened(server, tmp_path)
         asked = [request.path for request in server.requests]
     assert len(asked) == len(set(asked))
-    take(session, ":pod web-1")
-    assert take(session, "node.zone").told == ('"a" : string',)
-    assert take(session, "pod.workload.replicas").told == ("3 : int",)
-    assert str(take(session, ":cluster").told[0]).startswith("1 node and 1 pod at ")
+    answer(session, ":pod web-1")
+    assert answer(session, "node.zone").replies == ('"a" : string',)
+    assert answer(session, "pod.workload.replicas").replies == ("3 : int",)
+    assert str(answer(session, ":cluster").replies[0]).startswith("1 node and 1 pod at ")
 
 
 async def test_long_lists_come_in_pages(tmp_path: Path) -> None:
@@ -68,24 +68,22 @@ async def test_a_saved_test_needs_a_file(tmp_path: Path) -> None:
         put(server, NODES, node("n-1"))
         put(server, PODS, pod("web-1"))
         session = await opened(server, tmp_path)
-    take(session, ":pod web-1")
-    assert take(session, ":save-test a_test.policy").failed
+    answer(session, ":pod web-1")
+    assert answer(session, ":save-test a_test.policy").failed
     assert not (tmp_path / "a_test.policy").exists()
 
 
 @pytest.mark.parametrize(
-    ("answer", "error"),
+    ("refusal", "error"),
     [
         (Answer(403, b'{"kind": "Status", "message": "nodes is forbidden"}'), "nodes is forbidden"),
         (Answer(200, b"<html>"), "the API server's answer is no list"),
     ],
     ids=["forbidden", "no list"],
 )
-async def test_a_server_that_refuses_is_one_sentence(
-    tmp_path: Path, answer: Answer, error: str
-) -> None:
+async def test_a_server_error_is_one_sentence(tmp_path: Path, refusal: Answer, error: str) -> None:
     async with fake_api_server() as server:
-        server.answers.append(answer)
+        server.answers.append(refusal)
         with pytest.raises(CommandError, match=error) as raised:
             await opened(server, tmp_path)
     assert raised.value.hint.startswith("see that `kubectl get nodes,pods -A` works")

@@ -33,7 +33,7 @@ def test_an_expression_prints_its_values_and_nothing_else(tmp_path: Path) -> Non
     assert not (tmp_path / ".local").exists()
 
 
-def test_lines_go_on_until_they_are_whole(placet: Placet) -> None:
+def test_an_unfinished_line_continues(placet: Placet) -> None:
     lines = 'filter "f" {\n\n  require node.ready\n}\n1 +\n2\n\n# done\n:policy\n4'
     done = placet("repl", stdin=lines)
     assert done.out == (
@@ -49,13 +49,13 @@ def test_a_line_that_fails_does_not_stop_the_others(placet: Placet) -> None:
     assert done.err.startswith("error[P0001]: `*` cannot stand here\n --> expression:1:4\n")
 
 
-def test_what_never_ends_is_an_error_at_the_end(placet: Placet) -> None:
+def test_a_text_without_an_end_is_an_error_at_the_end_of_input(placet: Placet) -> None:
     done = placet("repl", stdin="(1 + 2\n3\n")
     assert (done.code, done.out) == (1, "")
     assert done.err.startswith("error[P0001]: ")
 
 
-def test_quit_leaves_the_rest_unread(placet: Placet) -> None:
+def test_lines_after_quit_are_not_read(placet: Placet) -> None:
     done = placet("repl", stdin="1\n:quit\n2\n")
     assert (done.code, done.out) == (0, "1 : int\n")
 
@@ -71,7 +71,7 @@ def test_quit_leaves_the_rest_unread(placet: Placet) -> None:
     ],
     ids=["no policy", "mistakes", "no snapshot", "not a snapshot", "no kubeconfig"],
 )
-def test_what_cannot_be_read_ends_it_before_it_starts(
+def test_an_unreadable_file_is_an_error_before_the_first_line(
     placet: Placet, folder: Path, arguments: list[str], error: str
 ) -> None:
     (folder / "bad.policy").write_text('cluster policy a { filter "a" { require node.x } }')

@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def started(folder: Path, *arguments: str, **more: str) -> AbstractContextManager[PseudoTerminal]:
-    """The REPL; it does not ask the terminal where its cursor is, since this one cannot tell."""
+    """The REPL, which must not ask this terminal for the position of its cursor."""
     shop.write(folder)
     environment = {
         "PYTHONPATH": str(ROOT),
@@ -68,7 +68,7 @@ def test_tab_completes_a_field_and_a_key_of_the_cluster(screen: PseudoTerminal) 
     screen.expect('"spot" : string')
 
 
-def test_tab_lists_what_there_is_and_enter_takes_the_one_that_is_chosen(
+def test_tab_lists_the_candidates_and_enter_accepts_the_chosen_one(
     screen: PseudoTerminal,
 ) -> None:
     screen.type(f":no{TAB}")
@@ -80,7 +80,7 @@ def test_tab_lists_what_there_is_and_enter_takes_the_one_that_is_chosen(
     screen.expect("node n-2")
 
 
-def test_a_clause_goes_on_over_several_lines(screen: PseudoTerminal) -> None:
+def test_a_clause_can_span_several_lines(screen: PseudoTerminal) -> None:
     screen.type(f'filter "mine" {{{ENTER}')
     screen.expect(r"\.\.\.")
     screen.type(f"require node.ready{ENTER}}}{ENTER}")
@@ -88,7 +88,7 @@ def test_a_clause_goes_on_over_several_lines(screen: PseudoTerminal) -> None:
     screen.expect("placet>")
 
 
-def test_an_empty_line_ends_what_is_not_finished(screen: PseudoTerminal) -> None:
+def test_an_empty_line_ends_an_unfinished_text(screen: PseudoTerminal) -> None:
     screen.type(f"(1 +{ENTER}")
     screen.expect(r"\.\.\.")
     screen.type(ENTER)
@@ -96,7 +96,7 @@ def test_an_empty_line_ends_what_is_not_finished(screen: PseudoTerminal) -> None
     screen.expect("placet>")
 
 
-def test_ctrl_c_takes_a_line_back(screen: PseudoTerminal) -> None:
+def test_ctrl_c_drops_a_line(screen: PseudoTerminal) -> None:
     screen.type(f'filter "never" {{{ENTER}require')
     screen.expect("require")
     screen.type(CTRL_C)
@@ -114,7 +114,7 @@ def test_mistakes_have_carets_and_colour(screen: PseudoTerminal) -> None:
     assert b"\x1b[31m" in screen.raw
 
 
-def test_lines_are_remembered_from_one_time_to_the_next(tmp_path: Path) -> None:
+def test_lines_are_remembered_across_sessions(tmp_path: Path) -> None:
     with started(tmp_path) as first:
         first.expect("placet>")
         first.type(f"40 + 2{ENTER}")
@@ -129,7 +129,7 @@ def test_lines_are_remembered_from_one_time_to_the_next(tmp_path: Path) -> None:
         second.expect("42 : int")
 
 
-def test_a_terminal_that_can_do_little_is_enough(tmp_path: Path) -> None:
+def test_a_dumb_terminal_is_enough(tmp_path: Path) -> None:
     with started(tmp_path, "--cluster", "cluster.json", TERM="dumb") as screen:
         screen.expect("placet>")
         screen.type(f"(1 +{ENTER}2){ENTER}")
@@ -139,7 +139,7 @@ def test_a_terminal_that_can_do_little_is_enough(tmp_path: Path) -> None:
         assert b"\x1b[3" not in screen.raw
 
 
-def test_without_colour_there_is_none(tmp_path: Path) -> None:
+def test_no_color_turns_colours_off(tmp_path: Path) -> None:
     with started(tmp_path, NO_COLOR="1") as screen:
         screen.expect("placet>")
         screen.type(f"1 + nowhere{ENTER}")

@@ -1,1 +1,1 @@
-"""Tests of `cli.testing`: what a test block means, without its command."""
+"""Tests of `cli.testing` without its command: fixtures, runs and coverage of test blocks."""

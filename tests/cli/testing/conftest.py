@@ -1,23 +1,22 @@
-"""Runs the tests of policy texts, and says how each ended."""
+"""Runs the tests of policy texts."""
 
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from cli.testing.collection import collect
 from cli.testing.coverage import Coverage
-from cli.testing.trial import Result, Runner
+from cli.testing.runner import Result, Runner, collect
 from grammar.schema import load_schema
 from policies.validation import Validator
 
 SCHEMA = load_schema()
 
-Try = Callable[..., Result]
+RunTest = Callable[..., Result]
 
 
 def run(*paths: Path) -> tuple[list[Result], Coverage]:
-    """All tests of some files, and what they have tried."""
+    """The results of all tests of some files, and their coverage."""
     collection = collect(paths, Validator(SCHEMA))
     runner = Runner(collection, SCHEMA)
     results = [r for suite in collection.suites for r in runner.run(suite, suite.tests)]
@@ -25,14 +24,14 @@ def run(*paths: Path) -> tuple[list[Result], Coverage]:
 
 
 @pytest.fixture
-def tried(tmp_path: Path) -> Try:
-    """How the one test of a file ends, by its policies and the items of the test."""
+def run_test(tmp_path: Path) -> RunTest:
+    """Runs one test, given the policies of its file and its items."""
 
     def run_one(policies: str, items: str) -> Result:
         file = tmp_path / "some.policy"
         file.write_text(f'{policies}\ntest "it" {{ {items} }}\n', encoding="utf-8")
         (result,), _ = run(file)
-        assert result.suite.mistakes == ()
+        assert result.suite.errors == ()
         return result
 
     return run_one

@@ -1,4 +1,4 @@
-"""Tests that `:save-test` writes: `placet test` runs them, and they hold."""
+"""`:save-test`: the tests that it writes pass in `placet test`."""
 
 from pathlib import Path
 
@@ -7,12 +7,12 @@ from tests.cli.repl.conftest import Say
 from tests.support.builders import kubectl_list, node, pod, raw
 
 
-def test_a_saved_test_holds_beside_its_policy(say: Say, placet: Placet, folder: Path) -> None:
+def test_a_saved_test_passes_beside_its_policy(say: Say, placet: Placet, folder: Path) -> None:
     say(":load shop.policy")
     say(":pod shop/web-1")
     assert say(":save-test shop_test.policy").out == (
         'test "shop/web-1" with 4 expectations is in shop_test.policy\n'
-        "it is about the policies in shop.policy\n"
+        "it tests the policies in shop.policy\n"
     )
     assert (
         (folder / "shop_test.policy")
@@ -46,7 +46,7 @@ def test_a_pod_that_runs_is_written_out_and_a_second_test_has_another_name(
     assert (done.code, "2 passed" in done.out) == (0, True), done.out + done.err
 
 
-def test_of_many_nodes_one_speaks_for_those_answered_alike(
+def test_of_many_nodes_one_stands_for_those_with_the_same_answer(
     say: Say, placet: Placet, folder: Path
 ) -> None:
     nodes = [node(f"m-{i:02}", "a", memory="1Gi" if i % 3 else "8Gi") for i in range(24)]
@@ -59,19 +59,21 @@ def test_of_many_nodes_one_speaks_for_those_answered_alike(
     assert placet("test", "shop_test.policy").code == 0
 
 
-def test_what_was_typed_is_mentioned(say: Say) -> None:
+def test_typed_policies_are_mentioned(say: Say) -> None:
     say('cluster policy a { filter "f" { require node.ready } }')
     say(":pod shop/web-1")
     assert say(":save-test a_test.policy").out.endswith(
-        "what was typed decides in it too: `:policy FILE` writes that\n"
+        "typed clauses and policies affect it too: `:policy FILE` saves them\n"
     )
 
 
 def test_other_files_are_left_alone(say: Say, folder: Path) -> None:
     say(":pod shop/web-1")
-    assert say(":save-test cluster.json").err.startswith("error: `cluster.json` is no policy file")
+    assert say(":save-test cluster.json").err.startswith(
+        "error: `cluster.json` is not a policy file"
+    )
     nowhere = say(":save-test nowhere/a_test.policy").err
     assert nowhere.startswith("error: cannot write `nowhere/a_test.policy`: no such file")
     (folder / "bad.policy").write_text("policy {")
-    assert say(":save-test bad.policy").err.startswith("error: `bad.policy` has mistakes")
+    assert say(":save-test bad.policy").err.startswith("error: `bad.policy` has errors")
     assert (folder / "bad.policy").read_text() == "policy {"

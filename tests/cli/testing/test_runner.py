@@ -1,11 +1,11 @@
-"""What tests ask, by which policies they are decided, and what is left of a cluster file."""
+"""Expectations, the policies that decide in a test, and cluster files."""
 
 import json
 from pathlib import Path
 
 import pytest
 
-from tests.cli.testing.conftest import Try, run
+from tests.cli.testing.conftest import RunTest, run
 from tests.support.builders import kubectl_list, node, pod, raw
 
 LIMIT = 'limit "one each" { pods where peer.labels["app"] == "web" per node at most 1 strict }'
@@ -13,47 +13,47 @@ COUNTS = f'policy p in namespace "shop" {{ {LIMIT} }}'
 WEB = '{"labels": {"app": "web"}}'
 
 
-def test_each_node_is_asked_about_by_itself(tried: Try) -> None:
-    """A strict count sends the pod to one of the nodes that would do; a test is of the rules."""
-    result = tried(
+def test_each_node_is_filtered_separately(run_test: RunTest) -> None:
+    """A server would offer only one of the feasible nodes, to keep the strict count exact."""
+    result = run_test(
         COUNTS,
         f'node "a" node "b" node "c" pod "shop/w1" {WEB} on "a" pod "shop/w2" {WEB}'
         'expect reject "a" by "one each" expect pass "b" expect pass "c"',
     )
-    assert (result.outcome, result.found) == ("passed", ())
+    assert (result.outcome, result.diagnostics) == ("passed", ())
 
 
-def test_many_rejections_are_no_loop(tried: Try) -> None:
-    """Of a pod that is rejected again and again, kube-scheduler is told an error instead."""
+def test_many_rejections_are_not_reported_as_a_loop(run_test: RunTest) -> None:
+    """A server would answer with an error for a pod that is rejected this often."""
     expected = 'expect reject "a" by "one each" ' * 9
     nodes = " ".join(f'node "n{i}"' for i in range(9))
-    result = tried(
+    result = run_test(
         COUNTS, f'node "a" {nodes} pod "shop/w1" {WEB} on "a" pod "shop/w2" {WEB} {expected}'
     )
-    assert result.found == ()
+    assert result.diagnostics == ()
 
 
-def test_last_pod_without_a_node_is_tested(tried: Try) -> None:
+def test_last_pod_without_a_node_is_tested(run_test: RunTest) -> None:
     policy = 'cluster policy p { filter "f" { require pod.name == "b" } }'
-    result = tried(policy, 'node "n" pod "a" pod "b" pod "c" on "n" expect pass "n"')
-    assert result.found == ()
+    result = run_test(policy, 'node "n" pod "a" pod "b" pod "c" on "n" expect pass "n"')
+    assert result.diagnostics == ()
 
 
 @pytest.mark.parametrize("op", ["== 5", "!= 4", "< 6", "<= 5", "> 4", ">= 5", ">= 4.5"])
-def test_score_is_compared(tried: Try, op: str) -> None:
+def test_score_is_compared(run_test: RunTest, op: str) -> None:
     policy = 'cluster policy p { score "s" weight 1 { value 45 } }'
-    assert tried(policy, f'node "n" pod "a" expect score "n" {op}').found == ()
+    assert run_test(policy, f'node "n" pod "a" expect score "n" {op}').diagnostics == ()
 
 
 @pytest.mark.parametrize("op", ["== 4", "!= 5", "< 5", "<= 4.5", "> 5", ">= 6"])
-def test_score_that_is_another_is_shown(tried: Try, op: str) -> None:
+def test_another_score_is_shown(run_test: RunTest, op: str) -> None:
     policy = 'cluster policy p { score "s" weight 1 { value 45 } }'
-    (found,) = tried(policy, f'node "n" pod "a" expect score "n" {op}').found
+    (found,) = run_test(policy, f'node "n" pod "a" expect score "n" {op}').diagnostics
     assert (found.label, found.notes) == ("it is 5", ("s: 45 of 100, weight 1",))
 
 
-def test_scores_are_of_the_nodes_that_pass(tried: Try) -> None:
-    """The one that does not would be the most."""
+def test_only_nodes_that_pass_have_scores(run_test: RunTest) -> None:
+    """The node that does not pass has the highest value."""
     policy = (
         'cluster policy p { filter "f" { require node.name != "c" }'
         ' score "s" weight 1 { value node.allocatable["cpu"] range minmax } }'
@@ -62,7 +62,7 @@ def test_scores_are_of_the_nodes_that_pass(tried: Try) -> None:
         f'node "{n}" {{"allocatable": {{"cpu": {cpu}}}}}'
         for n, cpu in zip("abc", (2, 4, 8), strict=True)
     )
-    assert tried(policy, f'{nodes} pod "p" expect score "b" == 10').found == ()
+    assert run_test(policy, f'{nodes} pod "p" expect score "b" == 10').diagnostics == ()
 
 
 @pytest.mark.parametrize(
@@ -88,43 +88,51 @@ def test_scores_are_of_the_nodes_that_pass(tried: Try) -> None:
         ),
     ],
 )
-def test_failure_says_what_is_there_instead(
-    tried: Try, policy: str, expected: str, message: str, label: str
+def test_failure_shows_the_answer(
+    run_test: RunTest, policy: str, expected: str, message: str, label: str
 ) -> None:
-    result = tried(f"cluster policy p {{ {policy} }}", f'node "n" pod "a" expect {expected}')
-    assert [(f.message, f.label) for f in result.found] == [(message, label)]
+    result = run_test(f"cluster policy p {{ {policy} }}", f'node "n" pod "a" expect {expected}')
+    assert [(f.message, f.label) for f in result.diagnostics] == [(message, label)]
     assert result.outcome == "failed"
 
 
 @pytest.mark.parametrize(
     ("items", "message", "hint"),
     [
-        ('expect pass "N-1"', "there is no node `N-1` here", "a similar name exists: `n-1`"),
+        (
+            'expect pass "N-1"',
+            "there is no node `N-1` in this test",
+            "a similar name exists: `n-1`",
+        ),
         (
             'expect reject "n-1" by "hedroom"',
-            "there is no clause that rejects `hedroom` here",
+            "there is no rejecting clause `hedroom` in this test",
             "a similar name exists: `headroom`",
         ),
-        ('expect reject "n-1" by "score"', "there is no clause that rejects `score` here", None),
-        ("", "the test expects nothing", 'as in `expect pass "node-1"`'),
+        (
+            'expect reject "n-1" by "score"',
+            "there is no rejecting clause `score` in this test",
+            None,
+        ),
+        ("", "the test has no expectation", 'add one, as in `expect pass "node-1"`'),
     ],
 )
-def test_expectation_that_makes_no_sense_is_an_error(
-    tried: Try, items: str, message: str, hint: str | None
+def test_expectation_that_no_answer_can_meet_is_an_error(
+    run_test: RunTest, items: str, message: str, hint: str | None
 ) -> None:
     policy = (
         'cluster policy p { filter "headroom" { require node.ready }'
         ' score "score" weight 1 { value 1 } }'
     )
-    result = tried(policy, f'node "n-1" pod "a" {items}')
+    result = run_test(policy, f'node "n-1" pod "a" {items}')
     assert result.outcome == "error"
-    assert [(f.message, f.hint) for f in result.found] == [(message, hint)]
+    assert [(f.message, f.hint) for f in result.diagnostics] == [(message, hint)]
 
 
-def test_test_needs_a_pod_and_a_policy(tried: Try) -> None:
-    (found,) = tried("", 'node "n" pod "a" expect pass "n"').found
-    assert found.message == "no policy decides in this test"
-    (found,) = tried(COUNTS, 'node "n" pod "a" on "n" expect pass "n"').found
+def test_test_needs_a_pod_and_a_policy(run_test: RunTest) -> None:
+    (found,) = run_test("", 'node "n" pod "a" expect pass "n"').diagnostics
+    assert found.message == "the test has no policy"
+    (found,) = run_test(COUNTS, 'node "n" pod "a" on "n" expect pass "n"').diagnostics
     assert found.message == "the test has no pod to test"
 
 
@@ -132,7 +140,7 @@ def test_test_needs_a_pod_and_a_policy(tried: Try) -> None:
 
 
 def test_policies_of_other_files_do_not_decide(tmp_path: Path) -> None:
-    """But for the file that a test file is about, also when nobody names it."""
+    """The file beside a test file decides, even if it is not given."""
     test = 'test "it" { node "n" pod "shop/a" expect reject "n" by "f" }'
     never = 'cluster policy %s { filter "%s" { require node.name == "m" } }'
     (tmp_path / "a.policy").write_text(never % ("a", "a"), encoding="utf-8")
@@ -140,11 +148,11 @@ def test_policies_of_other_files_do_not_decide(tmp_path: Path) -> None:
     (tmp_path / "shop_test.policy").write_text(test, encoding="utf-8")
     for paths in ([tmp_path], [tmp_path / "shop_test.policy"]):
         (result,), _ = run(*paths)
-        assert result.found == ()
+        assert result.diagnostics == ()
 
 
 def test_cluster_file_is_found_beside_the_policy(tmp_path: Path) -> None:
-    """What the test gives comes on top; its pod is the last that waits, the time its newest."""
+    """Objects of the test are added; the file has the pod, its last pending one, and the time."""
     inside = tmp_path / "below"
     inside.mkdir()
     objects = [
@@ -165,7 +173,7 @@ def test_cluster_file_is_found_beside_the_policy(tmp_path: Path) -> None:
         encoding="utf-8",
     )
     results, _ = run(tmp_path)
-    assert [(r.outcome, r.found) for r in results] == [("passed", ())] * 2
+    assert [(r.outcome, r.diagnostics) for r in results] == [("passed", ())] * 2
 
 
 @pytest.mark.parametrize(
@@ -177,7 +185,9 @@ def test_cluster_file_is_found_beside_the_policy(tmp_path: Path) -> None:
         (json.dumps(kubectl_list([])), "there are no nodes in `{}`"),
     ],
 )
-def test_cluster_file_that_is_none(tmp_path: Path, content: str | None, message: str) -> None:
+def test_invalid_cluster_file_is_an_error(
+    tmp_path: Path, content: str | None, message: str
+) -> None:
     if content is not None:
         (tmp_path / "cluster.json").write_text(content, encoding="utf-8")
     (tmp_path / "some.policy").write_text(
@@ -185,12 +195,12 @@ def test_cluster_file_that_is_none(tmp_path: Path, content: str | None, message:
     )
     (result,), _ = run(tmp_path)
     assert result.outcome == "error"
-    (found,) = result.found
+    (found,) = result.diagnostics
     assert found.message.startswith(message.format(tmp_path / "cluster.json"))
 
 
 def test_manifests_are_tested_by_the_file_beside_them(tmp_path: Path) -> None:
-    """Also when nobody names them; a file of another kind is not one."""
+    """They decide even if they are not given; the YAML file is not a manifest."""
     manifest = {
         "apiVersion": "placement-policy.scheduling.x-k8s.io/v1",
         "kind": "PlacementPolicy",
@@ -210,4 +220,4 @@ def test_manifests_are_tested_by_the_file_beside_them(tmp_path: Path) -> None:
     )
     for paths in ([tmp_path], [tmp_path / "web_test.policy"]):
         (result,), _ = run(*paths)
-        assert result.found == ()
+        assert result.diagnostics == ()

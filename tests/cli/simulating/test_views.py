@@ -1,4 +1,4 @@
-"""A bar on a terminal, once a run has gone on for a while."""
+"""The progress bar of a long run on a terminal."""
 
 import io
 
@@ -8,7 +8,7 @@ from cli.simulating.views import progress
 
 
 class Terminal(io.StringIO):
-    """Text that a terminal got."""
+    """A stream that is a terminal."""
 
     def isatty(self) -> bool:
         return True
@@ -16,9 +16,9 @@ class Terminal(io.StringIO):
 
 def shown(stream: io.StringIO, seconds_a_pod: float) -> str:
     ticks = iter(seconds_a_pod * i for i in range(1000))
-    with progress(stream, "old.policy", 64, clock=lambda: next(ticks)) as heard:
+    with progress(stream, "old.policy", 64, clock=lambda: next(ticks)) as update:
         for done in range(1, 65):
-            heard(done)
+            update(done)
     return stream.getvalue()
 
 

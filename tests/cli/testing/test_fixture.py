@@ -1,8 +1,8 @@
-"""Nodes and pods of a test: their defaults, what can be given, and what is refused."""
+"""Nodes and pods of a test: defaults, given fields, and errors."""
 
 import pytest
 
-from tests.cli.testing.conftest import Try
+from tests.cli.testing.conftest import RunTest
 
 NODE, POD = 'node "n"', 'pod "shop/p"'
 
@@ -42,9 +42,9 @@ NODE, POD = 'node "n"', 'pod "shop/p"'
         ('namespaceObject.labels["kubernetes.io/metadata.name"] == "shop"', NODE),
     ],
 )
-def test_node_has_what_is_given(tried: Try, condition: str, items: str) -> None:
+def test_node_has_defaults_and_given_fields(run_test: RunTest, condition: str, items: str) -> None:
     policy = f'cluster policy p {{ filter "f" {{ require {condition} }} }}'
-    assert tried(policy, f'{items} {POD} expect pass "n"').found == ()
+    assert run_test(policy, f'{items} {POD} expect pass "n"').diagnostics == ()
 
 
 @pytest.mark.parametrize(
@@ -69,9 +69,9 @@ def test_node_has_what_is_given(tried: Try, condition: str, items: str) -> None:
         ("pod.status.startTime < now", '{"status": {"startTime": now - duration("1s")}}'),
     ],
 )
-def test_pod_has_what_is_given(tried: Try, condition: str, body: str) -> None:
+def test_pod_has_defaults_and_given_fields(run_test: RunTest, condition: str, body: str) -> None:
     policy = f'cluster policy p {{ filter "f" {{ require {condition} }} }}'
-    assert tried(policy, f'{NODE} {POD} {body} expect pass "n"').found == ()
+    assert run_test(policy, f'{NODE} {POD} {body} expect pass "n"').diagnostics == ()
 
 
 @pytest.mark.parametrize(
@@ -90,26 +90,26 @@ def test_pod_has_what_is_given(tried: Try, condition: str, body: str) -> None:
         ),
         (
             NODE + '{"requested": {}}',
-            "a test gives no `requested`",
-            "it follows from the pods on the node",
+            "a test cannot set `requested`",
+            "it is computed from the pods on the node",
         ),
-        (NODE + '{"name": "m"}', "a test gives no `name`", "it stands before the fields"),
-        (NODE + '{"age": "soon"}', "this is no age: ", None),
-        (NODE + '{"ready": "yes"}', "this is neither true nor false", None),
-        (NODE + '{"zone": 1}', "a zone is a text", None),
-        (NODE + '{"labels": []}', "this is no map", None),
+        (NODE + '{"name": "m"}', "a test cannot set `name`", "write it before the fields"),
+        (NODE + '{"age": "soon"}', "this is not an age: ", None),
+        (NODE + '{"ready": "yes"}', "this must be true or false", None),
+        (NODE + '{"zone": 1}', "a zone must be a string", None),
+        (NODE + '{"labels": []}', "this is not a map", None),
         (NODE + '{"labels": {}, "labels": {}}', "`labels` is given twice", None),
-        (NODE + "{1: 2}", "the name of a field is a text", None),
+        (NODE + "{1: 2}", "a field name must be a string", None),
         (
             NODE + '{"zone": pod.name}',
-            "this has no value here: ",
-            "a test gives constants, which may read `now`",
+            "this cannot be evaluated: ",
+            "use constants, which may read `now`",
         ),
         (NODE + '{"allocatable": {"cpu": "many"}}', "bad Node at `status.capacity[...]`", None),
         (
             NODE + '{"uid": 1 / 0}',
-            "this has no value here: ",
-            "a test gives constants, which may read `now`",
+            "this cannot be evaluated: ",
+            "use constants, which may read `now`",
         ),
         (
             NODE + 'pod "b" {"workload": {}}',
@@ -118,28 +118,28 @@ def test_pod_has_what_is_given(tried: Try, condition: str, body: str) -> None:
         ),
         (NODE + 'pod "b" {"priority": "high"}', "", None),
         (NODE + 'pod "b" on "m"', "there is no node `m` in this test", None),
-        (NODE + 'at "noon"', "this is no time: ", "as in 2026-01-31T12:00:00Z"),
+        (NODE + 'at "noon"', "this is not a time: ", "as in 2026-01-31T12:00:00Z"),
         (
             NODE + 'pod "b" {"workload": {"name": "w", "replicas": "3"}}',
-            "the workload wants no such number of pods",
+            "`replicas` must be a whole number from 0",
             None,
         ),
         (
             NODE + 'pod "b" {"requests": {}, "spec": {"containers": []}}',
-            "a test gives no `containers`",
-            "give it here with its `resources`, or `requests` and `limits` alone",
+            "a test cannot set `containers`",
+            "set `resources` in `containers`, or set `requests` and `limits` without it",
         ),
         (
             NODE + 'pod "b" {"metadata": {"name": "c"}}',
-            "a test gives no `name`",
-            "it stands before the fields",
+            "a test cannot set `name`",
+            "write it before the fields",
         ),
         (
             NODE + 'pod "b" {"spec": {"nodeName": "n"}}',
-            "a test gives no `nodeName`",
-            'write `on "NODE"` behind the pod',
+            "a test cannot set `nodeName`",
+            'write `on "NODE"` after the pod',
         ),
-        (NODE + 'pod "a/b/c"', "`a/b/c` is no name", "as in `shop/web-1`"),
+        (NODE + 'pod "a/b/c"', "`a/b/c` is not a valid name", "as in `shop/web-1`"),
         (NODE + 'node ""', "the name is empty", "as in `node-1`"),
         (NODE + NODE, "`n` is given twice", None),
         (
@@ -147,15 +147,17 @@ def test_pod_has_what_is_given(tried: Try, condition: str, body: str) -> None:
             "the time is given twice",
             None,
         ),
-        ("", "the test has no node", 'give it one, as in `node "node-1"`'),
+        ("", "the test has no node", 'add one, as in `node "node-1"`'),
     ],
 )
-def test_test_that_cannot_be_set_up(tried: Try, items: str, message: str, hint: str | None) -> None:
-    result = tried(
+def test_test_that_cannot_be_set_up(
+    run_test: RunTest, items: str, message: str, hint: str | None
+) -> None:
+    result = run_test(
         'cluster policy p { filter "f" { require node.ready } }', f'{items} {POD} expect pass "n"'
     )
     assert result.outcome == "error"
-    (found,) = result.found
+    (found,) = result.diagnostics
     assert found.message.startswith(message)
     assert found.hint == hint
     assert result.suite.source.slice(found.span)

@@ -1,0 +1,251 @@
+"""Verdicts: the replies about the decisions of the policies for the chosen pod.
+
+Why each node passes or fails, the nodes by score, an analysis, and the decisions after a change of
+one field. A change lasts for one reply.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from cli.command import CommandError
+from cli.console import table
+from cli.explaining.analysis import analysis
+from cli.explaining.explanation import Explanation, explain
+from cli.explaining.views import every_node, head, one_node
+from cli.expressions import Evaluator, Failure
+from cli.render import counted
+from cli.repl.session import FindingsError, Reply, Session
+from cli.testing.fixture import to_json
+from cli.world import NamedPod, World
+from engine.decision.verdict import Feasible
+from engine.errors import BadObjectError
+from grammar.ast import Call, Expr, Ident, Index, Literal, Select
+from grammar.diagnostics import Diagnostic
+from grammar.source import Source
+
+Json = Any
+
+
+def why(session: Session, text: str) -> Iterator[Reply]:
+    """As `placet explain`: every node, or every value on one."""
+    if text:
+        session.required_cluster().node(text)
+    with session.explained() as (world, found):
+        yield from head(world, found)
+        yield from one_node(world, found, text) if text else every_node(world, found)
+
+
+def analyze(session: Session, _: str) -> Iterator[Reply]:
+    """As `placet analyze`."""
+    with session.explained() as (world, found):
+        yield from head(world, found)
+        yield from analysis(world, found)
+
+
+def rank(session: Session, text: str) -> Iterator[Reply]:
+    if text and not text.isdecimal():
+        raise CommandError(f"`{text}` is not a number of nodes", "as in `:rank 5`")
+    limit = int(text) if text else session.settings.rows
+    with session.explained() as (_, found):
+        if not found.scores:
+            passing = len(found.passing)
+            verb = "passes" if passing == 1 else "pass"
+            reason = ", and no score applies" if passing else ""
+            yield f"{passing} of {counted(len(found.names), 'node')} {verb}{reason}"
+            return
+        exact = _exact_scores(found)
+    ranked = sorted(found.scores, key=lambda name: (-found.scores[name], -exact[name], name))
+    rows = table("node", "score", "exactly", right=("score", "exactly"))
+    for name in ranked[:limit]:
+        rows.add_row(name, str(found.scores[name]), f"{exact[name]:.2f}")
+    yield rows
+    if (more := len(ranked) - limit) > 0:
+        yield f"and {more} more"
+
+
+def what_if(session: Session, text: str) -> Iterator[Reply]:
+    with session.explained() as (_, found):
+        before = found
+    with _changed(session, text) as (world, pod), world.cluster.asking(pod):
+        after = explain(world, pod)
+    rows = table("node", "now", "then")
+    for name in before.names:
+        now, then = _outcome(before, name), _outcome(after, name)
+        if now != then:
+            rows.add_row(name, now, then)
+    if rows.row_count:
+        yield rows
+    same = counted(len(before.names) - rows.row_count, "node")
+    if rows.row_count < len(before.names):
+        yield f"and {same} as before" if rows.row_count else f"nothing changes: {same} as before"
+
+
+def _exact_scores(found: Explanation) -> dict[str, float]:
+    """The score of each node before rounding.
+
+    The sum of weight times points over all terms, by the sum of weights, by 10: points are 0..100,
+    a score is 0..10.
+    """
+    names = list(found.scores)
+    terms = found.inspection.contributions(names)
+    total = sum(term.weight for term in terms)
+    mean = np.sum([term.weight * term.points for term in terms], axis=0) / total / 10
+    return dict(zip(names, map(float, mean), strict=True))
+
+
+def _outcome(found: Explanation, name: str) -> str:
+    if found.problem:
+        return f"error: {found.problem}"
+    if found.holds(name):
+        score = f", score {found.scores[name]}" if name in found.scores else ""
+        return f"passes{score}"
+    if against := found.against(name):
+        return f"fails: {against[0].text}"
+    verdict = found.verdicts[name]
+    return (
+        "passes" if isinstance(verdict, Feasible) else f"fails: {verdict.policy}: {verdict.reason}"
+    )
+
+
+# ---- a change of one field
+
+Step = str | int
+
+# A single `=`. A field stands before the first one, so all that follows is the value.
+_EQUALS = re.compile(r"(?<![=!<>])=(?!=)")
+_ABSENT = "absent"
+_EXAMPLE = 'as in `:what-if node.labels["disk"] = "ssd"`, or `= absent`'
+_FROM_PODS = "it is computed from the pods on the node"
+# Computed fields: the path of the field behind one in the API, or a hint.
+_COMPUTED: Mapping[tuple[str, str], tuple[Step, ...] | str] = {
+    ("node", "allocatable"): ("status", "allocatable"),
+    ("node", "requested"): _FROM_PODS,
+    ("node", "free"): "change `node.allocatable`",
+    ("node", "pods"): _FROM_PODS,
+    ("pod", "requests"): 'change `pod.spec.containers[0].resources.requests["cpu"]` or similar',
+    ("pod", "limits"): 'change `pod.spec.containers[0].resources.limits["cpu"]` or similar',
+    ("pod", "workload"): "it is computed from the pod's owners",
+}
+
+
+@contextmanager
+def _changed(session: Session, text: str) -> Iterator[tuple[World, NamedPod]]:
+    """The world and the pod after a change `PATH = VALUE`; the change ends with the context.
+
+    Raises CommandError and FindingsError.
+    """
+    equals = _EQUALS.search(text)
+    field, value = (text[: equals.start()], text[equals.end() :]) if equals else ("", "")
+    field, value = field.strip(), value.strip()
+    if not field or not value:
+        raise CommandError("no change is given", _EXAMPLE)
+    root, steps = _path(session, field)
+    values = () if value == _ABSENT else (_value(session, value),)
+    world, pod = session.world(), session.required_pod()
+    if root == "pod":
+        body = _edited(pod.body, steps, values, field)
+        with _valid_object():
+            session.codec.pod(body)
+        yield world, replace(pod, body=body)
+        return
+    original = world.cluster.node_body(session.required_node())
+    with _valid_object():
+        back = session.codec.node(original)
+        node = session.codec.node(_edited(original, steps, values, field))
+    with world.cluster.changing(node, back):
+        yield world, pod
+
+
+def _path(session: Session, field: str) -> tuple[str, tuple[Step, ...]]:
+    """`node` or `pod`, and the path of the field in its JSON."""
+    expression = session.expression(field, type_only=True)
+    steps: list[Step] = []
+    part = expression.expr
+    if isinstance(part, Call) and part.function == "orValue" and part.target is not None:
+        part = part.target  # a short form, such as `node.zone`, has a default
+    while not isinstance(part, Ident):
+        step, part = _step(part, expression.source)
+        steps.append(step)
+    steps.reverse()
+    if part.name not in ("node", "pod") or not steps:
+        hint = "only fields of `node` and `pod` can be changed"
+        raise _unchangeable(part, expression.source, hint)
+    computed = _COMPUTED.get((part.name, str(steps[0])))
+    if isinstance(computed, str):
+        raise _unchangeable(expression.expr, expression.source, computed)
+    return part.name, (*computed, *steps[1:]) if computed is not None else tuple(steps)
+
+
+def _step(part: Expr, source: Source) -> tuple[Step, Expr]:
+    match part:
+        case Select(operand, name):
+            return name, operand
+        case Index(operand, Literal(str() | int() as key)):
+            return key, operand
+        case _:
+            raise _unchangeable(part, source, "it is computed from other fields")
+
+
+def _unchangeable(part: Expr, source: Source, hint: str) -> FindingsError:
+    message = "this cannot be changed"
+    return FindingsError([(Diagnostic("", "error", message, part.span, hint=hint), source)])
+
+
+def _value(session: Session, text: str) -> Json:
+    """The value of an expression as JSON."""
+    expression = session.expression(text)
+    with session.frame(expression) as frame:
+        found = Evaluator(expression).evaluate(frame)
+    if isinstance(found, Failure):
+        raise FindingsError([(found.diagnostic, expression.source)])
+    try:
+        return to_json(found)
+    except TypeError as error:
+        raise CommandError(str(error), _EXAMPLE) from None
+
+
+def _edited(
+    body: bytes | msgspec.Raw, steps: tuple[Step, ...], values: tuple[Json, ...], field: str
+) -> bytes:
+    """The JSON with the one value in the field, or without the field; absent maps are created."""
+    document = msgspec.json.decode(body)
+    *path, last = steps
+    at = document
+    for step in path:
+        if isinstance(at, dict):
+            if at.get(str(step)) is None:
+                at[str(step)] = {}
+            at = at[str(step)]
+        else:
+            at = _item(at, step, field)
+    if isinstance(at, dict):
+        at.pop(str(last), None)
+        at.update((str(last), value) for value in values)
+    else:
+        _item(at, last, field)
+        at[int(last)] = values[0] if values else None
+    return msgspec.json.encode(document)
+
+
+def _item(at: Json, step: Step, field: str) -> Json:
+    if not isinstance(at, list) or not isinstance(step, int) or not 0 <= step < len(at):
+        hint = "items of a list can be changed, and none can be added"
+        raise CommandError(f"there is no `{field}` to change", hint)
+    return at[step]
+
+
+@contextmanager
+def _valid_object() -> Iterator[None]:
+    try:
+        yield
+    except BadObjectError as error:
+        message = f"the changed object is not valid: {error}"
+        raise CommandError(message, "give a value of the field's type") from None

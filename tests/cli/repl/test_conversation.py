@@ -1,0 +1,131 @@
+"""The meaning of a text, whether it continues, and errors with carets in place."""
+
+import pytest
+
+from cli.repl.conversation import answer, reading, unfinished
+from cli.repl.session import Session
+from tests.cli.repl.conftest import Say
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("", "nothing"),
+        ("  # a comment\n// another", "nothing"),
+        (":help", "command"),
+        ("node.ready", "expression"),
+        ("weight > 3", "expression"),
+        ("filter", "expression"),
+        ("let a = 1", "rules"),
+        ('let a = 1 filter "f" { require a == 1 }', "rules"),
+        ("policy p { }", "file"),
+        ("policy p", "unfinished"),
+        ('filter "f" {\n\n', "unfinished"),
+        ("1 +", "unfinished"),
+        ("size(", "unfinished"),
+        ('"""one\ntwo', "unfinished"),
+        ("let a = 1 2", "rules"),
+        ("1 2", "expression"),
+        ('"open', "expression"),
+        ("policy p { filter }", "file"),
+        ("(" * 200, "expression"),
+    ],
+)
+def test_a_text_has_one_kind(text: str, kind: str) -> None:
+    assert reading(text) == kind
+
+
+@pytest.mark.parametrize(
+    ("text", "goes_on"),
+    [(":type node.", True), (":type", False), (":type 1 2", False), (":node (", False)],
+)
+def test_an_expression_after_a_command_can_continue(text: str, goes_on: bool) -> None:
+    assert unfinished(text) == goes_on
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (
+            "1 + node.nme",
+            """\
+error[P0102]: Node has no field `nme`
+ --> expression:1:10
+  |
+1 | 1 + node.nme
+  |          ^^^ unknown field
+  = help: a similar name exists: `name`
+""",
+        ),
+        (
+            'let a = 1\nfilter "f" {\n  require node.redy\n}',
+            """\
+error[P0102]: Node has no field `redy`
+ --> session:3:16
+  |
+3 |   require node.redy
+  |                ^^^^ unknown field
+  = help: a similar name exists: `ready`
+""",
+        ),
+        (
+            'filter "f" { requir node.ready }',
+            """\
+error[P0001]: `requir` cannot stand here
+ --> session:1:14
+  |
+1 | filter "f" { requir node.ready }
+  |              ^^^^^^ unexpected
+  = help: did you mean `require`
+""",
+        ),
+        (
+            "policy p { weight x }",
+            """\
+error[P0001]: `x` cannot stand here
+ --> session:1:19
+  |
+1 | policy p { weight x }
+  |                   ^ unexpected
+  = help: expected a number
+""",
+        ),
+        (
+            "pod.name",
+            """\
+error[P0111]: `pod` cannot be read in this expression
+ --> expression:1:1
+  |
+1 | pod.name
+  | ^^^^^^^^
+  = help: choose one with `:pod NAMESPACE/NAME`
+""",
+        ),
+        (
+            '[1].map(x, {"a": x}["b"])',
+            """\
+error: there is no key `b`
+ --> expression:1:12
+  |
+1 | [1].map(x, {"a": x}["b"])
+  |            ^^^^^^^^^^^^^
+""",
+        ),
+    ],
+    ids=["expression", "clause", "word", "policy", "no pod", "evaluation"],
+)
+def test_mistakes_are_shown_in_place(say: Say, text: str, shown: str) -> None:
+    said = say(text)
+    assert (said.out, said.err, said.failed) == ("", shown, True)
+
+
+def test_a_test_block_cannot_be_typed(say: Say) -> None:
+    said = say('test "t" { node "n" pod "p" expect pass "n" }')
+    assert said.err.startswith(
+        "error: a `test` block runs only in a file\n  = help: `:save-test FILE`"
+    )
+
+
+def test_quit_gives_the_last_answer(session: Session) -> None:
+    assert not answer(session, "1").is_last
+    assert answer(session, ":quit").is_last

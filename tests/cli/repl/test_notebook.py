@@ -1,0 +1,69 @@
+"""Typed definitions, clauses and policies: their effects, replacing and dropping them."""
+
+from pathlib import Path
+
+from cli.repl.session import Session
+from tests.cli.repl.conftest import Say
+
+
+def test_lets_and_defs_stay_and_can_be_changed(say: Say) -> None:
+    say(":node n-1")
+    assert say('let spot = node.labels["capacity"] == "spot"').out == "spot : bool\n"
+    assert say("def used(r: string): double = node.usage[r]").out == "used(r: string) : double\n"
+    assert say("spot").out == "true : bool\n"
+    assert say('used("cpu")').err.startswith("error[P0111]: `pod` cannot be read")
+    say(":pod shop/web-1")
+    assert say('used("cpu")').out == "0.25 : double\n"
+    say("let spot = 3")
+    assert say("spot + 1").out == "4 : int\n"
+
+
+def test_a_typed_clause_decides_in_addition_to_loaded_policies(say: Say) -> None:
+    say(":load shop.policy")
+    say(":pod shop/web-1")
+    assert say('filter "mine" { require node.zone == "b" message "not b" }').out == (
+        'added filter "mine"\n'
+    )
+    lines = say(":why").out.splitlines()
+    assert (
+        "session       as a guardrail  every cluster policy that selects the pod applies" in lines
+    )
+    assert "n-1   fails           session: mine: not b" in lines
+    assert say('filter "mine" { require node.zone == "a" }').out == 'replaced filter "mine"\n'
+    assert "n-1   passes       4" in say(":why").out.splitlines()
+
+
+def test_a_whole_policy_is_added_and_replaced(say: Say) -> None:
+    text = 'policy own {{ for pods where true score "any" weight 1 {{ value {} range 0 .. 1 }} }}'
+    assert say(text.format(0.5)).out == "added policy own\n"
+    say(":pod shop/web-1")
+    assert "n-1       5     5.00" in say(":rank").out.splitlines()
+    assert say(text.format(0.2)).out == "replaced policy own\n"
+    assert "n-1       2     2.00" in say(":rank").out.splitlines()
+
+
+def test_an_error_changes_nothing(say: Say, session: Session) -> None:
+    say("let a = 1")
+    say('filter "f" { require a == 1 }')
+    before = session.notebook
+    assert say('let a = "one"').failed
+    assert say('filter "g" { require nowhere }').failed
+    assert say(":drop a").failed
+    assert session.notebook == before
+
+
+def test_typed_policies_can_be_shown_written_and_dropped(say: Say, folder: Path) -> None:
+    say("let   a = 1")
+    say('filter "f" { require a==1\n\n\n require node.ready }')
+    laid_out = """\
+cluster policy session {
+  let a = 1
+  filter "f" { require a == 1 require node.ready }
+}
+"""
+    assert say(":policy").out == laid_out
+    assert say(":policy typed.policy").out == "1 policy in typed.policy\n"
+    assert (folder / "typed.policy").read_text() == laid_out
+    assert say(":policy typed.policy").err.startswith("error: `typed.policy` already exists")
+    assert say(':drop "f"').out == "dropped f\n"
+    assert say(":policy").out == "cluster policy session {\n  let a = 1\n}\n"
