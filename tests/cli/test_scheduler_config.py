@@ -198,7 +198,7 @@ def test_any_text_comes_back_as_it_was(text: str) -> None:
         (("--verbs", ""), "`` is no verb of an extender"),
         (("--managed-resource", "cpu"), "`cpu` is no extended resource"),
         (("--managed-resource", "a.b/c", "--ignored-resource", "a.b/c"), "is managed twice"),
-        (("--http-timeout", "0s"), "`0s` is no time at all"),
+        (("--http-timeout", "0s"), "`0s` must be greater than 0"),
         (("--url", "https://10.0.0.1", "--ca", "missing.crt"), "cannot read `missing.crt`"),
         (("--url", "https://10.0.0.1", "--ca", "no.crt"), "has no certificate in PEM"),
         (("--section", "--scheduler-name", "x"), "`--section` has no place for"),
@@ -233,7 +233,7 @@ def test_doctor_finds_nothing_in_it(placet: Placet, tls: Path, arguments: tuple[
     served = arguments[1] if arguments[:1] == ("--http-timeout",) else "5s"
     done = placet("doctor", "--strict", "--http-timeout", served, "-", stdin=text)
     assert (done.code, done.err) == (0, "")
-    assert done.out.endswith("all is well\n")
+    assert done.out.endswith("no problems found\n")
 
 
 def test_page_shows_what_is_written(placet: Placet) -> None:
