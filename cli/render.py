@@ -92,6 +92,12 @@ def counted(number: int, one: str, many: str = "") -> str:
     return f"{number} {one if number == 1 else many or one + 's'}"
 
 
+def named(names: Sequence[str], most: int) -> str:
+    """The first names and the number of the others: `a, b and 3 more`."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
+
+
 def coloured(text: str, severity: str) -> str:
     """The text of a diagnostic with colours: the head and carets by severity, margins in blue."""
     colour = _SEVERITY_COLOURS[severity]

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from cli.command import CommandError
-from cli.render import counted, print_findings
+from cli.render import counted, named, print_findings
 from engine.cache.cache import Cache
 from engine.cache.cluster_file import ClusterFileError, ClusterFileReader, documents, files_of
 from engine.cache.informers import Needs
@@ -261,10 +261,9 @@ class Cluster:
             hint = _similar(name, sorted(names))
             raise CommandError(f"there is no pod `{name}` in {self._files}", hint)
         if len(keys) > 1:
-            listed = ", ".join(f"`{key}`" for key in keys[:_SHOWN])
-            more = f" and {len(keys) - _SHOWN} more" if len(keys) > _SHOWN else ""
+            listed = named([f"`{key}`" for key in keys], _SHOWN)
             hint = f"give the namespace too, as in `{keys[0]}`"
-            raise CommandError(f"several pods are called `{name}`: {listed}{more}", hint)
+            raise CommandError(f"several pods are called `{name}`: {listed}", hint)
         namespace, _, short = keys[0].partition("/")
         body, node = self._bodies.body(keys[0])
         return NamedPod(namespace, short, body, node)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from cli.command import Exit
 from cli.console import show, table
 from cli.render import print_findings
-from grammar import catalogue as mistakes
+from grammar import catalogue
 from grammar.diagnostics import Diagnostic
 from grammar.policy_checker import VARIABLES
 from grammar.schema import Field, Record, Schema, load_schema
@@ -74,11 +74,11 @@ def _looked_up(path: str, schema: Schema) -> tuple[Type, Field | None] | Diagnos
     """The type at the end of a path, and its field if it is one; or a diagnostic."""
     steps = [(m.group(), Span(m.start(), m.end())) for m in _STEP.finditer(path)]
     if not steps:
-        return mistakes.unknown_name(path, VARIABLES, Span(0, len(path)))
+        return catalogue.unknown_name(path, VARIABLES, Span(0, len(path)))
     (name, span), rest = steps[0], steps[1:]
     type_ = VARIABLES.get(name) or (Type(name) if name in schema.records else None)
     if type_ is None:
-        return mistakes.unknown_name(name, [*VARIABLES, *schema.records], span)
+        return catalogue.unknown_name(name, [*VARIABLES, *schema.records], span)
     field: Field | None = None
     for step, at in rest:
         # A list stands for its items, with or without brackets; a map only with brackets.
@@ -87,10 +87,10 @@ def _looked_up(path: str, schema: Schema) -> tuple[Type, Field | None] | Diagnos
             continue
         record = schema.records.get(_items(type_).name)
         if record is None:
-            return mistakes.no_fields(type_, step, at)
+            return catalogue.no_fields(type_, step, at)
         field = record.fields.get(step)
         if field is None:
-            return mistakes.unknown_field(Type(record.name), step, record.fields, at)
+            return catalogue.unknown_field(Type(record.name), step, record.fields, at)
         type_ = field.type
     return type_, field
 

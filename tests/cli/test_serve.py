@@ -195,7 +195,10 @@ def test_port_that_is_taken_is_one_clear_error(folder: Path, policies: Path) -> 
         ("--demo --http-timeout 0s", "argument --http-timeout: `0s` must be greater than 0"),
         ("--demo --body-limit big", "argument --body-limit: `big` is not a size"),
         ("--demo --body-limit 0", "argument --body-limit: `0` must be greater than 0"),
-        ("--demo --max-in-flight 0", "argument --max-in-flight: `0` is not a whole number of at least 1"),
+        (
+            "--demo --max-in-flight 0",
+            "argument --max-in-flight: `0` is not a whole number of at least 1",
+        ),
         ("--demo --lameduck=-1s", "argument --lameduck: `-1s` must not be negative"),
         ("--demo --lameduck soon", "argument --lameduck: `soon` is not a duration"),
         ("--demo --health-listen 1", "argument --health-listen: `1` is not an address and a port"),

@@ -88,4 +88,4 @@ async def test_a_server_that_refuses_is_one_sentence(
         server.answers.append(answer)
         with pytest.raises(CommandError, match=error) as raised:
             await opened(server, tmp_path)
-    assert raised.value.hint.startswith("see that `kubectl get nodes,pods -A` works")
+    assert raised.value.hint.startswith("check that `kubectl get nodes,pods -A` works")

@@ -11,10 +11,10 @@ import pytest
 import trustme
 import yaml
 
-from cli.scheduling.writing import Field, yaml_text
+from cli.scheduling.generator import Field, yaml_text
 from tests.cli.conftest import Placet
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def entry(placet: Placet, *arguments: str) -> dict[str, Any]:
@@ -190,18 +190,18 @@ def test_any_text_comes_back_as_it_was(text: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (("--url", "127.0.0.1:12345"), "`127.0.0.1:12345` is no URL of a server"),
-        (("--url", "https://10.0.0.1"), "without a CA takes any server for Placet"),
-        (("--tls-paths", "--ca", "/ca.crt"), "the URL begins with `http:`, and that decides"),
-        (("--weight", "0"), "the `weight` must be positive"),
-        (("--verbs", "filter,score"), "`score` is no verb of an extender"),
-        (("--verbs", ""), "`` is no verb of an extender"),
-        (("--managed-resource", "cpu"), "`cpu` is no extended resource"),
+        (("--url", "127.0.0.1:12345"), "`127.0.0.1:12345` is not a URL of a server"),
+        (("--url", "https://10.0.0.1"), "without a CA kube-scheduler trusts any server"),
+        (("--tls-paths", "--ca", "/ca.crt"), "the URL begins with `http:`"),
+        (("--weight", "0"), "the `weight` must be greater than 0"),
+        (("--verbs", "filter,score"), "`score` is not a verb of an extender"),
+        (("--verbs", ""), "`` is not a verb of an extender"),
+        (("--managed-resource", "cpu"), "`cpu` is not an extended resource"),
         (("--managed-resource", "a.b/c", "--ignored-resource", "a.b/c"), "is managed twice"),
         (("--http-timeout", "0s"), "`0s` must be greater than 0"),
         (("--url", "https://10.0.0.1", "--ca", "missing.crt"), "cannot read `missing.crt`"),
         (("--url", "https://10.0.0.1", "--ca", "no.crt"), "has no certificate in PEM"),
-        (("--section", "--scheduler-name", "x"), "`--section` has no place for"),
+        (("--section", "--scheduler-name", "x"), "`--section` does not work with"),
         (("--section", "--legacy"), "not allowed with argument"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",

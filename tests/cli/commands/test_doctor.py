@@ -285,7 +285,7 @@ def test_manifest_leads_to_its_configuration(placet: Placet, folder: Path) -> No
     assert found(placet, manifest) == [("weight", "extenders[0].weight", "error")]
     done = placet("doctor", written(folder, text, "m.yaml"))
     assert done.code == 2
-    assert "`/etc/kubernetes/scheduler.yaml`, which is not here" in done.err
+    assert "`/etc/kubernetes/scheduler.yaml`, which is not on this machine" in done.err
     bare = text.replace("--config=/etc/kubernetes/scheduler.yaml", "--v=2")
     done = placet("doctor", written(folder, bare, "m.yaml"))
     assert done.code == 2
@@ -359,5 +359,5 @@ def test_nonsense_is_told_as_findings(placet: Placet, text: str) -> None:
 
 
 def test_every_finding_is_documented() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "operations.md").read_text(encoding="utf-8")
     assert [code for code in (*OF_ALL, *OF_OURS) if f"`{code}`" not in page] == []

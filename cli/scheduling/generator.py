@@ -1,4 +1,4 @@
-"""The fields of a configuration that is to be written: values, and why they are what they are."""
+"""Generator of kube-scheduler configurations: fields with their reasons, as YAML or JSON."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ from typing import assert_never
 
 from grammar.values.time import SECOND, Duration
 
-# As they follow each other in a cycle of kube-scheduler. Each is also the verb's path at Placet.
+# In the order of a scheduling cycle. Each is also the path of the verb at Placet.
 VERBS = ("filter", "prioritize", "preempt", "bind")
-
-
 Scalar = str | int | bool | bytes | Duration
 
 _LEADER_LOCK = "kube-scheduler"
@@ -22,7 +20,7 @@ _LEADER_LOCK = "kube-scheduler"
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field. `why` is one line for whoever would like to change it."""
+    """One field. `why` is the comment above it, which gives the reason for its value."""
 
     name: str
     value: Scalar | Structure | Items
@@ -31,23 +29,23 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """The fields in a field."""
+    """The fields of a mapping."""
 
     fields: tuple[Field, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """A list of structures; each has at least one field, the first of them without a reason."""
+    """A list of mappings. Each has at least one field, and the first field has no comment."""
 
     items: tuple[Structure, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """How the server is known, and how kube-scheduler makes itself known; each part may be absent.
+    """The `tlsConfig`: Placet's CA and kube-scheduler's certificate; each part may be None.
 
-    Bytes are the content of a file, texts its path on kube-scheduler's machine.
+    Bytes are the content of a file, a text is its path on kube-scheduler's machine.
     """
 
     ca: bytes | str | None = None
@@ -58,11 +56,11 @@ class Tls:
 
     def fields(self) -> Iterator[Field]:
         if self.insecure:
-            yield Field("insecure", True, "takes any server for Placet: for trials only")
+            yield Field("insecure", True, "trusts any server: for trials only")
         if self.server_name:
             yield Field("serverName", self.server_name, "the name in Placet's certificate")
         for name, given in (("ca", self.ca), ("cert", self.certificate), ("key", self.key)):
-            why = "without a CA any server would be taken for Placet" if name == "ca" else ""
+            why = "without a CA kube-scheduler trusts any server" if name == "ca" else ""
             match given:
                 case bytes():
                     yield Field(f"{name}Data", given, why)
@@ -74,7 +72,7 @@ class Tls:
 
 @dataclass(frozen=True, slots=True)
 class Extender:
-    """What can be chosen about an entry of `extenders`."""
+    """An entry of `extenders`."""
 
     url: str
     verbs: tuple[str, ...] = ("filter", "prioritize", "preempt")
@@ -84,7 +82,7 @@ class Extender:
     ignorable: bool = False
     tls: Tls | None = None
     managed_resources: tuple[str, ...] = ()
-    # Of those, the ones that kube-scheduler itself is to disregard.
+    # More resources, which kube-scheduler itself ignores.
     ignored_resources: tuple[str, ...] = ()
 
     def structure(self) -> Structure:
@@ -94,18 +92,18 @@ class Extender:
         yield Field("urlPrefix", self.url)
         yield from (Field(f"{verb}Verb", verb, _WHY_VERB[verb]) for verb in self.verbs)
         if "prioritize" in self.verbs:
-            why = "a point of our 0 to 10 counts 10 times this: here, as much as a built-in plugin"
+            why = "each of our 0 to 10 points counts 10 times this: 100, as a built-in plugin at most"
             yield Field("weight", self.weight, why if self.weight == 10 else "")
         if self.url.lower().startswith("https:"):
             yield Field("enableHTTPS", True)
         if self.tls is not None and (tls := tuple(self.tls.fields())):
             yield Field("tlsConfig", Structure(tls))
-        why = "as `placet serve --http-timeout`, which answers in four fifths of it"
+        why = "the same as `placet serve --http-timeout`, which answers in four fifths of it"
         yield Field("httpTimeout", self.http_timeout, why)
         why = _WHY_NAMES if self.node_cache_capable else _WHY_OBJECTS
         yield Field("nodeCacheCapable", self.node_cache_capable, why)
         if resources := tuple(self._resources()):
-            why = "pods that name none of these are scheduled without policies"
+            why = "pods that request none of these are scheduled without policies"
             yield Field("managedResources", Items(resources), why)
         why = _WHY_IGNORED if self.ignorable else _WHY_NEEDED
         yield Field("ignorable", self.ignorable, why)
@@ -113,30 +111,30 @@ class Extender:
     def _resources(self) -> Iterator[Structure]:
         yield from (Structure((Field("name", name),)) for name in self.managed_resources)
         for name in self.ignored_resources:
-            why = "kube-scheduler no longer looks whether a node has enough of it"
+            why = "kube-scheduler no longer checks whether a node has enough of it"
             yield Structure((Field("name", name), Field("ignoredByScheduler", True, why)))
 
 
 @dataclass(frozen=True, slots=True)
 class Scheduler:
-    """What surrounds the extenders. Empty texts leave kube-scheduler its defaults."""
+    """The configuration around the extenders. Empty texts mean kube-scheduler's defaults."""
 
     name: str = ""
     kubeconfig: str = ""
 
     def fields(self, extender: Extender) -> tuple[Field, ...]:
-        """All of a KubeSchedulerConfiguration."""
+        """The fields of a whole KubeSchedulerConfiguration."""
         return tuple(self._fields(extender))
 
     def _fields(self, extender: Extender) -> Iterator[Field]:
         yield Field("apiVersion", "kubescheduler.config.k8s.io/v1")
         yield Field("kind", "KubeSchedulerConfiguration")
         if self.kubeconfig:
-            why = "kube-scheduler disregards its flag --kubeconfig when it has --config"
+            why = "kube-scheduler ignores its flag --kubeconfig when it has --config"
             connection = Structure((Field("kubeconfig", self.kubeconfig, why),))
             yield Field("clientConnection", connection)
         if self.name:
-            why = f"a Lease of its own: it would wait for that of {_LEADER_LOCK} for ever"
+            why = f"a Lease of its own: with that of {_LEADER_LOCK} it would wait forever"
             lease = (Field("leaderElect", True), Field("resourceName", self.name, why))
             yield Field("leaderElection", Structure(lease))
             yield Field("profiles", Items((Structure((Field("schedulerName", self.name),)),)))
@@ -144,7 +142,7 @@ class Scheduler:
 
 
 def section(extender: Extender) -> tuple[Field, ...]:
-    """What a KubeSchedulerConfiguration needs for Placet, without what it has anyway."""
+    """The fields that an existing KubeSchedulerConfiguration needs for Placet."""
     return (
         Field("percentageOfNodesToScore", 100, _WHY_ALL),
         Field("extenders", Items((extender.structure(),))),
@@ -152,7 +150,7 @@ def section(extender: Extender) -> tuple[Field, ...]:
 
 
 def policy(extender: Extender) -> tuple[Field, ...]:
-    """The Policy that kube-scheduler read up to 1.22, where a field has another name."""
+    """The Policy that kube-scheduler read up to 1.22, in which one field has another name."""
     renamed = Structure(
         tuple(
             Field("enableHttps", f.value) if f.name == "enableHTTPS" else f
@@ -164,7 +162,7 @@ def policy(extender: Extender) -> tuple[Field, ...]:
 
 
 def base64_text(data: bytes) -> str:
-    """As Kubernetes writes bytes in JSON and YAML."""
+    """Bytes in base64, as in JSON and YAML of Kubernetes."""
     return base64.b64encode(data).decode("ascii")
 
 
@@ -174,27 +172,27 @@ _WHY_VERB = {
     "preempt": "otherwise pods are evicted from nodes that are rejected afterwards",
     "bind": "at most one extender may have it",
 }
-_WHY_ALL = "with less, from 100 nodes on, policies are asked about a sample only"
-_WHY_NAMES = "with whole nodes, kube-scheduler 1.36 takes every node for idle when it scores"
-_WHY_OBJECTS = "whole nodes in requests: kube-scheduler 1.36 then takes every node for idle"
-_WHY_NEEDED = "an ignorable extender that does not answer is left out, with all that it guards"
+_WHY_ALL = "with less, Placet gets only a sample of the nodes if there are 100 or more"
+_WHY_NAMES = "with whole nodes, kube-scheduler 1.36 treats every node as idle when it scores"
+_WHY_OBJECTS = "whole nodes in requests: kube-scheduler 1.36 then treats every node as idle"
+_WHY_NEEDED = "true would schedule pods without policies when Placet does not answer"
 _WHY_IGNORED = "when Placet does not answer, pods are scheduled without policies"
 
 
-# ---- Configurations as text: YAML that says why, and JSON for schedulers that read nothing else.
+# ---- text: YAML with comments, and JSON for schedulers that read nothing else
 
-# What YAML takes for a text without quotes, whatever its version: everything else gets some.
+# Texts that need no quotes in any version of YAML.
 _PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9_./-]*(:[A-Za-z0-9_./-]+)*")
 _WORDS_OF_YAML = frozenset("y n yes no on off true false null".split())
 
 
 def yaml_text(fields: Sequence[Field]) -> str:
-    """Block style; the reason for a field stands on the line above it."""
+    """YAML in block style; the reason for a field is a comment above it."""
     return "".join(f"{line}\n" for line in _lines(fields, ""))
 
 
 def json_text(fields: Sequence[Field]) -> str:
-    """Indented; lengths of time are nanoseconds, as the old Policy has them."""
+    """Indented JSON; durations are nanoseconds, as in a Policy."""
     return json.dumps(_plain(Structure(tuple(fields))), indent=2) + "\n"
 
 
@@ -235,7 +233,7 @@ def _scalar(value: Scalar) -> str:
 
 
 def _plain(value: Scalar | Structure | Items) -> object:
-    """What the JSON encoder takes."""
+    """The value for the JSON encoder."""
     match value:
         case Duration(nanos=nanos):
             return nanos
