@@ -261,9 +261,7 @@ class Cluster:
             hint = _similar(name, sorted(names))
             raise CommandError(f"there is no pod `{name}` in {self._files}", hint)
         if len(keys) > 1:
-            listed = named([f"`{key}`" for key in keys], _SHOWN)
-            hint = f"give the namespace too, as in `{keys[0]}`"
-            raise CommandError(f"several pods are called `{name}`: {listed}", hint)
+            raise ambiguous(name, keys)
         namespace, _, short = keys[0].partition("/")
         body, node = self._bodies.body(keys[0])
         return NamedPod(namespace, short, body, node)
@@ -301,6 +299,13 @@ class Cluster:
             yield
         finally:
             self._cache.put_pod(known)
+
+
+def ambiguous(name: str, keys: Sequence[str]) -> CommandError:
+    """The error for a name that pods of several namespaces have."""
+    listed = named([f"`{key}`" for key in keys], _SHOWN)
+    hint = f"give the namespace too, as in `{keys[0]}`"
+    return CommandError(f"several pods are called `{name}`: {listed}", hint)
 
 
 def _similar(name: str, names: Sequence[str]) -> str:

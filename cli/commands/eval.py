@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 from cli.command import CommandError, Exit
@@ -61,26 +62,12 @@ def run(args: argparse.Namespace) -> int:
     asked = _asked(args, cluster)
     read = frame(asked, cluster, codec)
     values = Values(schema)
-    if cluster is None:
+    with nullcontext() if cluster is None or asked is None else cluster.asking(asked):
+        if args.all_nodes and cluster is not None:
+            return _every_node(expression, read, cluster, values)
+        if args.node is not None and cluster is not None:
+            read.node = cluster.node(args.node)
         return _one(expression, read, values)
-    if asked is None:
-        return _answer(args, cluster, expression, read, values)
-    with cluster.asking(asked):
-        return _answer(args, cluster, expression, read, values)
-
-
-def _answer(
-    args: argparse.Namespace,
-    cluster: Cluster,
-    expression: Expression,
-    frame: Frame,
-    values: Values,
-) -> int:
-    if args.all_nodes:
-        return _every_node(expression, frame, cluster, values)
-    if args.node is not None:
-        frame.node = cluster.node(args.node)
-    return _one(expression, frame, values)
 
 
 def _one(expression: Expression, frame: Frame, values: Values) -> int:

@@ -9,7 +9,7 @@ from cli.console import put
 from cli.explaining import decisions
 from cli.explaining.explanation import explain
 from cli.explaining.views import every_node, head, one_node
-from cli.world import add_arguments, add_pod_arguments, named_pod, read_world
+from cli.world import add_arguments, add_pod_arguments, ambiguous, named_pod, read_world
 from server.debug import DecisionDetail
 
 _EXAMPLES = """\
@@ -87,12 +87,10 @@ def _decision(server: decisions.Server, pod: str) -> DecisionDetail:
     """The last decision about a `NAMESPACE/NAME`, or a name that only one pod has."""
     key = pod
     if "/" not in pod:
-        keys = [one.pod for one in server.decisions().decisions]
+        keys = sorted(one.pod for one in server.decisions().decisions)
         keys = [key for key in keys if key.partition("/")[2] == pod]
         if len(keys) > 1:
-            listed = ", ".join(f"`{key}`" for key in sorted(keys))
-            hint = f"give the namespace too, as in `{min(keys)}`"
-            raise CommandError(f"several pods are called `{pod}`: {listed}", hint)
+            raise ambiguous(pod, keys)
         key = keys[0] if keys else ""
     namespace, _, name = key.partition("/")
     found = server.decision(namespace, name) if namespace and name else None

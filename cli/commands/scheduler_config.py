@@ -9,8 +9,8 @@ from cli.command import CommandError, Exit, read_file, seconds
 from cli.scheduling.generator import (
     VERBS,
     Extender,
-    Scheduler,
     Tls,
+    configuration,
     json_text,
     policy,
     section,
@@ -132,8 +132,11 @@ def run(args: argparse.Namespace) -> int:
             f"`{form}` does not work with a scheduler's name or kubeconfig", f"leave out {form}"
         )
     extender = _extender(args)
-    scheduler = Scheduler(args.scheduler_name, args.scheduler_kubeconfig)
-    whole = json_text(policy(extender)) if args.legacy else yaml_text(scheduler.fields(extender))
+    if args.legacy:
+        whole = json_text(policy(extender))
+    else:
+        found = configuration(extender, args.scheduler_name, args.scheduler_kubeconfig)
+        whole = yaml_text(found)
     refuse_unsound(whole, args.http_timeout)
     sys.stdout.write(yaml_text(section(extender)) if args.section else whole)
     return Exit.OK

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from cli.command import Exit
 from cli.console import show, table
@@ -136,11 +136,8 @@ def _field(path: str, field: Field) -> None:
         print(f"  {line}")
 
 
-def _about(field: Field, owner: str) -> Iterator[str]:
-    if field.doc:
-        yield field.doc
-    if note := _note(field, owner):
-        yield note
+def _about(field: Field, owner: str) -> list[str]:
+    return [text for text in (field.doc, _note(field, owner)) if text]
 
 
 def _note(field: Field, owner: str) -> str:

@@ -9,7 +9,8 @@ import base64
 import binascii
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, cast
+from dataclasses import dataclass
+from typing import Any
 
 from cli.scheduling.configuration import join
 
@@ -123,48 +124,50 @@ _POLICY: Mapping[str, Shape] = {
 }
 
 
-def unknown(value: Any, *, legacy: bool) -> Iterator[tuple[str, str, list[str]]]:
+def unknown(value: Any, *, legacy: bool) -> Iterator[tuple[str, str, Sequence[str]]]:
     """The path and name of each unknown field, with the known names beside it."""
-    return _unknown(value, _POLICY if legacy else _CONFIGURATION, "", folded=legacy)
+    for path, _, shape in _walk(value, _POLICY if legacy else _CONFIGURATION, "", legacy=legacy):
+        if isinstance(shape, _Unknown):
+            yield path, shape.name, shape.known
 
 
 def mistyped(value: Any, *, legacy: bool) -> Iterator[tuple[str, str, str]]:
     """The path of each value of a wrong type, with the right type and a hint."""
-    shape = _POLICY if legacy else _CONFIGURATION
-    for path, wanted in _mistyped(value, shape, "", folded=legacy):
-        yield path, wanted, _HINTS.get(wanted, "see `placet scheduler-config`")
+    for path, inner, shape in _walk(
+        value, _POLICY if legacy else _CONFIGURATION, "", legacy=legacy
+    ):
+        if not isinstance(shape, _Unknown) and not _fits(inner, shape):
+            wanted = shape if isinstance(shape, str) else _kind(shape)
+            yield path, wanted, _HINTS.get(wanted, "see `placet scheduler-config`")
 
 
-def _unknown(
-    value: Any, shape: Shape, path: str, *, folded: bool
-) -> Iterator[tuple[str, str, list[str]]]:
-    for name, inner, place, inside in _inside(value, shape, path, folded=folded):
-        if inside is None:
-            yield place, name, list(cast("Mapping[str, Shape]", shape))
-        else:
-            yield from _unknown(inner, inside, place, folded=folded)
+@dataclass(frozen=True, slots=True)
+class _Unknown:
+    """The shape of an unknown field: its name, and the known names beside it."""
+
+    name: str
+    known: tuple[str, ...]
 
 
-def _mistyped(value: Any, shape: Shape, path: str, *, folded: bool) -> Iterator[tuple[str, str]]:
-    if not _fits(value, shape):
-        yield path, shape if isinstance(shape, str) else _kind(shape)
-        return
-    for _, inner, place, inside in _inside(value, shape, path, folded=folded):
-        if inside is not None:
-            yield from _mistyped(inner, inside, place, folded=folded)
+def _walk(
+    value: Any, shape: Shape, path: str, *, legacy: bool
+) -> Iterator[tuple[str, Any, Shape | _Unknown]]:
+    """Path, value and shape of a value and of everything in it.
 
-
-def _inside(
-    value: Any, shape: Shape, path: str, *, folded: bool
-) -> Iterator[tuple[str, Any, str, Shape | None]]:
-    """Name, value, path and shape of each field or item; an unknown field has no shape."""
+    Field names of a Policy are case-insensitive.
+    """
+    yield path, value, shape
     if isinstance(shape, Mapping) and isinstance(value, dict):
-        known = {name.lower(): inner for name, inner in shape.items()} if folded else shape
+        inside = {name.lower() if legacy else name: inner for name, inner in shape.items()}
         for name, inner in value.items():
-            yield name, inner, join(path, name), known.get(name.lower() if folded else name)
+            place, field = join(path, name), inside.get(name.lower() if legacy else name)
+            if field is None:
+                yield place, inner, _Unknown(name, tuple(shape))
+            else:
+                yield from _walk(inner, field, place, legacy=legacy)
     elif not isinstance(shape, str | Mapping) and isinstance(value, list):
-        for place, inner in enumerate(value):
-            yield "", inner, f"{path}[{place}]", shape[0]
+        for index, inner in enumerate(value):
+            yield from _walk(inner, shape[0], f"{path}[{index}]", legacy=legacy)
 
 
 def _fits(value: Any, shape: Shape) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -14,8 +14,6 @@ from grammar.values.time import SECOND, Duration
 # In the order of a scheduling cycle. Each is also the path of the verb at Placet.
 VERBS = ("filter", "prioritize", "preempt", "bind")
 Scalar = str | int | bool | bytes | Duration
-
-_LEADER_LOCK = "kube-scheduler"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +59,8 @@ class Tls:
             yield Field("serverName", self.server_name, "the name in Placet's certificate")
         for name, given in (("ca", self.ca), ("cert", self.certificate), ("key", self.key)):
             why = "without a CA kube-scheduler trusts any server" if name == "ca" else ""
-            match given:
-                case bytes():
-                    yield Field(f"{name}Data", given, why)
-                case str():
-                    yield Field("caFile" if name == "ca" else f"{name}File", given, why)
-                case None:
-                    pass
+            if given is not None:
+                yield Field(f"{name}{'Data' if isinstance(given, bytes) else 'File'}", given, why)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +85,7 @@ class Extender:
         yield Field("urlPrefix", self.url)
         yield from (Field(f"{verb}Verb", verb, _WHY_VERB[verb]) for verb in self.verbs)
         if "prioritize" in self.verbs:
-            why = "each of our 0 to 10 points counts 10 times this: 100, as a built-in plugin at most"
-            yield Field("weight", self.weight, why if self.weight == 10 else "")
+            yield Field("weight", self.weight, _WHY_WEIGHT if self.weight == 10 else "")
         if self.url.lower().startswith("https:"):
             yield Field("enableHTTPS", True)
         if self.tls is not None and (tls := tuple(self.tls.fields())):
@@ -115,30 +107,20 @@ class Extender:
             yield Structure((Field("name", name), Field("ignoredByScheduler", True, why)))
 
 
-@dataclass(frozen=True, slots=True)
-class Scheduler:
-    """The configuration around the extenders. Empty texts mean kube-scheduler's defaults."""
-
-    name: str = ""
-    kubeconfig: str = ""
-
-    def fields(self, extender: Extender) -> tuple[Field, ...]:
-        """The fields of a whole KubeSchedulerConfiguration."""
-        return tuple(self._fields(extender))
-
-    def _fields(self, extender: Extender) -> Iterator[Field]:
-        yield Field("apiVersion", "kubescheduler.config.k8s.io/v1")
-        yield Field("kind", "KubeSchedulerConfiguration")
-        if self.kubeconfig:
-            why = "kube-scheduler ignores its flag --kubeconfig when it has --config"
-            connection = Structure((Field("kubeconfig", self.kubeconfig, why),))
-            yield Field("clientConnection", connection)
-        if self.name:
-            why = f"a Lease of its own: with that of {_LEADER_LOCK} it would wait forever"
-            lease = (Field("leaderElect", True), Field("resourceName", self.name, why))
-            yield Field("leaderElection", Structure(lease))
-            yield Field("profiles", Items((Structure((Field("schedulerName", self.name),)),)))
-        yield from section(extender)
+def configuration(extender: Extender, name: str = "", kubeconfig: str = "") -> Iterator[Field]:
+    """A whole KubeSchedulerConfiguration. Empty texts mean kube-scheduler's defaults."""
+    yield Field("apiVersion", "kubescheduler.config.k8s.io/v1")
+    yield Field("kind", "KubeSchedulerConfiguration")
+    if kubeconfig:
+        why = "kube-scheduler ignores its flag --kubeconfig when it has --config"
+        connection = Structure((Field("kubeconfig", kubeconfig, why),))
+        yield Field("clientConnection", connection)
+    if name:
+        why = "a Lease of its own: with that of kube-scheduler it would wait forever"
+        lease = (Field("leaderElect", True), Field("resourceName", name, why))
+        yield Field("leaderElection", Structure(lease))
+        yield Field("profiles", Items((Structure((Field("schedulerName", name),)),)))
+    yield from section(extender)
 
 
 def section(extender: Extender) -> tuple[Field, ...]:
@@ -172,6 +154,7 @@ _WHY_VERB = {
     "preempt": "otherwise pods are evicted from nodes that are rejected afterwards",
     "bind": "at most one extender may have it",
 }
+_WHY_WEIGHT = "each of our 0 to 10 points counts 10 times this: 100, as a built-in plugin at most"
 _WHY_ALL = "with less, Placet gets only a sample of the nodes if there are 100 or more"
 _WHY_NAMES = "with whole nodes, kube-scheduler 1.36 treats every node as idle when it scores"
 _WHY_OBJECTS = "whole nodes in requests: kube-scheduler 1.36 then treats every node as idle"
@@ -186,17 +169,17 @@ _PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9_./-]*(:[A-Za-z0-9_./-]+)*")
 _WORDS_OF_YAML = frozenset("y n yes no on off true false null".split())
 
 
-def yaml_text(fields: Sequence[Field]) -> str:
+def yaml_text(fields: Iterable[Field]) -> str:
     """YAML in block style; the reason for a field is a comment above it."""
     return "".join(f"{line}\n" for line in _lines(fields, ""))
 
 
-def json_text(fields: Sequence[Field]) -> str:
+def json_text(fields: Iterable[Field]) -> str:
     """Indented JSON; durations are nanoseconds, as in a Policy."""
     return json.dumps(_plain(Structure(tuple(fields))), indent=2) + "\n"
 
 
-def _lines(fields: Sequence[Field], indent: str) -> Iterator[str]:
+def _lines(fields: Iterable[Field], indent: str) -> Iterator[str]:
     for field in fields:
         if field.why:
             yield f"{indent}# {field.why}"
