@@ -1,4 +1,4 @@
-"""`placet doctor`: every finding where it belongs, none where all is well, and how it is told."""
+"""`placet doctor`: formats, flags, the choice of the extender, and errors."""
 
 import asyncio
 import json
@@ -6,36 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from cli.scheduling.checks import OF_ALL, OF_OURS
 from tests.cli.conftest import Placet
 from tests.support.fake_api_server import Answer, fake_api_server
 from tests.support.kubeconfig import kubeconfig
-from tests.support.scheduler_configs import (
-    ACCEPTED,
-    OTHER,
-    OURS,
-    REFUSED,
-    SOUND,
-    Json,
-    Wrong,
-    configuration,
-    ours,
-)
-
-STRICT = 'policy strict in namespace "web" { limit "one" { per node at most 1 strict } }\n'
-# What has no case among the configurations, because it depends on policies too.
-ONLY_WITH_POLICIES = {"no-binder"}
-SPEC: Json = {
-    "hostNetwork": True,
-    "containers": [
-        {
-            "command": ["kube-scheduler", "--config=/etc/kubernetes/scheduler.yaml"],
-            "volumeMounts": [{"name": "conf", "mountPath": "/etc/kubernetes"}],
-        }
-    ],
-    "volumes": [{"name": "conf", "hostPath": {"path": "/nowhere"}}],
-}
-MANIFEST: Json = {"apiVersion": "v1", "kind": "Pod", "spec": SPEC}
+from tests.support.scheduler_configs import OTHER, OURS, Json, configuration, ours
 
 
 def written(folder: Path, value: Json | str, name: str = "s.yaml") -> str:
@@ -51,37 +25,6 @@ def found(placet: Placet, *arguments: str, stdin: str = "") -> list[tuple[str, s
     findings = json.loads(done.out)["findings"]
     assert done.code == any(f["severity"] == "error" for f in findings)
     return [(f["code"], f["place"], f["severity"]) for f in findings]
-
-
-@pytest.mark.parametrize("wrong", [*REFUSED, *ACCEPTED], ids=lambda wrong: wrong.id)
-def test_what_is_wrong_is_found_where_it_is(placet: Placet, wrong: Wrong) -> None:
-    findings = found(placet, "-", stdin=wrong.text)
-    assert (wrong.code, wrong.place, wrong.severity) in findings
-    # One thing is wrong: what else there is to say about it is no worse than that.
-    errors = {code for code, _, severity in findings if severity == "error"}
-    assert errors <= ({wrong.code} if wrong.severity == "error" else set())
-
-
-@pytest.mark.parametrize("wrong", REFUSED, ids=lambda wrong: wrong.id)
-def test_what_kube_scheduler_refuses_is_said_to_be(placet: Placet, wrong: Wrong) -> None:
-    done = placet("doctor", "--format", "plain", "-", stdin=wrong.text)
-    says = ("kube-scheduler refuses to start", "kube-scheduler 1.36 does not read")
-    assert any(text in done.out for text in says)
-
-
-@pytest.mark.parametrize("wrong", ACCEPTED, ids=lambda wrong: wrong.id)
-def test_what_kube_scheduler_takes_is_not_said_to_be_refused(placet: Placet, wrong: Wrong) -> None:
-    assert "refuses to start" not in placet("doctor", "-", stdin=wrong.text).out
-
-
-@pytest.mark.parametrize("sound", SOUND, ids=range(len(SOUND)))
-def test_sound_configuration_has_no_findings(placet: Placet, sound: Json) -> None:
-    assert found(placet, "-", stdin=json.dumps(sound)) == []
-
-
-def test_every_check_has_a_case() -> None:
-    tried = {wrong.code for wrong in (*REFUSED, *ACCEPTED)}
-    assert tried | ONLY_WITH_POLICIES == {*OF_ALL, *OF_OURS}
 
 
 def test_human_shows_file_line_and_place(placet: Placet, folder: Path) -> None:
@@ -164,152 +107,11 @@ def test_timeout_is_compared_with_that_of_serve(placet: Placet) -> None:
     assert found(placet, "--http-timeout", "2s", "-", stdin=text) == []
 
 
-@pytest.mark.parametrize(
-    ("policy", "entry", "expected"),
-    [
-        (STRICT, ours(bindVerb="bind"), []),
-        (STRICT, OURS, [("no-binder", "warning")]),
-        (
-            STRICT,
-            ours(bindVerb="bind", ignorable=True),
-            [("ignorable", "error"), ("ignorable", "warning")],
-        ),
-        (STRICT.replace("strict }", "best effort weight 1 }"), ours(ignorable=True), []),
-        (STRICT.replace("{ limit", "{ mode audit limit"), ours(ignorable=True), []),
-        (
-            'policy b in namespace "web" { bind "x" { require node.ready } }',
-            OURS,
-            [("no-binder", "warning")],
-        ),
-        (
-            'policy s in namespace "web" { score "x" weight 1 { value 1 } }',
-            ours("prioritizeVerb"),
-            [("missing-verb", "warning")],
-        ),
-        (
-            STRICT,
-            ours(bindVerb="bind", managedResources=[{"name": "a.b/c"}]),
-            [("managed-resources", "error")],
-        ),
-    ],
-    ids=["all", "no bind", "ignorable", "best effort", "audit", "bind clause", "score", "managed"],
-)
-def test_policies_say_what_they_need(
-    placet: Placet, folder: Path, policy: str, entry: Json, expected: list[tuple[str, str]]
-) -> None:
-    (folder / "a.policy").write_text(policy, encoding="utf-8")
-    findings = found(placet, "--policies", "a.policy", "-", stdin=json.dumps(configuration(entry)))
-    codes = [(code, severity) for code, _, severity in findings]
-    assert codes == expected
-
-
 def test_policies_with_errors_are_an_error(placet: Placet, folder: Path) -> None:
     (folder / "a.policy").write_text("policy a {", encoding="utf-8")
     done = placet("doctor", "--policies", "a.policy", "-", stdin=json.dumps(configuration()))
     assert done.code == 2
     assert "the policies have" in done.err
-
-
-def test_old_policy_is_read_by_its_own_rules(placet: Placet) -> None:
-    """Any case will do, times are nanoseconds, and what is unknown has no effect."""
-    entry = {name.lower(): value for name, value in ours(httpTimeout=5 * 10**9).items()}
-    policy = {"kind": "Policy", "apiVersion": "v1", "extenders": [entry], "predicates": []}
-    assert found(placet, "-", stdin=json.dumps(policy)) == []
-    entry |= {"httptimeout": "5s", "wieght": 1, "enableHttps": True}
-    assert {
-        (code, severity) for code, _, severity in found(placet, "-", stdin=json.dumps(policy))
-    } == {
-        ("wrong-type", "error"),
-        ("unknown-field", "warning"),
-        ("no-encryption", "error"),
-    }
-
-
-def config_map(text: str, **metadata: str) -> Json:
-    return {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": metadata,
-        "data": {
-            "a.yaml": text,
-            "audit.yaml": "kind: Policy\napiVersion: audit.k8s.io/v1",
-            "b": "x: [",
-        },
-    }
-
-
-def test_config_map_is_looked_into(placet: Placet, folder: Path) -> None:
-    """With the lines of the file, where the text has lines of its own there."""
-    text = "kind: KubeSchedulerConfiguration\napiVersion: x\nextenders: []\n"
-    head = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata:\n  a.yaml: |\n"
-    file = written(folder, head + "".join(f"    {line}\n" for line in text.splitlines()))
-    lines = placet("doctor", "--format", "plain", file).out.splitlines()
-    assert [line.partition(" error")[0] for line in lines] == [
-        "s.yaml:6: percentageOfNodesToScore: warning[sampled-nodes]: "
-        + lines[0].partition("[sampled-nodes]: ")[2],
-        "s.yaml:7: apiVersion:",
-        "s.yaml:8: extenders:",
-    ]
-    maps = {"kind": "List", "items": [config_map(text, namespace="kube-system", name="c")]}
-    done = placet("doctor", "--format", "plain", written(folder, maps))
-    assert "s.yaml kube-system/c/a.yaml: extenders: error[no-extender]" in done.out
-
-
-@pytest.mark.parametrize(
-    ("network", "dns", "severity"),
-    [
-        (True, None, "error"),
-        (True, "ClusterFirst", "error"),
-        (True, "Default", "error"),
-        (True, "ClusterFirstWithHostNet", None),
-        (False, "ClusterFirst", None),
-        (False, None, None),
-        (False, "Default", "error"),
-    ],
-)
-def test_manifest_says_whether_service_names_resolve(
-    placet: Placet, folder: Path, network: bool, dns: str | None, severity: str | None
-) -> None:
-    entry = ours(urlPrefix="https://placet.kube-system.svc/api/scheduler", enableHTTPS=True)
-    file = written(folder, configuration(entry | {"tlsConfig": {"caFile": "/ca.crt"}}))
-    spec = SPEC | {"hostNetwork": network, "dnsPolicy": dns}
-    manifest = written(folder, MANIFEST | {"spec": spec}, "m.yaml")
-    expected = [("service-name", "extenders[0].urlPrefix", severity)] if severity else []
-    assert found(placet, file, manifest) == expected
-
-
-def test_manifest_leads_to_its_configuration(placet: Placet, folder: Path) -> None:
-    written(folder, configuration(ours("weight")), "scheduler.yaml")
-    text = json.dumps(MANIFEST)
-    manifest = written(folder, text.replace("/nowhere", str(folder)), "m.yaml")
-    assert found(placet, manifest) == [("weight", "extenders[0].weight", "error")]
-    done = placet("doctor", written(folder, text, "m.yaml"))
-    assert done.code == 2
-    assert "`/etc/kubernetes/scheduler.yaml`, which is not on this machine" in done.err
-    bare = text.replace("--config=/etc/kubernetes/scheduler.yaml", "--v=2")
-    done = placet("doctor", written(folder, bare, "m.yaml"))
-    assert done.code == 2
-    assert "without `--config`" in done.err
-
-
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        ("", "there is no KubeSchedulerConfiguration in `s.yaml`"),
-        ("- 1", "there is no KubeSchedulerConfiguration in `s.yaml`"),
-        ("kind: Pod\nspec: {containers: 1}", "there is no KubeSchedulerConfiguration"),
-        ("kind: [", "`s.yaml` is neither YAML nor JSON: "),
-        ("[" * 5000, "`s.yaml` is nested too deeply"),
-        ("a: !!python/name:os.system x", "`s.yaml` is neither YAML nor JSON: "),
-    ],
-    ids=["empty", "list", "pod", "broken", "deep", "tag"],
-)
-def test_what_is_no_configuration_is_an_error(
-    placet: Placet, folder: Path, text: str, error: str
-) -> None:
-    done = placet("doctor", written(folder, text))
-    assert (done.code, done.out) == (2, "")
-    assert f"error: {error}" in done.err
 
 
 async def test_cluster_is_looked_into(
@@ -343,21 +145,15 @@ def test_nothing_to_look_at_is_an_error(placet: Placet) -> None:
     assert placet("doctor", "missing.yaml").code == 2
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "extenders: [1, null, [], {urlPrefix: 5, tlsConfig: 1, managedResources: [1, {name: 2}]}]",
-        "extenders: x\nprofiles: 5\nleaderElection: 5\npercentageOfNodesToScore: x",
-        "profiles: [1, {schedulerName: 5}]\nextenders: [{httpTimeout: 1e400, weight: .inf}]",
-        "extenders: &a [{urlPrefix: h}, *a]",
-        "extenders: [{urlPrefix: 'http://[', filterVerb: '////', httpTimeout: 99999999999999h}]",
-    ],
-)
-def test_nonsense_is_told_as_findings(placet: Placet, text: str) -> None:
-    head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
-    assert found(placet, "-", stdin=head + text) != []
+def test_manifest_leads_to_a_file_on_this_machine(placet: Placet, folder: Path) -> None:
+    file = folder / written(folder, configuration(ours("weight")))
+    container = {"command": ["kube-scheduler", f"--config={file}"]}
+    manifest = {"kind": "Pod", "spec": {"containers": [container]}}
+    done = placet("doctor", "--format", "plain", written(folder, manifest, "m.yaml"))
+    assert done.out.startswith(f"{file}:1: extenders[0].weight: error[weight]: ")
 
 
-def test_every_finding_is_documented() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "operations.md").read_text(encoding="utf-8")
-    assert [code for code in (*OF_ALL, *OF_OURS) if f"`{code}`" not in page] == []
+def test_what_is_no_configuration_is_an_error(placet: Placet, folder: Path) -> None:
+    done = placet("doctor", written(folder, "kind: ["))
+    assert (done.code, done.out) == (2, "")
+    assert "error: `s.yaml` is neither YAML nor JSON: " in done.err

@@ -11,7 +11,6 @@ import pytest
 import trustme
 import yaml
 
-from cli.scheduling.generator import Field, yaml_text
 from tests.cli.conftest import Placet
 
 ROOT = Path(__file__).parents[3]
@@ -154,37 +153,6 @@ def test_reasons_are_a_line_each_above_their_field(placet: Placet) -> None:
         assert re.match(r" *# \S", reason), reason
         assert re.match(r" *[a-zA-Z]+:", field), field
         assert reason.index("#") == len(field) - len(field.lstrip())
-
-
-ODD_TEXTS = [
-    "",
-    "a b",
-    "yes",
-    "1.5",
-    "#x",
-    "x: y",
-    "x #y",
-    '"',
-    "é\n",
-    "-",
-    "null",
-    "2020-01-01",
-    "a:b",
-    "a:",
-    "~",
-    "0x1f",
-    "1e3",
-    ".inf",
-    "*a",
-    "[",
-    "http://h:1/p",
-    "kube.io/x",
-]
-
-
-@pytest.mark.parametrize("text", ODD_TEXTS)
-def test_any_text_comes_back_as_it_was(text: str) -> None:
-    assert yaml.safe_load(yaml_text([Field("x", text)])) == {"x": text}
 
 
 @pytest.mark.parametrize(
