@@ -49,7 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--strict", action="store_true", help="warnings count as errors")
     parser.add_argument(
-        "--fix", action="store_true", help="apply fixes that are certain to the files"
+        "--fix", action="store_true", help="write fixes that are certain into the files"
     )
     parser.add_argument(
         "--cluster",

@@ -69,7 +69,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     requirements = None if args.policies is None else read_requirements(args.policies)
     cases = [
-        Case(found, choose(found.extenders, args.url), args.http_timeout, requirements)
+        Case(found, *choose(found.extenders, args.url), args.http_timeout, requirements)
         for found in configurations(_texts(args), _open)
     ]
     findings = [finding for case in cases for finding in examine(case)]
@@ -90,8 +90,8 @@ def _summary(findings: Sequence[FieldFinding], cases: Sequence[Case]) -> Iterato
     """The extender taken for Placet in each configuration, and the number of findings."""
     for case in cases:
         if (ours := case.ours) is not None:
-            source, because = case.configuration.source, case.choice.because
-            yield f"{source}: `{ours.place}` is taken for Placet: {because}"
+            source = case.configuration.source
+            yield f"{source}: `{ours.place}` is taken for Placet: {case.because}"
     yield totals(d for d, _ in findings) or "no problems found"
 
 
@@ -100,7 +100,7 @@ def _chosen(cases: Sequence[Case]) -> list[dict[str, object]]:
         {
             "file": case.configuration.source,
             "extender": None if case.ours is None else case.ours.place,
-            "because": case.choice.because,
+            "because": case.because,
         }
         for case in cases
     ]

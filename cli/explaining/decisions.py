@@ -100,9 +100,8 @@ class Server:
             reason = error.verify_message.lower()
             raise CommandError(f"`{self.url}` is not trusted: {reason}", hint) from None
         except (OSError, http.client.HTTPException) as error:
-            raise CommandError(
-                f"cannot reach `{self.url}`: {_reason(error)}", _hint(error)
-            ) from None
+            message = f"cannot reach `{self.url}`: {_reason(error)}"
+            raise CommandError(message, _hint(error)) from None
         finally:
             connection.close()
 
@@ -123,9 +122,8 @@ def server(args: argparse.Namespace) -> Server:
     given = [f for f in ("ca_file", "client_cert", "client_key") if getattr(args, f) is not None]
     if given:
         flag = f"--{given[0].replace('_', '-')}"
-        raise CommandError(
-            f"{flag} works only with a URL that begins with https", f"leave out {flag}"
-        )
+        message = f"{flag} works only with a URL that begins with https"
+        raise CommandError(message, f"leave out {flag}")
     return Server(url, None)
 
 
@@ -141,9 +139,8 @@ def _tls(ca: Path | None, certificate: Path | None, key: Path | None) -> ssl.SSL
             context.load_cert_chain(certificate, key, password=lambda: "")
     except (OSError, ValueError) as error:
         # SSLError is an OSError too; the message names the file, as not every OSError does.
-        raise CommandError(
-            f"cannot use `{file}`: {_reason(error)}", "it must be a PEM file"
-        ) from None
+        message = f"cannot use `{file}`: {_reason(error)}"
+        raise CommandError(message, "it must be a PEM file") from None
     return context
 
 

@@ -35,14 +35,6 @@ _NO_SPAN = Span(0, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """The index of the extender taken for Placet, and the reason; None if it is unclear."""
-
-    index: int | None
-    because: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class SchedulerRequirements:
     """The clauses of policies that need more than a `filterVerb`, each as `policy/clause`."""
 
@@ -55,18 +47,15 @@ class SchedulerRequirements:
 class Case:
     """One configuration to check. `http_timeout` is that of `placet serve`, in seconds.
 
+    `ours` is the extender taken for Placet, `because` the reason; None and empty if it is unclear.
     `requirements` is None if the policies are unknown.
     """
 
     configuration: Configuration
-    choice: Choice
+    ours: ExtenderEntry | None
+    because: str
     http_timeout: float
     requirements: SchedulerRequirements | None = None
-
-    @property
-    def ours(self) -> ExtenderEntry | None:
-        index = self.choice.index
-        return None if index is None else self.configuration.extenders[index]
 
     @property
     def worst(self) -> Severity:
@@ -74,31 +63,33 @@ class Case:
         return "error" if self.requirements is not None and self.requirements.strict else "warning"
 
 
-def choose(extenders: Sequence[ExtenderEntry], url: str | None = None) -> Choice:
-    """The extender that is Placet: the one with this URL, the only one, or the most likely one.
+def choose(
+    extenders: Sequence[ExtenderEntry], url: str | None = None
+) -> tuple[ExtenderEntry | None, str]:
+    """The extender that is Placet, and the reason: it has the URL, or is the most likely one.
 
-    Raises CommandError if no extender has the URL.
+    None if it is unclear. Raises CommandError if no extender has the URL.
     """
     if url is not None:
-        for index, extender in enumerate(extenders):
+        for extender in extenders:
             if extender.url.rstrip("/") == url.rstrip("/"):
-                return Choice(index, "it has the URL of `--url`")
+                return extender, "it has the URL of `--url`"
         close = nearest(url, [e.url for e in extenders])
         hint = f"a similar one exists: `{close}`" if close else "give the `urlPrefix` of one"
         raise CommandError(f"no extender has the URL `{url}`", hint)
     if len(extenders) == 1:
-        return Choice(0, "it is the only one")
-    by_path = [i for i, e in enumerate(extenders) if e.prefix.path.endswith(OUR_PATH)]
-    by_port = [i for i, e in enumerate(extenders) if e.prefix.port == OUR_PORT]
-    both = [i for i in by_path if i in by_port]
+        return extenders[0], "it is the only one"
+    by_path = [e for e in extenders if e.prefix.path.endswith(OUR_PATH)]
+    by_port = [e for e in extenders if e.prefix.port == OUR_PORT]
+    both = [e for e in by_path if e.prefix.port == OUR_PORT]
     for found, because in (
         (both, f"its URL has the port {OUR_PORT} and ends in `{OUR_PATH}`"),
         (by_path, f"its URL ends in `{OUR_PATH}`"),
         (by_port, f"its URL has the port {OUR_PORT}"),
     ):
-        if len({extenders[index].url for index in found}) == 1:
-            return Choice(found[0], because)
-    return Choice(None)
+        if len({extender.url for extender in found}) == 1:
+            return found[0], because
+    return None, ""
 
 
 def read_requirements(paths: Sequence[Path]) -> SchedulerRequirements:
@@ -144,7 +135,7 @@ def examine(case: Case) -> list[FieldFinding]:
 def refuse_unsound(text: str, http_timeout: float) -> None:
     """Raises CommandError for a generated configuration with an error."""
     (configuration,) = configurations([("the configuration", text)], lambda _path: None)
-    case = Case(configuration, choose(configuration.extenders), http_timeout)
+    case = Case(configuration, *choose(configuration.extenders), http_timeout)
     for diagnostic, _ in examine(case):
         if diagnostic.severity == "error":
             raise CommandError(diagnostic.message, diagnostic.hint or "")
@@ -436,7 +427,7 @@ def no_extender(case: Case) -> Iterator[_Found]:
     if not extenders:
         message = "there are no extenders, so kube-scheduler never calls Placet"
         yield _error("extenders", message, "add the output of `placet scheduler-config --section`")
-    elif case.choice.index is None:
+    elif case.ours is None:
         message = f"it is unclear which of the {len(extenders)} extenders is Placet"
         yield _error("extenders", message, "give its `urlPrefix` with `--url`")
 

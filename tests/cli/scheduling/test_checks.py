@@ -34,7 +34,7 @@ ONLY_WITH_POLICIES = {"no-binder"}
 
 def examined(text: str, requirements: SchedulerRequirements | None = None) -> list[FieldFinding]:
     (read,) = configurations([("s.yaml", text)], lambda _path: None)
-    return examine(Case(read, choose(read.extenders), 5.0, requirements))
+    return examine(Case(read, *choose(read.extenders), 5.0, requirements))
 
 
 def found(
