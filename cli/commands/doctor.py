@@ -10,7 +10,7 @@ from pathlib import Path
 
 from cli.command import CommandError, Exit, read_file, seconds
 from cli.render import FieldFinding, as_json, render, totals, wants_colour
-from cli.scheduling.checks import Case, choose, examine, read_requirements
+from cli.scheduling.checks import CheckContext, choose, examine, read_requirements
 from cli.scheduling.configuration import configurations
 
 _FORMATS = ("human", "plain", "json")
@@ -68,41 +68,41 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     requirements = None if args.policies is None else read_requirements(args.policies)
-    cases = [
-        Case(found, *choose(found.extenders, args.url), args.http_timeout, requirements)
+    contexts = [
+        CheckContext(found, *choose(found.extenders, args.url), args.http_timeout, requirements)
         for found in configurations(_texts(args), _open)
     ]
-    findings = [finding for case in cases for finding in examine(case)]
+    findings = [finding for context in contexts for finding in examine(context)]
     if args.format == "json":
-        document = {"findings": [as_json(*f) for f in findings], "placet": _chosen(cases)}
+        document = {"findings": [as_json(*f) for f in findings], "placet": _chosen(contexts)}
         print(json.dumps(document, ensure_ascii=False))
     else:
         for line in render(findings, args.format, colour=wants_colour(sys.stdout)):
             print(line)
         to = sys.stdout if args.format == "human" else sys.stderr
-        for line in _summary(findings, cases):
+        for line in _summary(findings, contexts):
             print(line, file=to)
     failing = ("error", "warning") if args.strict else ("error",)
     return Exit.FINDINGS if any(d.severity in failing for d, _ in findings) else Exit.OK
 
 
-def _summary(findings: Sequence[FieldFinding], cases: Sequence[Case]) -> Iterator[str]:
+def _summary(findings: Sequence[FieldFinding], contexts: Sequence[CheckContext]) -> Iterator[str]:
     """The extender taken for Placet in each configuration, and the number of findings."""
-    for case in cases:
-        if (ours := case.ours) is not None:
-            source = case.configuration.source
-            yield f"{source}: `{ours.place}` is taken for Placet: {case.because}"
+    for context in contexts:
+        if (ours := context.ours) is not None:
+            source = context.configuration.source
+            yield f"{source}: `{ours.place}` is taken for Placet: {context.because}"
     yield totals(d for d, _ in findings) or "no problems found"
 
 
-def _chosen(cases: Sequence[Case]) -> list[dict[str, object]]:
+def _chosen(contexts: Sequence[CheckContext]) -> list[dict[str, object]]:
     return [
         {
-            "file": case.configuration.source,
-            "extender": None if case.ours is None else case.ours.place,
-            "because": case.because,
+            "file": context.configuration.source,
+            "extender": None if context.ours is None else context.ours.place,
+            "because": context.because,
         }
-        for case in cases
+        for context in contexts
     ]
 
 

@@ -172,16 +172,16 @@ def rows(written: Written, steps: list[Step]) -> Iterator[tuple[int, str, Step]]
         while open_ and open_[-1].depth >= step.depth:
             open_.pop()
         outer = open_[-1] if open_ else None
-        if outer is None:
-            yield 0, written.text(step.expr), step
-        elif step.expr.span != outer.expr.span:
-            if _on_the_way(step) or _constant(step.expr):
-                continue
-            yield len(open_), written.text(step.expr), step
-        else:
-            if _on_the_way(step) or _constant(step.expr) or isinstance(outer.expr, Comprehension):
-                continue
-            yield len(open_), print_expression(step.expr), step
+        # The parts of a short form have the span of the short form.
+        expanded = outer is not None and step.expr.span == outer.expr.span
+        if outer is not None and (
+            _on_the_way(step)
+            or _constant(step.expr)
+            or (expanded and isinstance(outer.expr, Comprehension))
+        ):
+            continue
+        text = print_expression(step.expr) if expanded else written.text(step.expr)
+        yield len(open_), text, step
         open_.append(step)
 
 

@@ -59,7 +59,8 @@ def head(world: World, found: Explanation) -> Iterator[Part]:
         yield listed
     else:
         yield "no policy applies to the namespace of the pod"
-    if others := elsewhere(registry, found.pod.namespace):
+    others = sum(p.namespace not in (None, found.pod.namespace) for p in registry.programs)
+    if others:
         yield f"and {counted(others, 'policy', 'policies')} of other namespaces"
     yield ""
     if found.problem:
@@ -260,11 +261,6 @@ def selection_table(
         if program.namespace in (None, namespace):
             rows.add_row(program.address, *_application(program, selection, frame))
     return rows
-
-
-def elsewhere(registry: Registry, namespace: str) -> int:
-    """The number of policies of other namespaces."""
-    return sum(p.namespace not in (None, namespace) for p in registry.programs)
 
 
 def _application(program: Program, selection: Selection, frame: Frame) -> tuple[str, str]:

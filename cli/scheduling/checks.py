@@ -44,7 +44,7 @@ class SchedulerRequirements:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class CheckContext:
     """One configuration to check. `http_timeout` is that of `placet serve`, in seconds.
 
     `ours` is the extender taken for Placet, `because` the reason; None and empty if it is unclear.
@@ -116,14 +116,14 @@ def read_requirements(paths: Sequence[Path]) -> SchedulerRequirements:
     )
 
 
-def examine(case: Case) -> list[FieldFinding]:
+def examine(context: CheckContext) -> list[FieldFinding]:
     """The findings in a configuration by line, where lines are known; errors first on a line."""
-    found = [(code, *each) for code, check in OF_ALL.items() for each in check(case)]
-    if (ours := case.ours) is not None:
-        found += [(code, *each) for code, check in OF_OURS.items() for each in check(ours, case)]
+    found = [(code, *each) for code, check in OF_ALL.items() for each in check(context)]
+    if (ours := context.ours) is not None:
+        found += [(code, *each) for code, check in OF_OURS.items() for each in check(ours, context)]
     # A value of a wrong type counts as zero, which the other checks must not report.
     unread = {path for code, path, _ in found if code == "wrong-type"}
-    source, line = case.configuration.source, case.configuration.line
+    source, line = context.configuration.source, context.configuration.line
     findings = [
         (replace(diagnostic, code=code), Place(source, line(path), path))
         for code, path, diagnostic in found
@@ -135,8 +135,8 @@ def examine(case: Case) -> list[FieldFinding]:
 def refuse_unsound(text: str, http_timeout: float) -> None:
     """Raises CommandError for a generated configuration with an error."""
     (configuration,) = configurations([("the configuration", text)], lambda _path: None)
-    case = Case(configuration, *choose(configuration.extenders), http_timeout)
-    for diagnostic, _ in examine(case):
+    context = CheckContext(configuration, *choose(configuration.extenders), http_timeout)
+    for diagnostic, _ in examine(context):
         if diagnostic.severity == "error":
             raise CommandError(diagnostic.message, diagnostic.hint or "")
 
@@ -160,7 +160,7 @@ def _some(names: Sequence[str]) -> str:
 # ---- the calls to Placet: verbs, content, pods, and what happens without an answer
 
 
-def verb(ours: ExtenderEntry, _case: Case) -> Iterator[_Found]:
+def verb(ours: ExtenderEntry, _context: CheckContext) -> Iterator[_Found]:
     """Paths that Placet does not have (C1)."""
     for name, path in ours.verbs.items():
         if not path or path.rstrip("/") in _paths(ours, name):
@@ -182,7 +182,7 @@ def _paths(ours: ExtenderEntry, name: str) -> tuple[str, ...]:
     return (name,) if ours.prefix.path else (name, f"api/scheduler/{name}")
 
 
-def missing_verb(ours: ExtenderEntry, case: Case) -> Iterator[_Found]:
+def missing_verb(ours: ExtenderEntry, context: CheckContext) -> Iterator[_Found]:
     """Verbs that Placet has and kube-scheduler does not call."""
     if not any(ours.verbs.values()):
         message = "no verb is set, so kube-scheduler never calls Placet"
@@ -190,22 +190,22 @@ def missing_verb(ours: ExtenderEntry, case: Case) -> Iterator[_Found]:
         return
     if not ours.verbs["filter"]:
         message = "without a `filterVerb` policies reject nothing"
-        yield _found(case.worst, ours.at("filterVerb"), message, "write `filterVerb: filter`")
+        yield _found(context.worst, ours.at("filterVerb"), message, "write `filterVerb: filter`")
     elif not ours.verbs["preempt"]:
         message = (
             "without a `preemptVerb` pods are evicted from nodes that policies reject afterwards"
         )
         yield _warning(ours.at("preemptVerb"), message, "write `preemptVerb: preempt`")
-    needs = case.requirements
+    needs = context.requirements
     if needs is not None and needs.scores and not ours.verbs["prioritize"]:
         message = f"without a `prioritizeVerb` {_some(needs.scores)} score nothing"
         hint = "write `prioritizeVerb: prioritize` and `weight: 10`"
         yield _warning(ours.at("prioritizeVerb"), message, hint)
 
 
-def no_binder(ours: ExtenderEntry, case: Case) -> Iterator[_Found]:
+def no_binder(ours: ExtenderEntry, context: CheckContext) -> Iterator[_Found]:
     """Clauses that are checked again before the binding, which kube-scheduler makes itself."""
-    needs = case.requirements
+    needs = context.requirements
     if needs is None or ours.verbs["bind"]:
         return
     at, hint = ours.at("bindVerb"), "write `bindVerb: bind`"
@@ -220,7 +220,7 @@ def no_binder(ours: ExtenderEntry, case: Case) -> Iterator[_Found]:
         yield _warning(at, message, hint)
 
 
-def whole_nodes(ours: ExtenderEntry, _case: Case) -> Iterator[_Found]:
+def whole_nodes(ours: ExtenderEntry, _context: CheckContext) -> Iterator[_Found]:
     """Whole nodes instead of names: kube-scheduler forgets the pods on them (C20)."""
     if not ours.node_cache_capable:
         message = (
@@ -230,20 +230,18 @@ def whole_nodes(ours: ExtenderEntry, _case: Case) -> Iterator[_Found]:
         yield _warning(ours.at("nodeCacheCapable"), message, "write `nodeCacheCapable: true`")
 
 
-def ignorable(ours: ExtenderEntry, case: Case) -> Iterator[_Found]:
+def ignorable(ours: ExtenderEntry, context: CheckContext) -> Iterator[_Found]:
     """Pods that pass when Placet does not answer (C31, C46)."""
     if not ours.ignorable:
         return
     at, hint = ours.at("ignorable"), "write `ignorable: false`"
-    if case.requirements is None:
+    if context.requirements is None:
         message = "`ignorable: true` schedules pods without policies when Placet does not answer"
         more = f"{hint}, or give `--policies` to show that none of them is strict"
         yield _warning(at, message, more)
-    elif case.requirements.strict:
-        message = (
-            f"`ignorable: true` lets pods pass {_some(case.requirements.strict)} when Placet does "
-            "not answer"
-        )
+    elif context.requirements.strict:
+        strict = _some(context.requirements.strict)
+        message = f"`ignorable: true` lets pods pass {strict} when Placet does not answer"
         yield _error(at, message, hint)
     if ours.verbs["bind"]:
         message = (
@@ -253,7 +251,7 @@ def ignorable(ours: ExtenderEntry, case: Case) -> Iterator[_Found]:
         yield _warning(at, message, hint)
 
 
-def managed_resources(ours: ExtenderEntry, case: Case) -> Iterator[_Found]:
+def managed_resources(ours: ExtenderEntry, context: CheckContext) -> Iterator[_Found]:
     """Pods for which Placet is not called (C9), and amounts that nobody checks (C10)."""
     if not ours.managed:
         return
@@ -261,7 +259,7 @@ def managed_resources(ours: ExtenderEntry, case: Case) -> Iterator[_Found]:
     names = _some([resource.name for resource in ours.managed])
     message = f"policies have no effect on pods that request none of {names}"
     hint = "remove `managedResources`, so that Placet is called for every pod"
-    yield _found(case.worst, at, message, hint)
+    yield _found(context.worst, at, message, hint)
     for index, resource in enumerate(ours.managed):
         if resource.ignored:
             message = f"kube-scheduler does not check whether a node has enough `{resource.name}`"
@@ -275,11 +273,11 @@ def managed_resources(ours: ExtenderEntry, case: Case) -> Iterator[_Found]:
 DEFAULT_TIMEOUT = 5.0
 # Scheduling cycles are serial: a missing answer delays every pod for this long.
 LONG_TIMEOUT = 30.0
-_PATHS = ("", "/api/scheduler")
+_PATHS = ("", OUR_PATH)
 _SERVICE = re.compile(r"[^.]+\.[^.]+\.svc(\..+)?|[^.:]+")
 
 
-def url(ours: ExtenderEntry, _case: Case) -> Iterator[_Found]:
+def url(ours: ExtenderEntry, _context: CheckContext) -> Iterator[_Found]:
     """A prefix that is not a URL, or not one of Placet."""
     prefix = ours.prefix
     at, hint = ours.at("urlPrefix"), "as in `http://127.0.0.1:12345/api/scheduler`"
@@ -293,9 +291,9 @@ def url(ours: ExtenderEntry, _case: Case) -> Iterator[_Found]:
         yield _warning(at, message, "end it with `/api/scheduler`")
 
 
-def service_name(ours: ExtenderEntry, case: Case) -> Iterator[_Found]:
+def service_name(ours: ExtenderEntry, context: CheckContext) -> Iterator[_Found]:
     """The DNS name of a service, which a static pod cannot resolve."""
-    host, manifest = ours.prefix.host, case.configuration.manifest
+    host, manifest = ours.prefix.host, context.configuration.manifest
     if ours.prefix.local or not _SERVICE.fullmatch(host):
         return
     hint = "use the service's cluster IP, or run Placet beside kube-scheduler on 127.0.0.1"
@@ -314,7 +312,7 @@ def service_name(ours: ExtenderEntry, case: Case) -> Iterator[_Found]:
         yield _error(at, message, more if manifest.host_network else hint)
 
 
-def no_ca(ours: ExtenderEntry, _case: Case) -> Iterator[_Found]:
+def no_ca(ours: ExtenderEntry, _context: CheckContext) -> Iterator[_Found]:
     """HTTPS that trusts any server (C8)."""
     if ours.prefix.scheme != "https":
         return
@@ -330,7 +328,7 @@ def no_ca(ours: ExtenderEntry, _case: Case) -> Iterator[_Found]:
         yield _warning(at, message, hint)
 
 
-def no_encryption(ours: ExtenderEntry, _case: Case) -> Iterator[_Found]:
+def no_encryption(ours: ExtenderEntry, _context: CheckContext) -> Iterator[_Found]:
     """TLS settings without effect, and unencrypted calls to another machine."""
     prefix, at = ours.prefix, ours.at("urlPrefix")
     if prefix.scheme != "http":
@@ -344,9 +342,9 @@ def no_encryption(ours: ExtenderEntry, _case: Case) -> Iterator[_Found]:
         yield _warning(at, message, "serve TLS, or run Placet beside kube-scheduler")
 
 
-def timeout(ours: ExtenderEntry, case: Case) -> Iterator[_Found]:
+def timeout(ours: ExtenderEntry, context: CheckContext) -> Iterator[_Found]:
     """A timeout that ends before Placet answers, or is too long (C2)."""
-    at, own = ours.at("httpTimeout"), case.http_timeout
+    at, own = ours.at("httpTimeout"), context.http_timeout
     has = DEFAULT_TIMEOUT if ours.timeout is None else ours.timeout
     write = f"write `httpTimeout: {_written(own, legacy=ours.legacy)}`"
     if has < own:
@@ -378,11 +376,11 @@ _EXTENDED = re.compile(
 )
 
 
-def version(case: Case) -> Iterator[_Found]:
+def version(context: CheckContext) -> Iterator[_Found]:
     """An `apiVersion` or `kind` that kube-scheduler 1.36 does not read."""
-    given = case.configuration.value.get("apiVersion")
-    kind = case.configuration.value.get("kind")
-    if case.configuration.legacy or (given, kind) == (_VERSION, "KubeSchedulerConfiguration"):
+    given = context.configuration.value.get("apiVersion")
+    kind = context.configuration.value.get("kind")
+    if context.configuration.legacy or (given, kind) == (_VERSION, "KubeSchedulerConfiguration"):
         return
     hint = f"write `apiVersion: {_VERSION}` and `kind: KubeSchedulerConfiguration`"
     if kind is None or given is None:
@@ -393,10 +391,10 @@ def version(case: Case) -> Iterator[_Found]:
         yield _error("apiVersion", message, hint)
 
 
-def unknown_field(case: Case) -> Iterator[_Found]:
+def unknown_field(context: CheckContext) -> Iterator[_Found]:
     """A field that kube-scheduler does not know. Unknown fields of a Policy have no effect."""
-    legacy = case.configuration.legacy
-    for path, name, known in fields.unknown(case.configuration.value, legacy=legacy):
+    legacy = context.configuration.legacy
+    for path, name, known in fields.unknown(context.configuration.value, legacy=legacy):
         close = nearest(name, known)
         hint = f"a similar name exists: `{close}`" if close else "remove it"
         if legacy:
@@ -406,43 +404,43 @@ def unknown_field(case: Case) -> Iterator[_Found]:
             yield _error(path, message, hint)
 
 
-def repeated_field(case: Case) -> Iterator[_Found]:
+def repeated_field(context: CheckContext) -> Iterator[_Found]:
     """A field that is written twice."""
-    for path in case.configuration.document.repeated:
+    for path in context.configuration.document.repeated:
         message = f"`{path}` is written twice: kube-scheduler refuses to start"
         yield _error(path, message, "remove one of the two")
 
 
-def wrong_type(case: Case) -> Iterator[_Found]:
+def wrong_type(context: CheckContext) -> Iterator[_Found]:
     """A value of another type than its field."""
-    configuration = case.configuration
+    configuration = context.configuration
     for path, wanted, hint in fields.mistyped(configuration.value, legacy=configuration.legacy):
         where = f"`{path}`" if path else "the configuration"
         yield _error(path, f"{where} is not {wanted}: kube-scheduler refuses to start", hint)
 
 
-def no_extender(case: Case) -> Iterator[_Found]:
+def no_extender(context: CheckContext) -> Iterator[_Found]:
     """No extenders, or several of which any could be Placet."""
-    extenders = case.configuration.extenders
+    extenders = context.configuration.extenders
     if not extenders:
         message = "there are no extenders, so kube-scheduler never calls Placet"
         yield _error("extenders", message, "add the output of `placet scheduler-config --section`")
-    elif case.ours is None:
+    elif context.ours is None:
         message = f"it is unclear which of the {len(extenders)} extenders is Placet"
         yield _error("extenders", message, "give its `urlPrefix` with `--url`")
 
 
-def two_binders(case: Case) -> Iterator[_Found]:
+def two_binders(context: CheckContext) -> Iterator[_Found]:
     """More than one `bindVerb` (C10)."""
-    binders = [e for e in case.configuration.extenders if e.verbs["bind"]]
+    binders = [e for e in context.configuration.extenders if e.verbs["bind"]]
     if len(binders) > 1:
         message = f"{len(binders)} extenders have a `bindVerb`: kube-scheduler refuses to start"
         yield _error(binders[1].at("bindVerb"), message, "keep it in one of them")
 
 
-def weight(case: Case) -> Iterator[_Found]:
+def weight(context: CheckContext) -> Iterator[_Found]:
     """A `prioritizeVerb` without a positive weight (C10)."""
-    for extender in case.configuration.extenders:
+    for extender in context.configuration.extenders:
         if extender.verbs["prioritize"] and extender.weight <= 0:
             message = (
                 f"with a `prioritizeVerb` the `weight` must be greater than 0, but it is "
@@ -452,11 +450,11 @@ def weight(case: Case) -> Iterator[_Found]:
             yield _error(extender.at("weight"), message, hint)
 
 
-def resource_name(case: Case) -> Iterator[_Found]:
+def resource_name(context: CheckContext) -> Iterator[_Found]:
     """Managed resources that are not extended resources, or that two extenders have (C10)."""
     taken: set[str] = set()
     refused = "kube-scheduler refuses to start"
-    for extender in case.configuration.extenders:
+    for extender in context.configuration.extenders:
         for index, resource in enumerate(extender.managed):
             at = extender.at(f"managedResources[{index}].name")
             if not _is_extended(resource.name):
@@ -474,9 +472,9 @@ def _is_extended(name: str) -> bool:
     return extended and "kubernetes.io/" not in name and len(last) <= 63
 
 
-def tls_conflict(case: Case) -> Iterator[_Found]:
+def tls_conflict(context: CheckContext) -> Iterator[_Found]:
     """A CA beside `insecure`, and half of a client certificate (C8)."""
-    for extender in case.configuration.extenders:
+    for extender in context.configuration.extenders:
         tls = extender.tls
         if tls.insecure and tls.ca:
             message = "a CA together with `insecure: true`: kube-scheduler refuses to start"
@@ -487,9 +485,9 @@ def tls_conflict(case: Case) -> Iterator[_Found]:
             yield _warning(extender.at("tlsConfig"), message, "give both, as files or as data")
 
 
-def no_certificate(case: Case) -> Iterator[_Found]:
+def no_certificate(context: CheckContext) -> Iterator[_Found]:
     """Base64 data that is not PEM."""
-    for extender in case.configuration.extenders:
+    for extender in context.configuration.extenders:
         tls = extender.tls
         for name, text in tls.data.items():
             if name != "caData" and not (tls.certificate and tls.key):
@@ -509,18 +507,18 @@ def _is_pem(text: str, kind: str) -> bool:
     return re.search(rf"-----BEGIN ([A-Z0-9]+ )*{kind}-----".encode(), data) is not None
 
 
-def later_filter(case: Case) -> Iterator[_Found]:
+def later_filter(context: CheckContext) -> Iterator[_Found]:
     """A filter after ours: a pod that we counted on a node may go to another one (C11)."""
-    ours = case.ours
+    ours = context.ours
     if ours is None or not ours.verbs["filter"]:
         return
     # kube-scheduler calls ignorable extenders last (C10).
-    order = sorted(case.configuration.extenders, key=lambda e: e.ignorable)
+    order = sorted(context.configuration.extenders, key=lambda e: e.ignorable)
     for extender in order[order.index(ours) + 1 :]:
         if extender.verbs["filter"]:
             name = extender.url or extender.place
             message = f"`{name}` filters after Placet and may reject a node that Placet counted"
-            yield _found(case.worst, extender.place, message, _how_to_be_last(extender, ours))
+            yield _found(context.worst, extender.place, message, _how_to_be_last(extender, ours))
 
 
 def _how_to_be_last(other: ExtenderEntry, ours: ExtenderEntry) -> str:
@@ -529,23 +527,23 @@ def _how_to_be_last(other: ExtenderEntry, ours: ExtenderEntry) -> str:
     return f"put `{ours.place}` last"
 
 
-def asked_twice(case: Case) -> Iterator[_Found]:
+def asked_twice(context: CheckContext) -> Iterator[_Found]:
     """Two extenders with Placet's URL."""
-    ours = case.ours
+    ours = context.ours
     if ours is None:
         return
-    for extender in case.configuration.extenders:
+    for extender in context.configuration.extenders:
         if extender.place != ours.place and extender.url == ours.url:
             message = f"kube-scheduler calls `{ours.url}` twice for each pod"
             yield _warning(extender.at("urlPrefix"), message, "remove one of the two")
 
 
-def sampled_nodes(case: Case) -> Iterator[_Found]:
+def sampled_nodes(context: CheckContext) -> Iterator[_Found]:
     """A sample of the nodes: a pod that fits only on other nodes stays pending (C12)."""
-    if case.configuration.legacy:
+    if context.configuration.legacy:
         return  # a Policy does not have the field
     name = "percentageOfNodesToScore"
-    value = case.configuration.value
+    value = context.configuration.value
     profiles = value.get("profiles")
     places = [(name, value.get(name))]
     for index, profile in enumerate(profiles if isinstance(profiles, list) else ()):
@@ -563,9 +561,9 @@ def sampled_nodes(case: Case) -> Iterator[_Found]:
             yield _warning(place, message, f"write `{name}: 100`")
 
 
-def shared_lease(case: Case) -> Iterator[_Found]:
+def shared_lease(context: CheckContext) -> Iterator[_Found]:
     """A second scheduler that waits for the first one's Lease."""
-    value = case.configuration.value
+    value = context.configuration.value
     election = value.get("leaderElection")
     lease = election if isinstance(election, dict) else {}
     profiles = value.get("profiles")
@@ -585,7 +583,7 @@ def shared_lease(case: Case) -> Iterator[_Found]:
 
 # ---- the codes of the checks
 
-OF_ALL: Mapping[str, Callable[[Case], Iterator[_Found]]] = {
+OF_ALL: Mapping[str, Callable[[CheckContext], Iterator[_Found]]] = {
     "version": version,
     "unknown-field": unknown_field,
     "repeated-field": repeated_field,
@@ -601,7 +599,7 @@ OF_ALL: Mapping[str, Callable[[Case], Iterator[_Found]]] = {
     "sampled-nodes": sampled_nodes,
     "shared-lease": shared_lease,
 }
-OF_OURS: Mapping[str, Callable[[ExtenderEntry, Case], Iterator[_Found]]] = {
+OF_OURS: Mapping[str, Callable[[ExtenderEntry, CheckContext], Iterator[_Found]]] = {
     "url": url,
     "service-name": service_name,
     "no-ca": no_ca,

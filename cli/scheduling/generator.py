@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -18,25 +18,18 @@ Scalar = str | int | bool | bytes | Duration
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field. `why` is the comment above it, which gives the reason for its value."""
+    """One field. Its value can be a mapping of fields, or a list of such mappings.
+
+    `why` is the comment above it, which gives the reason for its value. The first field of a
+    mapping in a list has no comment.
+    """
 
     name: str
-    value: Scalar | Structure | Items
+    value: Scalar | Fields | list[Fields]
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Structure:
-    """The fields of a mapping."""
-
-    fields: tuple[Field, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Items:
-    """A list of mappings. Each has at least one field, and the first field has no comment."""
-
-    items: tuple[Structure, ...]
+Fields = tuple[Field, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +71,7 @@ class Extender:
     # More resources, which kube-scheduler itself ignores.
     ignored_resources: tuple[str, ...] = ()
 
-    def structure(self) -> Structure:
-        return Structure(tuple(self._fields()))
-
-    def _fields(self) -> Iterator[Field]:
+    def fields(self) -> Iterator[Field]:
         yield Field("urlPrefix", self.url)
         yield from (Field(f"{verb}Verb", verb, _WHY_VERB[verb]) for verb in self.verbs)
         if "prioritize" in self.verbs:
@@ -89,22 +79,22 @@ class Extender:
         if self.url.lower().startswith("https:"):
             yield Field("enableHTTPS", True)
         if self.tls is not None and (tls := tuple(self.tls.fields())):
-            yield Field("tlsConfig", Structure(tls))
+            yield Field("tlsConfig", tls)
         why = "the same as `placet serve --http-timeout`, which answers in four fifths of it"
         yield Field("httpTimeout", self.http_timeout, why)
         why = _WHY_NAMES if self.node_cache_capable else _WHY_OBJECTS
         yield Field("nodeCacheCapable", self.node_cache_capable, why)
-        if resources := tuple(self._resources()):
+        if resources := list(self._resources()):
             why = "pods that request none of these are scheduled without policies"
-            yield Field("managedResources", Items(resources), why)
+            yield Field("managedResources", resources, why)
         why = _WHY_IGNORED if self.ignorable else _WHY_NEEDED
         yield Field("ignorable", self.ignorable, why)
 
-    def _resources(self) -> Iterator[Structure]:
-        yield from (Structure((Field("name", name),)) for name in self.managed_resources)
+    def _resources(self) -> Iterator[Fields]:
+        yield from ((Field("name", name),) for name in self.managed_resources)
         for name in self.ignored_resources:
             why = "kube-scheduler no longer checks whether a node has enough of it"
-            yield Structure((Field("name", name), Field("ignoredByScheduler", True, why)))
+            yield Field("name", name), Field("ignoredByScheduler", True, why)
 
 
 def configuration(extender: Extender, name: str = "", kubeconfig: str = "") -> Iterator[Field]:
@@ -113,34 +103,29 @@ def configuration(extender: Extender, name: str = "", kubeconfig: str = "") -> I
     yield Field("kind", "KubeSchedulerConfiguration")
     if kubeconfig:
         why = "kube-scheduler ignores its flag --kubeconfig when it has --config"
-        connection = Structure((Field("kubeconfig", kubeconfig, why),))
-        yield Field("clientConnection", connection)
+        yield Field("clientConnection", (Field("kubeconfig", kubeconfig, why),))
     if name:
         why = "a Lease of its own: with that of kube-scheduler it would wait forever"
         lease = (Field("leaderElect", True), Field("resourceName", name, why))
-        yield Field("leaderElection", Structure(lease))
-        yield Field("profiles", Items((Structure((Field("schedulerName", name),)),)))
+        yield Field("leaderElection", lease)
+        yield Field("profiles", [(Field("schedulerName", name),)])
     yield from section(extender)
 
 
-def section(extender: Extender) -> tuple[Field, ...]:
+def section(extender: Extender) -> Fields:
     """The fields that an existing KubeSchedulerConfiguration needs for Placet."""
     return (
         Field("percentageOfNodesToScore", 100, _WHY_ALL),
-        Field("extenders", Items((extender.structure(),))),
+        Field("extenders", [tuple(extender.fields())]),
     )
 
 
-def policy(extender: Extender) -> tuple[Field, ...]:
+def policy(extender: Extender) -> Fields:
     """The Policy that kube-scheduler read up to 1.22, in which one field has another name."""
-    renamed = Structure(
-        tuple(
-            Field("enableHttps", f.value) if f.name == "enableHTTPS" else f
-            for f in extender.structure().fields
-        )
+    renamed = tuple(
+        Field("enableHttps", f.value) if f.name == "enableHTTPS" else f for f in extender.fields()
     )
-    extenders = Field("extenders", Items((renamed,)))
-    return Field("kind", "Policy"), Field("apiVersion", "v1"), extenders
+    return Field("kind", "Policy"), Field("apiVersion", "v1"), Field("extenders", [renamed])
 
 
 def base64_text(data: bytes) -> str:
@@ -176,7 +161,7 @@ def yaml_text(fields: Iterable[Field]) -> str:
 
 def json_text(fields: Iterable[Field]) -> str:
     """Indented JSON; durations are nanoseconds, as in a Policy."""
-    return json.dumps(_plain(Structure(tuple(fields))), indent=2) + "\n"
+    return json.dumps(_plain(tuple(fields)), indent=2) + "\n"
 
 
 def _lines(fields: Iterable[Field], indent: str) -> Iterator[str]:
@@ -184,18 +169,18 @@ def _lines(fields: Iterable[Field], indent: str) -> Iterator[str]:
         if field.why:
             yield f"{indent}# {field.why}"
         match field.value:
-            case Structure(fields=inside):
+            case tuple() as inside:
                 yield f"{indent}{field.name}:"
                 yield from _lines(inside, f"{indent}  ")
-            case Items(items=items):
+            case list() as items:
                 yield f"{indent}{field.name}:"
                 for item in items:
-                    yield from _item(item.fields, f"{indent}  ")
+                    yield from _item(item, f"{indent}  ")
             case scalar:
                 yield f"{indent}{field.name}: {_scalar(scalar)}"
 
 
-def _item(fields: Sequence[Field], indent: str) -> Iterator[str]:
+def _item(fields: Fields, indent: str) -> Iterator[str]:
     first, *others = _lines(fields, f"{indent}  ")
     yield f"{indent}- {first.strip()}"
     yield from others
@@ -215,16 +200,16 @@ def _scalar(value: Scalar) -> str:
     assert_never(value)
 
 
-def _plain(value: Scalar | Structure | Items) -> object:
+def _plain(value: Scalar | Fields | list[Fields]) -> object:
     """The value for the JSON encoder."""
     match value:
         case Duration(nanos=nanos):
             return nanos
         case bytes():
             return base64_text(value)
-        case Structure(fields=fields):
-            return {field.name: _plain(field.value) for field in fields}
-        case Items(items=items):
-            return [_plain(item) for item in items]
+        case tuple():
+            return {field.name: _plain(field.value) for field in value}
+        case list():
+            return [_plain(item) for item in value]
         case scalar:
             return scalar

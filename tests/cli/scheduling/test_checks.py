@@ -9,7 +9,7 @@ from cli.render import FieldFinding
 from cli.scheduling.checks import (
     OF_ALL,
     OF_OURS,
-    Case,
+    CheckContext,
     SchedulerRequirements,
     choose,
     examine,
@@ -34,7 +34,7 @@ ONLY_WITH_POLICIES = {"no-binder"}
 
 def examined(text: str, requirements: SchedulerRequirements | None = None) -> list[FieldFinding]:
     (read,) = configurations([("s.yaml", text)], lambda _path: None)
-    return examine(Case(read, *choose(read.extenders), 5.0, requirements))
+    return examine(CheckContext(read, *choose(read.extenders), 5.0, requirements))
 
 
 def found(
