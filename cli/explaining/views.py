@@ -83,11 +83,8 @@ def every_node(world: World, found: Explanation) -> Iterator[Part]:
 
 def one_node(world: World, found: Explanation, name: str) -> Iterator[Part]:
     """One node: each clause, and each part of its expressions with its value."""
-    clauses, values, frame = (
-        WrittenClauses(world.policies),
-        Values(world.schema),
-        found.inspection.frame,
-    )
+    clauses, values = WrittenClauses(world.policies), Values(world.schema)
+    frame = found.inspection.frame
     frame.node = world.cluster.node(name)
     against = found.against(name)
     yield f"node {name} {_outcome(found, name)}"
@@ -102,7 +99,12 @@ def one_node(world: World, found: Explanation, name: str) -> Iterator[Part]:
         else:
             counts, group = found.inspection.group_counts(objection.program, name)
             yield f"  {count_text(objection.program, counts, group)}"
-    yield from _scores(clauses, values, found, name)
+    if name in found.scores:
+        yield from _scores(world, found, name)
+    elif name in found.passing:
+        yield "\nno score applies"
+    else:
+        yield "\nnot scored: filter did not return the node"
 
 
 def _listed(world: World, found: Explanation) -> Table:
@@ -159,29 +161,19 @@ def traced(written: Written, expr: Expr, frame: Frame, values: Values) -> Iterat
         yield f"  … and {len(steps) - _STEPS} more parts"
 
 
-def _scores(
-    clauses: WrittenClauses, values: Values, found: Explanation, name: str
-) -> Iterator[Part]:
-    if name not in found.scores:
-        text = (
-            "no score applies"
-            if name in found.passing
-            else "not scored, because the node does not pass"
-        )
-        yield f"\n{text}"
-        return
+def _scores(world: World, found: Explanation, name: str) -> Iterator[Part]:
+    clauses, values = WrittenClauses(world.policies), Values(world.schema)
     names = list(found.scores)
     contributions = found.inspection.contributions(names)
     yield f"\nscore {found.scores[name]} of 10"
     yield score_bars(contributions, names.index(name))
-    found.inspection.frame.node = found.inspection.table.views[
-        int(found.inspection.table.find([name])[0])
-    ]
+    frame = found.inspection.frame
+    frame.node = world.cluster.node(name)
     for contribution in contributions:
         written = clauses.find(contribution.policy, contribution.name)
         if isinstance(written.clause, Score):
             yield f"\n{contribution.policy}: {contribution.name}"
-            yield from traced(written, written.clause.value, found.inspection.frame, values)
+            yield from traced(written, written.clause.value, frame, values)
 
 
 def _outcome(found: Explanation, name: str) -> str:
@@ -202,10 +194,10 @@ def _outcome(found: Explanation, name: str) -> str:
 
 
 def _clause_line(objection: Objection, *, refuses: bool) -> str:
-    named = f"{objection.policy}: {objection.name}"
+    clause = f"{objection.policy}: {objection.name}"
     if not refuses:
-        return f"{named} holds"
-    return f"{named} fails{objection.text.removeprefix(named)}"
+        return f"{clause} holds"
+    return f"{clause} fails{objection.text.removeprefix(clause)}"
 
 
 def _reason(objection: Objection, clauses: WrittenClauses, frame: Frame) -> str:

@@ -115,7 +115,7 @@ shop/shop: zone holds
 shop/shop: one per node holds
   0 on this node, at most 1 with this pod
 
-not scored, because the node does not pass
+not scored: filter did not return the node
 """
     )
 
