@@ -1,5 +1,5 @@
-"""The terminal face, and the one place that builds everything from its parts.
+"""The command line, and the one place that builds every part of Placet.
 
-Belongs here: arguments, commands, what a terminal shows, exit codes. Must not: decisions, the wire,
-or anything that another package would want to import; nothing may depend on `cli`.
+Belongs here: arguments, commands, terminal output and exit codes. Must not: decisions, the HTTP
+format, or anything that another package imports. No package depends on `cli`.
 """

@@ -1,4 +1,4 @@
-"""`python -m cli` is `placet`."""
+"""Entry point of `python -m cli`, which is the same as `placet`."""
 
 from __future__ import annotations
 

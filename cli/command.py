@@ -1,4 +1,4 @@
-"""How a command ends, as its caller sees it."""
+"""The parts that all commands share: exit codes, errors, files and types of arguments."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ class Exit(IntEnum):
     """The exit codes of every command."""
 
     OK = 0
-    # The command did its work and found something wrong with what it looked at.
+    # The command did its work and found a problem in its input.
     FINDINGS = 1
-    # It could not do its work: wrong arguments, a file that is not there, a port that is taken.
+    # The command could not do its work: wrong arguments, a missing file, a port in use.
     ERROR = 2
     # Ctrl-C, as shells report it. A server that was serving ends with OK.
     INTERRUPTED = 130
 
 
 class CommandError(Exception):
-    """Ends a command with `Exit.ERROR`: one sentence, and what to do about it."""
+    """An error that ends a command with `Exit.ERROR`: one sentence and a hint."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -35,12 +35,9 @@ class CommandError(Exception):
         self.hint = hint
 
 
-# ---- Which Placet this is.
-
-
 def version() -> str:
-    """The version of the installed distribution; a checkout that was not installed has none."""
-    # This takes longer to import than a command that does not need it takes to start.
+    """The version of the installed distribution, or `unknown` in a checkout without one."""
+    # This import takes longer than a command that does not need it.
     from importlib import metadata  # noqa: PLC0415
 
     try:
@@ -49,23 +46,31 @@ def version() -> str:
         return "unknown"
 
 
-# ---- Files that commands write.
+# ---- files
+
+
+def read_file(name: str, hint: str) -> bytes:
+    """The content of a file. Raises CommandError with the hint for an unreadable file."""
+    try:
+        return Path(name).read_bytes()
+    except OSError as error:
+        raise CommandError(f"cannot read `{name}`: {reason(error)}", hint) from None
 
 
 def make(file: Path) -> None:
-    """An empty file, unless there is one. Raises CommandError where that cannot be."""
+    """Creates an empty file unless the file exists. Raises CommandError."""
     try:
         file.touch()
     except OSError as error:
-        raise _unwritable(file, error) from None
+        raise unwritable(file, error) from None
 
 
 def replace_text(file: Path, text: str) -> None:
-    """Writes a file in one step: who reads it meanwhile sees the old text or the new one.
+    """Writes a file in one step: a concurrent reader sees the old text or the new one.
 
-    Raises CommandError where that cannot be.
+    Raises CommandError.
     """
-    target = file.resolve()  # a link stays one
+    target = file.resolve()  # a link stays a link
     made: Path | None = None
     try:
         mode = target.stat().st_mode
@@ -78,27 +83,32 @@ def replace_text(file: Path, text: str) -> None:
     except OSError as error:
         if made is not None:
             made.unlink(missing_ok=True)
-        raise _unwritable(file, error) from None
+        raise unwritable(file, error) from None
 
 
 def write_text(file: Path, text: str) -> None:
-    """Writes a file, also one that is no regular file. Raises CommandError."""
+    """Writes a file, also one that is not a regular file. Raises CommandError."""
     try:
         file.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise _unwritable(file, error) from None
+        raise unwritable(file, error) from None
 
 
-def _unwritable(file: Path, error: OSError) -> CommandError:
-    reason = (error.strerror or str(error)).lower()
-    return CommandError(f"cannot write `{file}`: {reason}", "check who may write it")
+def unwritable(file: Path, error: OSError) -> CommandError:
+    """The error for a file that cannot be written."""
+    return CommandError(f"cannot write `{file}`: {reason(error)}", "check its permissions")
 
 
-# ---- Values that several arguments are written in: addresses, lengths of time, amounts of memory.
+def reason(error: OSError) -> str:
+    """The operating system's reason, in lower case."""
+    return (error.strerror or str(error)).lower()
+
+
+# ---- types of arguments
 
 
 def address(text: str) -> tuple[str, int]:
-    """A host, where an empty one is all of them, and a port, where 0 is any."""
+    """A host and a port. An empty host means all interfaces, port 0 means any free port."""
     try:
         return parse_address(text)
     except SettingsError as error:
@@ -106,18 +116,18 @@ def address(text: str) -> tuple[str, int]:
 
 
 def seconds(text: str) -> float:
-    """A length of time that is more than none, as in `5s`."""
+    """A duration greater than 0, such as `5s`."""
     found = _seconds(text)
     if found <= 0:
-        raise ArgumentTypeError(f"`{text}` is no time at all")
+        raise ArgumentTypeError(f"`{text}` must be greater than 0")
     return found
 
 
 def pause(text: str) -> float:
-    """A length of time, which may be none, as in `0s`."""
+    """A duration of 0 or more, such as `0s`."""
     found = _seconds(text)
     if found < 0:
-        raise ArgumentTypeError(f"`{text}` is over before it begins")
+        raise ArgumentTypeError(f"`{text}` must not be negative")
     return found
 
 
@@ -125,32 +135,32 @@ def _seconds(text: str) -> float:
     try:
         return Duration.parse(text).nanos / SECOND
     except EvaluationError as error:
-        raise ArgumentTypeError(f"`{text}` is no duration: {error}") from None
+        raise ArgumentTypeError(f"`{text}` is not a duration: {error}") from None
 
 
 def size(text: str) -> int:
-    """A number of bytes that is more than none, as in `64Mi`."""
+    """A number of bytes greater than 0, such as `64Mi`."""
     try:
         found = Quantity.parse(text).nanos // NANO
     except EvaluationError as error:
-        raise ArgumentTypeError(f"`{text}` is no size: {error}") from None
+        raise ArgumentTypeError(f"`{text}` is not a size: {error}") from None
     if found <= 0:
-        raise ArgumentTypeError(f"`{text}` has no room for anything")
+        raise ArgumentTypeError(f"`{text}` must be greater than 0")
     return found
 
 
 def lease(text: str) -> tuple[str, str] | None:
-    """A namespace and a name, or None for `none`."""
+    """The namespace and name of a Lease, or None for `none`."""
     if text == "none":
         return None
     namespace, slash, name = text.partition("/")
     if not (namespace and slash and name) or "/" in name:
-        raise ArgumentTypeError(f"`{text}` is no Lease, as in kube-system/placet")
+        raise ArgumentTypeError(f"`{text}` is not a Lease such as kube-system/placet")
     return namespace, name
 
 
 def positive(text: str) -> int:
-    """A whole number that is at least 1."""
+    """A whole number of at least 1."""
     if not text.isdecimal() or int(text) < 1:
-        raise ArgumentTypeError(f"`{text}` is no whole number from 1")
+        raise ArgumentTypeError(f"`{text}` is not a whole number of at least 1")
     return int(text)

@@ -1,4 +1,4 @@
-"""Where tables are printed: in colour on a terminal, as plain text of a known width elsewhere."""
+"""Tables on standard output: coloured on a terminal, plain text of a fixed width elsewhere."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ from rich.table import Table
 
 from cli.render import wants_colour
 
-# Wide enough for a row of a table; whoever reads a pipe can say otherwise with COLUMNS.
+# Wide enough for a row of a table; the variable COLUMNS overrides it.
 PLAIN_WIDTH = 120
 
-
-# What an answer consists of: lines as they are, and tables.
+# A part of an answer: a line or a table.
 Part = str | Table
 
 
 def console() -> Console:
-    """Standard output. Texts are printed as they are: nothing in them is markup."""
+    """Standard output, on which texts are printed unchanged: no markup."""
     colour = wants_colour(sys.stdout)
     width = None
     if not sys.stdout.isatty() and not os.environ.get("COLUMNS", "").isdecimal():
@@ -36,7 +35,7 @@ def console() -> Console:
 
 
 def show(renderable: RenderableType) -> None:
-    """Prints a table or a text, without the spaces that fill its last column."""
+    """Prints a table without the spaces that fill its last column."""
     to = console()
     with to.capture() as captured:
         to.print(renderable)
@@ -45,7 +44,7 @@ def show(renderable: RenderableType) -> None:
 
 
 def put(parts: Iterable[Part]) -> None:
-    """Prints an answer as it comes; a line is never broken."""
+    """Prints the parts as they come; lines are not wrapped."""
     for part in parts:
         if isinstance(part, str):
             print(part)
@@ -54,7 +53,7 @@ def put(parts: Iterable[Part]) -> None:
 
 
 def table(*columns: str, right: tuple[str, ...] = ()) -> Table:
-    """A table without lines; the columns in `right` are numbers."""
+    """An empty table without borders; the columns in `right` hold numbers."""
     made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for column in columns:
         numbers = column in right

@@ -1,4 +1,4 @@
-"""Values of the language as a terminal shows them: as they would be written, records by field."""
+"""Expressions of `eval` and the REPL: checked on their own, evaluated, and their values as text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import Frame
 from engine.program.needs import named_annotations
 from engine.program.trace import Step, Tracer
-from grammar import catalogue as mistakes
+from grammar import catalogue
 from grammar.ast import Expr
 from grammar.checker import Checker
 from grammar.clauses import Let, Policy
@@ -30,29 +30,29 @@ from grammar.values.maps import key_values
 from grammar.values.optional import Optional
 
 _WIDTH = 100
-# A part of a value: the name it has in it, or empty, and itself.
+# A part of a value: its name or index label, its value, and its type.
 _Part = tuple[str, object, Type]
 
 
 class Values:
-    """Shows values of the schema's types."""
+    """Text of values in the syntax of the language; records show their fields."""
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
 
     def typed(self, value: object, type_: Type) -> str:
-        """`value : type`, on several lines where one would be too long."""
+        """`value : type`, on several lines if one is too long."""
         name = str(type_)
         if type_ == DYN:
             name = str(type_of(value)) if kind(value) != "record" else "object"
         return f"{self.text(value, type_)} : {name}"
 
     def text(self, value: object, type_: Type) -> str:
-        """The value, on several lines where one would be too long."""
+        """The value, on several lines if one is too long."""
         return "\n".join(self._lines(value, type_, "", _WIDTH))
 
     def line(self, value: object, type_: Type) -> str:
-        """The value on one line, however long."""
+        """The value on one line of any length."""
         parts = self._parts(value, type_)
         if parts is None:
             return _scalar(value)
@@ -70,7 +70,7 @@ class Values:
         return [f"{name}{left}", *(f"  {row}" for rows in inside for row in _comma(rows)), right]
 
     def _parts(self, value: object, type_: Type) -> list[_Part] | None:
-        """What a value consists of; None for one that has no parts."""
+        """The parts of a value; None for a scalar."""
         args = type_.args or (DYN, DYN)
         if isinstance(value, Optional):
             return [("", value.value, args[0])] if value.present else None
@@ -88,7 +88,7 @@ class Values:
                 return None
 
     def _fields(self, value: object, type_: Type) -> list[_Part]:
-        """The fields that a record has, short forms aside."""
+        """The fields that a record has, without short forms."""
         record = self._schema.records.get(type_.name) or self._schema.records.get(
             type(value).__name__
         )
@@ -115,14 +115,14 @@ def _comma(rows: list[str]) -> list[str]:
     return [*rows[:-1], f"{rows[-1]},"]
 
 
-# ---- An expression that somebody typed: checked by itself, and evaluated as a policy's would be.
+# ---- expressions, which are checked and evaluated as those of a policy
 
 NAME = "expression"
 
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A text with its typed tree; `names` are the variables that it reads."""
+    """A source with its typed tree; `names` are the variables that it reads."""
 
     source: Source
     expr: Expr
@@ -131,7 +131,7 @@ class Expression:
 
     @property
     def annotations(self) -> frozenset[str]:
-        """The annotations of other pods that it may read."""
+        """The annotations of other pods that it can read."""
         definitions = (
             *self.environment.lets.values(),
             *(d.body for d in self.environment.defs.values()),
@@ -141,34 +141,34 @@ class Expression:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An expression that has no value here: the error, and the innermost part that it is from."""
+    """The error of an expression without a value, and the innermost part that it comes from."""
 
     error: EvaluationError
     step: Step
 
     @property
     def missing(self) -> bool:
-        """Whether something is not there, which clauses have a rule for."""
+        """Whether the error is a missing value, for which clauses have a rule."""
         return isinstance(self.error, MissingError)
 
     @property
     def diagnostic(self) -> Diagnostic:
-        """What is wrong, and where; there is no code for it."""
+        """The error with its place; it has no code."""
         return Diagnostic("", "error", str(self.error), self.step.expr.span)
 
     def text(self, source: Source) -> str:
-        """What is wrong, with a caret in place."""
-        return human(self.diagnostic, source).replace("error[]", "error", 1)
+        """The error with a caret under its place."""
+        return human(self.diagnostic, source)
 
 
 def check(
     text: str, schema: Schema, hidden: Mapping[str, str], definitions: str = ""
 ) -> tuple[Expression | None, list[Diagnostic], Source]:
-    """The expression, or the mistakes in it.
+    """The checked expression, or None; its diagnostics; and its source.
 
-    `hidden` are the variables that cannot be read here, with what to do about each or "".
-    `definitions` are `let` and `def` that it can use, without mistakes. They stand behind it in its
-    source, so that no two of its parts are at the same place.
+    `hidden` are the variables that cannot be read here, each with a hint or "". `definitions` are
+    valid `let` and `def` that the expression can use. The source has them after the expression, so
+    that no two parts have the same place.
     """
     source = Source(NAME, f"{text}\n{definitions}" if definitions else text)
     parsed, found = parse_expression(Source(NAME, text))
@@ -179,7 +179,7 @@ def check(
     expr = checker.check(parsed)
     found = list(checker.found)
     names = set()
-    for read in reads(expr, _bodies(environment)):
+    for read in reads(expr, _definitions(environment)):
         name = read.path[0]
         if name in VARIABLES:
             names.add(name)
@@ -191,7 +191,7 @@ def check(
 
 
 class Evaluator:
-    """Evaluates one expression, again and again; it is compiled once."""
+    """A compiled expression, for any number of evaluations."""
 
     def __init__(self, expression: Expression) -> None:
         compiler = Compiler(expression.environment, fast_paths=FAST_PATHS)
@@ -200,7 +200,7 @@ class Evaluator:
         self._slots = compiler.slots
 
     def evaluate(self, frame: Frame) -> object | Failure:
-        """The value in the frame, or why there is none."""
+        """The value in the frame, or the reason why there is none."""
         frame.locals = [None] * self._slots
         frame.refill()
         try:
@@ -209,17 +209,17 @@ class Evaluator:
             return self._failure(frame)
 
     def _failure(self, frame: Frame) -> Failure:
-        """The same once more, part by part."""
+        """The failing part, found by a traced second evaluation."""
         frame.refill()
         steps = Tracer(self._expression.environment).trace(self._expression.expr, frame)
         error = steps[0].outcome
-        assert isinstance(error, EvaluationError), "what fails once fails twice"
+        assert isinstance(error, EvaluationError), "evaluation is deterministic"
         innermost = max((s for s in steps if s.outcome is error), key=lambda s: s.depth)
         return Failure(error, innermost)
 
 
 def _environment(text: str, definitions: str, schema: Schema) -> Environment:
-    """What names mean to a text with definitions behind it."""
+    """The environment of an expression with definitions after it."""
     if not definitions:
         return Environment(variables=VARIABLES, schema=schema)
     before = "".join("\n" if c == "\n" else " " for c in text)
@@ -227,11 +227,11 @@ def _environment(text: str, definitions: str, schema: Schema) -> Environment:
     return check_policy(Policy("", items, cluster=True), schema).environment
 
 
-def _bodies(environment: Environment) -> Definitions:
+def _definitions(environment: Environment) -> Definitions:
     defs = environment.defs
     parameters = {name: frozenset(p for p, _ in d.params) for name, d in defs.items()}
     return Definitions(environment.lets, {n: d.body for n, d in defs.items()}, parameters)
 
 
 def _unavailable(name: str, hint: str, span: Span) -> Diagnostic:
-    return replace(mistakes.unavailable(name, "this expression", span), hint=hint or None)
+    return replace(catalogue.unavailable(name, "this expression", span), hint=hint or None)

@@ -1,15 +1,15 @@
-"""Starts Placet from its wheel, where this file is `placet/__main__.py` beside the packages."""
+"""Launcher of the wheel, in which this file is `placet/__main__.py` beside the packages."""
 
 import sys
 from pathlib import Path
 
 
 def main() -> int:
-    """Run the command line; an editable install has no bundle, its checkout is on the path."""
+    """Runs the command line. An editable install has no bundle: its checkout is on the path."""
     bundle = Path(__file__).with_name("bundle")
     if bundle.is_dir():
         sys.path.insert(0, str(bundle))
-    from cli.main import main as run  # noqa: PLC0415 - only now can it be found
+    from cli.main import main as run  # noqa: PLC0415 - importable only from here on
 
     return run()
 

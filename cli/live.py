@@ -1,4 +1,4 @@
-"""The cluster itself as the origin of snapshots: everything that rules read, listed once."""
+"""Objects of a running cluster, listed once: a snapshot for the REPL, ConfigMaps for `doctor`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from engine.cache.list_watch import PAGE, ContinueExpiredError, GarbageError, Re
 from engine.cluster.client import ApiClient, connect
 from engine.errors import ApiError, ApiUnreachableError, ClusterConfigurationError, EngineError
 
-# What messages call it.
+# The name of the snapshot in messages.
 _NAME = Path("cluster")
 _KINDS = {NODES.path: "Node", PODS.path: "Pod", NAMESPACES.path: "Namespace"}
 _PAGE_SECONDS = 60.0
@@ -23,7 +23,7 @@ _REFUSED = (401, 403, 404)
 
 
 class ClusterOrigin:
-    """The cluster of a kubeconfig."""
+    """The origin of snapshots of a kubeconfig's cluster."""
 
     paths: Sequence[Path] = ()
 
@@ -31,8 +31,8 @@ class ClusterOrigin:
         self._kubeconfig = kubeconfig
 
     def read(self) -> Documents:
-        """Raises CommandError."""
-        hint = "see that `kubectl get nodes,pods -A` works with the same kubeconfig"
+        """The objects that rules read. Raises CommandError."""
+        hint = "check that `kubectl get nodes,pods -A` works with the same kubeconfig"
         try:
             return asyncio.run(self._read())
         except (EngineError, GarbageError) as error:
@@ -43,7 +43,7 @@ class ClusterOrigin:
     async def _read(self) -> Documents:
         async with connect(self._kubeconfig, None, version=version()) as client:
             found = [await _listed(client, r, _KINDS[r.path]) for r in (NODES, PODS)]
-            # Without these, `namespaceObject` and `workload` know less: not everybody may see them.
+            # Only `namespaceObject` and `workload` need these, and not every user may list them.
             useful = {"Namespace": NAMESPACES, **CONTROLLERS}
             for kind, resource in useful.items():
                 try:
@@ -55,7 +55,7 @@ class ClusterOrigin:
 
 
 async def _listed(client: ApiClient, resource: Resource, kind: str) -> bytes:
-    """All objects of a resource as one list of their kind, as kubectl prints it."""
+    """All objects of a resource as one list, as `kubectl get -o json` prints them."""
     listed = pages(client, resource, "", PAGE, _PAGE_SECONDS)
     items = [item async for page in listed for item in page.items or ()]
     group = resource.path.removeprefix("/apis/").rpartition("/")[0]
@@ -64,14 +64,14 @@ async def _listed(client: ApiClient, resource: Resource, kind: str) -> bytes:
     return msgspec.json.encode(document)
 
 
-# ---- Configurations in a cluster: the ConfigMaps beside kube-scheduler, where there are such.
+# ---- ConfigMaps that may hold a configuration of kube-scheduler
 
 NAMESPACE = "kube-system"
 
 
 def config_maps(kubeconfig: Path | None, context: str | None) -> tuple[str, str]:
-    """A name for them, and the JSON of all ConfigMaps of NAMESPACE. Raises CommandError."""
-    hint = "check `--kubeconfig`, or name the configuration's file"
+    """The server's URL and the JSON of all ConfigMaps of NAMESPACE. Raises CommandError."""
+    hint = "check `--kubeconfig`, or give the file of the configuration"
     try:
         return asyncio.run(_config_maps(kubeconfig, context))
     except ClusterConfigurationError as error:

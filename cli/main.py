@@ -1,4 +1,4 @@
-"""The command `placet`: its arguments, and what becomes of its errors."""
+"""Command `placet`: finds the command that is asked for, runs it, and reports its errors."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ from typing import Protocol, cast
 from cli.command import CommandError, Exit, version
 from cli.render import print_error
 
-# A module of `cli.commands` each. Only the one that was asked for is imported: `check` starts in a
-# fraction of the time that the server's libraries take.
+# Each command is a module of `cli.commands`, and only the requested one is imported: `check` starts
+# in a fraction of the time that the server's libraries take.
 COMMANDS = {
-    "serve": "answer kube-scheduler",
-    "check": "say what is wrong with policy files",
-    "fmt": "lay policy files out in the one canonical way",
+    "serve": "run the extender that kube-scheduler calls",
+    "check": "report errors in policy files",
+    "fmt": "format policy files",
     "eval": "show the value of an expression for a pod and a node",
-    "schema": "show what policies can read of pods and nodes",
-    "explain": "say which policies decide about a pod, and why each node passes or fails",
+    "schema": "show the fields of pods and nodes that policies can read",
+    "explain": "show which policies apply to a pod, and why each node passes or fails",
     "test": "run the tests of policy files",
-    "analyze": "say what stands in a pod's way, and what would help",
-    "repl": "try expressions, clauses and policies on a cluster, line by line",
-    "simulate": "say where pods would go, and what other policies would change",
+    "analyze": "show which clauses keep a pod pending, and what would help",
+    "repl": "try expressions, clauses and policies on a cluster interactively",
+    "simulate": "show where pods would go, and what other policies would change",
     "crds": "print the definitions of PlacementPolicy and ClusterPlacementPolicy",
-    "scheduler-config": "write the configuration of kube-scheduler that asks Placet",
-    "doctor": "say what is wrong with the configuration of a kube-scheduler",
-    "completion": "print a script that has a shell complete commands, flags and files",
+    "scheduler-config": "write a kube-scheduler configuration that calls Placet",
+    "doctor": "report problems in a kube-scheduler configuration",
+    "completion": "print a shell script that completes commands, flags and files",
 }
-_EPILOG = "exit codes: 0 all is well, 1 something was found, 2 the command could not be carried out"
+_EPILOG = "exit codes: 0 success, 1 problems found, 2 the command could not run"
 
 
 class Command(Protocol):
-    """What a module of `cli.commands` has."""
+    """The interface of a module in `cli.commands`."""
 
     def configure(self, parser: argparse.ArgumentParser) -> None: ...
     def run(self, args: argparse.Namespace) -> int: ...
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs a command and returns its exit code; SystemExit after `--help` and wrong arguments."""
+    """Runs a command and returns its exit code. Raises SystemExit after `--help` and bad usage."""
     arguments = sys.argv[1:] if argv is None else list(argv)
     wanted = next((a for a in arguments if not a.startswith("-")), "")
     parser = parser_of(program(), {wanted})
@@ -57,18 +57,18 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def program() -> str:
-    """What it is called: kubectl has a program `kubectl-placet` as `kubectl placet`."""
+    """The name in help texts: kubectl runs the program `kubectl-placet` as `kubectl placet`."""
     return "kubectl placet" if Path(sys.argv[0]).stem == "kubectl-placet" else "placet"
 
 
 def parser_of(name: str, wanted: Container[str]) -> argparse.ArgumentParser:
-    """All commands; only those that are wanted know their arguments."""
+    """The parser of all commands; only the wanted ones have their arguments."""
     parser = argparse.ArgumentParser(
         prog=name,
-        description="A kube-scheduler extender in which placement is written down.",
+        description="A kube-scheduler extender that filters and scores nodes from policy files.",
         epilog=_EPILOG,
     )
-    parser.add_argument("--version", action="store_true", help="print the version and leave")
+    parser.add_argument("--version", action="store_true", help="print the version and exit")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     for command, summary in COMMANDS.items():
         described = f"{summary[0].upper()}{summary[1:]}."
@@ -95,7 +95,7 @@ def _run(command: Command, args: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
     except BrokenPipeError:
-        # Whoever read us has enough; closing the stream once more must not raise again.
+        # The reader has closed the pipe; the interpreter flushes stdout again and must not fail.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.OK
     return code

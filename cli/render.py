@@ -1,4 +1,4 @@
-"""What a terminal, an editor, a script and a CI service each want to see of diagnostics."""
+"""Renderer of diagnostics: text for a terminal, lines for scripts, JSON, and GitHub annotations."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TextIO
 
 from grammar.diagnostics import Diagnostic, human, plain
-from grammar.source import Source
-
-Finding = tuple[Diagnostic, Source]
+from grammar.source import Source, Span
 
 FORMATS = ("human", "plain", "json", "github")
 
@@ -21,54 +20,86 @@ _SEVERITY_COLOURS = {"error": _RED, "warning": _YELLOW}
 _GUTTER = re.compile(r"^( *\d* *)(\||-->|=)(.*)$")
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The place of a field in a YAML or JSON file, for diagnostics without a span.
+
+    `path` is like `extenders[0].weight`; `line` counts from 1, 0 is unknown.
+    """
+
+    file: str
+    line: int
+    path: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {self.path}" if self.line else f"{self.file}: {self.path}"
+
+
+# A diagnostic in a text, and one about a field of a file.
+Finding = tuple[Diagnostic, Source]
+FieldFinding = tuple[Diagnostic, Place]
+
+
 def wants_colour(stream: TextIO) -> bool:
-    """Whether to colour what goes there: a terminal, unless NO_COLOR is set (no-color.org)."""
+    """Whether to colour a stream: a terminal, unless NO_COLOR is set (no-color.org)."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def render(findings: Sequence[Finding], form: str, *, colour: bool = False) -> Iterator[str]:
+def render(
+    findings: Sequence[Finding | FieldFinding], form: str, *, colour: bool = False
+) -> Iterator[str]:
     """The findings in one of FORMATS: plain and github a line each, human several, json one."""
     match form:
         case "plain":
-            yield from (plain(*finding) for finding in findings)
+            yield from (_plain(*finding) for finding in findings)
         case "human":
-            for diagnostic, source in findings:
-                text = human(diagnostic, source)
+            for diagnostic, where in findings:
+                text = _human(diagnostic, where)
                 yield coloured(text, diagnostic.severity) if colour else text
                 yield ""
         case "github":
             yield from (_annotation(*finding) for finding in findings)
         case _:
-            yield json.dumps({"diagnostics": [_as_json(*f) for f in findings]}, ensure_ascii=False)
+            yield json.dumps({"diagnostics": [as_json(*f) for f in findings]}, ensure_ascii=False)
 
 
-def summary(findings: Iterable[Finding], policies: int, files: int) -> str:
-    """How much of what: `2 errors, 1 warning in 3 files`, or that all is well."""
-    severities = [diagnostic.severity for diagnostic, _ in findings]
-    counts = [counted(severities.count(s), s) for s in ("error", "warning") if s in severities]
-    if counts:
-        return f"{', '.join(counts)} in {counted(files, 'file')}"
-    return f"{counted(policies, 'policy', 'policies')} in {counted(files, 'file')}: all is well"
+def print_findings(findings: Sequence[Finding]) -> None:
+    """Prints findings in the human format on standard error."""
+    for line in render(findings, "human", colour=wants_colour(sys.stderr)):
+        print(line, file=sys.stderr)
 
 
 def print_error(message: str, hint: str) -> None:
-    """An error that is about no text, and what to do about it."""
-    kind = f"{_BOLD}{_RED}error{_RESET}" if wants_colour(sys.stderr) else "error"
-    print(error_text(message, hint, kind), file=sys.stderr)
+    """Prints an error that has no place in a text on standard error."""
+    text = error_text(message, hint)
+    print(coloured(text, "error") if wants_colour(sys.stderr) else text, file=sys.stderr)
 
 
-def error_text(message: str, hint: str, kind: str = "error") -> str:
-    """The same as a text."""
-    return f"{kind}: {message}\n  = help: {hint}" if hint else f"{kind}: {message}"
+def error_text(message: str, hint: str) -> str:
+    """An error that has no place in a text, with its hint."""
+    return f"error: {message}\n  = help: {hint}" if hint else f"error: {message}"
+
+
+def totals(diagnostics: Iterable[Diagnostic]) -> str:
+    """The numbers of errors and warnings, as in `2 errors, 1 warning`; empty without any."""
+    severities = [diagnostic.severity for diagnostic in diagnostics]
+    counts = [counted(severities.count(s), s) for s in ("error", "warning") if s in severities]
+    return ", ".join(counts)
 
 
 def counted(number: int, one: str, many: str = "") -> str:
-    """`1 file`, `2 files`."""
+    """A number with its noun: `1 file`, `2 files`."""
     return f"{number} {one if number == 1 else many or one + 's'}"
 
 
+def named(names: Sequence[str], most: int) -> str:
+    """The first names and the number of the others: `a, b and 3 more`."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
+
+
 def coloured(text: str, severity: str) -> str:
-    """The rows of `human`: the head by severity, carets too, line numbers and arrows in blue."""
+    """The text of a diagnostic with colours: the head and carets by severity, margins in blue."""
     colour = _SEVERITY_COLOURS[severity]
     head, *rows = text.split("\n")
     kind, _, message = head.partition(": ")
@@ -86,17 +117,36 @@ def coloured(text: str, severity: str) -> str:
     return "\n".join(lines)
 
 
-def _annotation(diagnostic: Diagnostic, source: Source) -> str:
-    """A workflow command of GitHub Actions, which shows it beside the line."""
-    line, column = source.position(diagnostic.span.start)
-    end_line, end_column = source.position(diagnostic.span.end)
-    place = {"file": source.name, "line": line, "endLine": end_line}
-    if line == end_line:  # columns of a longer stretch are ignored there
-        place |= {"col": column, "endColumn": end_column}
+def _plain(diagnostic: Diagnostic, where: Source | Place) -> str:
+    """`file:line: path: severity[code]: message (hint)`, or with the column in a text."""
+    if isinstance(where, Source):
+        return plain(diagnostic, where)
+    return f"{where}: {diagnostic.kind}: {diagnostic.message}{_hint(diagnostic)}"
+
+
+def _human(diagnostic: Diagnostic, where: Source | Place) -> str:
+    if isinstance(where, Source):
+        return human(diagnostic, where)
+    rows = [f"{diagnostic.kind}: {diagnostic.message}", f" --> {where}"]
+    return "\n".join([*rows, f"  = help: {diagnostic.hint}"] if diagnostic.hint else rows)
+
+
+def _annotation(diagnostic: Diagnostic, where: Source | Place) -> str:
+    """A workflow command of GitHub Actions, which shows the message beside the line."""
+    if isinstance(where, Source):
+        line, column, end_line, end_column = _range(diagnostic.span, where)
+        place: dict[str, object] = {"file": where.name, "line": line, "endLine": end_line}
+        if line == end_line:  # GitHub ignores the columns of several lines
+            place |= {"col": column, "endColumn": end_column}
+    else:
+        place = {"file": where.file, "line": where.line}
     properties = ",".join(f"{k}={_escaped(str(v), property_=True)}" for k, v in place.items())
-    hint = f" ({diagnostic.hint})" if diagnostic.hint else ""
-    message = _escaped(f"{diagnostic.message}{hint}")
+    message = _escaped(f"{diagnostic.message}{_hint(diagnostic)}")
     return f"::{diagnostic.severity} {properties},title={diagnostic.code}::{message}"
+
+
+def _hint(diagnostic: Diagnostic) -> str:
+    return f" ({diagnostic.hint})" if diagnostic.hint else ""
 
 
 def _escaped(text: str, *, property_: bool = False) -> str:
@@ -104,29 +154,28 @@ def _escaped(text: str, *, property_: bool = False) -> str:
     return text.replace(":", "%3A").replace(",", "%2C") if property_ else text
 
 
-def _as_json(diagnostic: Diagnostic, source: Source) -> dict[str, object]:
-    line, column = source.position(diagnostic.span.start)
-    end_line, end_column = source.position(diagnostic.span.end)
-    found: dict[str, object] = {
-        "file": source.name,
-        "line": line,
-        "column": column,
-        "endLine": end_line,
-        "endColumn": end_column,
+def as_json(diagnostic: Diagnostic, where: Source | Place) -> dict[str, object]:
+    """One finding as an object for JSON."""
+    said = {
         "severity": diagnostic.severity,
         "code": diagnostic.code,
         "message": diagnostic.message,
         "hint": diagnostic.hint,
-        "notes": list(diagnostic.notes),
     }
-    if diagnostic.fix is not None:
-        start = source.position(diagnostic.fix.span.start)
-        end = source.position(diagnostic.fix.span.end)
-        found["fix"] = {
-            "line": start[0],
-            "column": start[1],
-            "endLine": end[0],
-            "endColumn": end[1],
-            "text": diagnostic.fix.text,
-        }
+    if isinstance(where, Place):
+        return {"file": where.file, "line": where.line or None, "place": where.path, **said}
+    found = {"file": where.name, **_json_range(diagnostic.span, where), **said}
+    found["notes"] = list(diagnostic.notes)
+    if (fix := diagnostic.fix) is not None:
+        found["fix"] = {**_json_range(fix.span, where), "text": fix.text}
     return found
+
+
+def _json_range(span: Span, source: Source) -> dict[str, object]:
+    names = ("line", "column", "endLine", "endColumn")
+    return dict(zip(names, _range(span, source), strict=True))
+
+
+def _range(span: Span, source: Source) -> tuple[int, int, int, int]:
+    """Line and column of the start and of the end."""
+    return *source.position(span.start), *source.position(span.end)

@@ -1,13 +1,15 @@
-"""Objects as the JSON they came in: the engine keeps less of a pod than a rule may read."""
+"""World of a command: the cluster in snapshot files and the policies that it is asked about.
+
+A command reads it once from its arguments. The cluster never changes but for the time of a
+`with cluster.asking` or `with cluster.changing`.
+"""
 
 from __future__ import annotations
 
 import argparse
-import sys
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from typing import Any
 import msgspec
 
 from cli.command import CommandError
-from cli.render import counted, render, wants_colour
+from cli.render import counted, named, print_findings
 from engine.cache.cache import Cache
 from engine.cache.cluster_file import ClusterFileError, ClusterFileReader, documents, files_of
 from engine.cache.informers import Needs
@@ -29,134 +31,170 @@ from engine.objects.request_pod import SYSTEM_NAMESPACES, Exemptions
 from engine.program.frame import Frame
 from engine.program.needs import needs
 from engine.program.policy_compiler import compile_policy
-from grammar.checks import references as labels
 from grammar.diagnostics import nearest
 from grammar.policy_checker import Checked
 from grammar.schema import Schema, load_schema
 from grammar.values.time import Timestamp
 from policies.loader import load
-from policies.validation import CheckedFile, Validation, Validator
+from policies.validation import Validation, Validator
 
+# The most names that a message lists.
+_SHOWN = 5
 _NAMESPACE = "default"
 
 
-class _Meta(msgspec.Struct, frozen=True, gc=False):
-    name: str | None = None
-    namespace: str | None = None
+@dataclass(frozen=True, slots=True)
+class World:
+    """A cluster and the policies that decide about its pods."""
 
+    schema: Schema
+    codec: ObjectCodec
+    cluster: Cluster
+    policies: Policies
 
-class _Object(msgspec.Struct, frozen=True, gc=False):
-    kind: str | None = None
-    metadata: _Meta | None = None
-    items: list[msgspec.Raw] | None = None
-
-
-class PodBodies:
-    """The JSON of every pod in some documents, by `namespace/name`; looked for when asked for.
-
-    Nodes are found by their names too.
-    """
-
-    def __init__(self, documents: Sequence[bytes]) -> None:
-        self._documents = documents
-
-    def all_keys(self) -> list[str]:
-        return list(self._found)
-
-    def all_bodies(self) -> Iterable[bytes | msgspec.Raw]:
-        return self._found.values()
-
-    def node(self, name: str) -> bytes | msgspec.Raw:
-        """The JSON of a node. Raises KeyError."""
-        return bodies(self._documents, "Node")[f"/{name}"]
-
-    def keys(self, name: str) -> list[str]:
-        """The keys that a name can mean: itself, or those of every namespace."""
-        if "/" in name:
-            return [name] if name in self._found else []
-        return sorted(key for key in self._found if key.partition("/")[2] == name)
-
-    def body(self, key: str) -> tuple[bytes, str]:
-        """The pod as kube-scheduler would send it, without its node, and that node."""
-        pod = msgspec.json.decode(self._found[key])
-        node = (pod.get("spec") or {}).pop("nodeName", None)
-        return msgspec.json.encode(pod), node or ""
-
-    @cached_property
-    def _found(self) -> dict[str, msgspec.Raw | bytes]:
-        return bodies(self._documents, "Pod")
-
-
-def bodies(documents: Sequence[bytes], kind: str) -> dict[str, msgspec.Raw | bytes]:
-    """The JSON of every object of a kind, by `namespace/name`; of two the later counts."""
-    decoder = msgspec.json.Decoder(_Object)
-    found: dict[str, msgspec.Raw | bytes] = {}
-    for document in documents:
-        outer = decoder.decode(document)
-        default = (outer.kind or "").removesuffix("List") or None
-        for item in outer.items if outer.items is not None else [document]:
-            inner = decoder.decode(item)
-            if (inner.kind or default) == kind and inner.metadata is not None:
-                found[f"{inner.metadata.namespace or ''}/{inner.metadata.name}"] = item
-    return found
-
-
-def read_pod(file: Path) -> tuple[str, str, bytes]:
-    """Namespace, name and JSON of the one pod in a manifest. Raises CommandError."""
-    hint = (
-        "give it the manifest of one Pod, as `kubectl run NAME --image=… --dry-run=client -o yaml`"
-    )
-    try:
-        found = [msgspec.json.decode(document) for document in documents(file)]
-    except ClusterFileError as error:
-        raise CommandError(error.message, hint) from None
-    except msgspec.DecodeError:
-        raise CommandError(f"`{file}` is not JSON", hint) from None
-    kinds = [str(item.get("kind")) if isinstance(item, dict) else "no object" for item in found]
-    if kinds != ["Pod"]:
-        there = ", ".join(kinds) or "nothing"
-        raise CommandError(f"`{file}` is no manifest of one pod: it has {there}", hint)
-    return _completed(found[0], file, hint)
-
-
-def _completed(pod: dict[str, Any], file: Path, hint: str) -> tuple[str, str, bytes]:
-    """With the namespace that the API server would give it, and a uid that no other pod has."""
-    metadata, spec = pod.get("metadata") or {}, pod.get("spec") or {}
-    for name, part in (("metadata", metadata), ("spec", spec)):
-        if not isinstance(part, dict):
-            raise CommandError(f"`{file}` is no manifest of one pod: its {name} is no object", hint)
-    namespace = str(metadata.get("namespace") or _NAMESPACE)
-    name = str(metadata.get("name") or metadata.get("generateName") or "pod")
-    known = {"name": name, "namespace": namespace, "uid": metadata.get("uid") or f"file:{file}"}
-    unplaced = {k: v for k, v in spec.items() if k != "nodeName"}
-    body = {**pod, "metadata": {**metadata, **known}, "spec": unplaced}
-    return namespace, name, msgspec.json.encode(body)
-
-
-# ---- What a terminal command looks at: a cluster in files, policies, and the names of their
-# things.
-
-_SHOWN = 5
+    def engine(self) -> Engine:
+        return engine(self.policies.registry, self.cluster, self.codec)
 
 
 @dataclass(frozen=True, slots=True)
 class Policies:
-    """Policies without errors: as they were written, and compiled."""
+    """Policies without errors: the validated sources, the compiled programs, and their needs."""
 
     validation: Validation
     registry: Registry
     needs: Needs
 
 
+def add_cluster_argument(parser: argparse.ArgumentParser, *, required: bool = False) -> None:
+    """The flag that names snapshot files. It takes one path, so that names may come after it."""
+    parser.add_argument(
+        "--cluster",
+        metavar="SNAPSHOT",
+        action="append",
+        required=required,
+        type=Path,
+        help="the output of `kubectl get nodes,pods -A -o json` (or yaml); may be given again",
+    )
+
+
+def add_arguments(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
+    """The flags that name a world, each with one path."""
+    add_cluster_argument(parser, required=required)
+    parser.add_argument(
+        "--policies",
+        metavar="PATH",
+        action="append",
+        required=required,
+        type=Path,
+        help="a policy file or a folder of them; may be given again",
+    )
+
+
+def add_pod_arguments(parser: argparse.ArgumentParser) -> None:
+    """The two ways to name a pod."""
+    parser.add_argument(
+        "pod", metavar="POD", nargs="?", help="NAMESPACE/NAME, or the name alone if it is unique"
+    )
+    parser.add_argument(
+        "--pod-file", metavar="FILE", type=Path, help="the manifest of a pod to be created"
+    )
+
+
+def read_world(args: argparse.Namespace) -> World:
+    """The world that the flags of `add_arguments` name. Raises CommandError."""
+    schema = load_schema()
+    policies = read_policies(args.policies, schema)
+    codec = ObjectCodec(schema, policies.needs.annotations)
+    return World(schema, codec, read_cluster(args.cluster, codec), policies)
+
+
+def read_policies(paths: Sequence[Path], schema: Schema) -> Policies:
+    """The compiled policies of files and folders.
+
+    Prints the errors of invalid policies, and raises CommandError.
+    """
+    loaded = load(paths)
+    for problem in loaded.problems:
+        raise CommandError(problem.message, problem.hint)
+    validation = Validator(schema).validate(loaded.sources)
+    errors = [(d, source) for d, source in validation.findings() if d.severity == "error"]
+    if errors:
+        print_findings(errors)
+        found = counted(len(errors), "error")
+        raise CommandError(f"the policies have {found}", "fix them; `placet check` shows them too")
+    return compiled(validation, validation.policies)
+
+
+def compiled(validation: Validation, deciding: Sequence[Checked]) -> Policies:
+    """Policies without errors; only the `deciding` ones are compiled."""
+    registry = Registry(compile_policy(c) for c in deciding)
+    read = needs(part.policy for c in validation.policies for part in (c, *c.uses))
+    return Policies(validation, registry, read)
+
+
+def read_cluster(paths: Sequence[Path], codec: ObjectCodec) -> Cluster:
+    """The cluster of snapshot files. Raises CommandError."""
+    return read_documents(paths).cluster(codec)
+
+
+def read_documents(paths: Sequence[Path]) -> Documents:
+    """The JSON documents of snapshot files. Raises CommandError for an unreadable file."""
+    try:
+        files = files_of(paths)
+        return Documents(files, [(file, d) for file in files for d in documents(file)])
+    except ClusterFileError as error:
+        raise CommandError(error.message, error.hint) from None
+
+
+# ---- engines
+
+
+def engine(registry: Registry, cluster: Cluster, codec: ObjectCodec) -> Engine:
+    """A new engine, without in-flight pods, that decides at the time of the snapshot."""
+    return Engine(
+        registry,
+        cluster,
+        codec,
+        Silent(),
+        exemptions=Exemptions(SYSTEM_NAMESPACES, by_annotation=True),
+        now=lambda: cluster.now,
+    )
+
+
+class Silent:
+    """An observer that ignores everything: the answers of the engine are enough."""
+
+    def rejected(self, *_: object, **__: object) -> None:
+        pass
+
+    failed = would_reject = conflict = bypassed = rejected
+
+
+def frame(asked: NamedPod | None, cluster: Cluster | None, codec: ObjectCodec) -> Frame:
+    """The frame in which an engine would evaluate rules for the pod. Raises CommandError."""
+    if asked is None:
+        now = cluster.now if cluster is not None else Timestamp.now()
+        return Frame(None, now, slots=0)
+    try:
+        if cluster is None:
+            return Frame(codec.pod(asked.body), Timestamp.now(), slots=0)
+        return engine(Registry(), cluster, codec).inspect(asked.body).frame
+    except EngineError as error:
+        raise CommandError(str(error), "fix the pod") from None
+
+
+# ---- the cluster
+
+
 @dataclass(frozen=True, slots=True)
 class Documents:
-    """A snapshot as JSON, with the files that it is from: what a cluster is read from."""
+    """The JSON documents of a snapshot, each with its file."""
 
     files: Sequence[Path]
     contents: Sequence[tuple[Path, bytes]]
 
     def cluster(self, codec: ObjectCodec) -> Cluster:
-        """Raises CommandError for what is no snapshot."""
+        """The cluster in the documents. Raises CommandError if they have no nodes."""
         try:
             reading = ClusterFileReader(codec).take(self.files, self.contents)
         except ClusterFileError as error:
@@ -166,10 +204,9 @@ class Documents:
 
 @dataclass(frozen=True, slots=True)
 class NamedPod:
-    """A pod that somebody asks about: its JSON as kube-scheduler would send it.
+    """A pod to decide about: its JSON as kube-scheduler would send it, without a node.
 
-    `node` is where it is in the snapshot, empty for one that waits or is not in it. The body names
-    no node: it is asked about as if it had none.
+    `node` is its node in the snapshot; empty for a pending pod and for one outside the snapshot.
     """
 
     namespace: str
@@ -183,9 +220,9 @@ class NamedPod:
 
 
 class Cluster:
-    """A cluster in files, which never changes; also an engine's view of it.
+    """A cluster in snapshot files; also an engine's view of it.
 
-    `now` is its newest timestamp, so that ages do not depend on when somebody looks.
+    `now` is the newest timestamp in it, so that ages do not depend on the time of the command.
     """
 
     def __init__(self, cache: Cache, bodies: PodBodies, files: Sequence[Path]) -> None:
@@ -205,7 +242,7 @@ class Cluster:
         return self._cache
 
     def node(self, name: str) -> NodeView:
-        """Raises CommandError for a name that no node has."""
+        """The node of this name. Raises CommandError if there is none."""
         found = self.snapshot().node(name)
         if found is None:
             names = sorted(self.snapshot().table.rows)
@@ -215,7 +252,7 @@ class Cluster:
     def pod(self, name: str) -> NamedPod:
         """The pod of a `NAMESPACE/NAME`, or of a name that only one pod has.
 
-        Raises CommandError for a name that none has, or several have.
+        Raises CommandError for an unknown or ambiguous name.
         """
         keys = self._bodies.keys(name)
         if not keys:
@@ -224,29 +261,26 @@ class Cluster:
             hint = _similar(name, sorted(names))
             raise CommandError(f"there is no pod `{name}` in {self._files}", hint)
         if len(keys) > 1:
-            listed = ", ".join(f"`{key}`" for key in keys[:_SHOWN])
-            more = f" and {len(keys) - _SHOWN} more" if len(keys) > _SHOWN else ""
-            hint = f"give the namespace too, as in `{keys[0]}`"
-            raise CommandError(f"several pods are called `{name}`: {listed}{more}", hint)
+            raise ambiguous(name, keys)
         namespace, _, short = keys[0].partition("/")
         body, node = self._bodies.body(keys[0])
         return NamedPod(namespace, short, body, node)
 
     def node_body(self, name: str) -> bytes | msgspec.Raw:
-        """The JSON of a node that is there."""
+        """The JSON of a node. Raises KeyError."""
         return self._bodies.node(name)
 
     def pod_bodies(self) -> Iterable[bytes | msgspec.Raw]:
-        """The JSON of every pod, as it is there."""
+        """The JSON of every pod."""
         return self._bodies.all_bodies()
 
     def pod_keys(self) -> list[str]:
-        """`NAMESPACE/NAME` of every pod, those that have ended among them."""
+        """`NAMESPACE/NAME` of every pod, including finished ones."""
         return self._bodies.all_keys()
 
     @contextmanager
     def changing(self, node: Node, back: Node) -> Iterator[None]:
-        """The cluster with another state of a node, for a while."""
+        """The cluster with a changed node inside the `with`, and with `back` after it."""
         self._cache.put_node(node)
         try:
             yield
@@ -255,7 +289,7 @@ class Cluster:
 
     @contextmanager
     def asking(self, pod: NamedPod) -> Iterator[None]:
-        """The cluster as it was before the pod had a node: for a while, it is off that node."""
+        """The cluster without the pod on its node inside the `with`, as before it was bound."""
         known = self._cache.pod(pod.key)
         if known is None or not known.nodeName:
             yield
@@ -267,151 +301,15 @@ class Cluster:
             self._cache.put_pod(known)
 
 
-@dataclass(frozen=True, slots=True)
-class World:
-    """All of it: what decides, and about what."""
-
-    schema: Schema
-    codec: ObjectCodec
-    cluster: Cluster
-    policies: Policies
-
-    def engine(self) -> Engine:
-        return engine(self.policies.registry, self.cluster, self.codec)
-
-
-def engine(registry: Registry, cluster: Cluster, codec: ObjectCodec) -> Engine:
-    """An engine that decides at the time of the snapshot, and has told nobody anything yet."""
-    return Engine(
-        registry,
-        cluster,
-        codec,
-        Silent(),
-        exemptions=Exemptions(SYSTEM_NAMESPACES, by_annotation=True),
-        now=lambda: cluster.now,
-    )
-
-
-class Silent:
-    """An observer of an engine whose answers say all that somebody wants to know."""
-
-    def rejected(self, policy: str, clause: str, nodes: int) -> None:
-        """Nothing."""
-
-    def failed(self, policy: str, clause: str, error: str) -> None:
-        """Nothing."""
-
-    def would_reject(self, policy: str, clause: str, nodes: int) -> None:
-        """Nothing."""
-
-    def conflict(self, winner: str, loser: str) -> None:
-        """Nothing."""
-
-    def bypassed(self, pod: str, uid: str, reason: str) -> None:
-        """Nothing."""
-
-
-def add_arguments(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
-    """The flags that name a world: each takes one path, so that names may come after it."""
-    parser.add_argument(
-        "--cluster",
-        metavar="SNAPSHOT",
-        action="append",
-        required=required,
-        type=Path,
-        help="what `kubectl get nodes,pods -A -o json` (or yaml) wrote; may be given again",
-    )
-    parser.add_argument(
-        "--policies",
-        metavar="PATH",
-        action="append",
-        required=required,
-        type=Path,
-        help="a policy file, or a folder of them; may be given again",
-    )
-
-
-def add_pod_arguments(parser: argparse.ArgumentParser) -> None:
-    """The two ways to say which pod."""
-    parser.add_argument(
-        "pod", metavar="POD", nargs="?", help="NAMESPACE/NAME, or a name that only one pod has"
-    )
-    parser.add_argument(
-        "--pod-file", metavar="FILE", type=Path, help="the manifest of a pod that is not there yet"
-    )
-
-
-def read_world(args: argparse.Namespace) -> World:
-    """What the flags of `add_arguments` name. Raises CommandError."""
-    schema = load_schema()
-    policies = read_policies(args.policies, schema)
-    codec = ObjectCodec(schema, policies.needs.annotations)
-    return World(schema, codec, read_cluster(args.cluster, codec), policies)
-
-
-def read_policies(paths: Sequence[Path], schema: Schema) -> Policies:
-    """Reads and compiles. Raises CommandError, after the errors of policies that have some."""
-    loaded = load(paths)
-    for problem in loaded.problems:
-        raise CommandError(problem.message, problem.hint)
-    validation = Validator(schema).validate(loaded.sources)
-    errors = [(d, source) for d, source in validation.findings() if d.severity == "error"]
-    if errors:
-        for line in render(errors, "human", colour=wants_colour(sys.stderr)):
-            print(line, file=sys.stderr)
-        found = counted(len(errors), "error")
-        raise CommandError(
-            f"the policies have {found}", "mend them first: `placet check` shows the same"
-        )
-    return compiled(validation, validation.policies)
-
-
-def compiled(validation: Validation, deciding: Sequence[Checked]) -> Policies:
-    """Policies without errors, of which some decide."""
-    registry = Registry(compile_policy(c) for c in deciding)
-    read = needs(part.policy for c in validation.policies for part in (c, *c.uses))
-    return Policies(validation, registry, read)
-
-
-def read_cluster(paths: Sequence[Path], codec: ObjectCodec) -> Cluster:
-    """Reads a snapshot. Raises CommandError for what is none."""
-    return read_documents(paths).cluster(codec)
-
-
-def read_documents(paths: Sequence[Path]) -> Documents:
-    """The texts of a snapshot. Raises CommandError for a file that cannot be read."""
-    try:
-        files = files_of(paths)
-        return Documents(files, [(file, d) for file in files for d in documents(file)])
-    except ClusterFileError as error:
-        raise CommandError(error.message, error.hint) from None
-
-
-def frame(asked: NamedPod | None, cluster: Cluster | None, codec: ObjectCodec) -> Frame:
-    """What an expression reads, as an engine would have it read. Raises CommandError."""
-    if asked is None:
-        now = cluster.now if cluster is not None else Timestamp.now()
-        return Frame(None, now, slots=0)
-    try:
-        if cluster is None:
-            return Frame(codec.pod(asked.body), Timestamp.now(), slots=0)
-        return engine(Registry(), cluster, codec).inspect(asked.body).frame
-    except EngineError as error:
-        raise CommandError(str(error), "mend the pod") from None
-
-
-def named_pod(cluster: Cluster, name: str | None, file: Path | None) -> NamedPod:
-    """The pod that either of the two names. Raises CommandError."""
-    if (name is None) == (file is None):
-        problem = "no pod is named" if name is None else "two pods are named"
-        raise CommandError(problem, "give either POD or --pod-file FILE")
-    if name is not None:
-        return cluster.pod(name)
-    assert file is not None, "one of the two is given"
-    return NamedPod(*read_pod(file))
+def ambiguous(name: str, keys: Sequence[str]) -> CommandError:
+    """The error for a name that pods of several namespaces have."""
+    listed = named([f"`{key}`" for key in keys], _SHOWN)
+    hint = f"give the namespace too, as in `{keys[0]}`"
+    return CommandError(f"several pods are called `{name}`: {listed}", hint)
 
 
 def _similar(name: str, names: Sequence[str]) -> str:
+    """A hint for an unknown name: the nearest one, or some that exist."""
     close = nearest(name, names)
     if close is not None:
         return f"a similar name exists: `{close}`"
@@ -420,35 +318,107 @@ def _similar(name: str, names: Sequence[str]) -> str:
     return f"there is {shown}{' …' if len(some) > _SHOWN else ''}" if some else ""
 
 
-# ---- The label keys of a cluster's nodes, from a snapshot of it, for `placet check --cluster`.
-#
-# Brings the engine, which a plain check starts without: imported only where it is needed.
+# ---- the JSON of pods and nodes; the engine's objects keep only part of it
 
 
-@dataclass(frozen=True, slots=True)
-class LabelKeys:
-    """How many of the nodes have each key, and how many nodes there are."""
-
-    known: Counter[str]
-    nodes: int
-
-    def looked_up(self, validation: Validation) -> Validation:
-        """With a warning for each key that a policy reads and no node has."""
-        return Validation(tuple(self._file(file) for file in validation.files))
-
-    def _file(self, file: CheckedFile) -> CheckedFile:
-        return replace(file, policies=tuple(map(self._policy, file.policies)))
-
-    def _policy(self, checked: Checked) -> Checked:
-        found = labels.unknown_labels(checked, self.known, self.nodes)
-        return replace(checked, diagnostics=(*checked.diagnostics, *found))
+class _Meta(msgspec.Struct, frozen=True, gc=False):
+    name: str | None = None
+    namespace: str | None = None
 
 
-def read(paths: Sequence[Path], schema: Schema) -> LabelKeys:
-    """The keys of a snapshot's nodes; raises CommandError for what is no snapshot."""
+class _Object(msgspec.Struct, frozen=True, gc=False):
+    kind: str | None = None
+    metadata: _Meta | None = None
+    items: list[msgspec.Raw] | None = None
+
+
+class PodBodies:
+    """The JSON of every pod and node in some documents; the index of pods is built when needed.
+
+    Keys of pods are `namespace/name`.
+    """
+
+    def __init__(self, documents: Sequence[bytes]) -> None:
+        self._documents = documents
+
+    def all_keys(self) -> list[str]:
+        return list(self._found)
+
+    def all_bodies(self) -> Iterable[bytes | msgspec.Raw]:
+        return self._found.values()
+
+    def node(self, name: str) -> bytes | msgspec.Raw:
+        """The JSON of a node. Raises KeyError."""
+        return _bodies(self._documents, "Node")[f"/{name}"]
+
+    def keys(self, name: str) -> list[str]:
+        """The keys that a name can mean: itself, or the same name in every namespace."""
+        if "/" in name:
+            return [name] if name in self._found else []
+        return sorted(key for key in self._found if key.partition("/")[2] == name)
+
+    def body(self, key: str) -> tuple[bytes, str]:
+        """The pod as kube-scheduler would send it, without its node, and that node."""
+        pod = msgspec.json.decode(self._found[key])
+        node = (pod.get("spec") or {}).pop("nodeName", None)
+        return msgspec.json.encode(pod), node or ""
+
+    @cached_property
+    def _found(self) -> dict[str, msgspec.Raw | bytes]:
+        return _bodies(self._documents, "Pod")
+
+
+def _bodies(documents: Sequence[bytes], kind: str) -> dict[str, msgspec.Raw | bytes]:
+    """The JSON of every object of a kind, by `namespace/name`; the last one of a key counts."""
+    decoder = msgspec.json.Decoder(_Object)
+    found: dict[str, msgspec.Raw | bytes] = {}
+    for document in documents:
+        outer = decoder.decode(document)
+        default = (outer.kind or "").removesuffix("List") or None
+        for item in outer.items if outer.items is not None else [document]:
+            inner = decoder.decode(item)
+            if (inner.kind or default) == kind and inner.metadata is not None:
+                found[f"{inner.metadata.namespace or ''}/{inner.metadata.name}"] = item
+    return found
+
+
+def named_pod(cluster: Cluster, name: str | None, file: Path | None) -> NamedPod:
+    """The pod of exactly one of a name and a manifest. Raises CommandError."""
+    if (name is None) == (file is None):
+        problem = "no pod is given" if name is None else "two pods are given"
+        raise CommandError(problem, "give either POD or --pod-file FILE")
+    if name is not None:
+        return cluster.pod(name)
+    assert file is not None, "one of the two is given"
+    return NamedPod(*read_pod(file))
+
+
+def read_pod(file: Path) -> tuple[str, str, bytes]:
+    """Namespace, name and JSON of the one pod in a manifest. Raises CommandError."""
+    hint = "`kubectl run NAME --image=… --dry-run=client -o yaml` writes the manifest of one Pod"
     try:
-        nodes = ClusterFileReader(ObjectCodec(schema)).read(paths).cache.snapshot().nodes
+        found = [msgspec.json.decode(document) for document in documents(file)]
     except ClusterFileError as error:
-        raise CommandError(error.message, error.hint) from None
-    keys = Counter(key for node in nodes.values() for key in node.metadata.labels or {})
-    return LabelKeys(keys, len(nodes))
+        raise CommandError(error.message, hint) from None
+    except msgspec.DecodeError:
+        raise CommandError(f"`{file}` is not JSON", hint) from None
+    kinds = [str(item.get("kind")) if isinstance(item, dict) else "no object" for item in found]
+    if kinds != ["Pod"]:
+        there = ", ".join(kinds) or "nothing"
+        raise CommandError(f"`{file}` is not a manifest of one pod: it has {there}", hint)
+    return _completed(found[0], file, hint)
+
+
+def _completed(pod: dict[str, Any], file: Path, hint: str) -> tuple[str, str, bytes]:
+    """The pod with the namespace that the API server would set, a unique uid, and no node."""
+    metadata, spec = pod.get("metadata") or {}, pod.get("spec") or {}
+    for name, part in (("metadata", metadata), ("spec", spec)):
+        if not isinstance(part, dict):
+            message = f"`{file}` is not a manifest of one pod: its {name} is not an object"
+            raise CommandError(message, hint)
+    namespace = str(metadata.get("namespace") or _NAMESPACE)
+    name = str(metadata.get("name") or metadata.get("generateName") or "pod")
+    known = {"name": name, "namespace": namespace, "uid": metadata.get("uid") or f"file:{file}"}
+    unplaced = {k: v for k, v in spec.items() if k != "nodeName"}
+    body = {**pod, "metadata": {**metadata, **known}, "spec": unplaced}
+    return namespace, name, msgspec.json.encode(body)

@@ -37,6 +37,11 @@ class Diagnostic:
     fix: Fix | None = None
     notes: tuple[str, ...] = ()
 
+    @property
+    def kind(self) -> str:
+        """`error[P0101]`, or `error` without a code."""
+        return f"{self.severity}[{self.code}]" if self.code else self.severity
+
 
 def nearest(name: str, candidates: Iterable[str]) -> str | None:
     """The candidate a reader would take `name` for, or None."""
@@ -75,7 +80,7 @@ def plain(diagnostic: Diagnostic, source: Source) -> str:
     line, column = source.position(diagnostic.span.start)
     hint = f" ({diagnostic.hint})" if diagnostic.hint else ""
     where = f"{source.name}:{line}:{column}"
-    return f"{where}: {diagnostic.severity}[{diagnostic.code}]: {diagnostic.message}{hint}"
+    return f"{where}: {diagnostic.kind}: {diagnostic.message}{hint}"
 
 
 def human(diagnostic: Diagnostic, source: Source) -> str:
@@ -88,7 +93,7 @@ def human(diagnostic: Diagnostic, source: Source) -> str:
     width = end_column - column if end_line == line else len(text) - column + 1
     gutter = " " * len(str(line))
     rows = [
-        f"{diagnostic.severity}[{diagnostic.code}]: {diagnostic.message}",
+        f"{diagnostic.kind}: {diagnostic.message}",
         f"{gutter}--> {source.name}:{line}:{column}",
         f"{gutter} |",
         f"{line} | {text}",

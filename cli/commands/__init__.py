@@ -1,5 +1,5 @@
-"""The commands, a file each.
+"""The commands, one file each.
 
-Belongs here: what one command takes, does and prints. A command's `configure` adds its arguments to
-a parser; its `run` returns an exit code. Must not: anything that two commands need.
+Belongs here: the arguments, the work and the output of one command. Its `configure` adds the
+arguments to a parser; its `run` returns an exit code. Must not: anything that two commands need.
 """

@@ -1,4 +1,4 @@
-"""`placet analyze`: what stands in a pod's way, clause by clause, and what would help."""
+"""Command `analyze`: the clauses that keep a pod pending, and what would help."""
 
 from __future__ import annotations
 

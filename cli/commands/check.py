@@ -1,15 +1,18 @@
-"""What each expression of a policy can cost, as `placet check --cost` shows it."""
+"""Command `check`: errors and warnings in policy files, fixes, and the cost of expressions."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from cli.command import CommandError, Exit, replace_text
-from cli.render import FORMATS, counted, print_error, render, summary, wants_colour
+from cli.render import FORMATS, Finding, counted, print_error, render, totals, wants_colour
 from grammar.checks.costs import describe
+from grammar.checks.references import unknown_labels
 from grammar.cost import LIMIT
 from grammar.diagnostics import Mended, mend
 from grammar.policy_checker import Checked
@@ -18,11 +21,158 @@ from grammar.source import Source, Span
 from policies.loader import load
 from policies.validation import Validation, Validator, check_source
 
+# The longest text of an expression in a cost table.
 _TEXT = 72
+_EXAMPLES = """\
+examples:
+  placet check policies/
+  placet check --fix shop.policy
+  placet check --strict --format github --cluster cluster.json policies/
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EXAMPLES
+    parser.add_argument(
+        "paths",
+        metavar="PATH",
+        nargs="+",
+        type=Path,
+        help="a policy file, or a folder of policy files",
+    )
+    parser.add_argument(
+        "--format",
+        choices=FORMATS,
+        default="human",
+        help="human: with the line and a caret (default); plain: one line each; "
+        "json: one document; github: annotations for GitHub Actions",
+    )
+    parser.add_argument("--strict", action="store_true", help="warnings count as errors")
+    parser.add_argument(
+        "--fix", action="store_true", help="write fixes that are certain into the files"
+    )
+    parser.add_argument(
+        "--cluster",
+        metavar="SNAPSHOT",
+        action="append",
+        type=Path,
+        help="also warn of label keys that no node has, in the output of "
+        "`kubectl get nodes -o json` (or yaml); may be given again",
+    )
+    parser.add_argument(
+        "--cost", action="store_true", help="show what each expression can cost for one node"
+    )
+    parser.add_argument(
+        "--cost-limit",
+        metavar="STEPS",
+        type=_steps,
+        default=LIMIT,
+        help="the most that an expression may cost for one node (default: %(default)s)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.cost and args.format != "human":
+        raise CommandError("`--cost` works only with the human format", "leave out `--format`")
+    schema = load_schema()
+    loaded = load(args.paths)
+    sources = loaded.sources
+    # Standard output of the other formats is for programs: it has only the findings.
+    notes = sys.stdout if args.format == "human" else sys.stderr
+    if args.fix:
+        mended = [_mended(s, schema, args.cost_limit) for s in sources]
+        for line in (line for m in mended for line in _report(m)):
+            print(line, file=notes)
+        sources = tuple(m.source for m in mended)
+    validation = Validator(schema, args.cost_limit).validate(sources)
+    if args.cluster:
+        validation = _with_label_warnings(validation, args.cluster, schema)
+    findings = list(validation.findings())
+    for line in render(findings, args.format, colour=wants_colour(sys.stdout)):
+        print(line)
+    if args.cost:
+        _print_costs(validation, args.cost_limit)
+    for problem in loaded.problems:
+        print_error(problem.message, problem.hint)
+    if sources and args.format != "json":
+        print(_summary(findings, len(validation.policies), len(sources)), file=notes)
+    if loaded.problems:
+        return Exit.ERROR
+    failing = ("error", "warning") if args.strict else ("error",)
+    return Exit.FINDINGS if any(d.severity in failing for d, _ in findings) else Exit.OK
+
+
+def _mended(source: Source, schema: Schema, cost_limit: int) -> Mended:
+    """The source with its certain fixes applied, in its file too."""
+    mended = mend(source, lambda s: check_source(s, schema, cost_limit).diagnostics)
+    if mended.applied:
+        replace_text(Path(source.name), mended.source.text)
+    return mended
+
+
+def _report(mended: Mended) -> list[str]:
+    """The fixes in one file; each place is that of the text before the fix."""
+    if not mended.applied:
+        return []
+    lines = [f"fixed {counted(len(mended.applied), 'mistake')} in {mended.source.name}"]
+    for diagnostic, source in mended.applied:
+        what = f"{diagnostic.code}: {diagnostic.message}"
+        written = diagnostic.fix.text if diagnostic.fix else ""
+        lines.append(f"  {_place(source, diagnostic.span)} {what}, now `{written}`")
+    return [*lines, ""]
+
+
+def _with_label_warnings(
+    validation: Validation, snapshot: Sequence[Path], schema: Schema
+) -> Validation:
+    """The validation with a warning for each label key that a policy reads and no node has."""
+    # Importing the engine takes as long as the rest of a check.
+    from cli.world import read_cluster  # noqa: PLC0415
+    from engine.objects.codec import ObjectCodec  # noqa: PLC0415
+
+    nodes = read_cluster(snapshot, ObjectCodec(schema)).snapshot().nodes
+    known = Counter(key for node in nodes.values() for key in node.metadata.labels or {})
+
+    def warned(checked: Checked) -> Checked:
+        found = unknown_labels(checked, known, len(nodes))
+        return replace(checked, diagnostics=(*checked.diagnostics, *found))
+
+    files = (replace(f, policies=tuple(map(warned, f.policies))) for f in validation.files)
+    return Validation(tuple(files))
+
+
+def _summary(findings: Sequence[Finding], policies: int, files: int) -> str:
+    """One line such as `2 errors, 1 warning in 3 files`."""
+    inside = f"in {counted(files, 'file')}"
+    if found := totals(d for d, _ in findings):
+        return f"{found} {inside}"
+    return f"{counted(policies, 'policy', 'policies')} {inside}: no problems found"
+
+
+def _print_costs(validation: Validation, limit: int) -> None:
+    for file in validation.files:
+        for checked in file.policies:
+            for line in cost_table(checked, file.source, limit):
+                print(line)
+            print()
+
+
+def _steps(text: str) -> int:
+    """The number of `--cost-limit`, as in `1_000_000` or `1,000,000`."""
+    number = int(text.replace("_", "").replace(",", ""))
+    if number < 1:
+        raise ValueError(text)
+    return number
+
+
+# ---- cost tables
 
 
 def cost_table(checked: Checked, source: Source, limit: int) -> Iterator[str]:
-    """Steps for one node, place and text of every expression and its dearest parts, as lines."""
+    """Lines with the steps for one node, the place and the text of each expression.
+
+    The most expensive parts of an expression follow it.
+    """
     described = list(describe(checked))
     yield f"cost of {checked.policy.address} in steps for one node, of {limit:,}"
     if not described:
@@ -49,129 +199,6 @@ def _place(source: Source, span: Span) -> str:
 
 
 def _shown(text: str) -> str:
-    """On one line, and no longer than a terminal shows well."""
+    """The text on one line, cut to fit a terminal."""
     text = " ".join(text.split())
     return text if len(text) <= _TEXT else f"{text[: _TEXT - 1]}…"
-
-
-# ---- `placet check`: everything that is wrong with policy files.
-
-_EXAMPLES = """\
-examples:
-  placet check policies/
-  placet check --fix shop.policy
-  placet check --strict --format github --cluster cluster.json policies/
-"""
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = _EXAMPLES
-    parser.add_argument(
-        "paths", metavar="PATH", nargs="+", type=Path, help="a policy file, or a folder of them"
-    )
-    parser.add_argument(
-        "--format",
-        choices=FORMATS,
-        default="human",
-        help="human: with the line and a caret (default); plain: one line each; "
-        "json: one document; github: annotations of a workflow",
-    )
-    parser.add_argument("--strict", action="store_true", help="warnings count as errors")
-    parser.add_argument(
-        "--fix", action="store_true", help="mend in the files what has one certain remedy"
-    )
-    parser.add_argument(
-        "--cluster",
-        metavar="SNAPSHOT",
-        action="append",
-        type=Path,
-        help="also warn of label keys that no node has in what "
-        "`kubectl get nodes -o json` (or yaml) wrote; may be given again",
-    )
-    parser.add_argument(
-        "--cost", action="store_true", help="show what each expression can cost for one node"
-    )
-    parser.add_argument(
-        "--cost-limit",
-        metavar="STEPS",
-        type=_steps,
-        default=LIMIT,
-        help="the most that an expression may cost for one node (default: %(default)s)",
-    )
-
-
-def run(args: argparse.Namespace) -> int:
-    if args.cost and args.format != "human":
-        raise CommandError("`--cost` has only a human format", "leave out `--format`")
-    schema = load_schema()
-    loaded = load(args.paths)
-    sources = loaded.sources
-    if args.fix:
-        # What other programs read has only findings on its lines.
-        to = sys.stdout if args.format == "human" else sys.stderr
-        mended = [_mended(s, schema, args.cost_limit) for s in sources]
-        for line in (line for m in mended for line in _report(m)):
-            print(line, file=to)
-        sources = tuple(m.source for m in mended)
-    validation = Validator(schema, args.cost_limit).validate(sources)
-    if args.cluster:
-        validation = _against_cluster(validation, args.cluster, schema)
-    findings = list(validation.findings())
-    for line in render(findings, args.format, colour=wants_colour(sys.stdout)):
-        print(line)
-    if args.cost:
-        _print_costs(validation, args.cost_limit)
-    for problem in loaded.problems:
-        print_error(problem.message, problem.hint)
-    if sources and args.format != "json":
-        to = sys.stdout if args.format == "human" else sys.stderr
-        print(summary(findings, len(validation.policies), len(sources)), file=to)
-    if loaded.problems:
-        return Exit.ERROR
-    counting = ("error", "warning") if args.strict else ("error",)
-    return Exit.FINDINGS if any(d.severity in counting for d, _ in findings) else Exit.OK
-
-
-def _mended(source: Source, schema: Schema, cost_limit: int) -> Mended:
-    """The source with its certain fixes, written to its file where there are any."""
-    mended = mend(source, lambda s: check_source(s, schema, cost_limit).diagnostics)
-    if mended.applied:
-        replace_text(Path(source.name), mended.source.text)
-    return mended
-
-
-def _report(mended: Mended) -> list[str]:
-    """What was mended in a file, with the places it had when it was."""
-    if not mended.applied:
-        return []
-    lines = [f"fixed {counted(len(mended.applied), 'mistake')} in {mended.source.name}"]
-    for diagnostic, source in mended.applied:
-        line, column = source.position(diagnostic.span.start)
-        what = f"{diagnostic.code}: {diagnostic.message}"
-        written = diagnostic.fix.text if diagnostic.fix else ""
-        lines.append(f"  {line}:{column} {what}, now `{written}`")
-    return [*lines, ""]
-
-
-def _against_cluster(
-    validation: Validation, snapshot: Sequence[Path], schema: Schema
-) -> Validation:
-    # The engine takes as long to import as all the rest of a check takes.
-    from cli import world as label_keys  # noqa: PLC0415
-
-    return label_keys.read(snapshot, schema).looked_up(validation)
-
-
-def _print_costs(validation: Validation, limit: int) -> None:
-    for file in validation.files:
-        for checked in file.policies:
-            for line in cost_table(checked, file.source, limit):
-                print(line)
-            print()
-
-
-def _steps(text: str) -> int:
-    number = int(text.replace("_", "").replace(",", ""))
-    if number < 1:
-        raise ValueError(text)
-    return number

@@ -1,4 +1,4 @@
-"""`placet completion`: a script that has a shell complete commands, flags, choices and files."""
+"""Command `completion`: a shell script that completes commands, flags, choices and files."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ examples:
   eval "$(placet completion zsh)"       # in ~/.zshrc, after compinit
   placet completion fish | source       # in ~/.config/fish/config.fish
 """
-# As a plugin of kubectl it is called by another name, which shtab does not know of.
+# The name of the kubectl plugin, which shtab does not know.
 _OTHER_NAME = {
     "bash": "complete -o bashdefault -F _shtab_placet kubectl-placet",
     "zsh": "if [[ $zsh_eval_context[-1] == eval ]]; then compdef _shtab_placet kubectl-placet; fi",
     "fish": "complete --command kubectl-placet --wraps placet",
 }
-# What these name are folders.
+# The flags that take a folder.
 _FOLDERS = {"--output"}
 
 
@@ -32,14 +32,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    # It has this module's commands, so it cannot be imported by it.
+    # `cli.main` imports this module.
     from cli.main import COMMANDS, parser_of  # noqa: PLC0415
 
     parser = parser_of("placet", COMMANDS)
     for action in _actions(parser):
         if action.type is Path or action.metavar == "FILE":
             folder = _FOLDERS & {*action.option_strings}
-            # This is how shtab is told; argparse does not declare it.
+            # shtab reads this attribute; argparse does not declare it.
             vars(action)["complete"] = shtab.DIRECTORY if folder else shtab.FILE
     print(shtab.complete(parser, args.shell))
     print(_OTHER_NAME[args.shell])
@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
-    """The arguments of all commands. There is no public way to them; shtab goes this one too."""
+    """The arguments of all commands. argparse has no public way to them; shtab does the same."""
     for action in parser._actions:  # noqa: SLF001 - see above
         yield action
         if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001 - see above

@@ -1,11 +1,11 @@
-"""`placet crds`: what an API server must know to take PlacementPolicy objects."""
+"""Command `crds`: the CustomResourceDefinitions of PlacementPolicy objects."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
-from cli.command import CommandError, Exit
+from cli.command import Exit, unwritable
 from policies.crds import texts
 
 _EXAMPLES = """\
@@ -21,7 +21,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--output",
         metavar="FOLDER",
         type=Path,
-        help="write a file each into this folder instead of printing them",
+        help="write one file each into this folder instead of printing them",
     )
 
 
@@ -36,8 +36,6 @@ def run(args: argparse.Namespace) -> int:
             folder.mkdir(parents=True, exist_ok=True)
             file.write_text(text, encoding="utf-8")
         except OSError as error:
-            reason = (error.strerror or str(error)).lower()
-            hint = "check who may write there"
-            raise CommandError(f"cannot write `{file}`: {reason}", hint) from None
+            raise unwritable(file, error) from None
         print(f"wrote {file}")
     return Exit.OK

@@ -1,4 +1,4 @@
-"""Problems of configurations as a terminal, a script and a program want to see them."""
+"""Command `doctor`: problems in the configuration of a kube-scheduler that calls Placet."""
 
 from __future__ import annotations
 
@@ -8,88 +8,12 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from cli.command import CommandError, Exit, seconds
-from cli.render import coloured, counted, wants_colour
-from cli.scheduling.checks import Case, SchedulerRequirements, choose, examine, read_requirements
-from cli.scheduling.configuration import Problem, configurations
+from cli.command import CommandError, Exit, read_file, seconds
+from cli.render import FieldFinding, as_json, render, totals, wants_colour
+from cli.scheduling.checks import CheckContext, choose, examine, read_requirements
+from cli.scheduling.configuration import configurations
 
-FORMATS = ("human", "plain", "json")
-
-
-def report(
-    problems: Sequence[Problem], cases: Sequence[Case], form: str, *, colour: bool
-) -> Iterator[str]:
-    """The problems in one of FORMATS: plain a line each, human several, json one for all."""
-    match form:
-        case "plain":
-            yield from map(_plain, problems)
-        case "human":
-            for problem in problems:
-                text = _human(problem)
-                yield coloured(text, problem.finding.severity) if colour else text
-                yield ""
-        case _:
-            found = {"findings": [_as_json(p) for p in problems], "placet": _chosen(cases)}
-            yield json.dumps(found, ensure_ascii=False)
-
-
-def report_summary(problems: Sequence[Problem], cases: Sequence[Case]) -> Iterator[str]:
-    """Which extender was taken for Placet, and how much was found."""
-    for case in cases:
-        if (ours := case.ours) is not None:
-            source, because = case.configuration.source, case.choice.because
-            yield f"{source}: `{ours.place}` is taken for Placet: {because}"
-    severities = [problem.finding.severity for problem in problems]
-    counts = [counted(severities.count(s), s) for s in ("error", "warning") if s in severities]
-    yield ", ".join(counts) or "all is well"
-
-
-def _where(problem: Problem) -> str:
-    return f"{problem.source}:{problem.line}" if problem.line else problem.source
-
-
-def _plain(problem: Problem) -> str:
-    """`file:line: path: severity[code]: message (hint)`."""
-    finding = problem.finding
-    kind = f"{finding.severity}[{problem.code}]"
-    return f"{_where(problem)}: {finding.place}: {kind}: {finding.message} ({finding.hint})"
-
-
-def _human(problem: Problem) -> str:
-    finding = problem.finding
-    return (
-        f"{finding.severity}[{problem.code}]: {finding.message}\n"
-        f" --> {_where(problem)}: {finding.place}\n"
-        f"  = help: {finding.hint}"
-    )
-
-
-def _as_json(problem: Problem) -> dict[str, object]:
-    finding = problem.finding
-    return {
-        "file": problem.source,
-        "line": problem.line or None,
-        "place": finding.place,
-        "severity": finding.severity,
-        "code": problem.code,
-        "message": finding.message,
-        "hint": finding.hint,
-    }
-
-
-def _chosen(cases: Sequence[Case]) -> list[dict[str, object]]:
-    return [
-        {
-            "file": case.configuration.source,
-            "extender": None if case.ours is None else case.ours.place,
-            "because": case.choice.because,
-        }
-        for case in cases
-    ]
-
-
-# ---- `placet doctor`: what is wrong with the configuration of a kube-scheduler that asks Placet.
-
+_FORMATS = ("human", "plain", "json")
 _STDIN = "-"
 _EXAMPLES = """\
 examples:
@@ -106,36 +30,36 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         nargs="*",
         help="a KubeSchedulerConfiguration, an old Policy, a ConfigMap with one of them, or the "
-        "manifest of a kube-scheduler; - is standard input",
+        "manifest of a kube-scheduler pod; - is standard input",
     )
     parser.add_argument(
         "--kubeconfig",
         metavar="FILE",
         type=Path,
-        help="look into the ConfigMaps of kube-system in the cluster of this kubeconfig",
+        help="read the ConfigMaps of kube-system in the cluster of this kubeconfig",
     )
-    parser.add_argument("--context", help="the same, with a context other than its current one")
+    parser.add_argument("--context", help="a context of the kubeconfig (default: its current one)")
     parser.add_argument(
         "--policies",
         metavar="PATH",
         action="append",
         type=Path,
-        help="policy files, or a folder of them, that the configuration has to fit; may be given "
-        "again",
+        help="a policy file or a folder of them: check that the configuration supports these "
+        "policies; may be given again",
     )
     parser.add_argument(
-        "--url", help="the urlPrefix of the extender that is Placet, where several could be"
+        "--url", help="the urlPrefix of Placet, if several extenders could be Placet"
     )
     parser.add_argument(
         "--http-timeout",
         metavar="TIME",
         type=seconds,
         default="5s",
-        help="as given to `placet serve` (default: %(default)s)",
+        help="that of `placet serve` (default: %(default)s)",
     )
     parser.add_argument(
         "--format",
-        choices=FORMATS,
+        choices=_FORMATS,
         default="human",
         help="human (default); plain: one line each; json: one document",
     )
@@ -143,33 +67,55 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    demands = None if args.policies is None else _demands(args.policies)
-    cases = [
-        Case(found, choose(found.extenders, args.url), args.http_timeout, demands)
+    requirements = None if args.policies is None else read_requirements(args.policies)
+    contexts = [
+        CheckContext(found, *choose(found.extenders, args.url), args.http_timeout, requirements)
         for found in configurations(_texts(args), _open)
     ]
-    problems = [problem for case in cases for problem in examine(case)]
-    for line in report(problems, cases, args.format, colour=wants_colour(sys.stdout)):
-        print(line)
-    if args.format != "json":
+    findings = [finding for context in contexts for finding in examine(context)]
+    if args.format == "json":
+        document = {"findings": [as_json(*f) for f in findings], "placet": _chosen(contexts)}
+        print(json.dumps(document, ensure_ascii=False))
+    else:
+        for line in render(findings, args.format, colour=wants_colour(sys.stdout)):
+            print(line)
         to = sys.stdout if args.format == "human" else sys.stderr
-        for line in report_summary(problems, cases):
+        for line in _summary(findings, contexts):
             print(line, file=to)
-    counting = ("error", "warning") if args.strict else ("error",)
-    found = any(problem.finding.severity in counting for problem in problems)
-    return Exit.FINDINGS if found else Exit.OK
+    failing = ("error", "warning") if args.strict else ("error",)
+    return Exit.FINDINGS if any(d.severity in failing for d, _ in findings) else Exit.OK
+
+
+def _summary(findings: Sequence[FieldFinding], contexts: Sequence[CheckContext]) -> Iterator[str]:
+    """The extender taken for Placet in each configuration, and the number of findings."""
+    for context in contexts:
+        if (ours := context.ours) is not None:
+            source = context.configuration.source
+            yield f"{source}: `{ours.place}` is taken for Placet: {context.because}"
+    yield totals(d for d, _ in findings) or "no problems found"
+
+
+def _chosen(contexts: Sequence[CheckContext]) -> list[dict[str, object]]:
+    return [
+        {
+            "file": context.configuration.source,
+            "extender": None if context.ours is None else context.ours.place,
+            "because": context.because,
+        }
+        for context in contexts
+    ]
 
 
 def _texts(args: argparse.Namespace) -> list[tuple[str, str]]:
-    """What there is to look at: names and texts."""
+    """Names and texts of the documents to examine."""
     texts = [("standard input" if n == _STDIN else n, _read(n)) for n in args.files]
     if args.kubeconfig is not None or args.context is not None:
-        # The client takes longer to import than all the rest.
+        # Importing the client takes longer than the rest of this command.
         from cli.live import config_maps  # noqa: PLC0415
 
         texts.append(config_maps(args.kubeconfig, args.context))
     if not texts:
-        raise CommandError("there is nothing to look at", "name a file, or a --kubeconfig")
+        raise CommandError("no configuration is given", "give a file or --kubeconfig FILE")
     return texts
 
 
@@ -177,10 +123,7 @@ def _read(name: str) -> str:
     if name == _STDIN:
         return sys.stdin.read()
     try:
-        return Path(name).read_text(encoding="utf-8-sig")
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise CommandError(f"cannot read `{name}`: {reason}", "check the path") from None
+        return read_file(name, "check the path").decode("utf-8-sig")
     except UnicodeDecodeError:
         raise CommandError(f"`{name}` is not UTF-8 text", "save it as UTF-8") from None
 
@@ -188,7 +131,3 @@ def _read(name: str) -> str:
 def _open(path: str) -> str | None:
     """The file that a manifest names, if it is on this machine."""
     return _read(path) if Path(path).is_file() else None
-
-
-def _demands(paths: list[Path]) -> SchedulerRequirements:
-    return read_requirements(paths)

@@ -1,16 +1,25 @@
-"""`placet eval`: the value and type of an expression, for a pod and a node of a snapshot."""
+"""Command `eval`: the value and type of an expression, for a pod and a node of a snapshot."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 from cli.command import CommandError, Exit
 from cli.console import show, table
 from cli.expressions import Evaluator, Expression, Failure, Values, check
-from cli.render import render, wants_colour
-from cli.world import Cluster, NamedPod, frame, named_pod, read_cluster, read_pod
+from cli.render import print_findings
+from cli.world import (
+    Cluster,
+    NamedPod,
+    add_cluster_argument,
+    frame,
+    named_pod,
+    read_cluster,
+    read_pod,
+)
 from engine.objects.codec import ObjectCodec
 from engine.program.frame import Frame
 from grammar.schema import Schema, load_schema
@@ -21,27 +30,21 @@ examples:
   placet eval --cluster cluster.json --node n-1 'node.free["cpu"]'
   placet eval --cluster cluster.json --pod shop/web-1 --all-nodes 'node.usage["memory"]'
 """
-_OF_CLAUSES = "it is for `preempt` and `pods where`, in a policy"
+_OF_CLAUSES = "it exists only in `preempt` and `pods where` clauses"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
-    parser.add_argument("expression", metavar="EXPR", help="an expression, as a policy has them")
+    parser.add_argument("expression", metavar="EXPR", help="an expression of the policy language")
+    add_cluster_argument(parser)
     parser.add_argument(
-        "--cluster",
-        metavar="SNAPSHOT",
-        action="append",
-        type=Path,
-        help="what `kubectl get nodes,pods -A -o json` (or yaml) wrote; may be given again",
+        "--pod", metavar="NS/NAME", help="the pod; its name alone if that is unique"
     )
     parser.add_argument(
-        "--pod", metavar="NS/NAME", help="what `pod` is; the name alone if only one pod has it"
-    )
-    parser.add_argument(
-        "--pod-file", metavar="FILE", type=Path, help="the manifest of a pod that is not there yet"
+        "--pod-file", metavar="FILE", type=Path, help="the manifest of a pod to be created"
     )
     nodes = parser.add_mutually_exclusive_group()
-    nodes.add_argument("--node", metavar="NAME", help="what `node` is")
+    nodes.add_argument("--node", metavar="NAME", help="the node")
     nodes.add_argument(
         "--all-nodes", action="store_true", help="one row for each node of the cluster"
     )
@@ -55,30 +58,16 @@ def run(args: argparse.Namespace) -> int:
     codec = ObjectCodec(schema, expression.annotations)
     cluster = read_cluster(args.cluster, codec) if args.cluster else None
     if cluster is None and (args.pod or args.node or args.all_nodes):
-        raise CommandError("there is no cluster to look in", "name one with --cluster SNAPSHOT")
+        raise CommandError("there is no cluster", "give one with --cluster SNAPSHOT")
     asked = _asked(args, cluster)
     read = frame(asked, cluster, codec)
     values = Values(schema)
-    if cluster is None:
+    with nullcontext() if cluster is None or asked is None else cluster.asking(asked):
+        if args.all_nodes and cluster is not None:
+            return _every_node(expression, read, cluster, values)
+        if args.node is not None and cluster is not None:
+            read.node = cluster.node(args.node)
         return _one(expression, read, values)
-    if asked is None:
-        return _answer(args, cluster, expression, read, values)
-    with cluster.asking(asked):
-        return _answer(args, cluster, expression, read, values)
-
-
-def _answer(
-    args: argparse.Namespace,
-    cluster: Cluster,
-    expression: Expression,
-    frame: Frame,
-    values: Values,
-) -> int:
-    if args.all_nodes:
-        return _every_node(expression, frame, cluster, values)
-    if args.node is not None:
-        frame.node = cluster.node(args.node)
-    return _one(expression, frame, values)
 
 
 def _one(expression: Expression, frame: Frame, values: Values) -> int:
@@ -91,7 +80,7 @@ def _one(expression: Expression, frame: Frame, values: Values) -> int:
 
 
 def _every_node(expression: Expression, frame: Frame, cluster: Cluster, values: Values) -> int:
-    """A table; a node without a value has the reason in its place."""
+    """A table with the value for each node, or the error."""
     evaluator, kind = Evaluator(expression), expression.expr.type
     rows = table("node", f"value : {kind}")
     failed = False
@@ -106,17 +95,15 @@ def _every_node(expression: Expression, frame: Frame, cluster: Cluster, values: 
 
 
 def _checked(args: argparse.Namespace, schema: Schema) -> Expression | None:
-    """None after the mistakes in the expression were shown."""
+    """The checked expression; None after its errors were printed."""
     hidden = dict.fromkeys(("peer", "victim", "victims"), _OF_CLAUSES)
     if not args.pod and not args.pod_file:
-        hint = "name a pod with --pod NS/NAME, or --pod-file FILE"
+        hint = "give a pod with --pod NS/NAME or --pod-file FILE"
         hidden |= {"pod": hint, "namespaceObject": hint}
     if not args.node and not args.all_nodes:
-        hidden["node"] = "name a node with --node NAME, or all of them with --all-nodes"
+        hidden["node"] = "give a node with --node NAME, or all of them with --all-nodes"
     expression, found, source = check(args.expression, schema, hidden)
-    shown = render([(d, source) for d in found], "human", colour=wants_colour(sys.stderr))
-    for line in shown:
-        print(line, file=sys.stderr)
+    print_findings([(d, source) for d in found])
     return expression
 
 

@@ -1,4 +1,4 @@
-"""`placet explain`: which policies decide about a pod, and what they make of each node."""
+"""Command `explain`: the policies that apply to a pod, and why each node passes or fails."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import argparse
 
 from cli.command import CommandError, Exit
 from cli.console import put
-from cli.explaining import decisions as asking
-from cli.explaining import decisions as decision_views
+from cli.explaining import decisions
 from cli.explaining.explanation import explain
 from cli.explaining.views import every_node, head, one_node
-from cli.world import add_arguments, add_pod_arguments, named_pod, read_world
+from cli.world import add_arguments, add_pod_arguments, ambiguous, named_pod, read_world
 from server.debug import DecisionDetail
 
 _EXAMPLES = """\
@@ -27,18 +26,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
     add_pod_arguments(parser)
     parser.add_argument(
-        "node", metavar="NODE", nargs="?", help="one node, with every part of every expression"
+        "node", metavar="NODE", nargs="?", help="only this node, with each part of each expression"
     )
     add_arguments(parser, required=False)
-    asking.add_arguments(parser)
+    decisions.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     if args.server is not None:
-        return _ask(args)
+        return _explain_server(args)
     _check_offline(args)
     if args.pod_file is not None and args.node is None:
-        # The file takes the place of the first name, so what is left is the second.
+        # With a file, the only positional argument is the node.
         args.pod, args.node = None, args.pod
     world = read_world(args)
     pod = named_pod(world.cluster, args.pod, args.pod_file)
@@ -58,46 +57,44 @@ def _check_offline(args: argparse.Namespace) -> None:
     for name in ("ca_file", "client_cert", "client_key"):
         if getattr(args, name) is not None:
             flag = f"--{name.replace('_', '-')}"
-            raise CommandError(f"{flag} is for a server", "name one with --server URL")
+            raise CommandError(f"{flag} works only with a server", "give one with --server URL")
     if not args.cluster or not args.policies:
         missing = "are no policies" if args.cluster else "is no cluster"
         hint = "give --cluster SNAPSHOT and --policies PATH, or --server URL"
-        raise CommandError(f"there {missing} to look at", hint)
+        raise CommandError(f"there {missing}", hint)
 
 
-def _ask(args: argparse.Namespace) -> int:
-    """What a server decided."""
+def _explain_server(args: argparse.Namespace) -> int:
+    """Shows the decisions of a running server."""
     given = [f"--{name.replace('_', '-')}" for name in _OFFLINE if getattr(args, name)]
     if given:
-        hint = "a server knows its own cluster and policies"
-        raise CommandError(f"--server goes without {given[0]}", hint)
-    server = asking.server(args)
+        hint = "a server has its own cluster and policies"
+        raise CommandError(f"--server does not work with {given[0]}", hint)
+    server = decisions.server(args)
     if args.pod is None:
-        put(decision_views.listing(server.decisions()))
+        put(decisions.listing(server.decisions()))
         return Exit.OK
-    told = _told(server, args.pod)
-    put(decision_views.head(told))
+    decision = _decision(server, args.pod)
+    put(decisions.head(decision))
     if args.node is None:
-        put(decision_views.every_node(told))
+        put(decisions.every_node(decision))
     else:
-        put(decision_views.one_node(told, args.node))
+        put(decisions.one_node(decision, args.node))
     return Exit.OK
 
 
-def _told(server: asking.Server, pod: str) -> DecisionDetail:
-    """The decision about a `NAMESPACE/NAME`, or a name that only one pod has."""
+def _decision(server: decisions.Server, pod: str) -> DecisionDetail:
+    """The last decision about a `NAMESPACE/NAME`, or a name that only one pod has."""
     key = pod
     if "/" not in pod:
-        keys = [one.pod for one in server.decisions().decisions]
+        keys = sorted(one.pod for one in server.decisions().decisions)
         keys = [key for key in keys if key.partition("/")[2] == pod]
         if len(keys) > 1:
-            listed = ", ".join(f"`{key}`" for key in sorted(keys))
-            hint = f"give the namespace too, as in `{min(keys)}`"
-            raise CommandError(f"several pods are called `{pod}`: {listed}", hint)
+            raise ambiguous(pod, keys)
         key = keys[0] if keys else ""
     namespace, _, name = key.partition("/")
-    told = server.decision(namespace, name) if namespace and name else None
-    if told is None:
-        hint = f"those that it keeps are listed by: placet explain --server {server.url}"
-        raise CommandError(f"the server keeps no decision about `{pod}`", hint)
-    return told
+    found = server.decision(namespace, name) if namespace and name else None
+    if found is None:
+        hint = f"list the recorded decisions with: placet explain --server {server.url}"
+        raise CommandError(f"the server has no decision about `{pod}`", hint)
+    return found

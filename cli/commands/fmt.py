@@ -1,4 +1,4 @@
-"""`placet fmt`: lays policy files out in the one canonical way."""
+"""Command `fmt`: policy files in canonical form."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from cli.command import CommandError, Exit, replace_text
-from cli.render import print_error, render, wants_colour
+from cli.render import print_error, print_findings
 from grammar.parser import parse_file
 from grammar.printer import format_file
 from grammar.source import Source
@@ -15,8 +15,6 @@ from policies.forms import is_manifest
 from policies.loader import load
 
 _STANDARD_INPUT = Path("-")
-
-
 _EXAMPLES = """\
 examples:
   placet fmt policies/
@@ -32,23 +30,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         nargs="+",
         type=Path,
-        help="a policy file, a folder of them, or - for standard input, written to standard output",
+        help="a policy file, a folder of them, or - for standard input to standard output",
     )
     parser.add_argument(
-        "--check", action="store_true", help="write nothing; say which files would change"
+        "--check", action="store_true", help="write nothing; list the files that would change"
     )
 
 
 def run(args: argparse.Namespace) -> int:
     if _STANDARD_INPUT in args.paths:
         if args.paths != [_STANDARD_INPUT]:
-            raise CommandError("`-` goes with no other path", "format standard input by itself")
+            raise CommandError("`-` must be the only path", "format standard input separately")
         return _format_input(check=args.check)
     loaded = load(args.paths)
     for problem in loaded.problems:
         print_error(problem.message, problem.hint)
     unreadable = changed = 0
-    # A manifest is laid out as its author's tools do it, and so are the rules in it.
+    # The layout of a manifest, including the rules in it, belongs to its author's tools.
     for source in (s for s in loaded.sources if not is_manifest(s.name)):
         text = _formatted(source)
         if text is None:
@@ -78,11 +76,10 @@ def _format_input(*, check: bool) -> int:
 
 
 def _formatted(source: Source) -> str | None:
-    """The canonical text; None, with a complaint, for one that is not of the language."""
+    """The canonical text; None after the syntax errors were printed."""
     file, found = parse_file(source)
     errors = [(d, source) for d in found if d.severity == "error"]
     if not errors:
         return format_file(file, source)
-    for line in render(errors, "human", colour=wants_colour(sys.stderr)):
-        print(line, file=sys.stderr)
+    print_findings(errors)
     return None

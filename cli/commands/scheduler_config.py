@@ -1,17 +1,16 @@
-"""`placet scheduler-config`: the configuration of kube-scheduler in which Placet is an extender."""
+"""Command `scheduler-config`: a kube-scheduler configuration with Placet as an extender."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 
-from cli.command import CommandError, Exit, seconds
-from cli.scheduling.writing import (
+from cli.command import CommandError, Exit, read_file, seconds
+from cli.scheduling.generator import (
     VERBS,
     Extender,
-    Scheduler,
     Tls,
+    configuration,
     json_text,
     policy,
     section,
@@ -29,13 +28,13 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
-    what = parser.add_argument_group("what is written")
+    what = parser.add_argument_group("the output")
     form = what.add_mutually_exclusive_group()
     form.add_argument(
         "--full", action="store_true", help="a whole KubeSchedulerConfiguration v1 (default)"
     )
     form.add_argument(
-        "--section", action="store_true", help="only what is to be put into one that exists"
+        "--section", action="store_true", help="only the fields to add to an existing one"
     )
     form.add_argument(
         "--legacy", action="store_true", help="the JSON of a Policy, read up to Kubernetes 1.22"
@@ -44,13 +43,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--scheduler-name",
         metavar="NAME",
         default="",
-        help="for a second kube-scheduler: the schedulerName of its pods, and its Lease",
+        help="for a second kube-scheduler: the schedulerName of its pods and the name of its Lease",
     )
     what.add_argument(
         "--scheduler-kubeconfig",
         metavar="PATH",
         default="",
-        help="the kubeconfig of a kube-scheduler that is no pod with a service account, such as "
+        help="the kubeconfig of a kube-scheduler without a service account, such as "
         "/etc/kubernetes/scheduler.conf",
     )
     _configure_extender(parser.add_argument_group("the extender"))
@@ -61,47 +60,47 @@ def _configure_extender(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--url",
         default="http://127.0.0.1:12345/api/scheduler",
-        help="urlPrefix: where kube-scheduler reaches Placet (default: %(default)s)",
+        help="urlPrefix: the URL of Placet for kube-scheduler (default: %(default)s)",
     )
     group.add_argument(
         "--verbs",
         metavar="VERB,…",
         type=_verbs,
         default="filter,prioritize,preempt",
-        help=f"of {', '.join(VERBS)} (default: %(default)s)",
+        help=f"some of {', '.join(VERBS)} (default: %(default)s)",
     )
     group.add_argument(
         "--weight",
         metavar="N",
         type=int,
         default=10,
-        help="what scores are multiplied by (default: %(default)s)",
+        help="the multiplier of scores (default: %(default)s)",
     )
     group.add_argument(
         "--http-timeout",
         metavar="TIME",
         type=seconds,
         default="5s",
-        help="httpTimeout, as given to `placet serve` (default: %(default)s)",
+        help="httpTimeout, the same as that of `placet serve` (default: %(default)s)",
     )
     group.add_argument(
         "--no-node-cache-capable",
         action="store_true",
-        help="have whole nodes sent; kube-scheduler 1.36 then takes every node for idle",
+        help="send whole nodes; kube-scheduler 1.36 then treats every node as idle",
     )
     group.add_argument(
         "--managed-resource",
         metavar="NAME",
         action="append",
         default=[],
-        help="ask only about pods with such an extended resource; may be given again",
+        help="call Placet only for pods with this extended resource; may be given again",
     )
     group.add_argument(
         "--ignored-resource",
         metavar="NAME",
         action="append",
         default=[],
-        help="the same, and kube-scheduler itself disregards it (ignoredByScheduler)",
+        help="the same, and kube-scheduler itself ignores the resource (ignoredByScheduler)",
     )
     group.add_argument(
         "--ignorable", action="store_true", help="schedule without Placet when it does not answer"
@@ -111,31 +110,33 @@ def _configure_extender(group: argparse._ArgumentGroup) -> None:
 def _configure_tls(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--ca", metavar="FILE", help="the CA of Placet's certificate, for caData")
     group.add_argument(
-        "--client-cert", metavar="FILE", help="what kube-scheduler shows, for certData"
+        "--client-cert", metavar="FILE", help="kube-scheduler's certificate, for certData"
     )
     group.add_argument("--client-key", metavar="FILE", help="its key, for keyData")
     group.add_argument("--server-name", metavar="NAME", default="", help="serverName")
     group.add_argument(
         "--tls-paths",
         action="store_true",
-        help="write the paths of these files, as they are on kube-scheduler's machine, "
-        "instead of what is in them",
+        help="write the paths of these files on kube-scheduler's machine instead of their content",
     )
-    group.add_argument("--insecure", action="store_true", help="take any server for Placet")
+    group.add_argument("--insecure", action="store_true", help="trust any server")
 
 
 def run(args: argparse.Namespace) -> int:
-    # Reading YAML takes longer to import than all the rest.
+    # Importing YAML takes longer than the rest of this command.
     from cli.scheduling.checks import refuse_unsound  # noqa: PLC0415
 
     if (args.section or args.legacy) and (args.scheduler_name or args.scheduler_kubeconfig):
         form = "--section" if args.section else "--legacy"
         raise CommandError(
-            f"`{form}` has no place for a scheduler's name and kubeconfig", f"leave out {form}"
+            f"`{form}` does not work with a scheduler's name or kubeconfig", f"leave out {form}"
         )
     extender = _extender(args)
-    scheduler = Scheduler(args.scheduler_name, args.scheduler_kubeconfig)
-    whole = json_text(policy(extender)) if args.legacy else yaml_text(scheduler.fields(extender))
+    if args.legacy:
+        whole = json_text(policy(extender))
+    else:
+        found = configuration(extender, args.scheduler_name, args.scheduler_kubeconfig)
+        whole = yaml_text(found)
     refuse_unsound(whole, args.http_timeout)
     sys.stdout.write(yaml_text(section(extender)) if args.section else whole)
     return Exit.OK
@@ -167,15 +168,10 @@ def _tls(args: argparse.Namespace) -> Tls:
 
 
 def _file(path: str | None, *, paths: bool) -> bytes | str | None:
-    """What is in a file, or its path; None without one."""
+    """The content of a file, or its path with `--tls-paths`; None without a file."""
     if path is None or paths:
         return path
-    try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        hint = "check the path, or have only the path written with --tls-paths"
-        raise CommandError(f"cannot read `{path}`: {reason}", hint) from None
+    return read_file(path, "check the path, or write only the path with --tls-paths")
 
 
 def _verbs(text: str) -> tuple[str, ...]:
@@ -184,6 +180,6 @@ def _verbs(text: str) -> tuple[str, ...]:
     for name in named:
         if name not in VERBS:
             raise argparse.ArgumentTypeError(
-                f"`{name}` is no verb of an extender: {', '.join(VERBS)}"
+                f"`{name}` is not a verb of an extender: {', '.join(VERBS)}"
             )
     return tuple(verb for verb in VERBS if verb in named)

@@ -1,16 +1,15 @@
-"""`placet schema`: what policies can read, from a name like `node` down to a single field."""
+"""Command `schema`: the variables, types and fields that policies can read."""
 
 from __future__ import annotations
 
 import argparse
 import re
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from cli.command import Exit
 from cli.console import show, table
-from cli.render import render, wants_colour
-from grammar import catalogue as mistakes
+from cli.render import print_findings
+from grammar import catalogue
 from grammar.diagnostics import Diagnostic
 from grammar.policy_checker import VARIABLES
 from grammar.schema import Field, Record, Schema, load_schema
@@ -25,11 +24,11 @@ examples:
 """
 _SELF = re.compile(r"\bself\b")
 _STEP = re.compile(r"[^.\[\]]+|\[[^\]]*\]")
-# What each variable is, and where it can be read.
+# The meaning of each variable, and the clauses that can read it.
 _WHERE = {
     "pod": ("the pod that kube-scheduler asks about", "everywhere but in a domain"),
-    "node": ("a node that the pod could go to", "filters, scores, binds, shares, domains"),
-    "peer": ("another pod, that may be counted", "`pods where`"),
+    "node": ("a candidate node", "filters, scores, binds, shares, domains"),
+    "peer": ("another pod that a clause may count", "`pods where`"),
     "victim": ("a pod that may be evicted", "`protect`"),
     "victims": ("the pods that may be evicted together", "`allow`, `keep`"),
     "namespaceObject": ("the pod's namespace", "everywhere but in a domain"),
@@ -43,7 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "path",
         metavar="PATH",
         nargs="?",
-        help="a variable or a type, and fields of it, as in node.status; without it, all variables",
+        help="a variable or a type with fields, as in node.status; without PATH, all variables",
     )
 
 
@@ -55,8 +54,7 @@ def run(args: argparse.Namespace) -> int:
     found = _looked_up(args.path, schema)
     if isinstance(found, Diagnostic):
         source = Source("path", args.path)
-        for line in render([(found, source)], "human", colour=wants_colour(sys.stderr)):
-            print(line, file=sys.stderr)
+        print_findings([(found, source)])
         return Exit.ERROR
     type_, field = found
     record = schema.records.get(_inner(type_).name)
@@ -67,32 +65,32 @@ def run(args: argparse.Namespace) -> int:
     if record is not None:
         if args.path != record.name:
             print()
-        # What stands for an expression over a variable reads best with the variable in it.
+        # The expression of a short form is shown over the variable that was asked for.
         _record(record, args.path if args.path.split(".")[0] in VARIABLES else "self")
     return Exit.OK
 
 
 def _looked_up(path: str, schema: Schema) -> tuple[Type, Field | None] | Diagnostic:
-    """The type at the end of a path, and the field that it is the type of; or what is wrong."""
+    """The type at the end of a path, and its field if it is one; or a diagnostic."""
     steps = [(m.group(), Span(m.start(), m.end())) for m in _STEP.finditer(path)]
     if not steps:
-        return mistakes.unknown_name(path, VARIABLES, Span(0, len(path)))
+        return catalogue.unknown_name(path, VARIABLES, Span(0, len(path)))
     (name, span), rest = steps[0], steps[1:]
     type_ = VARIABLES.get(name) or (Type(name) if name in schema.records else None)
     if type_ is None:
-        return mistakes.unknown_name(name, [*VARIABLES, *schema.records], span)
+        return catalogue.unknown_name(name, [*VARIABLES, *schema.records], span)
     field: Field | None = None
     for step, at in rest:
-        # A list stands for its items, with brackets or without; so does a map with them.
+        # A list stands for its items, with or without brackets; a map only with brackets.
         if step.startswith("[") and type_.args:
             type_, field = type_.args[-1], None
             continue
         record = schema.records.get(_items(type_).name)
         if record is None:
-            return mistakes.no_fields(type_, step, at)
+            return catalogue.no_fields(type_, step, at)
         field = record.fields.get(step)
         if field is None:
-            return mistakes.unknown_field(Type(record.name), step, record.fields, at)
+            return catalogue.unknown_field(Type(record.name), step, record.fields, at)
         type_ = field.type
     return type_, field
 
@@ -102,11 +100,11 @@ def _variables() -> None:
     for name, type_ in VARIABLES.items():
         rows.add_row(name, str(type_), *_WHERE[name])
     show(rows)
-    print("\nplacet schema node shows the fields of one")
+    print("\n`placet schema node` shows the fields of a variable")
 
 
 def _record(record: Record, owner: str) -> None:
-    """Short forms and what the engine works out first, as people look for those first."""
+    """Prints a record: short forms and computed fields first, as people look for them first."""
     special = [f for f in record.fields.values() if f.derived is not None or f.native]
     api = [f for f in record.fields.values() if f not in special]
     if record.doc:
@@ -138,21 +136,18 @@ def _field(path: str, field: Field) -> None:
         print(f"  {line}")
 
 
-def _about(field: Field, owner: str) -> Iterator[str]:
-    if field.doc:
-        yield field.doc
-    if note := _note(field, owner):
-        yield note
+def _about(field: Field, owner: str) -> list[str]:
+    return [text for text in (field.doc, _note(field, owner)) if text]
 
 
 def _note(field: Field, owner: str) -> str:
     if field.derived is not None:
         return f"= {_SELF.sub(owner, field.derived)}"
-    return "worked out by the engine" if field.native else ""
+    return "computed by the engine" if field.native else ""
 
 
 def _absent(field: Field) -> str:
-    """How it reads where the object does not have it; a short form does as what it stands for."""
+    """The value of a field that the object does not have; empty for a short form."""
     if field.derived is not None:
         return ""
     if field.optional:

@@ -1,4 +1,4 @@
-"""How an analysis is laid out: a row per clause, the nodes that are close, and what would help."""
+"""Layout of an analysis: a row for each clause, the nearest misses, the smallest relaxations."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from cli.console import Part, table
-from cli.explaining.explanation import Explanation, Texts, Written, rows
-from cli.explaining.views import count_text
+from cli.explaining.explanation import Explanation, Written, WrittenClauses, rows
+from cli.explaining.views import count_text, passed
 from cli.expressions import Values
 from cli.render import counted
 from cli.world import World
@@ -24,7 +24,7 @@ _RELAXATIONS = 3
 
 
 def analysis(world: World, found: Explanation) -> Iterator[Part]:
-    """All of it."""
+    """The whole analysis."""
     if not found.objections:
         yield f"no clause can reject the pod: {len(found.passing)} nodes pass"
         return
@@ -35,58 +35,59 @@ def analysis(world: World, found: Explanation) -> Iterator[Part]:
 
 
 def _clauses(world: World, found: Explanation, result: RefusalSummary) -> Iterator[Part]:
-    """How many nodes each clause lets pass, and each `require` of it by itself."""
-    texts, nodes = Texts(world.policies), len(found.names)
+    """The number of nodes that pass each clause, and each `require` of it alone."""
+    clauses, nodes = WrittenClauses(world.policies), len(found.names)
     listed = table(
         "clause", "passes", "fails", "fails only this", right=("passes", "fails", "fails only this")
     )
     for objection, fails, alone in zip(found.objections, result.fails, result.alone, strict=True):
         named = f"{objection.policy}: {objection.name}"
         listed.add_row(named, str(nodes - fails), str(fails), str(alone))
-        for text, failing in _requires(objection, texts, found):
+        for text, failing in _requires(objection, clauses, found):
             listed.add_row(f"  {text}", str(nodes - failing), str(failing), "")
     yield listed
-    verb = "passes" if result.passing == 1 else "pass"
-    yield f"\n{result.passing} of {counted(nodes, 'node')} {verb}"
+    yield f"\n{passed(result.passing, nodes)}"
 
 
-def _nearest(world: World, found: Explanation, standing: RefusalSummary) -> Iterator[Part]:
-    """The nodes with the fewest failing clauses, each with what it fails and by how much."""
-    if not standing.nearest:
+def _nearest(world: World, found: Explanation, result: RefusalSummary) -> Iterator[Part]:
+    """The nodes with the fewest failing clauses, and for each clause by how much it fails."""
+    if not result.nearest:
         return
-    texts, values = Texts(world.policies), Values(world.schema)
+    clauses, values = WrittenClauses(world.policies), Values(world.schema)
     frame = found.inspection.frame
     yield "\nnearest misses"
-    for index in standing.nearest[:_NEAREST]:
+    for index in result.nearest[:_NEAREST]:
         name = found.names[index]
         frame.node = world.cluster.node(name)
         against = found.against(name)
         yield f"  {name} fails {counted(len(against), 'clause')}"
         for objection in against:
             yield f"    {objection.text}"
-            written = texts.find(objection.policy, objection.name)
+            written = clauses.find(objection.policy, objection.name)
             for line in _shortfall(objection, written, found, name, values):
                 yield f"      {line}"
-    if (more := len(standing.nearest) - _NEAREST) > 0:
+    if (more := len(result.nearest) - _NEAREST) > 0:
         yield f"  and {more} more"
 
 
-def _relaxations(found: Explanation, standing: RefusalSummary) -> Iterator[Part]:
-    """The fewest clauses without which a node passes."""
-    if not standing.relaxations:
+def _relaxations(found: Explanation, result: RefusalSummary) -> Iterator[Part]:
+    """The smallest sets of clauses without which another node passes."""
+    if not result.relaxations:
         return
     yield "\nsmallest relaxation"
-    for relaxation in standing.relaxations[:_RELAXATIONS]:
+    for relaxation in result.relaxations[:_RELAXATIONS]:
         yield f"  {_relaxed(relaxation, found)}"
-    if (more := len(standing.relaxations) - _RELAXATIONS) > 0:
-        yield f"  and {more} more of {counted(len(standing.relaxations[0].clauses), 'clause')}"
+    if (more := len(result.relaxations) - _RELAXATIONS) > 0:
+        yield f"  and {more} more of {counted(len(result.relaxations[0].clauses), 'clause')}"
 
 
-def _requires(objection: Objection, texts: Texts, found: Explanation) -> list[tuple[str, int]]:
-    """Each `require` of a filter with several, and how many nodes fail it."""
+def _requires(
+    objection: Objection, clauses: WrittenClauses, found: Explanation
+) -> list[tuple[str, int]]:
+    """Each `require` of a filter, and the number of nodes that fail it."""
     if not isinstance(objection.program, FilterProgram):
         return []
-    written = texts.find(objection.policy, objection.name)
+    written = clauses.find(objection.policy, objection.name)
     assert isinstance(written.clause, Filter), "its program is a filter's"
     failing = found.inspection.parts(objection.program, found.names)
     shown = zip(written.clause.requires, failing, strict=True)
@@ -96,7 +97,7 @@ def _requires(objection: Objection, texts: Texts, found: Explanation) -> list[tu
 def _shortfall(
     objection: Objection, written: Written, found: Explanation, name: str, values: Values
 ) -> list[str]:
-    """The `detail` of a clause where it has one; else what it looked at on the node."""
+    """The `detail` of a clause; without one, its counts or the failing parts of its expressions."""
     frame = found.inspection.frame
     if detail := written.detail(frame):
         return [detail]
@@ -110,7 +111,7 @@ def _shortfall(
 
 
 def _because(written: Written, require: Expr, frame: Frame, values: Values) -> str:
-    """The text of an expression, and the values of the parts it is made of."""
+    """The text of an expression, and the values of its parts."""
     known: dict[str, str] = {}
     for depth, text, step in rows(written, written.trace(require, frame)):
         if isinstance(step.outcome, EvaluationError):

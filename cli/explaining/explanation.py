@@ -1,4 +1,4 @@
-"""What `placet explain` finds out about a pod before it says anything: one call of each verb."""
+"""Explanation: the answers about one pod and every node, with the clauses as they were written."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from policies.loader import library_sources
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The answers of an engine about every node, and all that it did not have to look at for them.
+    """The answers of one filter and one prioritize call, and the objections of every clause.
 
-    `problem` is the error in place of an answer, empty if there is one. `scores` are 0..10, of the
-    nodes that pass; empty where no score applies.
+    `problem` is the error of the calls, empty without one. `scores` are 0..10 for passing nodes,
+    empty if no score applies.
     """
 
     pod: NamedPod
@@ -50,23 +50,23 @@ class Explanation:
         return [n for n, verdict in self.verdicts.items() if isinstance(verdict, Feasible)]
 
     def holds(self, name: str) -> bool:
-        """Whether no clause refuses a node, though the answer may be of fewer than such nodes."""
+        """Whether no clause refuses the node. The answer may still hold it back."""
         return not self.inspection.selection.unselectable and not self.against(name)
 
     def against(self, name: str) -> list[Objection]:
-        """The clauses that refuse a node, in the order in which they are named."""
+        """The clauses that refuse the node, in their order in the policies."""
         index = self.names.index(name)
         return [o for o in self.objections if o.refused[index]]
 
 
 def explain(world: World, pod: NamedPod) -> Explanation:
-    """Asks an engine about the pod and every node. Raises CommandError for what is no pod."""
+    """The explanation of a pod on every node. Raises CommandError for a malformed pod."""
     engine = world.engine()
     names = sorted(world.cluster.snapshot().table.rows)
     try:
         inspection = engine.inspect(pod.body)
     except BadObjectError as error:
-        raise CommandError(str(error), "mend the pod") from None
+        raise CommandError(str(error), "fix the pod") from None
     verdicts: dict[str, Verdict] = {}
     scores: dict[str, int] = {}
     problem = ""
@@ -82,29 +82,29 @@ def explain(world: World, pod: NamedPod) -> Explanation:
     return Explanation(pod, inspection, names, verdicts, scores, objections, problem)
 
 
-# ---- The clauses in force as they were written: for each, its policy's text and its tree.
+# ---- the clauses in force as they were written
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """One clause, in the policy that it stands in, which may be one that another uses."""
+    """One clause with the source of its policy, which may be a policy that another one uses."""
 
     clause: Clause
     environment: Environment
     source: Source | None
 
     def text(self, expr: Expr) -> str:
-        """What stands in the file, on one line; in canonical form where there is no file."""
+        """The text of the file on one line, or the canonical form if there is no file."""
         if self.source is None:
             return print_expression(expr)
         return " ".join(self.source.slice(expr.span).split())
 
     def trace(self, expr: Expr, frame: Frame) -> list[Step]:
-        """Every part of one of the clause's expressions; the frame stays as it is."""
+        """The trace of one of the clause's expressions; the frame does not change."""
         return Tracer(self.environment).trace(expr, _own(frame))
 
     def detail(self, frame: Frame) -> str:
-        """What its `detail` says of the frame's node; empty without one."""
+        """The text of its `detail` for the frame's node; empty without a `detail`."""
         clause = self.clause
         if not isinstance(clause, Filter | Share | Spread | Limit) or clause.detail is None:
             return ""
@@ -123,8 +123,8 @@ class Written:
         return "".join(shown)
 
 
-class Texts:
-    """Finds clauses by what verdicts call them: a policy's address and a name."""
+class WrittenClauses:
+    """The clauses by their names in verdicts: the policy's address and the clause's name."""
 
     def __init__(self, policies: Policies) -> None:
         files = policies.validation.files
@@ -140,7 +140,7 @@ class Texts:
         return self._clauses[policy, clause]
 
     def _source(self, part: Checked) -> Source | None:
-        """Its file, or the one that comes with Placet."""
+        """The file of the policy, or the library source of it."""
         found = self._sources.get(_place(part.policy))
         if found is not None:
             return found
@@ -154,7 +154,7 @@ def _place(policy: Policy) -> tuple[str, bool, Span]:
 
 
 def _own(frame: Frame) -> Frame:
-    """A frame for another program: one that has no slots for this one's locals would break."""
+    """A copy of the frame for another program, whose slots and memo differ."""
     other = copy(frame)
     other.memo = {}
     other.refill()
@@ -162,26 +162,26 @@ def _own(frame: Frame) -> Frame:
 
 
 def rows(written: Written, steps: list[Step]) -> Iterator[tuple[int, str, Step]]:
-    """What is worth showing of a trace: depth, text and step.
+    """The steps of a trace that are shown: depth, text and step.
 
-    Left out are constants, the objects and maps on the way to a value, and the turns of a loop that
-    a short form is made of.
+    Constants are left out, and so are lists, maps and objects on the way to a value, and the
+    iterations of a loop that a short form stands for.
     """
     open_: list[Step] = []
     for step in steps:
         while open_ and open_[-1].depth >= step.depth:
             open_.pop()
         outer = open_[-1] if open_ else None
-        if outer is None:
-            yield 0, written.text(step.expr), step
-        elif step.expr.span != outer.expr.span:
-            if _on_the_way(step) or _constant(step.expr):
-                continue
-            yield len(open_), written.text(step.expr), step
-        else:
-            if _on_the_way(step) or _constant(step.expr) or isinstance(outer.expr, Comprehension):
-                continue
-            yield len(open_), print_expression(step.expr), step
+        # The parts of a short form have the span of the short form.
+        expanded = outer is not None and step.expr.span == outer.expr.span
+        if outer is not None and (
+            _on_the_way(step)
+            or _constant(step.expr)
+            or (expanded and isinstance(outer.expr, Comprehension))
+        ):
+            continue
+        text = print_expression(step.expr) if expanded else written.text(step.expr)
+        yield len(open_), text, step
         open_.append(step)
 
 

@@ -1,4 +1,4 @@
-"""What a share, spread or limit has counted for one node, in a sentence."""
+"""Layout of an explanation: the policies of a pod, its nodes as rows or by reason, and one node."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from cli.console import Part, console, table
-from cli.explaining.explanation import Explanation, Texts, Written, rows
+from cli.explaining.explanation import Explanation, Written, WrittenClauses, rows
 from cli.expressions import Values
-from cli.render import counted
+from cli.render import counted, named
 from cli.world import World
 from engine.counting.groups import ON, GroupCounts, fewest, target
 from engine.decision.inspection import Contribution, Objection
@@ -32,45 +32,277 @@ from grammar.ast import Expr
 from grammar.clauses import Bound, Filter, Score
 from grammar.errors import EvaluationError
 
-
-def count_text(clause: CountClause, counts: GroupCounts, group: int) -> str:
-    """Counts without this pod; `group` is the one that the node is in, or -1."""
-    if group < 0:
-        return "the node has no value for the domain"
-    here = int(counts.high[group])
-    match clause:
-        case ShareProgram(bound=bound):
-            side = "one" if group == ON else "none"
-            wanted = target(bound, counts.total)
-            share = f" ({_amount(bound)} of {counts.total})" if bound.percent else ""
-            there = int(counts.high[ON])
-            return f"{there} there, {bound.kind} {wanted}{share}; this node is {side} of those"
-        case SpreadProgram(skew=skew):
-            least = fewest(clause, counts)
-            return f"{here} in this node's domain, {least} in the least one; skew at most {skew}"
-        case LimitProgram(bound=bound, per_node=per_node, domain=domain):
-            scope = "on this node" if per_node else "in the cluster"
-            where = scope if domain is None else "in this node's domain"
-            return f"{here} {where}, {bound.kind} {_amount(bound)} with this pod"
-        case _:
-            assert_never(clause)
-
-
-def _amount(bound: Bound) -> str:
-    return f"{bound.amount:g}{'%' if bound.percent else ''}"
-
-
-# ---- A node's score as bars, each where the one before it ends, so that they add up to the score.
-
-# Cells of the bar of a whole score, and what one is drawn with where a terminal is old.
+# Explanations of more nodes than this show them by reason.
+LISTED = 20
+# The most names in a row.
+NAMED = 4
+# The most rows of a trace: a loop over the pods of a node has steps for each pod.
+_STEPS = 40
+# The longest value in a trace.
+_VALUE = 60
+PASS, _PASSES = Text("pass", "green"), Text("passes", "green")
+FAIL, _FAILS = Text("fail", "red"), Text("fails", "red")
+# The width of the bar of a score of 10, and its characters, also for ASCII terminals.
 _WIDTH = 40
 _BLOCK, _PLAIN_BLOCK = "█", "#"
 
 
-def score_bars(contributions: Sequence[Contribution], node: int) -> Table:
-    """A row for each term of the mean of one node, by index, and one for their sum.
+def head(world: World, found: Explanation) -> Iterator[Part]:
+    """The pod, and whether each policy applies to it."""
+    where = f", as if it were not on {found.pod.node}" if found.pod.node else ""
+    yield f"pod {found.pod.key} at {world.cluster.now}{where}\n"
+    registry, inspection = world.policies.registry, found.inspection
+    listed = selection_table(registry, inspection.selection, found.pod.namespace, inspection.frame)
+    if inspection.selection.exempt:
+        yield f"{inspection.selection.exempt}: no policy applies to the pod"
+    elif listed.row_count:
+        yield listed
+    else:
+        yield "no policy applies to the namespace of the pod"
+    others = sum(p.namespace not in (None, found.pod.namespace) for p in registry.programs)
+    if others:
+        yield f"and {counted(others, 'policy', 'policies')} of other namespaces"
+    yield ""
+    if found.problem:
+        yield f"kube-scheduler would get an error and retry: {found.problem}\n"
 
-    What a clause `adds` is its part of 10. Rows are rounded so that the sum shown is their sum.
+
+def every_node(world: World, found: Explanation) -> Iterator[Part]:
+    """A row for each node, or for each reason if there are more than LISTED nodes."""
+    if len(found.names) > LISTED:
+        yield _by_reason(found)
+    else:
+        yield _listed(world, found)
+    passing = sum(found.holds(name) for name in found.names)
+    yield f"\n{passed(passing, len(found.names))}{_narrowed(found, passing)}"
+    for program in found.inspection.selection.audited:
+        objections = found.inspection.objections([program], found.names)
+        would = int(np.any([o.refused for o in objections], axis=0).sum()) if objections else 0
+        yield f"{program.address}, in audit, would reject {counted(would, 'node')}"
+
+
+def one_node(world: World, found: Explanation, name: str) -> Iterator[Part]:
+    """One node: each clause, and each part of its expressions with its value."""
+    clauses, values = WrittenClauses(world.policies), Values(world.schema)
+    frame = found.inspection.frame
+    frame.node = world.cluster.node(name)
+    against = found.against(name)
+    yield f"node {name} {_outcome(found, name)}"
+    for objection in found.objections:
+        written = clauses.find(objection.policy, objection.name)
+        refuses = objection in against
+        yield f"\n{_clause_line(objection, refuses=refuses)}"
+        if refuses and (detail := written.detail(frame)):
+            yield f"  {detail}"
+        if isinstance(objection.program, FilterProgram):
+            yield from _traces(written, frame, values)
+        else:
+            counts, group = found.inspection.group_counts(objection.program, name)
+            yield f"  {count_text(objection.program, counts, group)}"
+    if name in found.scores:
+        yield from _scores(world, found, name)
+    elif name in found.passing:
+        yield "\nno score applies"
+    else:
+        yield "\nnot scored: filter did not return the node"
+
+
+def _listed(world: World, found: Explanation) -> Table:
+    clauses, frame = WrittenClauses(world.policies), found.inspection.frame
+    listed = table("node", "verdict", "score", "why", right=("score",))
+    for name in found.names:
+        frame.node = world.cluster.node(name)
+        against = found.against(name)
+        reasons = [_reason(o, clauses, frame) for o in against] or _narrowing(found, name)
+        score = str(found.scores[name]) if name in found.scores else ""
+        verdict = _PASSES if found.holds(name) else _FAILS
+        listed.add_row(name, verdict, score, "\n".join(reasons))
+    return listed
+
+
+def _by_reason(found: Explanation) -> Table:
+    """A row for the nodes that fail the same clauses; passing nodes come first."""
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for name in found.names:
+        reasons = [o.text for o in found.against(name)]
+        groups.setdefault(tuple(reasons or _narrowing(found, name)), []).append(name)
+    listed = table("nodes", "verdict", "why", "which", right=("nodes",))
+    for texts, names in sorted(
+        groups.items(), key=lambda g: (not found.holds(g[1][0]), -len(g[1]), g[0])
+    ):
+        verdict = PASS if found.holds(names[0]) else FAIL
+        why = "\n".join(texts) or _score_range(found, names)
+        listed.add_row(str(len(names)), verdict, why, named(names, NAMED))
+    return listed
+
+
+def _traces(written: Written, frame: Frame, values: Values) -> Iterator[Part]:
+    clause = written.clause
+    assert isinstance(clause, Filter), "its program is a filter's"
+    if clause.when is not None:
+        yield "  when"
+        yield from traced(written, clause.when, frame, values)
+    for require in clause.requires:
+        yield from traced(written, require, frame, values)
+
+
+def traced(written: Written, expr: Expr, frame: Frame, values: Values) -> Iterator[Part]:
+    """A row for each part of an expression, with the values in one column."""
+    steps = list(rows(written, written.trace(expr, frame)))
+    if not steps:
+        yield f"  {written.text(expr)}"
+        return
+    grid = table("", "")
+    grid.show_header = False
+    for depth, text, step in steps[:_STEPS]:
+        grid.add_row(f"  {'  ' * depth}{text}", f"= {_outcome_text(step, values)}")
+    yield grid
+    if len(steps) > _STEPS:
+        yield f"  … and {len(steps) - _STEPS} more parts"
+
+
+def _scores(world: World, found: Explanation, name: str) -> Iterator[Part]:
+    clauses, values = WrittenClauses(world.policies), Values(world.schema)
+    names = list(found.scores)
+    contributions = found.inspection.contributions(names)
+    yield f"\nscore {found.scores[name]} of 10"
+    yield score_bars(contributions, names.index(name))
+    frame = found.inspection.frame
+    frame.node = world.cluster.node(name)
+    for contribution in contributions:
+        written = clauses.find(contribution.policy, contribution.name)
+        if isinstance(written.clause, Score):
+            yield f"\n{contribution.policy}: {contribution.name}"
+            yield from traced(written, written.clause.value, frame, values)
+
+
+def _outcome(found: Explanation, name: str) -> str:
+    verdict = found.verdicts.get(name)
+    match verdict:
+        case Feasible():
+            return "passes"
+        case None:
+            return "has no verdict"
+        case Failed(policy=policy, clause=clause, error=error):
+            return f"fails by {policy}: {clause}: {error}"
+        case _ if found.holds(name):
+            return f"passes, {_narrowing(found, name)[0]}"
+        case _ if against := found.against(name):
+            return f"fails by {against[0].text}"
+        case _:
+            return f"fails by {verdict.policy}: {verdict.reason}"
+
+
+def _clause_line(objection: Objection, *, refuses: bool) -> str:
+    clause = f"{objection.policy}: {objection.name}"
+    if not refuses:
+        return f"{clause} holds"
+    return f"{clause} fails{objection.text.removeprefix(clause)}"
+
+
+def _reason(objection: Objection, clauses: WrittenClauses, frame: Frame) -> str:
+    detail = clauses.find(objection.policy, objection.name).detail(frame)
+    more = f" ({detail})" if detail else ""
+    return f"{objection.text}{more}"
+
+
+def _narrowing(found: Explanation, name: str) -> list[str]:
+    """The reason why a node that no clause refuses is not in the answer."""
+    verdict = found.verdicts.get(name)
+    if verdict is None or isinstance(verdict, Feasible):
+        return []
+    if not found.holds(name):
+        return [f"{verdict.policy}: {verdict.reason}"]
+    return [f"not in this answer: {verdict.policy}: {verdict.clause} holds the node back"]
+
+
+def passed(passing: int, nodes: int) -> str:
+    """A sentence such as `2 of 3 nodes pass`."""
+    return f"{passing} of {counted(nodes, 'node')} {'passes' if passing == 1 else 'pass'}"
+
+
+def _narrowed(found: Explanation, passing: int) -> str:
+    offered = len(found.passing)
+    return f"; this answer offers {offered} of them" if found.verdicts and offered < passing else ""
+
+
+def _score_range(found: Explanation, names: Sequence[str]) -> str:
+    scores = sorted(found.scores[n] for n in names if n in found.scores)
+    if not scores:
+        return ""
+    low, high = scores[0], scores[-1]
+    return f"score {low}" if low == high else f"score {low} to {high}"
+
+
+def _outcome_text(step: Step, values: Values) -> str:
+    if isinstance(step.outcome, EvaluationError):
+        return f"error: {step.outcome}"
+    text = values.line(step.outcome, step.expr.type)
+    return text if len(text) <= _VALUE else f"{text[: _VALUE - 1]}…"
+
+
+# ---- the policies
+
+
+def selection_table(
+    registry: Registry, selection: Selection, namespace: str, frame: Frame
+) -> Table:
+    """A row for each policy that can apply to a pod of the namespace."""
+    rows = table("policy", "applies", "because")
+    for program in registry.programs:
+        if program.namespace in (None, namespace):
+            rows.add_row(program.address, *_application(program, selection, frame))
+    return rows
+
+
+def _application(program: Program, selection: Selection, frame: Frame) -> tuple[str, str]:
+    if program in selection.guardrails:
+        return "as a guardrail", "every cluster policy that selects the pod applies"
+    if program is selection.governing:
+        return "governs", _victory(program, selection.losers)
+    if program in selection.losers:
+        assert selection.governing is not None, "there is no loser without a winner"
+        return "no", f"`{selection.governing.address}` governs"
+    if program in selection.audited:
+        return "in audit", "it is evaluated, but rejects nothing"
+    for broken in selection.unselectable:
+        if broken.program is program:
+            return "rejects all", f"its `for` cannot be evaluated: {broken.error}"
+    return "no", _unselected(program, frame)
+
+
+def _victory(winner: Program, losers: tuple[Program, ...]) -> str:
+    """The first rule of precedence in which the winner and the next policy differ."""
+    if not losers:
+        return "no other policy selects the pod"
+    loser, name = losers[0], f"`{losers[0].address}`"
+    if winner.weight != loser.weight:
+        return f"its weight {winner.weight} is higher than the {loser.weight} of {name}"
+    if winner.strict != loser.strict:
+        return f"it can reject, and {name} cannot"
+    if winner.namespace != loser.namespace:
+        return f"it belongs to the namespace, and {name} to all namespaces"
+    return f"its name comes before {name}"
+
+
+def _unselected(program: Program, frame: Frame) -> str:
+    """The result of its `for`, which did not select the pod."""
+    assert program.select is not None, "a policy without a `for` selects every pod"
+    try:
+        program.select(frame)
+    except EvaluationError as error:
+        return f"its `for` has no value: {error}"
+    return "its `for` is false"
+
+
+# ---- the score of one node: bars that each begin where the one before ends
+
+
+def score_bars(contributions: Sequence[Contribution], node: int) -> Table:
+    """A row for each score clause of one node, which is given by index, and one for the sum.
+
+    A clause adds weight · points / total weight / 10 to the score. The shown values are differences
+    of rounded sums, so that they add up to the shown sum.
     """
     total = sum(c.weight for c in contributions)
     rows = table("score", "weight", "points", "adds", "", right=("weight", "points", "adds"))
@@ -94,272 +326,33 @@ def _bar(start: float, end: float) -> str:
     return f"{' ' * first}{block * (last - first)}".ljust(_WIDTH)
 
 
-# ---- Which policies concern a pod, which of them governs it, and why: a row for each policy.
+# ---- the counts of a share, spread or limit for one node
 
 
-def selection_table(
-    registry: Registry, selection: Selection, namespace: str, frame: Frame
-) -> Table:
-    """A row for each policy that could concern a pod of the namespace."""
-    rows = table("policy", "applies", "because")
-    for program in registry.programs:
-        if program.namespace in (None, namespace):
-            rows.add_row(program.address, *_standing(program, selection, frame))
-    return rows
-
-
-def elsewhere(registry: Registry, namespace: str) -> int:
-    """How many policies are of other namespaces."""
-    return sum(p.namespace not in (None, namespace) for p in registry.programs)
-
-
-def _standing(program: Program, selection: Selection, frame: Frame) -> tuple[str, str]:
-    if program in selection.guardrails:
-        return "as a guardrail", "every cluster policy that selects the pod applies"
-    if program is selection.governing:
-        return "governs", _victory(program, selection.losers)
-    if program in selection.losers:
-        assert selection.governing is not None, "there is no loser without a winner"
-        return "no", f"`{selection.governing.address}` governs"
-    if program in selection.audited:
-        return "in audit", "it is evaluated beside the others, and rejects nothing"
-    for broken in selection.unselectable:
-        if broken.program is program:
-            return "rejects all", f"its `for` cannot be evaluated: {broken.error}"
-    return "no", _unselected(program, frame)
-
-
-def _victory(winner: Program, losers: tuple[Program, ...]) -> str:
-    """By what it came before the policy that came closest."""
-    if not losers:
-        return "no other policy selects the pod"
-    loser = losers[0]
-    return next(
-        reason.format(loser=loser.address) for differs, reason in _steps(winner, loser) if differs
-    )
-
-
-def _steps(winner: Program, loser: Program) -> Iterator[tuple[bool, str]]:
-    """The rules in their order; the first in which the two differ decides."""
-    weights = f"its weight {winner.weight} is more than the {loser.weight} of `{{loser}}`"
-    yield winner.weight != loser.weight, weights
-    yield winner.strict != loser.strict, "it can reject, and `{loser}` cannot"
-    yield winner.namespace != loser.namespace, "it is of the namespace, and `{loser}` of every one"
-    yield True, "it comes before `{loser}` by name"
-
-
-def _unselected(program: Program, frame: Frame) -> str:
-    """What its `for` said when it was asked."""
-    assert program.select is not None, "a policy without a `for` concerns every pod"
-    try:
-        program.select(frame)
-    except EvaluationError as error:
-        return f"its `for` has no value: {error}"
-    return "its `for` is false"
-
-
-# ---- How an explanation is laid out: the policies, the nodes in a list or by reason, and one node.
-
-# More nodes than this are shown by reason; more names than that in a row are counted.
-LISTED = 20
-_NAMED = 4
-# A loop over a node's pods has steps for each of them.
-_STEPS = 40
-_VALUE = 60
-_PASS, _PASSES = Text("pass", "green"), Text("passes", "green")
-_FAIL, _FAILS = Text("fail", "red"), Text("fails", "red")
-
-
-def head(world: World, found: Explanation) -> Iterator[Part]:
-    """The pod, and what each policy has to do with it."""
-    where = f", asked about as if it were not on {found.pod.node}" if found.pod.node else ""
-    yield f"pod {found.pod.key} at {world.cluster.now}{where}\n"
-    registry, inspection = world.policies.registry, found.inspection
-    listed = selection_table(registry, inspection.selection, found.pod.namespace, inspection.frame)
-    if inspection.selection.exempt:
-        yield f"{inspection.selection.exempt}: none decides about the pod"
-    elif listed.row_count:
-        yield listed
-    else:
-        yield "no policy concerns pods of its namespace"
-    if others := elsewhere(registry, found.pod.namespace):
-        yield f"and {counted(others, 'policy', 'policies')} of other namespaces"
-    yield ""
-    if found.problem:
-        yield f"kube-scheduler would get an error, and try again: {found.problem}\n"
-
-
-def every_node(world: World, found: Explanation) -> Iterator[Part]:
-    """Every node, or every reason where the nodes are many."""
-    if len(found.names) > LISTED:
-        yield _by_reason(found)
-    else:
-        yield _listed(world, found)
-    passing = sum(found.holds(name) for name in found.names)
-    yield f"\n{_pass(passing, len(found.names))}{_narrowed(found, passing)}"
-    for program in found.inspection.selection.audited:
-        objections = found.inspection.objections([program], found.names)
-        would = int(np.any([o.refused for o in objections], axis=0).sum()) if objections else 0
-        yield f"{program.address}, in audit, would reject {counted(would, 'node')}"
-
-
-def one_node(world: World, found: Explanation, name: str) -> Iterator[Part]:
-    """One node: every clause, and every part of its expressions with its value."""
-    texts, values, frame = Texts(world.policies), Values(world.schema), found.inspection.frame
-    frame.node = world.cluster.node(name)
-    against = found.against(name)
-    yield f"node {name} {_outcome(found, name)}"
-    for objection in found.objections:
-        written = texts.find(objection.policy, objection.name)
-        refuses = objection in against
-        yield f"\n{_clause_line(objection, refuses=refuses)}"
-        if refuses and (detail := written.detail(frame)):
-            yield f"  {detail}"
-        if isinstance(objection.program, FilterProgram):
-            yield from _traces(written, frame, values)
-        else:
-            counts, group = found.inspection.group_counts(objection.program, name)
-            yield f"  {count_text(objection.program, counts, group)}"
-    yield from _scores(texts, values, found, name)
-
-
-def _listed(world: World, found: Explanation) -> Table:
-    texts, frame = Texts(world.policies), found.inspection.frame
-    listed = table("node", "verdict", "score", "why", right=("score",))
-    for name in found.names:
-        frame.node = world.cluster.node(name)
-        against = found.against(name)
-        reasons = [_reason(o, texts, frame) for o in against] or _narrowing(found, name)
-        score = str(found.scores[name]) if name in found.scores else ""
-        verdict = _PASSES if found.holds(name) else _FAILS
-        listed.add_row(name, verdict, score, "\n".join(reasons))
-    return listed
-
-
-def _by_reason(found: Explanation) -> Table:
-    """Nodes that fail the same clauses have one row; those that pass are the first."""
-    groups: dict[tuple[str, ...], list[str]] = {}
-    for name in found.names:
-        reasons = [o.text for o in found.against(name)]
-        groups.setdefault(tuple(reasons or _narrowing(found, name)), []).append(name)
-    listed = table("nodes", "verdict", "why", "which", right=("nodes",))
-    for texts, names in sorted(
-        groups.items(), key=lambda g: (not found.holds(g[1][0]), -len(g[1]), g[0])
-    ):
-        verdict = _PASS if found.holds(names[0]) else _FAIL
-        why = "\n".join(texts) or _score_range(found, names)
-        listed.add_row(str(len(names)), verdict, why, _some(names))
-    return listed
-
-
-def _traces(written: Written, frame: Frame, values: Values) -> Iterator[Part]:
-    clause = written.clause
-    assert isinstance(clause, Filter), "its program is a filter's"
-    if clause.when is not None:
-        yield "  when"
-        yield from traced(written, clause.when, frame, values)
-    for require in clause.requires:
-        yield from traced(written, require, frame, values)
-
-
-def traced(written: Written, expr: Expr, frame: Frame, values: Values) -> Iterator[Part]:
-    """A row for each part; the value stands where a reader finds it without looking."""
-    steps = list(rows(written, written.trace(expr, frame)))
-    if not steps:
-        yield f"  {written.text(expr)}"
-        return
-    grid = table("", "")
-    grid.show_header = False
-    for depth, text, step in steps[:_STEPS]:
-        grid.add_row(f"  {'  ' * depth}{text}", f"= {_outcome_text(step, values)}")
-    yield grid
-    if len(steps) > _STEPS:
-        yield f"  … and {len(steps) - _STEPS} parts more"
-
-
-def _scores(texts: Texts, values: Values, found: Explanation, name: str) -> Iterator[Part]:
-    if name not in found.scores:
-        text = "no score applies" if name in found.passing else "not scored: only what passes is"
-        yield f"\n{text}"
-        return
-    names = list(found.scores)
-    contributions = found.inspection.contributions(names)
-    yield f"\nscore {found.scores[name]} of 10"
-    yield score_bars(contributions, names.index(name))
-    found.inspection.frame.node = found.inspection.table.views[
-        int(found.inspection.table.find([name])[0])
-    ]
-    for contribution in contributions:
-        written = texts.find(contribution.policy, contribution.name)
-        if isinstance(written.clause, Score):
-            yield f"\n{contribution.policy}: {contribution.name}"
-            yield from traced(written, written.clause.value, found.inspection.frame, values)
-
-
-def _outcome(found: Explanation, name: str) -> str:
-    verdict = found.verdicts.get(name)
-    match verdict:
-        case Feasible():
-            return "passes"
-        case None:
-            return "has no verdict"
-        case Failed(policy=policy, clause=clause, error=error):
-            return f"fails by {policy}: {clause}: {error}"
-        case _ if found.holds(name):
-            return f"passes, {_narrowing(found, name)[0]}"
-        case _ if against := found.against(name):
-            return f"fails by {against[0].text}"
+def count_text(clause: CountClause, counts: GroupCounts, group: int) -> str:
+    """A sentence about the counts without this pod; `group` is that of the node, or -1."""
+    if group < 0:
+        return "the node has no value for the domain"
+    here = int(counts.high[group])
+    match clause:
+        case ShareProgram(bound=bound):
+            side = "one" if group == ON else "not one"
+            wanted = target(bound, counts.total)
+            share = f" ({_amount(bound)} of {counts.total})" if bound.percent else ""
+            there = int(counts.high[ON])
+            return (
+                f"{there} on these nodes, {bound.kind} {wanted}{share}; this node is {side} of them"
+            )
+        case SpreadProgram(skew=skew):
+            least = fewest(clause, counts)
+            return f"{here} in this node's domain, {least} in the emptiest one; skew at most {skew}"
+        case LimitProgram(bound=bound, per_node=per_node, domain=domain):
+            scope = "on this node" if per_node else "in the cluster"
+            where = scope if domain is None else "in this node's domain"
+            return f"{here} {where}, {bound.kind} {_amount(bound)} with this pod"
         case _:
-            return f"fails by {verdict.policy}: {verdict.reason}"
+            assert_never(clause)
 
 
-def _clause_line(objection: Objection, *, refuses: bool) -> str:
-    named = f"{objection.policy}: {objection.name}"
-    if not refuses:
-        return f"{named} holds"
-    return f"{named} fails{objection.text.removeprefix(named)}"
-
-
-def _reason(objection: Objection, texts: Texts, frame: Frame) -> str:
-    detail = texts.find(objection.policy, objection.name).detail(frame)
-    more = f" ({detail})" if detail else ""
-    return f"{objection.text}{more}"
-
-
-def _narrowing(found: Explanation, name: str) -> list[str]:
-    """Why a node is not in the answer though no clause is against it."""
-    verdict = found.verdicts.get(name)
-    if verdict is None or isinstance(verdict, Feasible):
-        return []
-    if not found.holds(name):
-        return [f"{verdict.policy}: {verdict.reason}"]
-    return [f"not in this answer: {verdict.policy}: {verdict.clause} takes one place at a time"]
-
-
-def _pass(passing: int, nodes: int) -> str:
-    return f"{passing} of {counted(nodes, 'node')} {'passes' if passing == 1 else 'pass'}"
-
-
-def _narrowed(found: Explanation, passing: int) -> str:
-    offered = len(found.passing)
-    return f"; this answer offers {offered} of them" if found.verdicts and offered < passing else ""
-
-
-def _score_range(found: Explanation, names: Sequence[str]) -> str:
-    scores = sorted(found.scores[n] for n in names if n in found.scores)
-    if not scores:
-        return ""
-    low, high = scores[0], scores[-1]
-    return f"score {low}" if low == high else f"score {low} to {high}"
-
-
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return f"{', '.join(names[:_NAMED])}{more}"
-
-
-def _outcome_text(step: Step, values: Values) -> str:
-    if isinstance(step.outcome, EvaluationError):
-        return f"error: {step.outcome}"
-    text = values.line(step.outcome, step.expr.type)
-    return text if len(text) <= _VALUE else f"{text[: _VALUE - 1]}…"
+def _amount(bound: Bound) -> str:
+    return f"{bound.amount:g}{'%' if bound.percent else ''}"

@@ -95,7 +95,7 @@ def print_replies(replies: Iterable[Reply]) -> None:
                 _print_problem(error_text(reply.message, reply.hint), "error")
             case diagnostic, source:
                 # An error of evaluation has no code.
-                text = human(diagnostic, source).replace("[]", "", 1)
+                text = human(diagnostic, source)
                 _print_problem(text, diagnostic.severity)
 
 

@@ -1,5 +1,5 @@
-"""kube-scheduler's own configuration: written for Placet, and read to find what is wrong with it.
+"""Configurations of kube-scheduler: generated ones with Placet, and checks of existing ones.
 
-Belongs here: what a KubeSchedulerConfiguration and the Policy before it look like, and what each of
-their fields does to Placet. Must not: the arguments of a command, the wire, and decisions.
+Belongs here: the format of a KubeSchedulerConfiguration and of the older Policy, and the effect of
+their fields on Placet. Must not: the arguments of a command, the HTTP format, and decisions.
 """

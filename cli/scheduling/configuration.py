@@ -12,33 +12,7 @@ import yaml
 
 from cli.command import CommandError
 from cli.scheduling.extender import ExtenderEntry, entry
-from grammar.diagnostics import Severity
 from policies.documents import MAX_DEPTH, JsonLoader, depth, problem
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One sentence about a place such as `extenders[0].weight`, and what to do about it.
-
-    An error: kube-scheduler refuses to start, a call cannot succeed, or what policies promise is
-    not kept. A warning: it works, and not as well as it could.
-    """
-
-    severity: Severity
-    place: str
-    message: str
-    hint: str
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """A finding in a file. `code` names the check; `line` counts from 1, 0 is unknown."""
-
-    source: str
-    line: int
-    code: str
-    finding: Finding
-
 
 # A text that spans lines, written as it is: what is in it has lines of its own.
 _LITERAL = "|"
@@ -134,7 +108,7 @@ class _Reader:
         return found
 
 
-# ---- The configurations in what somebody named: as they are, in a ConfigMap, or behind a manifest.
+# ---- configurations in files, in ConfigMaps, and in the file that a manifest names
 
 POLICY = "Policy"
 _KINDS = ("KubeSchedulerConfiguration", POLICY)
@@ -144,17 +118,17 @@ _LISTS = ("List", "ConfigMapList")
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a kube-scheduler's pod says about itself. `path` is of its spec, `None` is unset."""
+    """The pod of a kube-scheduler; `config` is the path of its `--config`, None without one."""
 
     host_network: bool
     dns_policy: str | None
     config: str | None
-    # Where that file is on the machine, if its folder is mounted from there.
+    # The path of that file on the host, if its folder is mounted from there.
     on_host: str | None
 
     @property
     def resolves_services(self) -> bool:
-        """Whether names of services have addresses: with the host's network, only when asked."""
+        """Whether the pod resolves service names; on the host's network only with a `dnsPolicy`."""
         if self.dns_policy in (None, "ClusterFirst"):
             return not self.host_network
         return self.dns_policy == "ClusterFirstWithHostNet"
@@ -162,10 +136,9 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """A KubeSchedulerConfiguration or a Policy, whatever is wrong with it.
+    """A KubeSchedulerConfiguration or a Policy, correct or not.
 
-    `source` is what a reader looks for it in; `before` is the line before its first one, None if
-    its lines are not known.
+    `source` names its file; `before` is the number of lines before it there, None if unknown.
     """
 
     source: str
@@ -175,7 +148,7 @@ class Configuration:
 
     @property
     def value(self) -> dict[str, Any]:
-        assert isinstance(self.document.value, dict), "nothing else is a configuration"
+        assert isinstance(self.document.value, dict), "a configuration is a mapping"
         return self.document.value
 
     @property
@@ -192,17 +165,17 @@ class Configuration:
         )
 
     def line(self, path: str) -> int:
-        """The line of a place in the source; 0 is unknown."""
+        """The line of a path in the source; 0 is unknown."""
         return 0 if self.before is None else self.before + self.document.line(path)
 
 
 def configurations(
     texts: Sequence[tuple[str, str]], open_file: Callable[[str], str | None]
 ) -> list[Configuration]:
-    """Those in texts with their names.
+    """The configurations in some texts, which are given with their names.
 
-    If there is none, but the manifest of a kube-scheduler, the file that it is started with, which
-    `open_file` finds. Raises CommandError if that leads nowhere.
+    If the texts have none but the manifest of a kube-scheduler, `open_file` reads the file of its
+    `--config`. Raises CommandError if there is no configuration.
     """
     documents = [(name, document) for name, text in texts for document in read(text, name)]
     found = [c for name, document in documents for c in _inside(document, name)]
@@ -215,7 +188,7 @@ def configurations(
             f"there is no KubeSchedulerConfiguration in {names}",
             "`placet scheduler-config` writes one",
         )
-    # One kube-scheduler at a time: what its pod says goes for its configuration.
+    # With several manifests it is unknown which one uses the configuration.
     manifest = manifests[0] if len(manifests) == 1 else None
     return [Configuration(c.source, c.document, c.before, manifest) for c in found]
 
@@ -236,7 +209,7 @@ def _inside(document: Document, name: str) -> Iterator[Configuration]:
 
 
 def _is_configuration(value: Mapping[str, Any]) -> bool:
-    """Other APIs have a Policy too."""
+    """Whether it is a configuration by its kind; other APIs have a Policy too."""
     kind, version = value.get("kind"), value.get("apiVersion")
     return kind in _KINDS and (kind != POLICY or version in (None, "v1"))
 
@@ -264,20 +237,20 @@ def _started_with(
     if manifest.config is None:
         raise CommandError(
             f"kube-scheduler is started without `--config` in {names}, so it has no extenders",
-            "write one with `placet scheduler-config`, mount it, and name it with `--config`",
+            "write one with `placet scheduler-config`, mount it, and pass it with `--config`",
         )
     for path in dict.fromkeys(filter(None, (manifest.on_host, manifest.config))):
         text = open_file(path)
         if text is not None:
             return [c for document in read(text, path) for c in _inside(document, path)]
     raise CommandError(
-        f"kube-scheduler is started with `{manifest.config}`, which is not here",
-        "name that file too, wherever it is",
+        f"kube-scheduler is started with `{manifest.config}`, which is not on this machine",
+        "give that file as an argument too",
     )
 
 
 def _manifest(value: Any) -> Manifest | None:
-    """Of a pod, or of what makes pods, that runs kube-scheduler."""
+    """The manifest of a pod or workload that runs kube-scheduler; None for other values."""
     if not isinstance(value, dict):
         return None
     spec = _mapping(value, "spec")

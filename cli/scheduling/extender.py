@@ -1,4 +1,4 @@
-"""One entry of `extenders` as kube-scheduler takes it, whatever is wrong with how it is written."""
+"""Entry of `extenders` as kube-scheduler reads it, however wrong the written one is."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from cli.scheduling.writing import VERBS
+from cli.scheduling.generator import VERBS
 from grammar.errors import EvaluationError
 from grammar.values.time import SECOND, Duration
 
@@ -18,7 +18,7 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 @dataclass(frozen=True, slots=True)
 class Url:
-    """The parts of a `urlPrefix`; empty ones for what is none. The scheme is in lower case."""
+    """The parts of a `urlPrefix`, all empty if it is not a URL. The scheme is in lower case."""
 
     scheme: str = ""
     host: str = ""
@@ -36,13 +36,13 @@ class Url:
 
     @property
     def local(self) -> bool:
-        """Whether it stays on kube-scheduler's machine."""
+        """Whether the host is kube-scheduler's own machine."""
         return self.host in LOCAL or self.host.startswith("127.")
 
 
 @dataclass(frozen=True, slots=True)
 class TlsConfig:
-    """The `tlsConfig`; of its files only whether they are there. `data` is by the fields' names."""
+    """The `tlsConfig`: which parts are given, and the inline `data` by field name."""
 
     given: bool
     insecure: bool
@@ -62,14 +62,14 @@ class Managed:
 
 @dataclass(frozen=True, slots=True)
 class ExtenderEntry:
-    """What is missing or of a wrong type counts as zero here: `wrong-type` tells of it.
+    """One entry. Missing values and values of a wrong type are zero: `wrong-type` reports them.
 
-    `timeout` is in seconds, None where there is none; then kube-scheduler waits for 5.
+    `timeout` is in seconds; None if it is not set, which means 5 seconds to kube-scheduler.
     """
 
     place: str
     url: str
-    verbs: Mapping[str, str]  # by the names of VERBS
+    verbs: Mapping[str, str]  # keys: VERBS
     weight: int
     https: bool
     tls: TlsConfig
@@ -80,7 +80,7 @@ class ExtenderEntry:
     legacy: bool
 
     def at(self, name: str) -> str:
-        """The place of a field."""
+        """The path of a field."""
         return f"{self.place}.{name}"
 
     @property
@@ -89,12 +89,12 @@ class ExtenderEntry:
 
     @property
     def https_name(self) -> str:
-        """What the field is called that asks for HTTPS."""
+        """The name of the field that enables HTTPS."""
         return "enableHttps" if self.legacy else "enableHTTPS"
 
 
 def entry(value: Any, place: str, *, legacy: bool) -> ExtenderEntry:
-    """The entry that is written so. A Policy's names may be in any case."""
+    """The entry of a document's value. Field names of a Policy are case-insensitive."""
     given = _Given(value, folded=legacy)
     tls = _Given(given.any("tlsConfig"), folded=legacy)
     return ExtenderEntry(
@@ -125,7 +125,7 @@ def _managed(value: Any, *, folded: bool) -> list[Managed]:
 
 
 class _Given:
-    """The fields of a mapping, each as the type that it should have."""
+    """The fields of a mapping, each read as the type that it should have."""
 
     def __init__(self, value: Any, *, folded: bool) -> None:
         fields: dict[str, Any] = value if isinstance(value, dict) else {}
@@ -148,7 +148,7 @@ class _Given:
         return int(found) if whole else 0
 
     def seconds(self, name: str) -> float | None:
-        """Nothing and a zero are the same to kube-scheduler."""
+        """A duration; None for 0, which kube-scheduler treats as not set."""
         found = self.any(name)
         if isinstance(found, int | float):
             return found / SECOND or None
@@ -159,10 +159,3 @@ class _Given:
 
     def _key(self, name: str) -> str:
         return name.lower() if self._folded else name
-
-
-# ---- What a check looks at: a configuration, which of its extenders is Placet, and what that
-# needs.
-
-
-# ---- What policies need of a configuration: clauses that hold only if kube-scheduler asks.

@@ -74,7 +74,7 @@ def _shown(found: Diagnostic, source: Source, *, colour: bool = False) -> str:
     end = source.text.find("\n", found.span.start)
     if 0 <= end < found.span.end:
         found = replace(found, span=Span(found.span.start, end))
-    return next(render([(found, source)], "human", colour=colour)).replace("[]", "", 1)
+    return next(render([(found, source)], "human", colour=colour))
 
 
 # ---- JUnit XML

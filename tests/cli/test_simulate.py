@@ -251,7 +251,7 @@ def test_policies_with_errors_are_shown_and_nothing_is_simulated(
     done = placet("simulate", *FILES, "--diff", "none.policy", "bad.policy")
     assert (done.code, done.out) == (2, "")
     assert "error[P0102]: Node has no field `nme`" in done.err
-    assert "error: the policies have 1 error\n  = help: mend them first" in done.err
+    assert "error: the policies have 1 error\n  = help: fix them" in done.err
 
 
 @pytest.mark.parametrize("weight", ["0", "-1", "1.5", "²", str(2**31)])

@@ -86,4 +86,4 @@ async def test_a_server_error_is_one_sentence(tmp_path: Path, refusal: Answer, e
         server.answers.append(refusal)
         with pytest.raises(CommandError, match=error) as raised:
             await opened(server, tmp_path)
-    assert raised.value.hint.startswith("see that `kubectl get nodes,pods -A` works")
+    assert raised.value.hint.startswith("check that `kubectl get nodes,pods -A` works")

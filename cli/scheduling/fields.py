@@ -1,6 +1,6 @@
-"""Which fields there are, and of which types: a KubeSchedulerConfiguration v1 and a Policy.
+"""Fields of a KubeSchedulerConfiguration v1 and of a Policy v1, and their types.
 
-kube-scheduler refuses to start over a field that it does not know, and over a type that is wrong.
+kube-scheduler refuses to start with an unknown field of the former, or a wrong type in either.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ import base64
 import binascii
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, cast
+from dataclasses import dataclass
+from typing import Any
 
-from cli.scheduling.configuration import Finding, join
-from grammar.diagnostics import nearest
+from cli.scheduling.configuration import join
 
-# A type by what it is called, the fields of a mapping, or the shape of a list's items.
+# The name of a type, the fields of a mapping, or the shape of the items of a list.
 Shape = str | Mapping[str, "Shape"] | Sequence["Shape"]
 
 _ANY = "anything"
@@ -22,11 +22,11 @@ _TEXT = "a text"
 _FLAG = "`true` or `false`"
 _WHOLE = "a whole number"
 _NUMBER = "a number"
-_TIME = "a length of time"
+_TIME = "a duration"
 _NANOSECONDS = "a number of nanoseconds"
 _BASE64 = "a text in base64"
 
-# What Go's time.ParseDuration reads: no days and weeks.
+# The syntax of Go's time.ParseDuration, which has no days and weeks.
 _GO_DURATION = re.compile(r"[+-]?(0|(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)")
 _HINTS = {
     _TEXT: "put it in quotes",
@@ -107,7 +107,7 @@ _CONFIGURATION: Mapping[str, Shape] = {
     "extenders": [_EXTENDER],
     "delayCacheUntilActive": _FLAG,
 }
-# `https` was not yet written in capitals, and times were Go's own.
+# Policy v1 writes `enableHttps`, and durations as nanoseconds.
 _POLICY_EXTENDER: Mapping[str, Shape] = {
     **{name: shape for name, shape in _EXTENDER.items() if name != "enableHTTPS"},
     "enableHttps": _FLAG,
@@ -124,65 +124,55 @@ _POLICY: Mapping[str, Shape] = {
 }
 
 
-def unknown_fields(value: Any, *, legacy: bool) -> Iterator[Finding]:
-    """Fields that there are not. A Policy is read in any case, and what is unknown is left out."""
-    for path, name, known in _unknown(
-        value, _POLICY if legacy else _CONFIGURATION, "", folded=legacy
+def unknown(value: Any, *, legacy: bool) -> Iterator[tuple[str, str, Sequence[str]]]:
+    """The path and name of each unknown field, with the known names beside it."""
+    for path, _, shape in _walk(value, _POLICY if legacy else _CONFIGURATION, "", legacy=legacy):
+        if isinstance(shape, _Unknown):
+            yield path, shape.name, shape.known
+
+
+def mistyped(value: Any, *, legacy: bool) -> Iterator[tuple[str, str, str]]:
+    """The path of each value of a wrong type, with the right type and a hint."""
+    for path, inner, shape in _walk(
+        value, _POLICY if legacy else _CONFIGURATION, "", legacy=legacy
     ):
-        close = nearest(name, known)
-        hint = f"a similar name exists: `{close}`" if close else "take it out"
-        if legacy:
-            yield Finding("warning", path, f"there is no field `{name}`: it has no effect", hint)
-        else:
-            message = f"there is no field `{name}`: kube-scheduler refuses to start"
-            yield Finding("error", path, message, hint)
+        if not isinstance(shape, _Unknown) and not _fits(inner, shape):
+            wanted = shape if isinstance(shape, str) else _kind(shape)
+            yield path, wanted, _HINTS.get(wanted, "see `placet scheduler-config`")
 
 
-def wrong_types(value: Any, *, legacy: bool) -> Iterator[Finding]:
-    """Values that kube-scheduler cannot read."""
-    for path, wanted in _mistyped(value, _POLICY if legacy else _CONFIGURATION, "", folded=legacy):
-        where = f"`{path}`" if path else "the configuration"
-        message = f"{where} is not {wanted}: kube-scheduler refuses to start"
-        yield Finding("error", path, message, _HINTS.get(wanted, "see `placet scheduler-config`"))
+@dataclass(frozen=True, slots=True)
+class _Unknown:
+    """The shape of an unknown field: its name, and the known names beside it."""
+
+    name: str
+    known: tuple[str, ...]
 
 
-def _unknown(
-    value: Any, shape: Shape, path: str, *, folded: bool
-) -> Iterator[tuple[str, str, list[str]]]:
-    """The path and name of each field that is not known, with the names that are."""
-    for name, inner, place, inside in _inside(value, shape, path, folded=folded):
-        if inside is None:
-            yield place, name, list(cast("Mapping[str, Shape]", shape))
-        else:
-            yield from _unknown(inner, inside, place, folded=folded)
+def _walk(
+    value: Any, shape: Shape, path: str, *, legacy: bool
+) -> Iterator[tuple[str, Any, Shape | _Unknown]]:
+    """Path, value and shape of a value and of everything in it.
 
-
-def _mistyped(value: Any, shape: Shape, path: str, *, folded: bool) -> Iterator[tuple[str, str]]:
-    """The path of each value of a wrong type, with what it should be."""
-    if not _fits(value, shape):
-        yield path, shape if isinstance(shape, str) else _kind(shape)
-        return
-    for _, inner, place, inside in _inside(value, shape, path, folded=folded):
-        if inside is not None:
-            yield from _mistyped(inner, inside, place, folded=folded)
-
-
-def _inside(
-    value: Any, shape: Shape, path: str, *, folded: bool
-) -> Iterator[tuple[str, Any, str, Shape | None]]:
-    """What is in a mapping or a list: name, value, path, and shape; None for an unknown field."""
+    Field names of a Policy are case-insensitive.
+    """
+    yield path, value, shape
     if isinstance(shape, Mapping) and isinstance(value, dict):
-        known = {name.lower(): inner for name, inner in shape.items()} if folded else shape
+        inside = {name.lower() if legacy else name: inner for name, inner in shape.items()}
         for name, inner in value.items():
-            yield name, inner, join(path, name), known.get(name.lower() if folded else name)
+            place, field = join(path, name), inside.get(name.lower() if legacy else name)
+            if field is None:
+                yield place, inner, _Unknown(name, tuple(shape))
+            else:
+                yield from _walk(inner, field, place, legacy=legacy)
     elif not isinstance(shape, str | Mapping) and isinstance(value, list):
-        for place, inner in enumerate(value):
-            yield "", inner, f"{path}[{place}]", shape[0]
+        for index, inner in enumerate(value):
+            yield from _walk(inner, shape[0], f"{path}[{index}]", legacy=legacy)
 
 
 def _fits(value: Any, shape: Shape) -> bool:
     if shape == _TIME:
-        # Everywhere else nothing is a zero.
+        # Elsewhere null counts as zero.
         return isinstance(value, str) and _GO_DURATION.fullmatch(value) is not None
     if value is None or shape == _ANY:
         return True

@@ -54,7 +54,7 @@ def test_fix_mends_what_is_certain(placet: Placet) -> None:
     assert done.code == 0
     assert done.out.startswith("fixed 13 mistakes in a.policy\n")
     assert "  3:3 P0001: `failur` cannot stand here, now `failure`\n" in done.out
-    assert done.out.endswith("1 policy in 1 file: all is well\n")
+    assert done.out.endswith("1 policy in 1 file: no problems found\n")
 
 
 @pytest.mark.usefixtures("folder")
@@ -122,7 +122,7 @@ def test_cluster_knows_which_label_keys_there_are(placet: Placet) -> None:
     ]
     nodes[0]["metadata"] = {"name": "n0"}
     write("nodes.json", json.dumps({"apiVersion": "v1", "kind": "List", "items": nodes}))
-    assert placet("check", "z.policy").out.endswith("all is well\n")
+    assert placet("check", "z.policy").out.endswith("no problems found\n")
     done = placet("check", "--format", "plain", "--cluster", "nodes.json", "z.policy")
     assert done.code == 0
     assert done.out == (

@@ -24,7 +24,7 @@ def files(folder: Path) -> None:
 def test_nothing_found_is_success(placet: Placet) -> None:
     done = placet("check", "good.policy")
     assert (done.code, done.err) == (0, "")
-    assert done.out == "1 policy in 1 file: all is well\n"
+    assert done.out == "1 policy in 1 file: no problems found\n"
 
 
 def test_human_shows_the_place(placet: Placet) -> None:

@@ -21,17 +21,17 @@ def test_without_a_path_there_are_the_variables(placet: Placet) -> None:
 variable         type        is                               can be read in
 pod              Pod         the pod that kube-scheduler      everywhere but in a domain
                              asks about
-node             Node        a node that the pod could go to  filters, scores, binds, shares,
+node             Node        a candidate node                 filters, scores, binds, shares,
                                                               domains
-peer             Peer        another pod, that may be         `pods where`
-                             counted
+peer             Peer        another pod that a clause may    `pods where`
+                             count
 victim           Peer        a pod that may be evicted        `protect`
 victims          list(Peer)  the pods that may be evicted     `allow`, `keep`
                              together
 namespaceObject  Namespace   the pod's namespace              everywhere but in a domain
 now              timestamp   the time of the request          everywhere but in a domain
 
-placet schema node shows the fields of one
+`placet schema node` shows the fields of a variable
 """
     )
 

@@ -138,9 +138,9 @@ error: there is no key `x`
 @pytest.mark.parametrize(
     ("expression", "hint"),
     [
-        ("node.name", "name a node with --node NAME, or all of them with --all-nodes"),
-        ("pod.name", "name a pod with --pod NS/NAME, or --pod-file FILE"),
-        ("peer.name", "it is for `preempt` and `pods where`, in a policy"),
+        ("node.name", "give a node with --node NAME, or all of them with --all-nodes"),
+        ("pod.name", "give a pod with --pod NS/NAME or --pod-file FILE"),
+        ("peer.name", "it exists only in `preempt` and `pods where` clauses"),
     ],
 )
 def test_a_variable_that_is_nothing_here_says_what_to_name(
@@ -155,15 +155,13 @@ def test_a_variable_that_is_nothing_here_says_what_to_name(
 def test_names_need_a_cluster(placet: Placet) -> None:
     done = placet("eval", "node.name", "--node", "n-1")
     assert done.code == 2
-    assert done.err == (
-        "error: there is no cluster to look in\n  = help: name one with --cluster SNAPSHOT\n"
-    )
+    assert done.err == ("error: there is no cluster\n  = help: give one with --cluster SNAPSHOT\n")
 
 
 @pytest.mark.parametrize("no_colour", [False, True], ids=["a terminal", "NO_COLOR"])
 def test_a_terminal_has_colour_unless_told_otherwise(folder: Path, no_colour: bool) -> None:
     command = [sys.executable, "-m", "cli", "eval", "node.name", "--all-nodes", *CLUSTER]
-    ours = {"PYTHONPATH": str(Path(__file__).parents[2]), "TERM": "xterm", "COLUMNS": "60"}
+    ours = {"PYTHONPATH": str(Path(__file__).parents[3]), "TERM": "xterm", "COLUMNS": "60"}
     environment = {k: v for k, v in os.environ.items() if k not in {"NO_COLOR", "TERM"}} | ours
     more = {"NO_COLOR": "1"} if no_colour else {}
     master, slave = os.openpty()
@@ -181,9 +179,12 @@ def test_a_terminal_has_colour_unless_told_otherwise(folder: Path, no_colour: bo
     ("manifest", "message"),
     [
         ("", "`pod.yaml` is empty"),
-        ("kind: Pod\nspec: [1]\n", "`pod.yaml` is no manifest of one pod: its spec is no object"),
+        (
+            "kind: Pod\nspec: [1]\n",
+            "`pod.yaml` is not a manifest of one pod: its spec is not an object",
+        ),
         ("kind: Pod\nspec: {containers: 1}\n", "bad Pod at `spec.containers`"),
-        ("kind: Pod\n---\nkind: Pod\n", "`pod.yaml` is no manifest of one pod: it has Pod, Pod"),
+        ("kind: Pod\n---\nkind: Pod\n", "`pod.yaml` is not a manifest of one pod: it has Pod, Pod"),
         ("[", "`pod.yaml` is not YAML"),
     ],
     ids=["empty", "a list for a spec", "a number for containers", "two", "no YAML"],

@@ -15,7 +15,7 @@ from engine.decision.verdict import Feasible
 from tests.cli import shop
 from tests.support.builders import raw
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 NOW = datetime(2026, 11, 21, 10, tzinfo=UTC)
 
 

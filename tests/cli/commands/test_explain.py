@@ -15,7 +15,7 @@ policy        applies   because
 shop/shop     governs   it can reject, and `fallback` cannot
 fallback      no        `shop/shop` governs
 guards        no        its `for` has no value: there is no key `guarded`
-shop/lenient  in audit  it is evaluated beside the others, and rejects nothing
+shop/lenient  in audit  it is evaluated, but rejects nothing
 and 1 policy of other namespaces
 """
 
@@ -115,7 +115,7 @@ shop/shop: zone holds
 shop/shop: one per node holds
   0 on this node, at most 1 with this pod
 
-not scored: only what passes is
+not scored: filter did not return the node
 """
     )
 
@@ -123,7 +123,7 @@ not scored: only what passes is
 def test_a_placed_pod_is_asked_about_as_if_it_were_not(placet: Placet) -> None:
     """Its own node has room for it, and its limit does not count it."""
     done = placet("explain", "shop/web-2", *shop.WORLD)
-    assert "asked about as if it were not on n-4" in done.out
+    assert "as if it were not on n-4" in done.out
     assert "n-4   passes " in done.out
     assert "2 of 4 nodes pass; this answer offers 1 of them" in done.out
 
@@ -138,7 +138,7 @@ def test_many_nodes_are_grouped_by_their_reasons(placet: Placet, folder: Path) -
         == """\
 nodes  verdict  why                                           which
     7  pass     not in this answer: shop/shop: one per node   m-03, m-06, m-09, m-12 and 3 more
-                takes one place at a time
+                holds the node back
     1  pass     score 1                                       m-00
    16  fail     shop/shop: headroom: needs 1Gi to spare       m-01, m-02, m-04, m-05 and 12 more
 
@@ -171,12 +171,15 @@ def test_a_for_that_cannot_be_evaluated_rejects_every_node(placet: Placet, folde
         (["web-1"], "several pods are called `web-1`: `far/web-1`, `shop/web-1`"),
         (["shop/web-9"], "there is no pod `shop/web-9` in `cluster.json`"),
         (["shop/web-1", "n-9"], "there is no node `n-9` in `cluster.json`"),
-        ([], "no pod is named"),
+        ([], "no pod is given"),
         (
             ["--pod-file", "shop.policy"],
-            "`shop.policy` is no manifest of one pod: it has no object",
+            "`shop.policy` is not a manifest of one pod: it has no object",
         ),
-        (["--pod-file", "cluster.json"], "`cluster.json` is no manifest of one pod: it has List"),
+        (
+            ["--pod-file", "cluster.json"],
+            "`cluster.json` is not a manifest of one pod: it has List",
+        ),
     ],
     ids=["several", "no such pod", "no such node", "none", "no manifest", "a list"],
 )
@@ -195,7 +198,7 @@ def test_policies_with_errors_decide_nothing(placet: Placet, folder: Path) -> No
     done = placet("explain", "shop/web-1", *shop.WORLD)
     assert (done.code, done.out) == (2, "")
     assert "error[P0102]: Node has no field `nme`" in done.err
-    assert "error: the policies have 1 error\n  = help: mend them first" in done.err
+    assert "error: the policies have 1 error\n  = help: fix them" in done.err
 
 
 @pytest.mark.parametrize("command", ["explain", "analyze"])

@@ -42,7 +42,7 @@ def test_a_decision_is_told_as_the_server_came_to_it(placet: Placet, folder: Pat
             out, err = (_TIME.sub("T", text) for text in (done.out, done.err))
             return done.code, out, err.replace(server.url, "URL")
 
-        assert told() == (0, "kube-scheduler has not asked about any pod yet\n", "")
+        assert told() == (0, "there are no decisions yet\n", "")
         server.ask(web)
         assert told("shop/web-1", "n-1")[1].endswith("node n-1 passes\nnot scored\n")
         post(f"{server.url}/prioritize", json.dumps(web | {"NodeNames": ["n-1", "n-4"]}))
@@ -63,7 +63,7 @@ def test_a_decision_is_told_as_the_server_came_to_it(placet: Placet, folder: Pat
         assert told("shop/web-9") == (2, "", UNKNOWN)
         assert told("web-9")[2] == UNKNOWN.replace("shop/web-9", "web-9")
         (folder / "shop.policy").write_text("", encoding="utf-8")
-        while "other policies are in force since" not in told("shop/web-1")[1]:
+        while "the policies have changed since then" not in told("shop/web-1")[1]:
             pass
 
 
@@ -94,12 +94,12 @@ error: several pods are called `web-1`: `far/web-1`, `shop/web-1`
   = help: give the namespace too, as in `far/web-1`
 """
 NOT_OFFERED = """\
-error: kube-scheduler did not ask about node `n-9`
-  = help: it asks about nodes that pass its own filters
+error: kube-scheduler did not send node `n-9` as a candidate
+  = help: it sends only nodes that pass its own filters
 """
 UNKNOWN = """\
-error: the server keeps no decision about `shop/web-9`
-  = help: those that it keeps are listed by: placet explain --server URL
+error: the server has no decision about `shop/web-9`
+  = help: list the recorded decisions with: placet explain --server URL
 """
 
 
@@ -118,14 +118,16 @@ def test_a_server_with_tls_wants_its_ca_and_a_certificate(placet: Placet, folder
             done = placet("explain", "--server", url, *arguments)
             return (done.out + done.err.partition("\n")[0]).replace(server.url, "URL").rstrip()
 
-        nobody_asked = "kube-scheduler has not asked about any pod yet"
+        nobody_asked = "there are no decisions yet"
         assert told("--ca-file", "server-ca.crt", *me) == nobody_asked
         url = f"{server.url}/api/scheduler/"
         assert told("--ca-file", "server-ca.crt", *me, url=url) == nobody_asked
-        wanted = "error: `URL` wants another client certificate"
+        wanted = "error: `URL` requires another client certificate"
         assert told("--ca-file", "server-ca.crt") == wanted
         assert told().startswith("error: `URL` is not trusted: ")
-        assert told(url=server.url.replace("https", "http")).startswith("error: cannot ask `http:")
+        assert told(url=server.url.replace("https", "http")).startswith(
+            "error: cannot reach `http:"
+        )
         assert told("--ca-file", "shop.policy").startswith("error: cannot use `shop.policy`: ")
         assert told("--ca-file", "none.crt").startswith("error: cannot use `none.crt`: ")
         assert told("--client-cert", "me.key").startswith("error: cannot use `me.key`: ")
@@ -155,21 +157,21 @@ def answering(answer: bytes) -> Iterator[str]:
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", "`URL` keeps no decisions"),
+        (b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", "`URL` has no decisions"),
         (
             b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
-            "`URL` answers 200 with what Placet does not say",
+            "`URL` answers 200, and not as Placet does",
         ),
         (
             b'HTTP/1.1 200 OK\r\nContent-Length: 16\r\n\r\n{"decisions": 1}',
-            "`URL` answers 200 with what Placet does not say",
+            "`URL` answers 200, and not as Placet does",
         ),
         (
             b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n",
-            "`URL` answers 502 with what Placet does not say",
+            "`URL` answers 502, and not as Placet does",
         ),
-        (b"SSH-2.0-OpenSSH\r\n", "cannot ask `URL`: it does not speak HTTP"),
-        (b"", "cannot ask `URL`: remote end closed connection without response"),
+        (b"SSH-2.0-OpenSSH\r\n", "cannot reach `URL`: it does not speak HTTP"),
+        (b"", "cannot reach `URL`: remote end closed connection without response"),
     ],
     ids=["not-found", "text", "other-json", "gateway", "no-http", "nothing"],
 )
@@ -184,20 +186,23 @@ def test_what_is_no_placet_is_a_clear_error(placet: Placet, answer: bytes, messa
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("--server nowhere", "`nowhere` is no URL of a server"),
-        ("--server ftp://host", "`ftp://host` is no URL of a server"),
-        ("--server http://host:99999", "`http://host:99999` is no URL of a server"),
-        ("--server http://", "`http://` is no URL of a server"),
-        ("--server http://[::1", "`http://[::1` is no URL of a server"),
-        ("--server http://127.0.0.1:1", "cannot ask `http://127.0.0.1:1`: connection refused"),
-        ("--server http://h --ca-file a.crt", "--ca-file is for a server with TLS"),
-        ("--server http://h --cluster c.json", "--server goes without --cluster"),
-        ("--server http://h --pod-file p.yaml", "--server goes without --pod-file"),
-        ("web-1", "there is no cluster to look at"),
-        ("web-1 --cluster cluster.json", "there are no policies to look at"),
+        ("--server nowhere", "`nowhere` is not a URL of a server"),
+        ("--server ftp://host", "`ftp://host` is not a URL of a server"),
+        ("--server http://host:99999", "`http://host:99999` is not a URL of a server"),
+        ("--server http://", "`http://` is not a URL of a server"),
+        ("--server http://[::1", "`http://[::1` is not a URL of a server"),
+        ("--server http://127.0.0.1:1", "cannot reach `http://127.0.0.1:1`: connection refused"),
+        (
+            "--server http://h --ca-file a.crt",
+            "--ca-file works only with a URL that begins with https",
+        ),
+        ("--server http://h --cluster c.json", "--server does not work with --cluster"),
+        ("--server http://h --pod-file p.yaml", "--server does not work with --pod-file"),
+        ("web-1", "there is no cluster"),
+        ("web-1 --cluster cluster.json", "there are no policies"),
         (
             "web-1 --cluster cluster.json --policies shop.policy --ca-file a",
-            "--ca-file is for a server",
+            "--ca-file works only with a server",
         ),
     ],
 )

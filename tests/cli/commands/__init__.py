@@ -1,0 +1,1 @@
+"""Tests of `cli.commands`: commands run as users run them, judged by output and exit code."""

@@ -1,0 +1,1 @@
+"""Tests of `cli.explaining`: an explanation is what the engine decides."""

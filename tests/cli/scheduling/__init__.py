@@ -1,0 +1,1 @@
+"""Tests of `cli.scheduling`: checks of configurations, and generated configurations."""
