@@ -178,7 +178,7 @@ def test_port_that_is_taken_is_one_clear_error(folder: Path, policies: Path) -> 
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.splitlines()[-2:] == [
         f"error: cannot listen on `{where}`: the port is in use",
-        "  = help: name another with --listen HOST:PORT, or end the program that has it",
+        "  = help: name another with --listen HOST:PORT, or stop the program that uses it",
     ]
 
 

@@ -54,7 +54,7 @@ def test_who_passes(
         log = server.err.read_text("utf-8")
     told = 'pod bypasses all policies pod="default/b" reason="on fire\\n2 lines"'
     assert (told in log) is bypasses
-    silent = "policy kube-system/own decides about no pod: namespace `kube-system` is exempt"
+    silent = "policy kube-system/own concerns no pod: namespace `kube-system` is exempt"
     assert (silent in log) is ("kube-system" in namespaces)
 
 
