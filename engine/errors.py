@@ -1,36 +1,36 @@
-"""Why the engine could not decide at all; kube-scheduler and the pod's event show the text."""
+"""Errors of the engine. Their texts reach users: kube-scheduler logs them, pod events show them."""
 
 
 class EngineError(Exception):
-    """No decision: the call is answered with `Error` (C18, C30: retried with backoff)."""
+    """There is no decision: the call is answered with `Error` (C18, C30: retried with backoff)."""
 
 
 class NotSyncedError(EngineError):
-    """Our view of the cluster is not complete yet."""
+    """The view of the cluster is not complete yet."""
 
 
 class WaitingError(EngineError):
-    """Only time, or pods on their way to a node, stand in the way: it may be asked again."""
+    """The pod has to wait for time or for in-flight pods; a later call may succeed."""
 
 
 class HandoverError(WaitingError):
-    """Another replica decides by counts, or has until now: that is over in seconds."""
+    """Another replica is or was the leader; the handover takes seconds."""
 
 
 class RefusedError(EngineError):
-    """The pod may not be bound where kube-scheduler wants it."""
+    """The pod may not be bound to the node that kube-scheduler chose."""
 
 
 class DeadlineExceededError(EngineError):
-    """The decision took longer than the request may."""
+    """The decision took longer than the deadline of the request."""
 
 
 class BadObjectError(EngineError):
-    """A Pod or Node in the request is not one."""
+    """The JSON of an object does not have the types of its kind."""
 
 
 class ClusterConfigurationError(EngineError):
-    """There is no telling where the API server is, or as whom to speak to it; `hint` helps."""
+    """No usable address or identity for the API server; `hint` says what to do."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -38,18 +38,18 @@ class ClusterConfigurationError(EngineError):
 
 
 class ApiUnreachableError(EngineError):
-    """The API server gave no answer, or broke off in the middle of one."""
+    """The API server gave no complete answer."""
 
 
 class NotSentError(ApiUnreachableError):
-    """The API server never got the request: it cannot have acted on it."""
+    """The request did not reach the API server, so it had no effect."""
 
 
 class ApiError(EngineError):
-    """The API server answered, and refused.
+    """The API server answered with an error.
 
-    `status` is HTTP's, `reason` is one word of the API's (`Expired`) or empty, and
-    `retry_after_seconds` is how long it asks to be left alone, if it does.
+    `status` is the HTTP status, `reason` is one word of the API (`Expired`) or empty, and
+    `retry_after_seconds` is the wait that the server asks for, or None.
     """
 
     def __init__(

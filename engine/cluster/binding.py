@@ -18,7 +18,6 @@ import msgspec
 from cachetools import LRUCache
 
 from engine.cache.cache import Cache
-from engine.cache.snapshot import key_of
 from engine.engine import Admission
 from engine.errors import (
     ApiError,
@@ -28,7 +27,7 @@ from engine.errors import (
     NotSentError,
     RefusedError,
 )
-from engine.objects.peer import Peer
+from engine.objects.peer import Peer, key_of
 from engine.objects.request_pod import RequestPod
 
 # ReplicaSets delete the pods with the least first; the API server copies it to the pod.

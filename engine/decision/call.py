@@ -12,13 +12,13 @@ import numpy as np
 from cachetools import LRUCache
 
 from engine.cache.node_table import NodeRows, NodeTable, NodeView, view_of
-from engine.cache.snapshot import Snapshot, rooted
+from engine.cache.snapshot import Snapshot
 from engine.counting.pod_counter import CountContext, KnownPods
 from engine.decision.plan import Plan
 from engine.decision.registry import Registry
 from engine.errors import DeadlineExceededError, NotSyncedError
 from engine.objects.codec import ObjectCodec
-from engine.objects.peer import Peer
+from engine.objects.peer import Peer, rooted
 from engine.objects.request_pod import Exemptions, RequestPod, RequestPodReader
 from engine.program.frame import Frame, LazyFrame
 from grammar.errors import EvaluationError

@@ -1,4 +1,4 @@
-"""The pod that a request asks about, decoded no further than it is read."""
+"""RequestPod: the pod of a request, decoded only as far as it is read, and whether it is exempt."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ import msgspec
 
 from engine.objects.api_types import OwnerReference
 from engine.objects.codec import ObjectCodec, Pod
-from engine.objects.controllers import workload_of
 from engine.objects.decoding import ObjectDecoder, revision_of
-from engine.objects.peer import Peer
+from engine.objects.peer import Peer, workload_of
 from policies.forms import GROUP
 
-# By it a pod says why no policy is to decide about it.
+# The annotation that exempts a pod from policies. Its value is the reason.
 BYPASS = f"{GROUP}/bypass"
 _MOST_REASON = 200
 
@@ -40,7 +39,7 @@ class _Identity(msgspec.Struct, frozen=True, gc=False):
 
 
 class PodShapes(Protocol):
-    """What tells pods apart that are decided differently."""
+    """The shapes of pods: pods of one shape are decided alike."""
 
     def of(self, body: bytes) -> bytes:
         """The shape of a pod's JSON."""
@@ -48,7 +47,10 @@ class PodShapes(Protocol):
 
 
 class RequestPodReader:
-    """Reads the pods of requests."""
+    """Reads the pods of requests, and keeps the last one.
+
+    kube-scheduler asks about one pod at a time: filter first, then the other verbs.
+    """
 
     def __init__(self, codec: ObjectCodec) -> None:
         self._codec = codec
@@ -56,8 +58,10 @@ class RequestPodReader:
         self._last: RequestPod | None = None
 
     def read(self, body: bytes) -> RequestPod:
-        """Raises BadObjectError for what is no pod; more of it may turn out later to be wrong."""
-        # kube-scheduler asks about one pod at a time, filter first and then the other verbs.
+        """The pod of a JSON. Raises BadObjectError if its identity cannot be read.
+
+        The rest is decoded later, and may raise then.
+        """
         if self._last is None or self._last.body != body:
             metadata = self._identity.decode(body).metadata or _Metadata()
             self._last = RequestPod(body, metadata, self._codec)
@@ -65,7 +69,11 @@ class RequestPodReader:
 
 
 class RequestPod:
-    """Who the pod is, and on demand all of it."""
+    """The identity of a pod, and on demand the whole pod.
+
+    `bypass` is the reason of the bypass annotation, empty without one. `revision` is the resource
+    version as a number, 0 if unknown. `controller` is the uid of the direct controller or empty.
+    """
 
     def __init__(self, body: bytes, metadata: _Metadata, codec: ObjectCodec) -> None:
         self.body = body
@@ -75,7 +83,6 @@ class RequestPod:
         self.labels = metadata.labels or {}
         self.deletionTimestamp = metadata.deletionTimestamp
         annotations = metadata.annotations or _Annotations()
-        # Why no policy is to decide about it, empty where it says nothing.
         self.bypass = (annotations.bypass or "").strip()[:_MOST_REASON]
         self.revision = revision_of(metadata.resourceVersion)
         owner = workload_of(metadata.ownerReferences or ())
@@ -90,39 +97,38 @@ class RequestPod:
 
     @cached_property
     def peer(self) -> Peer:
-        """The pod as others see it. Raises BadObjectError."""
+        """The pod as rules about other pods see it. Raises BadObjectError."""
         return self._codec.peer(self.body)
 
     def shape(self, shapes: PodShapes) -> bytes:
-        """What tells it apart from other pods."""
+        """The shape of the pod among `shapes`."""
         if self._shape is None or self._shape[0] is not shapes:
             self._shape = (shapes, shapes.of(self.body))
         return self._shape[1]
 
 
-# ---- Pods that no policy decides about: of namespaces that must always schedule, and by
-# annotation.
+# ---- exemptions
 
-# Nothing in it may wait for policies: without it nobody could repair them.
+# Always exempt: if its pods waited for policies, nobody could repair the cluster.
 SYSTEM_NAMESPACES = frozenset({"kube-system"})
 
 
 @dataclass(frozen=True, slots=True)
 class Exemptions:
-    """The namespaces, and whether a pod may say by its annotation that it is exempt."""
+    """The pods that are exempt from policies: by namespace, and by annotation if allowed."""
 
     namespaces: frozenset[str] = frozenset()
     by_annotation: bool = False
 
-    def of(self, asked: RequestPod) -> str:
-        """Why the pod is exempt, empty if it is not."""
-        if asked.namespace in self.namespaces:
-            return f"namespace `{asked.namespace}` is exempt from policies"
-        return "the pod bypasses policies" if self.bypasses(asked) else ""
+    def of(self, pod: RequestPod) -> str:
+        """The reason why the pod is exempt, empty if it is not."""
+        if pod.namespace in self.namespaces:
+            return f"namespace `{pod.namespace}` is exempt from policies"
+        return "the pod bypasses policies" if self.bypasses(pod) else ""
 
-    def bypasses(self, asked: RequestPod) -> bool:
-        """Whether it is so by its annotation alone, which people should hear of."""
-        return self.by_annotation and bool(asked.bypass) and asked.namespace not in self.namespaces
+    def bypasses(self, pod: RequestPod) -> bool:
+        """Whether the pod is exempt by its annotation alone. Such a bypass is reported."""
+        return self.by_annotation and bool(pod.bypass) and pod.namespace not in self.namespaces
 
 
 NO_EXEMPTIONS = Exemptions()

@@ -12,7 +12,7 @@ import pytest
 
 from engine.errors import BadObjectError
 from engine.objects.codec import ObjectCodec
-from engine.objects.controllers import Workload
+from engine.objects.peer import Workload
 from grammar.schema import Schema, load_schema
 from grammar.types import Type
 from grammar.values.quantity import Quantity

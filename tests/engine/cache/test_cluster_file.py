@@ -111,7 +111,7 @@ def test_everything_else_is_skipped_aloud(reader: ClusterFileReader, tmp_path: P
     reading = reader.read([written(tmp_path / "c.json", kubectl_list(CLUSTER["items"] + more))])
     assert reading.skipped == {"Service": 2, "Node of longhorn.io/v1beta2": 1}
     assert reading.notices == (
-        "skipped what no rule reads: 1 Node of longhorn.io/v1beta2, 2 Service",
+        "skipped objects that no rule reads: 1 Node of longhorn.io/v1beta2, 2 Service",
     )
     assert set(reading.cache.snapshot().namespaces) == {"shop"}
 
@@ -122,8 +122,8 @@ def test_oddities_are_noticed(reader: ClusterFileReader, tmp_path: Path) -> None
     items = [node("n1"), node("n1"), pod("a", on="n2"), pod("a", on="n2")]
     odd = reader.read([written(tmp_path / "odd.json", kubectl_list(items))])
     assert odd.notices == (
-        "2 of the nodes and pods are there twice, and the later ones count",
-        "1 of the pods are on nodes that are not there, and count nowhere",
+        "2 of the nodes and pods appear twice; the later ones count",
+        "1 of the pods are on unknown nodes and are not counted",
     )
 
 
@@ -145,22 +145,22 @@ BROKEN_NODE = node("n1") | {"status": {"allocatable": {"cpu": "many"}}}
         (
             "c.json",
             '{"a": 1}',
-            "`c.json` is no snapshot of a cluster: it has no `kind`",
+            "`c.json` is not a cluster file: it has no `kind`",
         ),
         (
             "c.json",
             "[1, 2]",
-            "`c.json` is no snapshot of a cluster: it is not a Kubernetes object",
+            "`c.json` is not a cluster file: it is not a Kubernetes object",
         ),
         (
             "c.json",
             '{"kind": "NodeList"}',
-            "`c.json` is no snapshot of a cluster: its NodeList has no `items`",
+            "`c.json` is not a cluster file: its NodeList has no `items`",
         ),
         (
             "c.json",
             '{"kind": "List", "items": [{"kind": "Node"}]}',
-            "`c.json` is no snapshot of a cluster: a Node in it has no name",
+            "`c.json` is not a cluster file: a Node in it has no name",
         ),
         ("c.json", '{"kind": "List", "items": []}', "there are no nodes in `c.json`"),
         ("c.json", json.dumps(pod("a")), "there are no nodes in `c.json`"),
@@ -168,7 +168,7 @@ BROKEN_NODE = node("n1") | {"status": {"allocatable": {"cpu": "many"}}}
         (
             "c.yaml",
             "just words",
-            "`c.yaml` is no snapshot of a cluster: it is not a Kubernetes object",
+            "`c.yaml` is not a cluster file: it is not a Kubernetes object",
         ),
         ("c.yaml", "# nothing\n", "there are no nodes in `c.yaml`"),
         ("c.yaml", "a: [1,\nb: 2", "`c.yaml` is not YAML: did not find expected ','"),

@@ -3,13 +3,14 @@
 import pytest
 
 from engine.cache.node_table import NodeView, view_of
-from engine.cache.snapshot import Snapshot, build
+from engine.cache.snapshot import Snapshot
 from engine.objects.codec import NamespaceDecoder, ObjectCodec
-from engine.objects.controllers import ControllerDecoder, Workload
+from engine.objects.peer import ControllerDecoder, Workload
 from grammar.schema import load_schema
 from grammar.values.quantity import Quantity
 from grammar.values.time import Timestamp
 from tests.support.builders import CREATED, Object, controller, namespace, node, pod, raw
+from tests.support.snapshots import build
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-from engine.cache.snapshot import build
 from engine.objects.codec import ObjectCodec
 from engine.program.frame import Frame
 from engine.program.trace import Step, Tracer
@@ -17,6 +16,7 @@ from grammar.schema import load_schema
 from grammar.source import Source
 from grammar.values.time import Timestamp
 from tests.support.builders import node, pod
+from tests.support.snapshots import build
 
 SCHEMA = load_schema()
 CODEC = ObjectCodec(SCHEMA)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.cache.snapshot import build
 from engine.simulation.node_resources import Demand, NodeResources, amount, demand
 from grammar.values.quantity import Quantity
 from tests.support.builders import Object, node, pod, raw
 from tests.support.simulated import CODEC
+from tests.support.snapshots import build
 
 
 def room(nodes: list[Object], pods: list[Object]) -> NodeResources:
