@@ -103,7 +103,7 @@ async def test_what_is_there_already_is_a_success() -> None:
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        ({"node": "n2"}, "the pod is on node `n2` already"),
+        ({"node": "n2"}, "the pod is already on node `n2`"),
         ({"uid": "other"}, "the pod is gone, and another one has its name"),
         ({"deleted": True}, "the pod is being deleted"),
         ({"gone": True}, "the pod is gone"),
@@ -208,7 +208,7 @@ async def test_an_unknown_outcome_counts_until_somebody_knows(acted: bool) -> No
     if acted:
         world.api.faults.append("lost")
     world.api.faults.extend(["lost"] * 9 if acted else ["broken"] * 9)
-    with pytest.raises(ApiUnreachableError, match="nobody knows yet whether the pod was bound"):
+    with pytest.raises(ApiUnreachableError, match="it is not known yet whether the pod was bound"):
         await world.bind("a", seconds=0.05)
     assert world.on("n1") == {"a"}
     world.api.faults.clear()

@@ -92,9 +92,9 @@ async def test_a_holder_without_an_api_server_stops_before_another_may_begin() -
 async def test_a_replica_that_is_asked_gets_it_from_one_that_is_not() -> None:
     replicas = Replicas()
     await replicas.turns()
-    replicas.leases["a"].asked()
+    replicas.leases["a"].need()
     for _ in range(9):
-        replicas.leases["b"].asked()
+        replicas.leases["b"].need()
         await replicas.turns()
         replicas.wait(2)
     assert replicas.holders == ["b"]
@@ -110,8 +110,8 @@ async def test_two_that_are_asked_do_not_pass_it_to_and_fro() -> None:
     replicas = Replicas()
     await replicas.turns()
     for _ in range(50):
-        replicas.leases["a"].asked()
-        replicas.leases["b"].asked()
+        replicas.leases["a"].need()
+        replicas.leases["b"].need()
         await replicas.turns()
         assert replicas.holders == ["a"]
         replicas.wait(2)
@@ -125,7 +125,7 @@ async def test_one_that_is_about_to_end_hands_over_though_it_is_asked() -> None:
         for _ in range(3):
             assert replicas.holders == ["a"], "until another wants it"
             for name in asked:
-                replicas.leases[name].asked()
+                replicas.leases[name].need()
             await replicas.turns("a", "b")
             replicas.wait(2)
             if asked == ["a", "b"]:
@@ -138,7 +138,7 @@ async def test_a_wish_of_a_replica_that_is_gone_does_not_leave_the_lease_free() 
     replicas = Replicas()
     await replicas.turns()
     replicas.wait(16)
-    replicas.leases["b"].asked()
+    replicas.leases["b"].need()
     await replicas.turns("a", "b", "a")
     assert replicas.holders == []
     for _ in range(9):
@@ -195,7 +195,7 @@ def test_never_two_holders(steps: list[tuple[str, object]]) -> None:
                 case ("turns", list(names)):
                     await asyncio.gather(*(replicas.leases[n].turn() for n in set(names)))
                 case ("asked", str(name)):
-                    replicas.leases[name].asked()
+                    replicas.leases[name].need()
                 case (_, fault):
                     replicas.api.broken, replicas.api.lost = fault == "broken", fault == "lost"
             assert len(replicas.holders) <= 1
@@ -216,17 +216,17 @@ async def test_who_took_it_decides_only_after_taking_over() -> None:
 
     lease = replicas.leases["a"]
     count_gate = LeaderGate(lease, take_over)
-    assert count_gate.waiting() == "the decider Lease is being taken"
+    assert count_gate.waiting() == "this replica is taking the Lease"
     running = asyncio.create_task(count_gate.run())
     await replicas.turns()
     await asyncio.sleep(0.15)
-    assert count_gate.waiting() == "the decider Lease was taken just now; pods are listed afresh"
+    assert count_gate.waiting() == "this replica has just become the leader and is listing pods"
     listed.set()
     await asyncio.sleep(0.15)
     assert count_gate.waiting() == ""
     replicas.wait(11)
-    assert count_gate.waiting() == "the decider Lease is being taken"
+    assert count_gate.waiting() == "this replica is taking the Lease"
     assert LeaderGate(replicas.leases["b"], take_over).waiting() == (
-        "counts are decided by `a`, which is asked to hand over"
+        "`a` is the leader and is asked to hand over"
     )
     running.cancel()

@@ -28,7 +28,7 @@ class Api:
         self._error = error
 
     async def request(
-        self, method: str, path: str, *, body: bytes | None = None, content_type: str = ""
+        self, method: str, path: str, *, body: bytes | None = None, content_type: str = "", **_: Any
     ) -> bytes:
         self.sent.append((method, path, json.loads(body or b"{}"), content_type))
         if self._error is not None:

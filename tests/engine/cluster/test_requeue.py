@@ -52,13 +52,13 @@ class Scene:
     async def look(self) -> list[str]:
         """The pods that are nudged."""
         before = len(self.sent)
-        await self.requeuer.look(self.pending, NOW)
+        await self.requeuer.requeue(self.pending, NOW)
         return [path.split("/")[6] for method, path in self.sent[before:] if method == "PATCH"]
 
     # ---- the API server
 
     async def request(
-        self, method: str, path: str, *, body: bytes | None = None, content_type: str = ""
+        self, method: str, path: str, *, body: bytes | None = None, content_type: str = "", **_: Any
     ) -> bytes:
         self.sent.append((method, path))
         if self.gone:
