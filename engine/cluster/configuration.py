@@ -86,8 +86,8 @@ async def _from_files(files: str, context: str | None) -> Any:
     except Exception as error:  # a malformed file raises errors of every kind
         raise _unusable(f"the kubeconfig `{files}`", error) from error
 
-    # As in client-go, a plugin without an expiry runs again only when the server does not accept its
-    # token. Everything else is read from files, which is cheap.
+    # As in client-go, a plugin without an expiry runs again only after the server has not accepted
+    # its token. Everything else is read from files, which is cheap.
     user = loader._user  # noqa: SLF001
     is_plugin = user is not None and "exec" in user and not hasattr(loader, "exec_plugin_expiry")
     due = time.monotonic() + _REREAD_SECONDS
