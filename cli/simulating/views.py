@@ -75,7 +75,7 @@ def _result(result: Result) -> dict[str, object]:
         "pending": len(result.pending),
         "because": [
             {"reason": b.reason, "pods": b.pods, "fewestNodes": b.fewest, "mostNodes": b.most}
-            for b in result.because()
+            for b in result.pending_reasons()
         ],
         "allocation": {name: _allocation(a) for name, a in result.allocation.items()},
         "policies": [
@@ -268,7 +268,7 @@ def _print_changes(names: Sequence[str], found: Sequence[Change]) -> None:
 def _print_reasons(result: Result) -> None:
     """A pod is in the row of each of its reasons."""
     rows = table("pending", "nodes", "because", right=("pending", "nodes"))
-    found = result.because()
+    found = result.pending_reasons()
     for because in found[:_LISTED]:
         low, high = because.fewest, because.most
         nodes = str(low) if low == high else f"{low} to {high}"

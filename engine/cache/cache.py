@@ -50,15 +50,12 @@ class NodeStore:
         return len(self._nodes)
 
     def get(self, name: str) -> Node | None:
-        """The node of this name."""
         return self._nodes.get(name)
 
     def names(self) -> Iterable[str]:
-        """The names of the nodes."""
         return self._nodes.keys()
 
     def put(self, node: Node) -> None:
-        """Add or replace a node."""
         self._nodes[node.name] = node
         self._changed[node.name] = None
 
@@ -148,7 +145,6 @@ class Workloads:
         self._pods: dict[str, set[str]] = {}
 
     def get(self, uid: str) -> Controller | None:
-        """The controller of this uid."""
         return self._controllers.get(uid)
 
     def add_pod(self, uid: str, key: str) -> None:
@@ -157,7 +153,6 @@ class Workloads:
             self._pods.setdefault(uid, set()).add(key)
 
     def remove_pod(self, uid: str, key: str) -> None:
-        """Undo `add_pod`."""
         if uid:
             _discard(self._pods, uid, key)
 
@@ -174,7 +169,6 @@ class Workloads:
         return self._settle({uid, *self._owned.get(uid, ())})
 
     def remove(self, uid: str) -> None:
-        """Remove a controller."""
         self._forget_owner(uid, self._controllers.pop(uid, None))
         if uid in self.roots:
             self.roots = {k: v for k, v in self.roots.items() if k != uid}
@@ -250,12 +244,10 @@ class Cache:
     # ---- events
 
     def put_node(self, node: Node) -> None:
-        """Add or replace a node."""
         self.nodes.put(node)
         self._snapshot = None
 
     def remove_node(self, name: str) -> None:
-        """Remove a node."""
         self.nodes.remove(name)
         self._snapshot = None
 
@@ -275,18 +267,15 @@ class Cache:
         self._replace(key, rooted(pod, self._workloads.roots), revision)
 
     def remove_pod(self, key: str) -> None:
-        """Remove a pod."""
         self._assumed.pop(key, None)
         self._replace(key, None)
 
     def put_namespace(self, namespace: Namespace) -> None:
-        """Add or replace a namespace."""
         if self._namespaces.get(namespace.name) != namespace:
             self._namespaces = {**self._namespaces, namespace.name: namespace}
             self._snapshot = None
 
     def remove_namespace(self, name: str) -> None:
-        """Remove a namespace."""
         self._namespaces = {k: v for k, v in self._namespaces.items() if k != name}
         self._snapshot = None
 
@@ -298,7 +287,6 @@ class Cache:
         self._snapshot = None
 
     def remove_controller(self, uid: str) -> None:
-        """Remove a controller."""
         self._workloads.remove(uid)
         self._snapshot = None
 
@@ -332,7 +320,6 @@ class Cache:
     # ---- reading
 
     def pod(self, key: str) -> Peer | None:
-        """The pod of this key."""
         return self._pods.get(key)
 
     def within(self, scope: Scope) -> Iterator[tuple[str, Peer]]:
@@ -340,7 +327,6 @@ class Cache:
         return ((key, pod) for key, pod in self._pods.items() if scope.holds(pod))
 
     def assumed(self) -> Iterator[Peer]:
-        """The assumed pods."""
         return (self._pods[key] for key in self._assumed)
 
     def nominated(self) -> Iterable[Peer]:
@@ -356,15 +342,12 @@ class Cache:
         return known == msgspec.structs.replace(pod, nodeName=node, workload=known.workload)
 
     def namespace(self, name: str) -> Namespace | None:
-        """The namespace of this name."""
         return self._namespaces.get(name)
 
     def namespaces(self) -> Iterable[Namespace]:
-        """All namespaces."""
         return self._namespaces.values()
 
     def controller(self, uid: str) -> Controller | None:
-        """The controller of this uid."""
         return self._workloads.get(uid)
 
     def tally(self, name: Hashable, scope: Scope, counts: Callable[[Peer], bool]) -> Tally:

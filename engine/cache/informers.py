@@ -63,7 +63,6 @@ class Informer:
 
     @property
     def synced(self) -> bool:
-        """Whether all objects have been seen once."""
         return self.known or self.reflector.synced
 
 
@@ -115,7 +114,6 @@ class Informers:
             await asyncio.sleep(_POLL_SECONDS)
 
     async def stop(self) -> None:
-        """End every watch."""
         tasks = [informer.task for informer in self._informers.values()]
         for task in tasks:
             task.cancel()
@@ -165,7 +163,6 @@ class Informers:
 
     @property
     def informers(self) -> Collection[Informer]:
-        """All informers."""
         return self._informers.values()
 
     def _informer(

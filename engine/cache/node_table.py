@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import repeat
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,26 +15,16 @@ from engine.objects.peer import Peer
 from engine.objects.resources import Resources, total_requests
 from grammar.values.quantity import Quantity
 
-Record = Any
-
 # ---- a node with its pods
 
 
 @dataclass(frozen=True, slots=True)
-class NodeView:
-    """A node with the pods on it. The attributes are those of the schema's Node, and a few more.
+class NodeView(Node):
+    """A node with the pods on it. The attributes are those of the schema's Node.
 
     `requested`, `free` and `pods` are None if the pods of the cluster are not known.
     """
 
-    name: str
-    labels: Mapping[str, str]
-    kind: str | None
-    apiVersion: str | None
-    metadata: Record
-    spec: Record
-    status: Record
-    allocatable: Resources
     requested: Resources | None
     free: Resources | None
     pods: Sequence[Peer] | None
@@ -48,6 +37,7 @@ def view(node: Node, pods: Sequence[Peer] | None, requested: Resources | None = 
     """
     if requested is None and pods is not None:
         requested = total_requests([pod.requests for pod in pods])
+    free = None if requested is None else _free(node.allocatable, requested)
     return NodeView(
         name=node.name,
         labels=node.labels,
@@ -58,7 +48,7 @@ def view(node: Node, pods: Sequence[Peer] | None, requested: Resources | None = 
         status=node.status,
         allocatable=node.allocatable,
         requested=requested,
-        free=None if requested is None else _free(node.allocatable, requested),
+        free=free,
         pods=pods,
     )
 

@@ -31,7 +31,6 @@ class Snapshot:
     workloads: Mapping[str, Workload]
 
     def node(self, name: str) -> NodeView | None:
-        """The node of this name."""
         return self.table.views[self.table.rows.get(name, 0)]
 
     @property

@@ -91,7 +91,6 @@ class ObjectStore(Generic[T]):
 
 
 def nodes(codec: ObjectCodec, cache: Cache) -> ObjectStore[Node]:
-    """The store of nodes."""
 
     def holds(key: str, node: Node) -> bool:
         # A watch names kind and version in each object, a list only once.
@@ -106,7 +105,6 @@ def nodes(codec: ObjectCodec, cache: Cache) -> ObjectStore[Node]:
 
 
 def pods(codec: ObjectCodec, cache: Cache) -> ObjectStore[Peer]:
-    """The store of pods."""
     return ObjectStore(
         codec.peer,
         lambda _, pod, revision: cache.put_pod(pod, revision),
@@ -116,7 +114,6 @@ def pods(codec: ObjectCodec, cache: Cache) -> ObjectStore[Peer]:
 
 
 def namespaces(cache: Cache) -> ObjectStore[Namespace]:
-    """The store of namespaces."""
     return ObjectStore(
         NamespaceDecoder().decode,
         lambda _, namespace, __: cache.put_namespace(namespace),

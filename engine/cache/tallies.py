@@ -122,12 +122,10 @@ class Tallies:
         return tally
 
     def leaves(self, key: str, pod: Peer) -> None:
-        """Stop counting a state of a pod in every tally."""
         for tally in self._of(pod):
             tally.leaves(key, pod)
 
     def arrives(self, key: str, pod: Peer) -> None:
-        """Count a state of a pod in every tally."""
         for tally in self._of(pod):
             tally.arrives(key, pod)
 

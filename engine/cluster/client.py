@@ -164,7 +164,6 @@ class Session:
 
     @property
     def host(self) -> str:
-        """The URL of the API server."""
         return str(self._configuration.host)
 
     async def send(self, request: _Request) -> aiohttp.ClientResponse:
@@ -184,7 +183,6 @@ class Session:
         return await self._send(request)
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._rest.close()
 
     async def _send(self, request: _Request) -> aiohttp.ClientResponse:

@@ -24,8 +24,7 @@ _MOST_KNOWN = 50_000
 _MOST_TEXT = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Regarding:
+class Regarding(msgspec.Struct, frozen=True, rename="camel"):
     """The object that an event is about."""
 
     api_version: str
@@ -103,11 +102,5 @@ class Events:
             "reason": event.reason,
             "action": event.action,
             "note": event.note[:_MOST_TEXT],
-            "regarding": {
-                "apiVersion": about.api_version,
-                "kind": about.kind,
-                "namespace": about.namespace,
-                "name": about.name,
-                "uid": about.uid,
-            },
+            "regarding": about,
         }

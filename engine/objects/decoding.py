@@ -40,24 +40,9 @@ if TYPE_CHECKING:
     JsonTimestamp = Timestamp
     JsonDuration = Duration
 else:
-
-    class JsonQuantity(metaclass=_StandIn):
-        """The stand-in for Quantity."""
-
-        name = "quantity"
-        parse = Quantity.parse
-
-    class JsonTimestamp(metaclass=_StandIn):
-        """The stand-in for Timestamp."""
-
-        name = "timestamp"
-        parse = Timestamp.parse
-
-    class JsonDuration(metaclass=_StandIn):
-        """The stand-in for Duration."""
-
-        name = "duration"
-        parse = Duration.parse
+    JsonQuantity = _StandIn("JsonQuantity", (), {"name": "quantity", "parse": Quantity.parse})
+    JsonTimestamp = _StandIn("JsonTimestamp", (), {"name": "timestamp", "parse": Timestamp.parse})
+    JsonDuration = _StandIn("JsonDuration", (), {"name": "duration", "parse": Duration.parse})
 
 
 # The names of types in msgspec's own messages.

@@ -1,4 +1,4 @@
-"""Every clause has a program, and its closures say what the plain evaluator says."""
+"""The policy compiler: every clause has a program, equal to the plain evaluator."""
 
 from __future__ import annotations
 

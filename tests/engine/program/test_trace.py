@@ -1,4 +1,4 @@
-"""A trace has the value of every part that was needed."""
+"""A trace has the value of every part that was evaluated."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_every_part_has_its_value() -> None:
     ]
 
 
-def test_what_was_not_needed_has_no_step() -> None:
+def test_an_unevaluated_part_has_no_step() -> None:
     """A decided `||` says nothing of the rest."""
     texts = [t for _, t, _ in shown('node.zone == "a" || pod.name == "q"')]
     assert 'pod.metadata.name == "q"' not in texts
