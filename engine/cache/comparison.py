@@ -66,8 +66,8 @@ async def _differences(informer: Informer, source: ListerWatcher) -> AsyncIterat
         async for page in pages:
             list_version = page.metadata.resourceVersion
             for raw in page.items or ():
-                named = head(raw)
-                listed[named.key] = named.version, raw
+                key, version = head(raw)
+                listed[key] = version, raw
     except ApiError as error:
         # A resource without a definition has no objects.
         if not (informer.resource.optional and list_watch.is_absent(error)):

@@ -122,20 +122,15 @@ class Kind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One line of a watch: the resource version, and the key and bytes of the object."""
+    """One line of a watch: the resource version, and the key and bytes of the object.
+
+    A key is `namespace/name`, or the name of an object without a namespace.
+    """
 
     kind: Kind
     version: str
     key: str = ""
     object: bytes | msgspec.Raw = b""
-
-
-@dataclass(frozen=True, slots=True)
-class Head:
-    """The key of an object (`namespace/name`, or the name alone) and its resource version."""
-
-    key: str
-    version: str
 
 
 # Smaller than the structs of api_types: they are decoded at every event.
@@ -217,13 +212,13 @@ def read_event(line: bytes) -> Event:
     raise ApiError(status.code or _INTERNAL, status.reason or "", status.message or "")
 
 
-def head(raw: bytes | msgspec.Raw) -> Head:
+def head(raw: bytes | msgspec.Raw) -> tuple[str, str]:
     """The key and version of an object of a list. Raises GarbageError."""
     try:
         meta = _OBJECT.decode(raw).metadata
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise GarbageError("the list has an object without a name") from error
-    return Head(_key(meta), meta.resourceVersion)
+    return _key(meta), meta.resourceVersion
 
 
 def _key(meta: _Meta) -> str:

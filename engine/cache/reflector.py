@@ -134,9 +134,9 @@ class StoreWriter:
 
     async def put(self, raw: msgspec.Raw) -> str:
         """Put an object of a list and return its key. Raises GarbageError if it has no name."""
-        named = head(raw)
-        await self._put(named.key, named.version, raw)
-        return named.key
+        key, version = head(raw)
+        await self._put(key, version, raw)
+        return key
 
     async def _put(self, key: str, version: str, raw: bytes | msgspec.Raw) -> None:
         self._taken += 1

@@ -307,7 +307,7 @@ class ApiClient:
                     return await response.read()
         except _TRANSPORT as error:
             if waiting:
-                text = f"a request waited {timeout_seconds:g} s for its turn: `--kube-api-qps`"
+                text = f"a request waited {timeout_seconds:g} s for its turn; `--kube-api-qps` limits the rate"
                 raise NotSentError(text) from error
             raise self._unreachable(error, timeout_seconds) from error
 

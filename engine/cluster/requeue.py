@@ -15,7 +15,7 @@ import msgspec
 from cachetools import LRUCache
 
 from engine.cluster.client import Api, TokenBucket
-from engine.decision.rejected_pods import RejectedPod, RejectedPods
+from engine.decision.rejected_pods import RejectedPods
 from engine.errors import ApiError, BadObjectError, EngineError
 from engine.objects.peer import Peer
 from engine.objects.request_pod import RequestPod
@@ -69,9 +69,8 @@ class Requeuer:
         """
         await self._add(pending)
         requeued = 0
-        waiting = [
-            (r, p) for r in self._rejected_pods.due() if (p := _waiting(r, pending)) is not None
-        ]
+        due = self._rejected_pods.due()
+        waiting = [(r, p) for r in due if (p := _waiting(r.asked, pending)) is not None]
         # High priority first; among equal priorities the longest wait first.
         waiting.sort(key=lambda pair: (-pair[1].priority, pair[0].at))
         for rejected_pod, _ in waiting:
@@ -136,9 +135,8 @@ class Requeuer:
         return True
 
 
-def _waiting(rejected_pod: RejectedPod, pending: Mapping[str, Peer]) -> Peer | None:
+def _waiting(pod: RequestPod, pending: Mapping[str, Peer]) -> Peer | None:
     """The rejected pod as a peer, if it waits in kube-scheduler's queue of unschedulable pods."""
-    pod = rejected_pod.asked
     peer = pending.get(f"{pod.namespace}/{pod.name}")
     return peer if peer is not None and peer.uid == pod.uid and _is_waiting(peer) else None
 
