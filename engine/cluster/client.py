@@ -307,8 +307,8 @@ class ApiClient:
                     return await response.read()
         except _TRANSPORT as error:
             if waiting:
-                text = f"a request waited {timeout_seconds:g} s for its turn; `--kube-api-qps` limits the rate"
-                raise NotSentError(text) from error
+                waited = f"a request waited {timeout_seconds:g} s for its turn"
+                raise NotSentError(f"{waited}; `--kube-api-qps` limits the rate") from error
             raise self._unreachable(error, timeout_seconds) from error
 
     @asynccontextmanager
