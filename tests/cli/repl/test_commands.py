@@ -252,7 +252,7 @@ cluster policy session {
         (":load", "error: no file is named"),
         (":load nowhere.policy", "error: `nowhere.policy` is not there"),
         (":load 'a", "error: a quote is open"),
-        (":cluster shop.policy", "error: `shop.policy` is no snapshot"),
+        (":cluster shop.policy", "error: `shop.policy` is not a cluster file"),
         (":pod", "error: no pod is chosen\n  = help: choose one with `:pod NAMESPACE/NAME`"),
         (":pod web-1", "error: several pods are called `web-1`"),
         (":pod nobody.yaml", "error: cannot read `nobody.yaml`"),
