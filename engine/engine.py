@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from engine.cache.node_table import NodeRows, NodeTable
-from engine.cache.snapshot import Snapshot, rooted
+from engine.cache.snapshot import Snapshot
 from engine.counting.count_clauses import deletion_cost
 from engine.counting.in_flight_pods import InFlightPods
 from engine.decision import filtering
@@ -29,7 +29,7 @@ from engine.decision.registry import Registry
 from engine.decision.verdict import Decision, Failed, Feasible, Rejected, Scores, feasible
 from engine.errors import EngineError, HandoverError, RefusedError, WaitingError
 from engine.objects.codec import ObjectCodec
-from engine.objects.peer import Peer
+from engine.objects.peer import Peer, rooted
 from engine.objects.request_pod import NO_EXEMPTIONS, Exemptions, RequestPod, RequestPodReader
 from engine.program.frame import Floats, Points
 from grammar.values.time import Timestamp

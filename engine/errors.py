@@ -1,36 +1,36 @@
-"""Errors: why the engine could not decide; kube-scheduler shows the text in the pod's event."""
+"""Errors of the engine. Their texts reach users: kube-scheduler logs them, pod events show them."""
 
 
 class EngineError(Exception):
-    """No decision: the call is answered with `Error` (C18, C30: retried with backoff)."""
+    """There is no decision: the call is answered with `Error` (C18, C30: retried with backoff)."""
 
 
 class NotSyncedError(EngineError):
-    """Our view of the cluster is not complete yet."""
+    """The view of the cluster is not complete yet."""
 
 
 class WaitingError(EngineError):
-    """Only time or in-flight pods are in the way: kube-scheduler should ask again."""
+    """The pod has to wait for time or for in-flight pods; a later call may succeed."""
 
 
 class HandoverError(WaitingError):
-    """Another replica decides by counts; a handover takes seconds."""
+    """Another replica is or was the leader; the handover takes seconds."""
 
 
 class RefusedError(EngineError):
-    """The pod may not be bound where kube-scheduler wants it."""
+    """The pod may not be bound to the node that kube-scheduler chose."""
 
 
 class DeadlineExceededError(EngineError):
-    """The decision took longer than the request may."""
+    """The decision took longer than the deadline of the request."""
 
 
 class BadObjectError(EngineError):
-    """A Pod or Node in the request cannot be decoded."""
+    """The JSON of an object does not have the types of its kind."""
 
 
 class ClusterConfigurationError(EngineError):
-    """The address of the API server or our identity is not known; `hint` says how to set it."""
+    """No usable address or identity for the API server; `hint` says what to do."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -38,18 +38,18 @@ class ClusterConfigurationError(EngineError):
 
 
 class ApiUnreachableError(EngineError):
-    """The API server sent no answer, or only a part of one."""
+    """The API server gave no complete answer."""
 
 
 class NotSentError(ApiUnreachableError):
-    """The request did not reach the API server, which cannot have acted on it."""
+    """The request did not reach the API server, so it had no effect."""
 
 
 class ApiError(EngineError):
     """The API server answered with an error.
 
-    `status` is HTTP's, `reason` is one word of the API's (`Expired`) or empty, and
-    `retry_after_seconds` is how long it asks to be left alone, if it does.
+    `status` is the HTTP status, `reason` is one word of the API (`Expired`) or empty, and
+    `retry_after_seconds` is the wait that the server asks for, or None.
     """
 
     def __init__(

@@ -73,7 +73,7 @@ def _print_policies(result: Result) -> None:
 def _print_reasons(result: Result) -> None:
     """A row for each reason; a pod counts in the rows of all its reasons."""
     rows = table("pending", "nodes", "because", right=("pending", "nodes"))
-    found = result.because()
+    found = result.pending_reasons()
     for because in found[:_MAX_ROWS]:
         low, high = because.fewest, because.most
         nodes = str(low) if low == high else f"{low} to {high}"
@@ -149,7 +149,7 @@ def _result(result: Result) -> dict[str, object]:
         "pending": len(result.pending),
         "because": [
             {"reason": b.reason, "pods": b.pods, "fewestNodes": b.fewest, "mostNodes": b.most}
-            for b in result.because()
+            for b in result.pending_reasons()
         ],
         "allocation": {
             name: {

@@ -1,5 +1,5 @@
-"""What is known of the cluster: its nodes with the pods on them, in one immutable view a request.
+"""The state of the cluster: nodes with the pods on them, in one immutable snapshot per request.
 
-Belongs here: where that view comes from and how it is kept. Must not: what policies mean
+Belongs here: reflectors, stores, the cache and its snapshots. Must not: the meaning of policies
 (`engine.program`), connections to an API server (`engine.cluster`).
 """

@@ -1,4 +1,16 @@
-"""Controllers as they come and go, the root of each, and the pods that belong to them."""
+"""Cache: the newest state of every object and what follows from it, kept event by event.
+
+One cache belongs to one view of a cluster (informers, files) and lives as long as that. A snapshot
+costs what has changed since the last one.
+
+The contract for one object is that of client-go's SharedInformer: its states arrive in order, some
+may be left out, and an object that was deleted and created again may arrive as one change. There is
+no order between objects. Assumed pods follow the state machine of kube-scheduler's cache:
+
+    pending --assume--> assumed --a watch shows its node--> bound
+       ^                   |
+       +--forget, expire---+
+"""
 
 from __future__ import annotations
 
@@ -6,40 +18,137 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass, replace
 
 import msgspec
+import numpy as np
 
-from engine.cache.node_table import NodeStore
-from engine.cache.snapshot import ENDED, Snapshot, key_of, rooted
+from engine.cache.names import NameIndex
+from engine.cache.node_table import NodeTable, NodeView, Versions, view
+from engine.cache.snapshot import ENDED, Snapshot
 from engine.cache.tallies import Scope, Tallies, Tally
 from engine.objects.codec import Namespace, Node
-from engine.objects.controllers import Controller, Workload, root_of
-from engine.objects.peer import Peer
+from engine.objects.peer import Controller, Peer, Workload, key_of, root_of, rooted
+
+# ---- nodes
 
 
-class Workloads:
-    """Controllers by uid, with the keys of the pods that name each.
+class NodeStore:
+    """Nodes and the pods on them, whether the node is known or not.
 
-    A controller that is gone leaves its pods the root that they had.
+    A node that has changed gets a new view when the next table is made. That is once, however many
+    changes there were.
     """
 
     def __init__(self) -> None:
+        self._nodes: dict[str, Node] = {}
+        self._pods: dict[str, dict[str, Peer]] = {}
+        self._free_rows: list[int] = []
+        self._version = 0
+        self._changed: dict[str, None] = {}  # a set in insertion order
+        self._missing: set[str] = set()
+        self._table = NodeTable(self, {}, (None,), np.zeros(1, np.int64))
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def get(self, name: str) -> Node | None:
+        return self._nodes.get(name)
+
+    def names(self) -> Iterable[str]:
+        return self._nodes.keys()
+
+    def put(self, node: Node) -> None:
+        self._nodes[node.name] = node
+        self._changed[node.name] = None
+
+    def remove(self, name: str) -> None:
+        """Remove a node. Its pods stay, as strays."""
+        if self._nodes.pop(name, None) is not None:
+            self._changed[name] = None
+
+    def pods(self, name: str) -> dict[str, Peer]:
+        """The pods on a node, by key. A caller that changes them calls `touch` too."""
+        return self._pods.setdefault(name, {})
+
+    def touch(self, name: str) -> None:
+        """Note that the pods on a node have changed; an empty name means no node."""
+        if name:
+            self._changed[name] = None
+
+    def strays(self) -> Mapping[str, Peer]:
+        """The pods on nodes that were unknown when the last table was made."""
+        return {key: pod for name in self._missing for key, pod in self._pods[name].items()}
+
+    def table(self) -> NodeTable:
+        """The current nodes. Without a change it is the last table again.
+
+        Costs a copy of a pointer and of a number for each node, and a view of each changed node.
+        """
+        if not self._changed:
+            return self._table
+        changed, self._changed = self._changed, {}
+        rows, views = self._assigned(changed)
+        versions: Versions = np.zeros(len(views), np.int64)
+        versions[: len(self._table.versions)] = self._table.versions
+        for name in changed:
+            pods = self._pods.get(name, {})
+            self._missing.discard(name)
+            if (row := rows.get(name)) is not None:
+                self._version += 1
+                versions[row] = self._version
+                views[row] = view(self._nodes[name], tuple(pods.values()))
+            elif pods:
+                self._missing.add(name)
+            else:
+                self._pods.pop(name, None)
+        known, index = self._table.rows, self._table.index
+        if rows is not known or index is None:
+            index = NameIndex(rows)
+        self._table = NodeTable(self, rows, views, versions, index)
+        return self._table
+
+    def _assigned(self, changed: Iterable[str]) -> tuple[Mapping[str, int], list[NodeView | None]]:
+        """The rows of the current nodes, and the views of the last table.
+
+        A new node takes a free row. Its version is new, so results that were kept for the former
+        node of the row are not used for it.
+        """
+        known, views = self._table.rows, list(self._table.views)
+        arrived = [n for n in changed if n in self._nodes and n not in known]
+        gone = [n for n in changed if n in known and n not in self._nodes]
+        if not arrived and not gone:
+            return known, views
+        rows = dict(known)
+        for name in gone:
+            self._free_rows.append(row := rows.pop(name))
+            views[row] = None
+        for name in arrived:
+            if not self._free_rows:
+                self._free_rows.append(len(views))
+                views.append(None)
+            rows[name] = self._free_rows.pop()
+        return rows, views
+
+
+# ---- workloads
+
+
+class Workloads:
+    """Controllers by uid, the root of each, and the keys of the pods of each.
+
+    `roots` are the root workloads by the uid of a controller; a change replaces the mapping. When a
+    controller is removed, its pods keep the root that they have.
+    """
+
+    def __init__(self) -> None:
+        self.roots: Mapping[str, Workload] = {}
         self._controllers: dict[str, Controller] = {}
         self._owned: dict[str, set[str]] = {}
         self._pods: dict[str, set[str]] = {}
-        self._roots: dict[str, Workload] = {}
-
-    @property
-    def roots(self) -> Mapping[str, Workload]:
-        """The root of each controller by its uid; another mapping each time one changes."""
-        return self._roots
-
-    def uids(self) -> Iterable[str]:
-        return self._controllers.keys()
 
     def get(self, uid: str) -> Controller | None:
         return self._controllers.get(uid)
 
     def add_pod(self, uid: str, key: str) -> None:
-        """A pod whose direct controller has this uid; empty for one without a controller."""
+        """Note a pod of the direct controller `uid`, which is empty for a pod without one."""
         if uid:
             self._pods.setdefault(uid, set()).add(key)
 
@@ -48,7 +157,7 @@ class Workloads:
             _discard(self._pods, uid, key)
 
     def put(self, controller: Controller) -> frozenset[str]:
-        """Returns the uids of the controllers that have another root now."""
+        """Add or replace a controller. Returns the uids of the controllers whose root changed."""
         uid = controller.workload.uid
         old = self._controllers.get(uid)
         if old == controller:
@@ -61,21 +170,21 @@ class Workloads:
 
     def remove(self, uid: str) -> None:
         self._forget_owner(uid, self._controllers.pop(uid, None))
-        if uid in self._roots:
-            self._roots = {k: v for k, v in self._roots.items() if k != uid}
+        if uid in self.roots:
+            self.roots = {k: v for k, v in self.roots.items() if k != uid}
             self._settle(self._owned.get(uid, ()))
 
     def pods(self, uid: str) -> frozenset[str]:
-        """The keys of the pods whose direct controller this is."""
+        """The keys of the pods with this direct controller."""
         return frozenset(self._pods.get(uid, ()))
 
     def _settle(self, uids: Iterable[str]) -> frozenset[str]:
-        """Works out the roots of these anew; returns those whose root is another object."""
+        """Compute the roots of these controllers. Returns those whose root is another object."""
         found = {uid: root_of(self._controllers[uid], self._controllers) for uid in uids}
-        changed = {uid: root for uid, root in found.items() if self._roots.get(uid) != root}
+        changed = {uid: root for uid, root in found.items() if self.roots.get(uid) != root}
         if not changed:
             return frozenset()
-        before, self._roots = self._roots, {**self._roots, **changed}
+        before, self.roots = self.roots, {**self.roots, **changed}
         return frozenset(u for u, root in changed.items() if not _same(before.get(u), root))
 
     def _forget_owner(self, uid: str, controller: Controller | None) -> None:
@@ -84,7 +193,7 @@ class Workloads:
 
 
 def _discard(sets: dict[str, set[str]], key: str, item: str) -> None:
-    """Takes an item out of the set under a key; an empty set does not stay."""
+    """Remove an item from the set under a key, and the set when it is empty."""
     items = sets[key]
     items.discard(item)
     if not items:
@@ -92,26 +201,16 @@ def _discard(sets: dict[str, set[str]], key: str, item: str) -> None:
 
 
 def _same(old: Workload | None, new: Workload) -> bool:
-    """Whether pods can tell the two apart: how many pods one wants is nothing that they carry."""
+    """Whether pods see the same workload; `replicas` is not part of what a pod carries."""
     return old is not None and (old.uid, old.kind, old.name) == (new.uid, new.kind, new.name)
 
 
-# ---- What is known of the cluster, kept up to date event by event; snapshots of it cost what
-# changed.
-#
-# The contract is client-go's SharedInformer's: the states of one object are seen in order, some
-# left
-# out; there is no order between objects; an object that was deleted and made again may show as one
-# change. Assumed pods follow kube-scheduler's cache:
-#
-# pending --assume--> assumed --the watch shows its node--> bound
-# ^                   |
-# +---forget, expire--+
+# ---- the cache
 
 
 @dataclass(frozen=True, slots=True)
 class _Assumption:
-    """A pod on a node that no watch has shown it on: which one, and until when (seconds).
+    """A pod that is assumed on `node` until a time in seconds.
 
     `seen` says whether a watch has shown the pod at all.
     """
@@ -122,12 +221,13 @@ class _Assumption:
     seen: bool
 
 
-# Told of each change of a pod: what it was, what it is, and the resource version of that, or 0.
+# Called at each change of a pod with its old state, its new state, and the resource version of the
+# new state, 0 if that is unknown.
 PodEventHandler = Callable[[Peer | None, Peer | None, int], None]
 
 
 class Cache:
-    """The newest state of every object, and what follows from them."""
+    """The cluster as it is known. On one event loop."""
 
     def __init__(self) -> None:
         self.nodes = NodeStore()
@@ -157,7 +257,7 @@ class Cache:
         self._snapshot = None
 
     def put_pod(self, pod: Peer, revision: int = 0) -> None:
-        """A pod as the API server has it, at a resource version where that is known."""
+        """Add or replace a pod as the API server has it; `revision` is 0 if unknown."""
         key = key_of(pod)
         if pod.phase in ENDED:
             self.remove_pod(key)
@@ -185,6 +285,7 @@ class Cache:
         self._snapshot = None
 
     def put_controller(self, controller: Controller) -> None:
+        """Add or replace a controller, and give its pods their new root."""
         for uid in self._workloads.put(controller):
             for key in self._workloads.pods(uid):
                 self._replace(key, rooted(self._pods[key], self._workloads.roots))
@@ -197,25 +298,25 @@ class Cache:
     # ---- assumed pods
 
     def assume(self, pod: Peer, node: str, until: float) -> None:
-        """Counts a pod on a node before the API server shows it there.
+        """Count a pod on a node before the API server shows it there.
 
-        It ends when a watch shows the pod on a node or gone, by `forget`, or when it expires.
+        This ends when a watch shows the pod on a node or deleted, by `forget`, or by `expire`.
         """
         key = key_of(pod)
         known = self._pods.get(key)
         self._assumed[key] = _Assumption(pod.uid, node, until, seen=known is not None)
-        there = msgspec.structs.replace(known or pod, nodeName=node)
-        self._replace(key, rooted(there, self._workloads.roots))
+        placed = msgspec.structs.replace(known or pod, nodeName=node)
+        self._replace(key, rooted(placed, self._workloads.roots))
 
     def forget(self, key: str) -> None:
-        """The pod is not going there after all."""
+        """Stop counting an assumed pod on its node."""
         assumed = self._assumed.pop(key, None)
         if assumed is not None:
             waiting = msgspec.structs.replace(self._pods[key], nodeName="")
             self._replace(key, waiting if assumed.seen else None)
 
     def expire(self, now: float) -> list[str]:
-        """Forgets what was assumed for longer than it may be; the keys of those pods."""
+        """Forget the pods whose assumption has run out. Returns their keys."""
         late = [key for key, assumed in self._assumed.items() if assumed.until <= now]
         for key in late:
             self.forget(key)
@@ -227,15 +328,14 @@ class Cache:
         return self._pods.get(key)
 
     def within(self, scope: Scope) -> Iterator[tuple[str, Peer]]:
-        """The pods of a scope, by key."""
+        """The pods of a scope, each with its key."""
         return ((key, pod) for key, pod in self._pods.items() if scope.holds(pod))
 
     def assumed(self) -> Sequence[Peer]:
-        """The pods on nodes that no watch has shown them on."""
         return [self._pods[key] for key in self._assumed]
 
     def holds_pod(self, key: str, pod: Peer) -> bool:
-        """Whether what is known of a pod follows from this state of it."""
+        """Whether the cache has this state of a pod, its assumption and root aside."""
         known = self._pods.get(key)
         if pod.phase in ENDED or known is None:
             return pod.phase in ENDED and known is None
@@ -252,15 +352,14 @@ class Cache:
         return self._workloads.get(uid)
 
     def tally(self, name: Hashable, scope: Scope, counts: Callable[[Peer], bool]) -> Tally:
-        """How many pods of a scope are on each node, of those for which `counts` is true.
+        """The number of pods of a scope on each node for which `counts` is true.
 
-        It is kept right from now on. `name` stands for the function, which must say the same of a
-        pod each time, and must not raise but for the first time.
+        The cache keeps it up to date. See `Tallies.get` for `name` and `counts`.
         """
         return self.tallies.get(name, scope, counts, self._pods.items())
 
     def snapshot(self) -> Snapshot:
-        """The cluster as it is now; the last snapshot again if nothing has happened."""
+        """The cluster now. Without a change it is the last snapshot again."""
         if self._snapshot is None:
             self._snapshot = Snapshot(
                 table=self.nodes.table(),
@@ -274,7 +373,7 @@ class Cache:
     # ---- changes
 
     def _replace(self, key: str, pod: Peer | None, revision: int = 0) -> None:
-        """The one way in which a pod changes: what it was leaves, what it is arrives."""
+        """Replace the state of a pod. Every change of a pod passes here."""
         old = self._pods.get(key)
         if old == pod:
             return
@@ -297,5 +396,5 @@ class Cache:
         self._snapshot = None
 
     def _beside(self, pod: Peer) -> dict[str, Peer]:
-        """The pods on the same node, or those that wait like it."""
+        """The pods on the same node, or the pending ones, by key."""
         return self.nodes.pods(pod.nodeName) if pod.nodeName else self._pending

@@ -14,9 +14,9 @@ import yaml
 from engine.cache.cache import Cache
 from engine.cache.snapshot import ENDED, Snapshot
 from engine.errors import BadObjectError
+from engine.objects.api_types import ObjectHead
 from engine.objects.codec import Namespace, NamespaceDecoder, Node, ObjectCodec
-from engine.objects.controllers import Controller, ControllerDecoder
-from engine.objects.peer import Peer
+from engine.objects.peer import Controller, ControllerDecoder, Peer
 from policies.documents import MAX_DEPTH, JsonLoader, depth, problem
 
 SUFFIXES = frozenset({".json", ".yaml", ".yml"})
@@ -116,7 +116,7 @@ def _yaml_documents(data: bytes, path: Path) -> Iterator[bytes]:
         ) from None
 
 
-# ---- A cluster in files: what `kubectl get nodes,pods -A -o json|yaml` wrote, as a snapshot.
+# ---- the cluster
 
 _CORE = "v1"
 _KINDS = {
@@ -133,10 +133,9 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What was read, the files that it is from, and what a reader should know of it.
+    """A cluster that was read, its files, and notices about it.
 
-    `skipped` says how many objects there were of each kind that no rule reads; `notices` are
-    sentences.
+    `skipped` is the number of objects of each kind that no rule reads.
     """
 
     cache: Cache
@@ -145,23 +144,9 @@ class Reading:
     notices: tuple[str, ...]
 
 
-class _Meta(msgspec.Struct, frozen=True, gc=False):
-    name: str | None = None
-    namespace: str | None = None
-
-
-class _Envelope(msgspec.Struct, frozen=True, gc=False):
-    """What an object says of itself; a list has `items`."""
-
-    kind: str | None = None
-    apiVersion: str | None = None
-    metadata: _Meta | None = None
-    items: list[msgspec.Raw] | None = None
-
-
 @dataclass(slots=True)
-class _Found:
-    """The objects so far."""
+class _Objects:
+    """The decoded objects so far."""
 
     nodes: list[Node] = field(default_factory=list)
     pods: list[Peer] = field(default_factory=list)
@@ -171,28 +156,25 @@ class _Found:
 
 
 class ClusterFileReader:
-    """Reads snapshots. Making one takes some milliseconds: make one and read again with it."""
+    """Reads clusters from files. Construction takes milliseconds, so use one reader repeatedly."""
 
     def __init__(self, codec: ObjectCodec) -> None:
         self._codec = codec
         self._namespaces = NamespaceDecoder()
         self._controllers = ControllerDecoder()
-        self._envelope = msgspec.json.Decoder(_Envelope)
+        self._head = msgspec.json.Decoder(ObjectHead)
 
     def read(self, paths: Sequence[Path]) -> Reading:
-        """The cluster that these files and folders hold together.
+        """The cluster of these files and folders together.
 
-        Raises ClusterFileError, which says in one line what is wrong and names the file.
+        Raises ClusterFileError, whose message is one line and names the file.
         """
         files = files_of(paths)
         return self.take(files, ((f, d) for f in files for d in documents(f)))
 
     def take(self, files: Sequence[Path], contents: Iterable[tuple[Path, bytes]]) -> Reading:
-        """The cluster of JSON documents, each with the one of `files` that it is from.
-
-        Raises ClusterFileError.
-        """
-        found = _Found()
+        """The cluster of JSON documents, each with its file. Raises ClusterFileError."""
+        found = _Objects()
         for file, document in contents:
             self._document(document, file, found)
         if not found.nodes:
@@ -202,17 +184,17 @@ class ClusterFileReader:
         notices = tuple(_notices(found, cache.snapshot()))
         return Reading(cache, tuple(files), dict(found.skipped), notices)
 
-    def _document(self, document: bytes, file: Path, found: _Found) -> None:
-        """Takes up an object, or every object of a list."""
+    def _document(self, document: bytes, file: Path, found: _Objects) -> None:
+        """Add an object, or every object of a list."""
         outer = self._open(document, file)
         if outer.kind is None:
-            raise _no_snapshot(file, "it has no `kind`")
+            raise _not_a_cluster(file, "it has no `kind`")
         if not outer.kind.endswith("List"):
             self._object(document, outer, file, found)
             return
         if outer.items is None:
-            raise _no_snapshot(file, f"its {outer.kind} has no `items`")
-        # The items of a NodeList do not repeat what they are.
+            raise _not_a_cluster(file, f"its {outer.kind} has no `items`")
+        # The items of a NodeList do not repeat their kind.
         kind = outer.kind.removesuffix("List") or None
         for item in outer.items:
             inner = self._open(item, file)
@@ -222,17 +204,17 @@ class ClusterFileReader:
             self._object(item, named, file, found)
 
     def _object(
-        self, data: bytes | msgspec.Raw, envelope: _Envelope, file: Path, found: _Found
+        self, data: bytes | msgspec.Raw, head: ObjectHead, file: Path, found: _Objects
     ) -> None:
-        kind = envelope.kind or "object without a kind"
-        group = envelope.apiVersion or _CORE
+        kind = head.kind or "object without a kind"
+        group = head.apiVersion or _CORE
         if _KINDS.get(kind, group) != group:
-            kind = f"{kind} of {group}"  # a kind of this name that is another group's
+            kind = f"{kind} of {group}"  # a kind of the same name in another group
         if kind not in _KINDS:
             found.skipped[kind] += 1
             return
-        if envelope.metadata is None or not envelope.metadata.name:
-            raise _no_snapshot(file, f"a {kind} in it has no name")
+        if head.metadata is None or not head.metadata.name:
+            raise _not_a_cluster(file, f"a {kind} in it has no name")
         try:
             match kind:
                 case "Node":
@@ -244,26 +226,26 @@ class ClusterFileReader:
                 case _:
                     found.controllers.append(self._controllers.decode(kind, data))
         except BadObjectError as error:
-            name = envelope.metadata.name
+            name = head.metadata.name
             raise ClusterFileError(
                 f"{kind} `{name}` in `{file}` cannot be read: {error}", how_to_write(file)
             ) from None
 
-    def _open(self, data: bytes | msgspec.Raw, file: Path) -> _Envelope:
+    def _open(self, data: bytes | msgspec.Raw, file: Path) -> ObjectHead:
         try:
-            return self._envelope.decode(data)
+            return self._head.decode(data)
         except RecursionError:
             raise ClusterFileError(f"`{file}` is nested too deeply", how_to_write(file)) from None
         except UnicodeDecodeError:
             raise ClusterFileError(f"`{file}` is not UTF-8 text", how_to_write(file)) from None
         except msgspec.ValidationError:
-            raise _no_snapshot(file, "it is not a Kubernetes object") from None
+            raise _not_a_cluster(file, "it is not a Kubernetes object") from None
         except msgspec.DecodeError as error:
             raise _not_json(file, str(error)) from None
 
 
-def _cache_of(found: _Found) -> Cache:
-    """Of two objects of one name the later counts."""
+def _cache_of(found: _Objects) -> Cache:
+    """The cache of the objects. Of two objects of one name the later counts."""
     cache = Cache()
     for controller in found.controllers:
         cache.put_controller(controller)
@@ -276,12 +258,12 @@ def _cache_of(found: _Found) -> Cache:
     return cache
 
 
-def _no_snapshot(file: Path, reason: str) -> ClusterFileError:
-    return ClusterFileError(f"`{file}` is no snapshot of a cluster: {reason}", how_to_write(file))
+def _not_a_cluster(file: Path, reason: str) -> ClusterFileError:
+    return ClusterFileError(f"`{file}` is not a cluster file: {reason}", how_to_write(file))
 
 
 def _not_json(file: Path, reason: str) -> ClusterFileError:
-    """What is wrong with a text, in the words of msgspec where they help."""
+    """The error for a text that is not JSON."""
     if "truncated" in reason:
         return ClusterFileError(
             f"`{file}` ends in the middle of its JSON", "it was cut off: write it again"
@@ -295,16 +277,16 @@ def _not_json(file: Path, reason: str) -> ClusterFileError:
     return ClusterFileError(f"`{file}` is not JSON: {detail}", how_to_write(file))
 
 
-def _notices(found: _Found, snapshot: Snapshot) -> Iterator[str]:
+def _notices(found: _Objects, snapshot: Snapshot) -> Iterator[str]:
     if found.skipped:
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(found.skipped.items()))
-        yield f"skipped what no rule reads: {kinds}"
+        yield f"skipped objects that no rule reads: {kinds}"
     if not found.pods:
         yield "it has no pods, so every node counts as empty"
     living = sum(pod.phase not in ENDED for pod in found.pods)
-    there = len(snapshot.table.rows) + len(snapshot.pods())
-    if twice := len(found.nodes) + living - there:
-        yield f"{twice} of the nodes and pods are there twice, and the later ones count"
+    kept = len(snapshot.table.rows) + len(snapshot.pods())
+    if twice := len(found.nodes) + living - kept:
+        yield f"{twice} of the nodes and pods appear twice; the later ones count"
     strays = len(snapshot.strays)
     if strays:
-        yield f"{strays} of the pods are on nodes that are not there, and count nowhere"
+        yield f"{strays} of the pods are on unknown nodes and are not counted"

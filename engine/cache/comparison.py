@@ -1,43 +1,42 @@
-"""Lists everything once more, and says where the cache is not what the API server has."""
+"""Comparison: lists a resource again and finds where the cache differs from the API server."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
 
 from engine.cache import list_watch
-from engine.cache.informers import Informer, ObjectStore
+from engine.cache.informers import Informer
 from engine.cache.list_watch import ListerWatcher, head
+from engine.cache.store import ObjectStore
 from engine.errors import ApiError, BadObjectError
 from engine.objects.decoding import revision_of
 
-# What is on its way is no difference: so often it is looked again, so many seconds later.
+# Events on their way look like differences, so a difference must last: it is looked for again this
+# often, with so many seconds between.
 _TRIES = 5
 _PAUSE = 1.0
-_TURN = 500
+_TURN = 500  # objects between two turns of the event loop
 _REQUEST_SECONDS = 60.0
+
+Kind = Literal["missing", "extra", "old", "wrong"]
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """An object that the cache lacks, has though it is gone, has in an old state, or has wrong."""
+    """An object that the cache lacks (missing), has though it is deleted (extra), or has wrongly.
+
+    `old` means an old version, `wrong` the right version with another content. `there` and `here`
+    are the versions of the API server and of the cache.
+    """
 
     resource: str
     key: str
-    kind: Literal["missing", "extra", "old", "wrong"]
+    kind: Kind
     there: str
     here: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Listed:
-    """An object as the API server lists it."""
-
-    version: str
-    raw: msgspec.Raw
 
 
 async def compare(
@@ -60,37 +59,37 @@ async def compare(
 
 
 async def _differences(informer: Informer, source: ListerWatcher) -> AsyncIterator[Difference]:
-    listed: dict[str, _Listed] = {}
-    version = ""
+    listed: dict[str, tuple[str, msgspec.Raw]] = {}
+    list_version = ""
     pages = list_watch.pages(source, informer.resource, "", list_watch.PAGE, _REQUEST_SECONDS)
     try:
         async for page in pages:
-            version = page.metadata.resourceVersion
+            list_version = page.metadata.resourceVersion
             for raw in page.items or ():
-                named = head(raw)
-                listed[named.key] = _Listed(named.version, raw)
+                key, version = head(raw)
+                listed[key] = version, raw
     except ApiError as error:
-        # What is not defined has no objects.
+        # A resource without a definition has no objects.
         if not (informer.resource.optional and list_watch.is_absent(error)):
             raise
     store, name = informer.store, informer.resource.name
-    for count, (key, item) in enumerate(listed.items()):
+    for count, (key, (version, raw)) in enumerate(listed.items()):
         if not count % _TURN:
             await asyncio.sleep(0)
-        kind = _judge(store, key, item)
+        kind = _difference(store, key, version, raw)
         if kind is not None:
-            here = str(store.revisions.get(key, ""))
-            yield Difference(name, key, kind, item.version, here)
+            yield Difference(name, key, kind, version, str(store.revisions.get(key, "")))
     for key, revision in store.revisions.items():
-        # What is newer than the list was made after it.
-        if key not in listed and revision <= revision_of(version):
+        # A newer object was created after the list.
+        if key not in listed and revision <= revision_of(list_version):
             yield Difference(name, key, "extra", "", str(revision))
 
 
-def _judge(
-    store: ObjectStore[object], key: str, item: _Listed
-) -> Literal["missing", "old", "wrong"] | None:
-    here, there = store.known(key), revision_of(item.version)
+def _difference(
+    store: ObjectStore[object], key: str, version: str, raw: msgspec.Raw
+) -> Kind | None:
+    """The kind of the difference between the store and a listed object, if there is any."""
+    here, there = store.known(key), revision_of(version)
     if here == 0:
         return "missing"
     if here != there:
@@ -98,6 +97,6 @@ def _judge(
     if key not in store.revisions:
         return "missing"
     try:
-        return None if store.holds(key, store.decode(item.raw)) else "wrong"
+        return None if store.holds(key, store.decode(raw)) else "wrong"
     except BadObjectError:
         return "wrong"

@@ -1,174 +1,32 @@
-"""What reflectors fill: each object's newest state goes to the cache, older ones nowhere."""
+"""Informers: one reflector and store for each resource that is needed, all filling one cache."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar
+from dataclasses import dataclass
+from typing import Any
 
-import msgspec
-from cachetools import LRUCache
-
+from engine.cache import store
 from engine.cache.cache import Cache
 from engine.cache.list_watch import ListerWatcher, Resource
 from engine.cache.reflector import Reflector, Timing
 from engine.cache.snapshot import Snapshot
+from engine.cache.store import ObjectStore
 from engine.errors import NotSyncedError
-from engine.objects.codec import Namespace, NamespaceDecoder, Node, ObjectCodec
-from engine.objects.controllers import Controller, ControllerDecoder
-from engine.objects.decoding import revision_of
-from engine.objects.peer import Peer
+from engine.objects.codec import ObjectCodec
 from policies.forms import GROUP
 
-
-@dataclass(frozen=True, slots=True)
-class Needs:
-    """Whether a rule reads namespaces or workloads, and which annotations of other pods."""
-
-    namespaces: bool = False
-    workloads: bool = False
-    annotations: frozenset[str] = frozenset()
-
-
-T = TypeVar("T")
-
-# So many deleted objects are remembered, for events about them that come late.
-_GRAVES = 10_000
-
-
-class ObjectStore(Generic[T]):
-    """Objects of one resource. An event that is older than what is known changes nothing.
-
-    Resource versions of one resource can be compared as numbers (KEP-5504); one that is no number
-    is taken as newer than any.
-    """
-
-    def __init__(
-        self,
-        decode: Callable[[bytes], T],
-        put: Callable[[str, T, int], None],
-        remove: Callable[[str], None],
-        holds: Callable[[str, T], bool],
-    ) -> None:
-        """`put`, with the resource version, and `remove` are told of changes.
-
-        `holds` says whether a state is the one that is there.
-        """
-        self.decode = decode
-        self.holds = holds
-        self._put = put
-        self._remove = remove
-        self._revisions: dict[str, int] = {}
-        self._graves: LRUCache[str, int] = LRUCache(_GRAVES)
-
-    def __len__(self) -> int:
-        return len(self._revisions)
-
-    @property
-    def revisions(self) -> Mapping[str, int]:
-        """The resource version of each object by its key, 0 for one that is no number."""
-        return self._revisions
-
-    def upsert(self, key: str, version: str, raw: bytes | msgspec.Raw) -> None:
-        """Takes an object's state. Raises BadObjectError, and then what was there stays."""
-        revision = revision_of(version)
-        if revision and revision <= self.known(key):
-            return
-        self._put(key, self.decode(raw), revision)
-        self._revisions[key] = revision
-
-    def remove(self, key: str, version: str) -> None:
-        """Forgets an object; `version` is that of its deletion."""
-        revision = revision_of(version)
-        if revision and revision < self.known(key):
-            return
-        self._graves[key] = revision
-        if self._revisions.pop(key, None) is not None:
-            self._remove(key)
-
-    def retain(self, keys: Collection[str]) -> None:
-        """Forgets every object but these."""
-        for key in self._revisions.keys() - keys:
-            del self._revisions[key]
-            self._remove(key)
-
-    def distrust(self) -> None:
-        """Takes every object anew when it is seen next: what is read of them has changed."""
-        self._revisions = dict.fromkeys(self._revisions, 0)
-
-    def known(self, key: str) -> int:
-        """The newest resource version that an object, or its deletion, was seen with."""
-        known = self._revisions.get(key)
-        return self._graves.get(key, 0) if known is None else known
-
-
-def nodes(codec: ObjectCodec, cache: Cache) -> ObjectStore[Node]:
-    return ObjectStore(
-        codec.node,
-        lambda _, node, __: cache.put_node(node),
-        cache.remove_node,
-        lambda key, node: _same(cache.nodes.get(key), node),
-    )
-
-
-def _same(known: Node | None, node: Node) -> bool:
-    """Kind and version aside: watches name them in each object, and lists once for all."""
-    return known is not None and known == replace(
-        node, kind=known.kind, apiVersion=known.apiVersion
-    )
-
-
-def pods(codec: ObjectCodec, cache: Cache) -> ObjectStore[Peer]:
-    return ObjectStore(
-        codec.peer,
-        lambda _, pod, revision: cache.put_pod(pod, revision),
-        cache.remove_pod,
-        cache.holds_pod,
-    )
-
-
-def namespaces(cache: Cache) -> ObjectStore[Namespace]:
-    return ObjectStore(
-        NamespaceDecoder().decode,
-        lambda _, namespace, __: cache.put_namespace(namespace),
-        cache.remove_namespace,
-        lambda key, namespace: cache.namespace(key) == namespace,
-    )
-
-
-def controllers(kind: str, cache: Cache) -> ObjectStore[Controller]:
-    """Controllers of one kind: by uid in the cache, by name in the API."""
-    decoder = ControllerDecoder()
-    uids: dict[str, str] = {}
-
-    def put(key: str, controller: Controller, _: int) -> None:
-        uid = controller.workload.uid
-        if uids.get(key, uid) != uid:
-            cache.remove_controller(uids[key])
-        uids[key] = uid
-        cache.put_controller(controller)
-
-    return ObjectStore(
-        lambda raw: decoder.decode(kind, raw),
-        put,
-        lambda key: cache.remove_controller(uids.pop(key)),
-        lambda _, controller: cache.controller(controller.workload.uid) == controller,
-    )
-
-
-# ---- One reflector for each resource that is needed, all filling one cache: the live cluster.
-
-_LOOK_SECONDS = 0.05
+_POLL_SECONDS = 0.05
 
 NODES = Resource("nodes", "/api/v1/nodes")
-# A pod that has ended takes nothing, and there may be more of them than of all others.
+# Pods that have ended take no resources, and there may be more of them than of all others.
 PODS = Resource(
     "pods", "/api/v1/pods", field_selector="status.phase!=Succeeded,status.phase!=Failed"
 )
 NAMESPACES = Resource("namespaces", "/api/v1/namespaces")
-# Ours: a cluster in which they are not defined has none.
+# A cluster without our definitions has none of these.
 POLICIES = tuple(
     Resource(name, f"/apis/{GROUP}/v1/{name}", optional=True)
     for name in ("placementpolicies", "clusterplacementpolicies")
@@ -182,10 +40,19 @@ CONTROLLERS: Mapping[str, Resource] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Informer:
-    """A resource, what fills the cache with it, and what is filled.
+class Needs:
+    """The optional parts of a cluster that rules read; `annotations` are those of other pods."""
 
-    `known` says that all of it has been seen once, if not by this reflector.
+    namespaces: bool = False
+    workloads: bool = False
+    annotations: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Informer:
+    """A resource, its reflector, the store that this fills, and the running task.
+
+    `known` says that an earlier reflector has seen all objects once.
     """
 
     resource: Resource
@@ -200,9 +67,9 @@ class Informer:
 
 
 class Informers:
-    """The live cluster: a view for the engine, as long as `run` runs.
+    """The live cluster: the engine's view of it, between `start` and `stop`.
 
-    Everything here happens on one event loop: no event is half applied when a snapshot is taken.
+    All of it runs on one event loop, so no event is half applied when a snapshot is taken.
     """
 
     def __init__(self, source: ListerWatcher, codec: ObjectCodec, timing: Timing) -> None:
@@ -211,19 +78,21 @@ class Informers:
         self._codec = codec
         self._timing = timing
         self._informers: dict[str, Informer] = {}
-        # The JSON of each policy object, by resource and key; another mapping after each change.
-        self.policies: Mapping[str, bytes] = {}
+        self._policies = store.PolicyObjects()
 
-    # ---- what is watched
+    # ---- watches
 
     def start(self, needs: Needs) -> None:
-        """Watches nodes, pods and what else is needed; from an event loop."""
-        for resource, store in self._wanted(needs):
+        """Watch nodes, pods, policies and what else is needed. Call it on an event loop."""
+        for resource, objects in self._stores(needs):
             if resource.name not in self._informers:
-                self._informers[resource.name] = self._informer(resource, store)
+                self._informers[resource.name] = self._informer(resource, objects)
 
     def read_anew(self, codec: ObjectCodec) -> None:
-        """Pods are decoded by another codec from now on; until all have been, nothing is known."""
+        """Decode pods with another codec from now on.
+
+        Until all pods have been decoded again, the cluster is not synced.
+        """
         self._codec = codec
         if (pods := self._informers.pop(PODS.name, None)) is not None:
             pods.task.cancel()
@@ -232,20 +101,19 @@ class Informers:
             self._informers[PODS.name] = self._informer(PODS, pods.store)
 
     async def list_pods_anew(self) -> None:
-        """Returns when the pods have been listed by a request that began after this was called.
+        """Return when a list of the pods that was requested after this call is complete.
 
-        What is known of them meanwhile counts as known.
+        The known pods stay in use until then.
         """
         if (pods := self._informers.get(PODS.name)) is None:
             return
         pods.task.cancel()
         fresh = self._informer(PODS, pods.store, known=pods.synced)
         self._informers[PODS.name] = fresh
-        while not fresh.reflector.synced:  # noqa: ASYNC110 - a reflector says so only when asked
-            await asyncio.sleep(_LOOK_SECONDS)
+        while not fresh.reflector.synced:  # noqa: ASYNC110 - a reflector has no event for it
+            await asyncio.sleep(_POLL_SECONDS)
 
     async def stop(self) -> None:
-        """Ends every watch."""
         tasks = [informer.task for informer in self._informers.values()]
         for task in tasks:
             task.cancel()
@@ -254,26 +122,31 @@ class Informers:
                 await task
         self._informers.clear()
 
-    # ---- what is known
+    # ---- state
 
     @property
     def pods(self) -> Cache:
         """The pods, for counting."""
         return self.cache
 
+    @property
+    def policies(self) -> Mapping[str, bytes]:
+        """The JSON of each policy object, by `resource/key`. A change replaces the mapping."""
+        return self._policies.bodies
+
     def snapshot(self) -> Snapshot:
-        """The cluster as it is known now. Raises NotSyncedError until all of it has been seen."""
+        """The cluster now. Raises NotSyncedError until all objects have been seen."""
         if (missing := self.missing()) is not None:
             raise NotSyncedError(missing)
         return self.cache.snapshot()
 
     async def synced(self) -> None:
-        """Returns when all of what is watched has been seen once."""
-        while self.missing() is not None:  # noqa: ASYNC110 - a reflector says so only when asked
-            await asyncio.sleep(_LOOK_SECONDS)
+        """Return when all objects have been seen once."""
+        while self.missing() is not None:  # noqa: ASYNC110 - a reflector has no event for it
+            await asyncio.sleep(_POLL_SECONDS)
 
     def missing(self) -> str | None:
-        """What has not been seen completely yet, or None."""
+        """The resources that are not synced, as a message; None if all are."""
         if not self._informers:
             return "not synced: nothing is watched yet"
         waiting = [i for i in self._informers.values() if not i.synced]
@@ -293,42 +166,19 @@ class Informers:
         return self._informers.values()
 
     def _informer(
-        self, resource: Resource, store: ObjectStore[Any], *, known: bool = False
+        self, resource: Resource, objects: ObjectStore[Any], *, known: bool = False
     ) -> Informer:
-        reflector = Reflector(resource, self.source, store, timing=self._timing)
+        reflector = Reflector(resource, self.source, objects, timing=self._timing)
         task = asyncio.create_task(reflector.run(), name=f"informer {resource.name}")
-        return Informer(resource, reflector, store, task, known)
+        return Informer(resource, reflector, objects, task, known)
 
-    def _policies(self, resource: Resource) -> ObjectStore[bytes]:
-        def put(key: str, raw: bytes, _: int) -> None:
-            self.policies = {**self.policies, f"{resource.name}/{key}": raw}
-
-        def remove(key: str) -> None:
-            gone = f"{resource.name}/{key}"
-            self.policies = {k: v for k, v in self.policies.items() if k != gone}
-
-        def holds(key: str, raw: bytes) -> bool:
-            return _same_json(self.policies.get(f"{resource.name}/{key}", b""), raw)
-
-        return ObjectStore(bytes, put, remove, holds)
-
-    def _wanted(self, needs: Needs) -> Iterator[tuple[Resource, ObjectStore[Any]]]:
-        cache = self.cache
-        yield NODES, nodes(self._codec, cache)
-        yield PODS, pods(self._codec, cache)
+    def _stores(self, needs: Needs) -> Iterator[tuple[Resource, ObjectStore[Any]]]:
+        yield NODES, store.nodes(self._codec, self.cache)
+        yield PODS, store.pods(self._codec, self.cache)
         for resource in POLICIES:
-            yield resource, self._policies(resource)
+            yield resource, self._policies.store(resource.name)
         if needs.namespaces:
-            yield NAMESPACES, namespaces(cache)
+            yield NAMESPACES, store.namespaces(self.cache)
         if needs.workloads:
             for kind, resource in CONTROLLERS.items():
-                yield resource, controllers(kind, cache)
-
-
-def _same_json(known: bytes, raw: bytes) -> bool:
-    """Kind and version aside, which a list has once for all."""
-    objects = [msgspec.json.decode(each or b"{}") for each in (known, raw)]
-    for each in objects:
-        each.pop("kind", None)
-        each.pop("apiVersion", None)
-    return bool(objects[0] == objects[1])
+                yield resource, store.controllers(kind, self.cache)

@@ -1,4 +1,7 @@
-"""The names of a request, as the JSON list in which they came."""
+"""Node names in bulk: the names of a request as JSON, and the index that finds their rows.
+
+A request has thousands of names. Here none of them becomes a string unless somebody reads it.
+"""
 
 from __future__ import annotations
 
@@ -14,23 +17,26 @@ _QUOTE, _COMMA, _SPACE = b'", '
 _LIST = msgspec.json.Decoder(list[str])
 
 Offsets = npt.NDArray[np.intp]
+Rows = npt.NDArray[np.intp]
+
+# ---- the names of a request
 
 
 class KnownRows(msgspec.Struct, frozen=True, eq=False):
-    """The nodes of a request as places of the cache: each is known, and is named once.
+    """The rows of the nodes of a request, if each node is known and named once.
 
-    `nodes` has the place of every node there is; it is another mapping when that changes.
+    `nodes` has the row of every node of the cache. It is replaced when these change.
     """
 
-    rows: npt.NDArray[np.intp]
+    rows: Rows
     nodes: Mapping[str, int]
 
 
 class ListedNames(Sequence[str]):
-    """Names that are made strings only if somebody reads them: there are thousands in a request.
+    """A JSON list of names, which becomes strings only when it is read.
 
-    `json` has one name or more, without space between them and without escapes. `where` is where
-    they were found last.
+    `json` has at least one name, no white space between names and no escapes. `where` are the rows
+    where the names were found last.
     """
 
     def __init__(self, json: bytes, where: KnownRows | None = None) -> None:
@@ -40,11 +46,12 @@ class ListedNames(Sequence[str]):
 
     @classmethod
     def of(cls, json: bytes) -> ListedNames | None:
-        """None for any other text: it is for a decoder of JSON.
+        """The names of a JSON list of one name or more; None if a JSON decoder must read it.
 
-        And for names with a comma between two quotes, which no node has. Without these, and if
-        neither the first nor the last quote is beside one, there is a `","` for every two of the
-        other quotes only if these end a name and begin the next.
+        That is so for white space, escapes and other characters than ASCII, and for a name that has
+        a comma between quotes, which no node name has. The test is a count: without such names,
+        and if neither the first nor the last quote is beside a comma, there is one `","` for every
+        two of the other quotes only if each pair ends a name and begins the next one.
         """
         if not (json.startswith(b'["') and json.endswith(b'"]') and json.isascii()):
             return None
@@ -65,12 +72,12 @@ class ListedNames(Sequence[str]):
 
     @property
     def starts(self) -> Offsets:
-        """Where each name begins in `json`."""
+        """The offset in `json` where each name begins."""
         return self._quotes[::2] + 1
 
     @property
     def ends(self) -> Offsets:
-        """Where each name has ended in `json`."""
+        """The offset in `json` behind each name."""
         return self._quotes[1::2]
 
     def __len__(self) -> int:
@@ -93,30 +100,29 @@ class ListedNames(Sequence[str]):
         return _LIST.decode(self.json)
 
 
-# ---- Where nodes are by name: thousands of names are found at once, and none is made a string.
+# ---- the index
 #
-# It is a hash table of columns. A name is as many words of eight bytes as the longest one needs,
-# with
-# zeros behind its end; those of a request are cut out of its JSON as they lie there.
+# A hash table of columns with open addressing. Every name is as many words of eight bytes as the
+# longest one needs, with zeros behind its end. The words of a request's names are cut out of its
+# JSON.
 
 _Words = npt.NDArray[np.uint64]
-_Places = npt.NDArray[np.intp]
 
 _WORD_BYTES = 8
-# Slots a name, at least: the fewer names share one, the fewer are looked up twice.
+# The least number of slots per name: the more slots, the fewer names need a second look.
 _SLOTS = 8
-# Odd, and as good as random: the upper bits of a product depend on all bits of the other factor.
+# Odd, without a pattern: the upper bits of a product depend on all bits of the other factor.
 _FACTOR = 0x9E3779B97F4A7C15
 
 
 class NameIndex:
-    """An index of places by name, none of which is 0; it is made when it is first asked."""
+    """An index of rows by name; no row is 0. The table is made at the first search."""
 
     def __init__(self, rows: Mapping[str, int]) -> None:
         self._by_name = rows
 
-    def find(self, names: ListedNames) -> _Places | None:
-        """The place of each name; None if some name has none."""
+    def find(self, names: ListedNames) -> Rows | None:
+        """The row of each name; None if a name is not known."""
         return self._table.find(names)
 
     @cached_property
@@ -125,6 +131,8 @@ class NameIndex:
 
 
 class _Table:
+    """The hash table of a NameIndex: words, hashes and slots, by row."""
+
     def __init__(self, rows: Mapping[str, int]) -> None:
         encoded = [name.encode() for name in rows]
         lengths = np.fromiter(map(len, encoded), np.intp, len(encoded))
@@ -132,7 +140,7 @@ class _Table:
         self._bytes = words * _WORD_BYTES
         self._dtype = np.dtype(f"V{self._bytes}")
         self._zeros = bytes(self._bytes)
-        # By length, which bits of its words are those of a name.
+        # The bits of the words that belong to a name, by the length of the name.
         own = np.tri(self._bytes + 1, self._bytes, -1, np.uint8) * np.uint8(255)
         self._masks: _Words = own.view(np.uint64)
         powers = [pow(_FACTOR, power, 1 << 64) for power in range(1, words + 1)]
@@ -146,20 +154,21 @@ class _Table:
         bits = max(1, (_SLOTS * size).bit_length())
         self._shift = np.uint64(64 - bits)
         self._last_slot = (1 << bits) - 1
-        self._slots: _Places = np.zeros(1 << bits, np.intp)
+        self._slots: Rows = np.zeros(1 << bits, np.intp)
         self._fill(where)
 
-    def _fill(self, rows: _Places) -> None:
-        """A name whose slot is taken goes to the next one that is free."""
+    def _fill(self, rows: Rows) -> None:
+        """Give each row a slot: that of its hash, or the next free one."""
         slots = self._first_slots(self._hashes[rows])
         while len(rows):
             free = self._slots[slots] == 0
-            # Of several that come to one slot the last one gets it.
+            # If several rows want one slot, the last one gets it.
             self._slots[slots[free]] = rows[free]
             left = self._slots[slots] != rows
             rows, slots = rows[left], (slots[left] + 1) & self._last_slot
 
-    def find(self, names: ListedNames) -> _Places | None:
+    def find(self, names: ListedNames) -> Rows | None:
+        """The row of each name; None if a name is not known."""
         starts = names.starts
         lengths = names.ends - starts
         if np.maximum.reduce(lengths) > self._bytes:
@@ -175,15 +184,15 @@ class _Table:
             slots[left] = (slots[left] + 1) & self._last_slot
             found[left] = self._slots[slots[left]]
             left = left[self._hashes[found[left]] != hashes[left]]
-        # Two names may have one hash.
+        # Two names may have the same hash.
         differ = self._words.take(found, axis=0) != words
         return None if np.logical_or.reduce(differ, axis=None) else found
 
-    def _first_slots(self, hashes: _Words) -> _Places:
+    def _first_slots(self, hashes: _Words) -> Rows:
         return (hashes >> self._shift).view(np.intp)
 
     def _cut(self, text: bytes, starts: Offsets, lengths: Offsets) -> _Words:
-        """The words of names that lie in a text."""
+        """The words of the names at these places of a text."""
         every: npt.NDArray[np.void] = np.ndarray(
             len(text) + 1, self._dtype, text + self._zeros, strides=(1,)
         )

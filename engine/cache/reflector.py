@@ -1,4 +1,16 @@
-"""The times of a reflector, in seconds: those of client-go unless a line says why not."""
+"""Reflector: keeps a store equal to a resource of the API server.
+
+client-go's reflector is the model. Its promise: the store becomes equal to the server, whatever
+happened before, and the states of an object are applied in the server's order, some left out.
+
+    listing --all objects seen--> watching --the stream ends--> watching from where it ended
+       ^                             |
+       +--the server has forgotten --+
+          that version, or a caller
+          asks for a new list
+
+An informer owns it, for as long as its resource is watched.
+"""
 
 from __future__ import annotations
 
@@ -25,38 +37,36 @@ from engine.cache.list_watch import (
 )
 from engine.errors import ApiError, ApiUnreachableError, BadObjectError
 
+# ---- times
+
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """How patient a reflector is."""
+    """The times of a reflector in seconds: those of client-go unless a comment says otherwise."""
 
     backoff_first: float = 0.8
     backoff_most: float = 30.0
-    # Without a failure for so long, the next one is the first.
+    # The backoff starts again after so long without a failure.
     backoff_reset: float = 120.0
-    # A server that asks for more than this is not believed.
+    # The longest wait that a server may ask for.
     retry_after_most: float = 300.0
-    # So many errors of a server in a row, and a watch is given up for a list: client-go tries for
-    # a minute.
+    # After so many server errors in a row a list replaces the watch; client-go tries for a minute.
     broken_most: int = 5
     # The server ends a watch after a time between these, so that clients spread over its replicas.
     watch_least: float = 300.0
     watch_most: float = 600.0
-    # A watch that ended sooner and told nothing new is a failure, or it would be repeated at once.
+    # A shorter watch without an event is a failure; otherwise it would be repeated at once.
     watch_shortest: float = 1.0
-    # Bookmarks come each minute: two of them missing is a connection that has died silently.
+    # Bookmarks come each minute. If two are missing, the connection has died silently.
     idle: float = 120.0
-    # One page of a list.
+    # The limit for one page of a list.
     request: float = 60.0
-    # Until a resource whose definition is not installed is looked for again.
+    # The pause before a resource without a definition is looked for again.
     absent: float = 30.0
 
 
-# ---- How long to wait after a failure: longer each time, never for all clients the same.
-
-
 class Backoff:
-    """client-go's exponential backoff manager: its calm is measured from failure to failure."""
+    """Exponential backoff with jitter, as in client-go: the reset is measured between failures."""
 
     def __init__(
         self, timing: Timing, clock: Callable[[], float], random: Callable[[], float]
@@ -68,7 +78,7 @@ class Backoff:
         self._last = clock()
 
     def next(self) -> float:
-        """Seconds to wait: at least the base of this time, at most twice that."""
+        """The seconds to wait: between the current base and twice that."""
         now = self._clock()
         if now - self._last > self._timing.backoff_reset:
             self._base = self._timing.backoff_first
@@ -78,31 +88,31 @@ class Backoff:
         return base * (1 + self._random())
 
 
-# ---- Where a reflector puts objects: a store, and a count of what the store could not read.
+# ---- the store
 
-_TURN = 200  # objects between two chances for others to run
+_TURN = 200  # objects between two turns of the event loop
 
 
 class Store(Protocol):
-    """Where objects go. A key is `namespace/name`, or the name where there are no namespaces."""
+    """The objects of a resource. A key is `namespace/name`, or the name without a namespace."""
 
     def upsert(self, key: str, version: str, raw: bytes | msgspec.Raw) -> None:
-        """Takes an object's newest state. Raises BadObjectError."""
+        """Add or replace an object. Raises BadObjectError."""
         ...
 
     def remove(self, key: str, version: str) -> None:
-        """Forgets an object, which may not be there; `version` is that of its deletion."""
+        """Remove an object, which may be absent; `version` is that of its deletion."""
         ...
 
     def retain(self, keys: Collection[str]) -> None:
-        """Forgets all objects but these."""
+        """Remove all objects but these."""
         ...
 
     def __len__(self) -> int: ...
 
 
 class StoreWriter:
-    """Puts objects into a store. One that cannot be read is counted, and leaves what was there."""
+    """Writes objects to a store. An unreadable object is counted and does not change the store."""
 
     def __init__(self, store: Store) -> None:
         self.bad_objects = 0
@@ -111,7 +121,7 @@ class StoreWriter:
         self._taken = 0
 
     async def apply(self, event: Event) -> str | None:
-        """The key of an object that is there now."""
+        """Apply an event. Returns the key of an object that exists now."""
         match event.kind:
             case Kind.PUT:
                 await self._put(event.key, event.version, event.object)
@@ -123,40 +133,32 @@ class StoreWriter:
         return None
 
     async def put(self, raw: msgspec.Raw) -> str:
-        """The key of an object of a list. Raises GarbageError for one without a name."""
-        named = head(raw)
-        await self._put(named.key, named.version, raw)
-        return named.key
+        """Put an object of a list and return its key. Raises GarbageError if it has no name."""
+        key, version = head(raw)
+        await self._put(key, version, raw)
+        return key
 
     async def _put(self, key: str, version: str, raw: bytes | msgspec.Raw) -> None:
         self._taken += 1
         if self._taken % _TURN == 0:
-            # Ten thousand objects may be here without any waiting between them.
+            # Thousands of objects may arrive in one piece, without an await between them.
             await asyncio.sleep(0)
         try:
             self._store.upsert(key, version, raw)
         except BadObjectError as error:
-            self._bad(key, error)
-
-    def _bad(self, key: str, error: BadObjectError) -> None:
-        self.bad_objects += 1
-        self.bad_object = f"`{key}`: {error}"
+            self.bad_objects += 1
+            self.bad_object = f"`{key}`: {error}"
 
 
-# ---- Keeps a store equal to a resource of the API server: lists it, then watches it, for ever.
-#
-# client-go's reflector is the model. Its promise: the store becomes equal to the server, whatever
-# happened in between, and an object's states are applied in the server's order, some left out.
-#
-# listing --all objects seen--> watching --the stream ends--> watching from where it ended
-# ^---- the server has forgotten where that was, or someone asks ----+
+# ---- the reflector
 
 
 class Reflector:
     """Fills one store from one resource while `run` runs. Its attributes may be read any time.
 
-    `synced`: all objects have been seen once. `relists`: complete lists by reason. `failure`: why
-    there is no news now, or empty; `failures` counts. `intake` counts what could not be read.
+    `synced` says whether all objects have been seen once. `relists` counts complete lists by
+    reason. `failure` is the reason why there are no events now, or empty, and `failures` their
+    number. `intake` counts the objects that could not be read.
     """
 
     def __init__(
@@ -184,38 +186,38 @@ class Reflector:
         self._sleep = sleep
         self._random = random
         self._backoff = Backoff(timing, clock, random)
-        self._heard: float | None = None
-        # Why a list is due, and how old its state may be ("": it must be the newest).
+        self._last_event: float | None = None
+        # The reason why a list is due, and the oldest version that it may have ("": the newest).
         self._due: str | None = "first"
         self._floor = ""
-        # A server that cannot stream a list is not asked again. One whose stream broke off is
-        # asked for pages next, as making progress is better than streaming.
+        # A server that cannot stream a list is not asked to again. After a stream that broke off,
+        # the next list comes in pages, because pages make progress.
         self._streams = True
         self._broke_off = False
         self._broken = 0
 
     @property
     def count(self) -> int:
-        """The objects there are, so far."""
+        """The number of objects so far."""
         return len(self._store)
 
     @property
     def last_event_age(self) -> float | None:
-        """Seconds since the server was last heard of, if only by a bookmark."""
-        return None if self._heard is None else self._clock() - self._heard
+        """The seconds since the last event or bookmark; None before the first."""
+        return None if self._last_event is None else self._clock() - self._last_event
 
     def ask_relist(self, reason: str) -> None:
-        """Has everything listed again at the next sign of the server: within a minute or so."""
+        """List everything again at the next event or bookmark, which is within about a minute."""
         if self._due is None:
             self._list_due(reason, self.resource_version)
 
     async def run(self) -> None:
-        """Until it is cancelled: no answer of a server ends it."""
+        """Run until cancelled. No answer of a server ends it."""
         while True:
             await self._sleep(await self._turn())
 
     async def _turn(self) -> float:
-        """Lists or watches until that ends; returns the seconds to wait then."""
+        """List or watch until that ends. Returns the seconds to wait."""
         listing = self._due is not None
         streaming = listing and self._streams and not self._broke_off
         began = self._clock()
@@ -227,9 +229,11 @@ class Reflector:
         except ApiError as error:
             return self._refused(error, streaming=streaming)
         except (ApiUnreachableError, GarbageError) as error:
-            silent = self._clock() - began >= self._timing.idle and (self._heard or 0.0) < began
+            silent = (
+                self._clock() - began >= self._timing.idle and (self._last_event or 0.0) < began
+            )
             if silent and self._due is None:
-                # So is a server that was restored from a backup, to whom our version is to come.
+                # A server that was restored from a backup is silent until it reaches our version.
                 self._list_due("silent", self.resource_version)
             return self._failed(str(error))
 
@@ -240,12 +244,12 @@ class Reflector:
             pages = list_watch.pages(self._source, self.resource, self._floor, limit, seconds)
             try:
                 async for page in pages:
-                    self._hear()
+                    self._note_event()
                     version = page.metadata.resourceVersion
                     for item in page.items or ():
                         keys.add(await self.intake.put(item))
             except ContinueExpiredError:
-                limit = 0  # what comes in one piece cannot expire between pieces
+                limit = 0  # one page: it cannot expire between pages
             else:
                 self._listed(keys, version)
                 return
@@ -253,8 +257,8 @@ class Reflector:
     async def _stream(self, *, initial: bool) -> float:
         timing, before, began = self._timing, self.resource_version, self._clock()
         seconds = timing.watch_least + (timing.watch_most - timing.watch_least) * self._random()
-        asked = list_watch.initial_params if initial else list_watch.watch_params
-        params = asked(self.resource, self._floor if initial else before, seconds)
+        make_params = list_watch.initial_params if initial else list_watch.watch_params
+        params = make_params(self.resource, self._floor if initial else before, seconds)
         async with self._source.stream(self.resource.path, params, timing.idle) as lines:
             if await self._follow(lines, initial=initial):
                 return 0.0
@@ -265,11 +269,11 @@ class Reflector:
         return 0.0
 
     async def _follow(self, lines: AsyncIterator[bytes], *, initial: bool) -> bool:
-        """Applies what comes until nothing more does (False), or a list is due again (True)."""
+        """Apply events until the stream ends (False) or a new list is due (True)."""
         keys = set[str]() if initial else None
         self._broke_off = initial
         async for line in lines:
-            self._hear()
+            self._note_event()
             event = read_event(line)
             if keys is None:
                 if self._due is not None:
@@ -280,12 +284,12 @@ class Reflector:
                 self._listed(keys, event.version)
                 keys = None
             elif key := await self.intake.apply(event):
-                # An object's version is not the list's: initial ones come in the order of keys.
+                # Initial objects come in the order of keys, so their versions are not the list's.
                 keys.add(key)
         return False
 
-    def _hear(self) -> None:
-        self._heard = self._clock()
+    def _note_event(self) -> None:
+        self._last_event = self._clock()
         self._broken = 0
         self.failure = ""
 
@@ -304,7 +308,7 @@ class Reflector:
     def _refused(self, error: ApiError, *, streaming: bool) -> float:
         listing = self._due is not None
         if self.resource.optional and list_watch.is_absent(error):
-            self._hear()
+            self._note_event()
             self._store.retain(())
             self.synced = True
             self._list_due("absent", "")
@@ -312,7 +316,7 @@ class Reflector:
         self._broken += list_watch.is_broken(error)
         unknown = list_watch.is_gone(error) or list_watch.is_ahead(error)
         if unknown and not listing:
-            # No failure, but a server to which every version is unknown must not be hurried.
+            # Not a failure. The wait is for a server that knows no version at all.
             self._list_due("expired", self.resource_version)
             return self._backoff.next()
         if unknown and self._floor:
@@ -323,8 +327,8 @@ class Reflector:
             return 0.0
         if list_watch.is_not_understood(error) or self._broken >= self._timing.broken_most:
             self._list_due(self._due or "refused", "")
-        asked = min(error.retry_after_seconds or 0.0, self._timing.retry_after_most)
-        return max(self._failed(str(error)), asked)
+        wait = min(error.retry_after_seconds or 0.0, self._timing.retry_after_most)
+        return max(self._failed(str(error)), wait)
 
     def _failed(self, text: str) -> float:
         self.failure = text

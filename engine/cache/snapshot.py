@@ -1,4 +1,4 @@
-"""An immutable view of the cluster: its nodes, what their pods take, and the pods that wait."""
+"""Snapshot: an immutable view of the cluster, taken once per request."""
 
 from __future__ import annotations
 
@@ -6,15 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain
 
-import msgspec
-
-from engine.cache.node_table import NodeTable, NodeView, table_of, view
-from engine.objects.codec import Namespace, Node
-from engine.objects.controllers import Controller, Workload, bare, roots
-from engine.objects.peer import Peer
+from engine.cache.node_table import NodeTable, NodeView
+from engine.objects.codec import Namespace
+from engine.objects.peer import Peer, Workload, key_of
 from grammar.values.time import Timestamp
 
-# A pod in one of these has given back what it took.
+# The phases of a pod that has ended: it takes no resources any more.
 ENDED = frozenset({"Succeeded", "Failed"})
 
 
@@ -22,9 +19,9 @@ ENDED = frozenset({"Succeeded", "Failed"})
 class Snapshot:
     """The cluster at one moment.
 
-    `pending` are the pods without a node and `strays` those on a node that is not there, by key
-    (`namespace/name`); pods that have ended are nowhere. `workloads` are root controllers by the
-    uid of the controller that a pod names.
+    `pending` are the pods without a node and `strays` those on an unknown node, by key
+    (`namespace/name`). Pods that have ended are in neither and on no node. `workloads` are the root
+    workloads by the uid of a pod's direct controller.
     """
 
     table: NodeTable
@@ -38,67 +35,19 @@ class Snapshot:
 
     @property
     def nodes(self) -> Mapping[str, NodeView]:
-        """By name; made anew each time."""
+        """The nodes by name. Each call makes a new mapping."""
         return {view.name: view for view in self.table.views if view is not None}
 
     def pods(self) -> Mapping[str, Peer]:
-        """All of them by key; made anew each time."""
+        """All pods by key. Each call makes a new mapping."""
         placed = ((node and node.pods) or () for node in self.table.views)
         on_nodes = {key_of(pod): pod for pods in placed for pod in pods}
         return {**on_nodes, **self.strays, **self.pending}
 
     def newest(self) -> Timestamp | None:
-        """The latest of the times when something was created, or a kubelet was heard of."""
+        """The latest creation time, heartbeat or transition time of all nodes and pods."""
         times = chain(_node_times(self.nodes.values()), (p.created for p in self.pods().values()))
         return max((at for at in times if at is not None), default=None)
-
-
-def build(
-    nodes: Iterable[Node],
-    pods: Iterable[Peer],
-    *,
-    namespaces: Iterable[Namespace] = (),
-    controllers: Iterable[Controller] = (),
-) -> Snapshot:
-    """A snapshot from decoded objects. Of two objects of one name the later counts.
-
-    As in kube-scheduler, a pod counts on its node until it has succeeded or failed, terminating or
-    not. A pod on a node that is not among `nodes` counts nowhere, but is among the pods.
-    """
-    workloads = roots(controllers)
-    by_name = {n.name: n for n in nodes}
-    placed: dict[str, list[Peer]] = {name: [] for name in by_name}
-    pending: dict[str, Peer] = {}
-    strays: dict[str, Peer] = {}
-    for key, peer in {key_of(p): rooted(p, workloads) for p in pods}.items():
-        if peer.phase in ENDED:
-            continue
-        if not peer.nodeName:
-            pending[key] = peer
-        elif peer.nodeName in placed:
-            placed[peer.nodeName].append(peer)
-        else:
-            strays[key] = peer
-    return Snapshot(
-        table=table_of(view(n, placed[n.name]) for n in by_name.values()),
-        pending=pending,
-        strays=strays,
-        namespaces={n.name: n for n in namespaces},
-        workloads=workloads,
-    )
-
-
-def key_of(peer: Peer) -> str:
-    return f"{peer.namespace}/{peer.name}"
-
-
-def rooted(peer: Peer, roots: Mapping[str, Workload]) -> Peer:
-    """The peer with its root controller in place of the one that it names.
-
-    How many pods the root wants is left out: it changes without the peer, and no rule reads it.
-    """
-    root = roots.get(peer.controller)
-    return peer if root is None else msgspec.structs.replace(peer, workload=bare(root))
 
 
 def _node_times(nodes: Iterable[NodeView]) -> Iterable[Timestamp | None]:

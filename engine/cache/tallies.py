@@ -1,4 +1,7 @@
-"""Pods counted by node, kept right event by event: what shares, spreads and limits ask for."""
+"""Tallies: pods counted by node, kept up to date event by event, for shares, spreads and limits.
+
+The cache owns them. A tally lives until so many others were used later that it is dropped.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,14 @@ from typing import NamedTuple
 
 from engine.objects.peer import Peer
 
-# A count that nobody has asked for while so many others were is dropped, and made anew on demand.
+# The least recently used tally above this number is dropped. It is counted again on demand.
 _MOST = 4096
-# Whoever has looked at a tally so many changes ago counts anew.
+# A reader that is more changes behind than this has to read the whole tally again.
 _MOST_CHANGES = 256
 
 
 class Scope(NamedTuple):
-    """Where the pods of a tally can be: anywhere, in a namespace, or in a workload of one.
+    """The pods that a tally may count: all, those of a namespace, or those of a workload in one.
 
     `workload` is the uid of a root controller.
     """
@@ -25,6 +28,7 @@ class Scope(NamedTuple):
     workload: str | None = None
 
     def holds(self, pod: Peer) -> bool:
+        """Whether the pod is in the scope."""
         if self.workload is not None and (
             pod.workload is None or pod.workload.uid != self.workload
         ):
@@ -33,10 +37,10 @@ class Scope(NamedTuple):
 
 
 class Tally:
-    """The pods of a scope for which a function is true; `nodes` has how many are on each node.
+    """The pods of a scope for which `counts` is true.
 
-    `placed` is how many that are. Those without a node are in `waiting`, by key. `version` rises by
-    one with each change of `nodes`.
+    `nodes` has the number on each node, `placed` is their sum, and `waiting` has the keys of those
+    without a node. `version` rises by one with each change of `nodes`.
     """
 
     __slots__ = ("_changes", "_counts", "nodes", "placed", "version", "waiting")
@@ -50,13 +54,14 @@ class Tally:
         self._changes: deque[tuple[str, int]] = deque(maxlen=_MOST_CHANGES)
 
     def since(self, version: int) -> Iterator[tuple[str, int]] | None:
-        """The changes of `nodes` since a version; None where they are not known any more."""
+        """The changes of `nodes` since a version; None if they are not kept any more."""
         count = self.version - version
         if count > len(self._changes):
             return None
         return islice(self._changes, len(self._changes) - count, None)
 
     def leaves(self, key: str, pod: Peer) -> None:
+        """Stop counting a state of a pod."""
         if not self._counts(pod):
             return
         if not pod.nodeName:
@@ -69,6 +74,7 @@ class Tally:
         self._changed(pod.nodeName, -1)
 
     def arrives(self, key: str, pod: Peer) -> None:
+        """Count a state of a pod."""
         if not self._counts(pod):
             return
         if not pod.nodeName:
@@ -84,7 +90,7 @@ class Tally:
 
 
 class Tallies:
-    """The tallies that are asked for."""
+    """The tallies that are in use, by scope and name."""
 
     def __init__(self) -> None:
         self._used: OrderedDict[tuple[Scope, Hashable], Tally] = OrderedDict()
@@ -97,9 +103,10 @@ class Tallies:
         counts: Callable[[Peer], bool],
         pods: Iterable[tuple[str, Peer]],
     ) -> Tally:
-        """The tally of this name and scope; counted from `pods` if it is not kept yet.
+        """The tally of this name and scope, counted from `pods` if it is not kept yet.
 
-        `counts` must say the same of a pod each time, and must not raise but for the first time.
+        `name` identifies the function. `counts` must return the same for equal pods, and may raise
+        only while the tally is counted for the first time.
         """
         tally = self._used.get((scope, name))
         if tally is None:
@@ -107,7 +114,7 @@ class Tallies:
             for key, pod in pods:
                 if scope.holds(pod):
                     tally.arrives(key, pod)
-            # Only now, for the time to count them all may not be there.
+            # Kept only when complete: `counts` may raise at the deadline.
             self._used[scope, name] = tally
             self._within.setdefault(scope, {})[name] = tally
             self._drop_unused()

@@ -1,6 +1,6 @@
-"""Speaks to the API server: finds it, proves who we are, asks within limits, hands out raw bytes.
+"""The API server: where it is, our identity, requests within limits, and everything we write.
 
-Belongs here: kubeconfig, service account, tokens, connections, and what is written to the cluster.
-Must not: what is known of the cluster (`engine.cache`), decisions. The only importer of
-kubernetes_asyncio, whose models and watch are not used.
+Belongs here: kubeconfig, service account, tokens, connections, bindings, the Lease, statuses,
+events and requeuing. Must not: the state of the cluster (`engine.cache`), decisions. The only
+importer of kubernetes_asyncio, whose models and watch are not used.
 """

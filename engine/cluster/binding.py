@@ -1,8 +1,8 @@
-"""Binds pods: one Binding each, however often kube-scheduler asks and whatever gets lost (C43-C46).
+"""Binder: creates one Binding for each pod, however often kube-scheduler asks (C43-C46).
 
-asked --allowed--> counted on the node --created------> the watch shows it there
-                                     |--nobody knows--> counted until a GET tells
-                                     +--refused-------> not counted any more
+requested --admitted--> counted on the node --created----> a watch shows it there
+                                            |--unknown---> counted until a GET tells
+                                            +--refused---> not counted any more
 """
 
 from __future__ import annotations
@@ -12,38 +12,39 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
 from engine.cache.cache import Cache
-from engine.cache.snapshot import key_of
+from engine.cluster.client import Api
 from engine.decision.recent_answers import OfferedBodies
 from engine.engine import Admission
 from engine.errors import (
     ApiError,
     ApiUnreachableError,
+    BadObjectError,
     DeadlineExceededError,
     EngineError,
     NotSentError,
     RefusedError,
 )
-from engine.objects.peer import Peer
+from engine.objects.peer import Peer, PeerDecoder, key_of
 
-# ReplicaSets delete the pods with the least first; the API server copies it to the pod.
+# ReplicaSets delete pods with a low cost first. The API server copies it from the Binding.
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
-# How long a pod may be counted on a node that no watch shows it on.
+# The longest time that a pod counts on a node without a watch that shows it there.
 HOLD_SECONDS = 900.0
 _NOT_FOUND, _CONFLICT, _TOO_MANY = 404, 409, 429
 _SERVER_ERRORS = 500
 _PAUSE_SECONDS = 0.1
-# Between looks at a pod of which nobody knows whether it was bound.
-_LOOK_SECONDS = 1.0
+# The pause between two GETs of a pod whose Binding has an unknown outcome.
+_CHECK_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """What kube-scheduler asks for: this pod, by name and uid, on this node (C43)."""
+    """A pod, by name and uid, and the node that kube-scheduler wants it on (C43)."""
 
     namespace: str
     name: str
@@ -52,22 +53,16 @@ class Binding:
 
     @property
     def path(self) -> str:
+        """The path of the pod in the API."""
         return f"/api/v1/namespaces/{self.namespace}/pods/{self.name}"
 
 
-class Api(Protocol):
-    """What of the API server is needed. Raises ApiError and ApiUnreachableError."""
-
-    async def request(
-        self, method: str, path: str, *, body: bytes | None = None, timeout_seconds: float = ...
-    ) -> bytes: ...
-
-
+# Checks a pod's JSON for a node until a deadline. Raises EngineError.
 Admit = Callable[[bytes, str, float], Admission]
 
 
 class Binder:
-    """Creates Bindings. On one event loop; whoever stops it waits for `idle` first."""
+    """Creates Bindings. On one event loop. The owner awaits `idle` before it stops."""
 
     def __init__(
         self,
@@ -84,65 +79,73 @@ class Binder:
         self._admit = admit
         self._hold = hold_seconds
         self._clock = clock
+        self._decoder = PeerDecoder()
         self._bodies = bodies
         self._running: dict[str, tuple[Binding, asyncio.Task[None]]] = {}
-        self._looking: set[asyncio.Task[None]] = set()
+        self._checks: set[asyncio.Task[None]] = set()
 
     async def bind(self, binding: Binding, deadline: float) -> None:
-        """Returns when the pod is on the node. `deadline` is in seconds of the clock.
+        """Return when the pod is bound to the node. `deadline` is in seconds of the clock.
 
-        Calls about one pod are one call. Raises EngineError where it is not, or nobody knows.
+        Calls about one pod share one Binding. Raises EngineError if the pod is not bound or if that
+        is unknown.
         """
         self._cache.expire(self._clock())
-        known = self._running.get(binding.uid)
-        if known is not None and known[0] != binding:
-            raise RefusedError(f"the pod is being bound to `{known[0].node}`")
-        if known is None:
+        running = self._running.get(binding.uid)
+        if running is not None and running[0] != binding:
+            raise RefusedError(f"the pod is being bound to `{running[0].node}`")
+        if running is None:
             task = asyncio.create_task(self._bind(binding, deadline))
-            known = self._running[binding.uid] = binding, task
+            running = self._running[binding.uid] = binding, task
             task.add_done_callback(lambda _: self._running.pop(binding.uid, None))
-        # Who stops waiting does not stop the work: the Binding may have been sent.
-        await asyncio.shield(known[1])
+        # A cancelled call does not stop the work, because the Binding may have been sent.
+        await asyncio.shield(running[1])
 
     async def idle(self) -> None:
-        """Returns when nothing is being bound any more."""
+        """Return when no pod is being bound."""
         while self._running:
             await asyncio.wait([task for _, task in self._running.values()])
-        for task in self._looking:
+        for task in self._checks:
             task.cancel()
 
     async def _bind(self, binding: Binding, deadline: float) -> None:
-        if self._is_there(binding):
+        if self._is_known(binding):
             return
         body = self._bodies.get(binding.uid)
         if body is None:
-            body = await self._fetch(binding, deadline)
-        # From here to where the pod counts on the node nobody else gets a turn.
+            body = await self._fetch(binding, deadline - self._clock())
+            _is_bound(binding, self._decoded(body), placed=False)
+        # There is no await from here until the pod counts on the node.
         admission = self._admit(body, binding.node, deadline)
+        key = key_of(admission.pod)
         self._cache.assume(admission.pod, binding.node, self._clock() + self._hold)
         try:
             await self._create(binding, admission, deadline)
         except NotSentError:
-            self._cache.forget(key_of(admission.pod))
+            self._cache.forget(key)
             raise
         except ApiUnreachableError as error:
-            self._look_after(binding, admission.pod)
-            text = f"nobody knows yet whether the pod was bound: {error}"
+            check = asyncio.create_task(self._check(binding, key))
+            self._checks.add(check)
+            check.add_done_callback(self._checks.discard)
+            text = f"it is not known yet whether the pod was bound: {error}"
             raise ApiUnreachableError(text) from error
         except EngineError:
-            self._cache.forget(key_of(admission.pod))
+            self._cache.forget(key)
             raise
 
-    def _is_there(self, binding: Binding) -> bool:
-        """Whether the watch shows the pod on the node already. Raises RefusedError."""
+    def _is_known(self, binding: Binding) -> bool:
+        """Whether a watch shows the pod on the node already. Raises RefusedError."""
         pod = self._cache.pod(f"{binding.namespace}/{binding.name}")
         if pod is None:
             return False
         assumed = any(each.uid == pod.uid for each in self._cache.assumed())
-        return _is_bound(binding, pod.uid, "" if assumed else pod.nodeName, pod.deletionTimestamp)
+        return _is_bound(binding, pod, placed=not assumed)
 
     async def _create(self, binding: Binding, admission: Admission, deadline: float) -> None:
+        """Create the Binding, again after errors that may pass, until the deadline."""
         body = msgspec.json.encode(_object(binding, admission))
+        # The error that is raised at the deadline: `unknown` if the Binding may have been created.
         unknown: ApiUnreachableError | None = None
         never: EngineError = DeadlineExceededError("the request's time is over")
         while (left := deadline - self._clock()) > 0:
@@ -153,118 +156,69 @@ class Binder:
             except NotSentError as error:
                 never = error
             except ApiUnreachableError as error:
-                # It may have been created: creating it again then is a conflict.
                 unknown = error
             except ApiError as error:
                 if error.status == _CONFLICT:
-                    return await self._confirm(binding, error, deadline)
+                    # The pod has a node already, perhaps from an earlier attempt of this call.
+                    left = max(_PAUSE_SECONDS, deadline - self._clock())
+                    if _is_bound(binding, self._decoded(await self._fetch(binding, left))):
+                        return
+                    raise
                 if error.status == _NOT_FOUND:
                     raise RefusedError("the pod is gone") from error
-                if error.status != _TOO_MANY and error.status < _SERVER_ERRORS:
-                    raise
-                unknown, never = unknown or _outcome_of(error), error
+                if error.status != _TOO_MANY:
+                    if error.status < _SERVER_ERRORS:
+                        raise
+                    # The server may have failed after its work was done.
+                    unknown = unknown or ApiUnreachableError(str(error))
+                never = error
                 left = deadline - self._clock()
                 await asyncio.sleep(min(error.retry_after_seconds or 0.0, max(0.0, left)))
             else:
-                return None
+                return
             await asyncio.sleep(_PAUSE_SECONDS)
         raise unknown or never
 
-    async def _confirm(self, binding: Binding, conflict: ApiError, deadline: float) -> None:
-        """Whether the pod is where it should be, as the API server says that it has a node."""
-        pod = await self._pod(binding, max(_PAUSE_SECONDS, deadline - self._clock()))
-        if not _is_bound(binding, pod.uid, pod.node, pod.deletion):
-            raise conflict
-
-    async def _fetch(self, binding: Binding, deadline: float) -> bytes:
-        try:
-            body = await self._api.request(
-                "GET", binding.path, timeout_seconds=deadline - self._clock()
-            )
-        except ApiError as error:
-            if error.status == _NOT_FOUND:
-                raise RefusedError("the pod is gone") from error
-            raise
-        pod = _decode(body)
-        _is_bound(binding, pod.uid, "", pod.deletion)
-        return body
-
-    def _look_after(self, binding: Binding, pod: Peer) -> None:
-        task = asyncio.create_task(self._find_out(binding, pod))
-        self._looking.add(task)
-        task.add_done_callback(self._looking.discard)
-
-    async def _find_out(self, binding: Binding, pod: Peer) -> None:
-        """Counts the pod on its node until it is known not to be there."""
+    async def _check(self, binding: Binding, key: str) -> None:
+        """Count the pod on its node until a GET shows that it is not there."""
         until = self._clock() + self._hold
         while self._clock() < until:
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(_CHECK_SECONDS)
             with suppress(ApiError, ApiUnreachableError, RefusedError):
-                found = await self._pod(binding, _LOOK_SECONDS)
-                if not found.node and binding.uid not in self._running:
-                    self._cache.forget(key_of(pod))
+                pod = self._decoded(await self._fetch(binding, _CHECK_SECONDS))
+                if not pod.nodeName and binding.uid not in self._running:
+                    self._cache.forget(key)
                 return
 
-    async def _pod(self, binding: Binding, seconds: float) -> _Pod:
+    async def _fetch(self, binding: Binding, seconds: float) -> bytes:
         try:
-            return _decode(await self._api.request("GET", binding.path, timeout_seconds=seconds))
+            return await self._api.request("GET", binding.path, timeout_seconds=seconds)
         except ApiError as error:
             if error.status == _NOT_FOUND:
                 raise RefusedError("the pod is gone") from error
             raise
 
-
-class _Metadata(msgspec.Struct):
-    uid: str = ""
-    deletionTimestamp: str | None = None
-
-
-class _Spec(msgspec.Struct):
-    nodeName: str = ""
+    def _decoded(self, body: bytes) -> Peer:
+        try:
+            return self._decoder.decode(body)
+        except BadObjectError as error:
+            raise ApiUnreachableError(f"the API server's answer is not a pod: {error}") from error
 
 
-class _Pod(msgspec.Struct):
-    """What of a pod says whether it is bound."""
+def _is_bound(binding: Binding, pod: Peer, *, placed: bool = True) -> bool:
+    """Whether the pod is on the node of the binding. Raises RefusedError if it cannot go there.
 
-    metadata: _Metadata
-    spec: _Spec
-
-    @property
-    def uid(self) -> str:
-        return self.metadata.uid
-
-    @property
-    def node(self) -> str:
-        return self.spec.nodeName
-
-    @property
-    def deletion(self) -> str | None:
-        return self.metadata.deletionTimestamp
-
-
-def _decode(body: bytes) -> _Pod:
-    try:
-        return msgspec.json.decode(body, type=_Pod)
-    except msgspec.MsgspecError as error:
-        raise ApiUnreachableError(f"what came is no pod: {error}") from error
-
-
-def _is_bound(binding: Binding, uid: str, node: str, deletion: object) -> bool:
-    """Whether the pod is on the node of the request. Raises RefusedError where it cannot be."""
-    if uid != binding.uid:
+    Without `placed` the pod's node does not count.
+    """
+    if pod.uid != binding.uid:
         raise RefusedError("the pod is gone, and another one has its name")
-    if node == binding.node:
-        return True
-    if node:
-        raise RefusedError(f"the pod is on node `{node}` already")
-    if deletion is not None:
+    if placed and pod.nodeName:
+        if pod.nodeName == binding.node:
+            return True
+        raise RefusedError(f"the pod is already on node `{pod.nodeName}`")
+    if pod.deletionTimestamp is not None:
         raise RefusedError("the pod is being deleted")
     return False
-
-
-def _outcome_of(error: ApiError) -> ApiUnreachableError | None:
-    """A server that failed within may have done its work before."""
-    return ApiUnreachableError(str(error)) if error.status != _TOO_MANY else None
 
 
 def _object(binding: Binding, admission: Admission) -> dict[str, Any]:

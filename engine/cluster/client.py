@@ -1,4 +1,8 @@
-"""How much the API server may be asked: so many requests a second, and so many at once."""
+"""ApiClient: requests to the API server and streams from it, as raw bytes, within limits.
+
+`connect` makes one, and closes it. It sends a request again in one case only: after an answer 401,
+with renewed credentials. The caller knows whether any other request may be repeated.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Se
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import aiohttp
 import msgspec
@@ -19,13 +23,37 @@ from kubernetes_asyncio.client.rest import RESTClientObject
 
 from engine.cluster.configuration import SERVICE_ACCOUNT, Load, find
 from engine.errors import ApiError, ApiUnreachableError, ClusterConfigurationError, NotSentError
+from engine.objects.api_types import Status
+
+
+class Api(Protocol):
+    """The API server as this package writes to it; ApiClient is one.
+
+    Raises ApiError and ApiUnreachableError.
+    """
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: bytes | None = None,
+        content_type: str = ...,
+        timeout_seconds: float = ...,
+    ) -> bytes:
+        """The body of the answer."""
+        ...
+
+
+# ---- limits
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Requests a second in the long run, requests that may come together, requests in flight.
+    """The request rate in the long run, the requests of a burst, and the requests in flight.
 
-    As much as kube-scheduler binds pods by default, and some more. Watches are not counted.
+    Somewhat more than the rate at which kube-scheduler binds pods by default. Watches are not
+    counted.
     """
 
     requests_per_second: float = 200.0
@@ -34,7 +62,7 @@ class Limits:
 
 
 class TokenBucket:
-    """Tokens that come back at a steady rate; taking one more than there are costs waiting."""
+    """Tokens that come back at a steady rate. Taking one that is not there yet costs a wait."""
 
     def __init__(self, per_second: float, burst: int, clock: Callable[[], float]) -> None:
         self._per_second = per_second
@@ -44,7 +72,7 @@ class TokenBucket:
         self._counted = clock()
 
     def take(self) -> float:
-        """Takes a token, and says how many seconds from now it may be used."""
+        """Take a token. Returns the seconds until it may be used."""
         now = self._clock()
         self._tokens += (now - self._counted) * self._per_second
         self._tokens = min(self._tokens, float(self._burst)) - 1.0
@@ -52,12 +80,12 @@ class TokenBucket:
         return max(0.0, -self._tokens / self._per_second)
 
     def give_back(self) -> None:
-        """Returns a token that was not used."""
+        """Return a token that was not used."""
         self._tokens += 1.0
 
 
 class Throttle:
-    """Lets requests pass within limits."""
+    """Holds requests back until the limits allow them."""
 
     def __init__(self, limits: Limits, clock: Callable[[], float]) -> None:
         self._bucket = TokenBucket(limits.requests_per_second, limits.burst, clock)
@@ -65,7 +93,7 @@ class Throttle:
 
     @asynccontextmanager
     async def slot(self) -> AsyncIterator[None]:
-        """Holds a request's place, from when it may be sent until its answer is read."""
+        """The right to one request, from its sending until its answer has been read."""
         async with self._in_flight:
             if seconds := self._bucket.take():
                 try:
@@ -76,55 +104,55 @@ class Throttle:
             yield
 
 
-# ---- What the API server says when it refuses: a Status object, or whatever a proxy puts there.
+# ---- error answers
 
 _MOST_TEXT = 200
+_STATUS = msgspec.json.Decoder(Status)
 
 
-class _Details(msgspec.Struct, frozen=True, gc=False):
-    retryAfterSeconds: int = 0
-
-
-class _Status(msgspec.Struct, frozen=True, gc=False):
-    """The fields of a meta/v1 Status that are read."""
-
-    kind: str
-    message: str | None = None
-    reason: str | None = None
-    code: int | None = None
-    details: _Details | None = None
-
-
-_STATUS = msgspec.json.Decoder(_Status)
-
-
-def rejected_pod(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
-    """The error that an answer of HTTP status `status` is."""
+def error_of(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
+    """The error of an answer: its Status object, or the text that a proxy sends."""
     wait = _seconds(headers.get("Retry-After"))
     try:
-        told = _STATUS.decode(body)
+        answer = _STATUS.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        told = None
-    if told is None or told.kind != "Status":
+        answer = Status()
+    if answer.kind != "Status":
         text = " ".join(body[: 4 * _MOST_TEXT].decode("utf-8", "replace").split())
         return ApiError(status, "", text[:_MOST_TEXT], wait)
-    if wait is None and told.details is not None and told.details.retryAfterSeconds > 0:
-        wait = float(told.details.retryAfterSeconds)
-    return ApiError(status, told.reason or "", told.message or "", wait)
+    if wait is None and answer.details is not None and answer.details.retryAfterSeconds > 0:
+        wait = float(answer.details.retryAfterSeconds)
+    return ApiError(status, answer.reason or "", answer.message or "", wait)
 
 
 def _seconds(header: str | None) -> float | None:
-    """Retry-After in seconds; the API server never sends the form that is a date."""
+    """Retry-After in seconds. The API server never sends a date."""
     return float(header) if header is not None and header.isdecimal() else None
 
 
-# ---- Connections to the API server in the name of one identity, renewed when it is refused.
+# ---- connections
 
 _CONNECT_SECONDS = 10.0
+_UNAUTHORIZED = 401
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """A request. `idle_seconds` is the longest time without a byte of the answer."""
+
+    method: str
+    path: str
+    params: Sequence[tuple[str, str]]
+    headers: Mapping[str, str]
+    body: bytes | None = None
+    idle_seconds: float | None = None
 
 
 class Session:
-    """Sends requests. Make one with `open_session`, inside a running loop."""
+    """Connections with one identity, which is renewed when the server does not accept it.
+
+    `open_session` makes one, inside a running loop.
+    """
 
     def __init__(self, load: Load, configuration: Any) -> None:
         self._load = load
@@ -132,51 +160,57 @@ class Session:
         self._rest = _connections(configuration)
         self._trust = _trust(configuration)
         self._renewing = asyncio.Lock()
-        self.generation = 0
+        self._generation = 0
 
     @property
     def host(self) -> str:
-        """The API server's URL."""
         return str(self._configuration.host)
 
-    async def send(
-        self,
-        method: str,
-        path: str,
-        *,
-        params: list[tuple[str, str]],
-        headers: dict[str, str],
-        body: bytes | None,
-        idle_seconds: float | None,
-    ) -> aiohttp.ClientResponse:
+    async def send(self, request: _Request) -> aiohttp.ClientResponse:
         """An answer whose body is still to be read.
 
         Raises aiohttp.ClientError, OSError (TimeoutError is one) and ApiUnreachableError.
         """
+        generation = self._generation
+        try:
+            response = await self._send(request)
+            if response.status != _UNAUTHORIZED:
+                return response
+            response.release()
+        except aiohttp.ClientConnectorCertificateError:
+            pass  # the authority may have been replaced, and renewing reads its file again
+        await self._renew(generation)
+        return await self._send(request)
+
+    async def close(self) -> None:
+        await self._rest.close()
+
+    async def _send(self, request: _Request) -> aiohttp.ClientResponse:
+        headers = dict(request.headers)
         if authorization := await self._authorization():
-            headers = {**headers, "Authorization": authorization}
-        rest = self._rest
+            headers["Authorization"] = authorization
+        rest, idle = self._rest, request.idle_seconds
         response: aiohttp.ClientResponse = await rest.pool_manager.request(
-            method,
-            self.host + path,
-            params=params,
+            request.method,
+            self.host + request.path,
+            params=list(request.params),
             headers=headers,
-            data=body,
-            timeout=aiohttp.ClientTimeout(sock_connect=_CONNECT_SECONDS, sock_read=idle_seconds),
-            allow_redirects=False,  # the API server has none, and a token is not for others
+            data=request.body,
+            timeout=aiohttp.ClientTimeout(sock_connect=_CONNECT_SECONDS, sock_read=idle),
+            allow_redirects=False,  # the API server never redirects, and a token is for it alone
             proxy=rest.proxy,
             proxy_headers=rest.proxy_headers,
             server_hostname=rest.server_hostname,
         )
         return response
 
-    async def renew(self, generation: int) -> None:
-        """Proves anew who we are, unless that was done since `generation` was current.
+    async def _renew(self, generation: int) -> None:
+        """Read the credentials again, unless that has happened since `generation`.
 
-        Connections are replaced if certificates changed; what runs over the old ones breaks off.
+        If certificates have changed, connections are replaced, and their requests break off.
         """
         async with self._renewing:
-            if generation != self.generation:
+            if generation != self._generation:
                 return
             try:
                 configuration = await self._load()
@@ -188,38 +222,35 @@ class Session:
             except (ClusterConfigurationError, OSError) as error:
                 raise ApiUnreachableError(str(error)) from error
             self._configuration = configuration
-            self.generation += 1
-
-    async def close(self) -> None:
-        await self._rest.close()
+            self._generation += 1
 
     async def _authorization(self) -> str | None:
-        """The header that carries a token. Asking for it is what reads token files again."""
+        """The header with the token. This call reads token files again when that is due."""
         try:
             settings = await self._configuration.auth_settings()
-        except Exception as error:  # whatever a plugin, a file or an identity provider does
-            raise ApiUnreachableError(f"there is no token to show: {error}") from error
+        except Exception as error:  # a plugin, a file or an identity provider raises anything
+            raise ApiUnreachableError(f"the token cannot be read: {error}") from error
         token = settings.get("BearerToken")
-        # A file with a token may end in a newline, which a header may not.
+        # A token file may end in a newline, which a header must not contain.
         return None if token is None or not token["value"] else str(token["value"]).strip()
 
 
 async def open_session(load: Load) -> Session:
-    """Raises ClusterConfigurationError."""
+    """A session with the loaded configuration. Raises ClusterConfigurationError."""
     configuration = await load()
     try:
         return Session(load, configuration)
-    except OSError as error:  # ssl.SSLError is one: a certificate that is none
+    except OSError as error:  # ssl.SSLError is one
         raise ClusterConfigurationError(f"the certificates cannot be used: {error}") from error
 
 
 def _connections(configuration: Any) -> Any:
-    # 0 is no limit: watches hold a connection each, and requests have a limit of their own.
+    # 0 means no limit: each watch holds a connection, and Throttle limits the requests.
     return RESTClientObject(configuration, maxsize=0)
 
 
 def _trust(configuration: Any) -> tuple[object, ...]:
-    """What connections are made with: two that are equal make the same ones."""
+    """The settings of connections. Equal ones make equal connections."""
     files = (configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file)
     return (
         *(Path(file).read_bytes() if file else None for file in files),
@@ -230,27 +261,23 @@ def _trust(configuration: Any) -> tuple[object, ...]:
     )
 
 
-# ---- Requests to the API server and streams from it: raw bytes in and out, with limits and
-# timeouts.
-#
-# No retries but one: after 401 the identity is renewed, once. Who asks knows what may be repeated.
+# ---- the client
 
-_UNAUTHORIZED = 401
-# What a connection can come to: aiohttp's errors, the system's, and time that has run out.
+# The errors of a connection: aiohttp's, the system's, and timeouts.
 _TRANSPORT = (aiohttp.ClientError, OSError)
 
 
 class ApiClient:
-    """An API server. It is a context manager; `connect` makes one."""
+    """An API server. `connect` makes one."""
 
     def __init__(self, session: Session, throttle: Throttle, user_agent: str) -> None:
         self._session = session
         self._throttle = throttle
-        self._user_agent = user_agent
+        self._headers = {"User-Agent": user_agent, "Accept": "application/json"}
 
     @property
     def host(self) -> str:
-        """The API server's URL, for messages."""
+        """The URL of the API server, for messages."""
         return self._session.host
 
     async def request(
@@ -265,37 +292,40 @@ class ApiClient:
     ) -> bytes:
         """The body of the answer. `path` is quoted already, `params` are not.
 
-        `timeout_seconds` is for all of it, waiting for our own limits included.
+        `timeout_seconds` includes the wait for our own limits.
         Raises ApiError and ApiUnreachableError, NotSentError among them.
         """
-        headers = {"Content-Type": content_type} if body is not None else {}
+        headers = self._headers
+        if body is not None:
+            headers = {**headers, "Content-Type": content_type}
         waiting = True
         try:
             async with asyncio.timeout(timeout_seconds), self._throttle.slot():
                 waiting = False
-                response = await self._send(method, path, params, headers, body, None)
+                response = await self._send(_Request(method, path, params, headers, body))
                 async with response:
                     return await response.read()
         except _TRANSPORT as error:
             if waiting:
-                text = f"a request waited {timeout_seconds:g} s for its turn: `--kube-api-qps`"
-                raise NotSentError(text) from error
+                waited = f"a request waited {timeout_seconds:g} s for its turn"
+                raise NotSentError(f"{waited}; `--kube-api-qps` limits the rate") from error
             raise self._unreachable(error, timeout_seconds) from error
 
     @asynccontextmanager
     async def stream(
         self, path: str, params: Sequence[tuple[str, str]], idle_seconds: float
     ) -> AsyncIterator[AsyncIterator[bytes]]:
-        """The lines of an answer, complete, without their ends and of any length, as they come.
+        """The lines of an answer as they arrive: complete, of any length, without their ends.
 
-        They end when the server ends them. Opening raises ApiError and ApiUnreachableError, and
-        the lines raise ApiUnreachableError: when nothing came for `idle_seconds`, and when the
+        The lines end when the server ends them. Opening raises ApiError and ApiUnreachableError.
+        Reading raises ApiUnreachableError when nothing arrives for `idle_seconds` and when the
         connection breaks.
         """
-        headers = {"Accept-Encoding": "identity"}
+        headers = {**self._headers, "Accept-Encoding": "identity"}
+        request = _Request("GET", path, params, headers, idle_seconds=idle_seconds)
         try:
             async with asyncio.timeout(idle_seconds):
-                response = await self._send("GET", path, params, headers, None, idle_seconds)
+                response = await self._send(request)
         except _TRANSPORT as error:
             raise self._unreachable(error, idle_seconds) from error
         try:
@@ -304,62 +334,30 @@ class ApiClient:
         finally:
             response.close()
 
-    async def close(self) -> None:
-        await self._session.close()
+    async def _send(self, request: _Request) -> aiohttp.ClientResponse:
+        """An answer with a success status. Raises ApiError for any other."""
+        response = await self._session.send(request)
+        if response.status >= 300:
+            async with response:
+                raise error_of(response.status, response.headers, await response.read())
+        return response
 
     async def _lines(
         self, response: aiohttp.ClientResponse, idle_seconds: float
     ) -> AsyncGenerator[bytes, None]:
-        begun: list[bytes] = []  # of a line whose end is not here yet: joined once
+        parts: list[bytes] = []  # of a line without its end, joined once when the end arrives
         try:
             async for chunk in response.content.iter_any():
                 first, *others = chunk.split(b"\n")
-                begun.append(first)
+                parts.append(first)
                 for other in others:
-                    if line := b"".join(begun):
+                    if line := b"".join(parts):
                         yield line
-                    begun = [other]
+                    parts = [other]
         except _TRANSPORT as error:
             raise self._unreachable(error, idle_seconds) from error
-        if any(begun):
+        if any(parts):
             raise ApiUnreachableError(f"`{self.host}` broke off in the middle of a line")
-
-    async def _send(
-        self,
-        method: str,
-        path: str,
-        params: Sequence[tuple[str, str]],
-        headers: dict[str, str],
-        body: bytes | None,
-        idle_seconds: float | None,
-    ) -> aiohttp.ClientResponse:
-        """An answer with a status of success."""
-
-        async def attempt() -> aiohttp.ClientResponse:
-            return await self._session.send(
-                method,
-                path,
-                params=list(params),
-                headers={"User-Agent": self._user_agent, "Accept": "application/json", **headers},
-                body=body,
-                idle_seconds=idle_seconds,
-            )
-
-        generation = self._session.generation
-        try:
-            response = await attempt()
-            refused = response.status == _UNAUTHORIZED
-            if refused:
-                response.release()
-        except aiohttp.ClientConnectorCertificateError:
-            refused = True  # the authority may have been replaced: its file is read again as well
-        if refused:
-            await self._session.renew(generation)
-            response = await attempt()
-        if response.status >= 300:
-            async with response:
-                raise rejected_pod(response.status, response.headers, await response.read())
-        return response
 
     def _unreachable(self, error: Exception, seconds: float) -> ApiUnreachableError:
         kind = ApiUnreachableError
@@ -369,7 +367,7 @@ class ApiClient:
             case aiohttp.ClientConnectorCertificateError() | ssl.SSLError():
                 text = f"`{self.host}` is not trusted: {error}"
             case aiohttp.ClientConnectorError():
-                # The text of asyncio's error is the address again.
+                # The text of asyncio's error repeats the address.
                 reason = os.strerror(error.errno) if error.errno else str(error.os_error)
                 kind = NotSentError
                 text = f"`{self.host}` cannot be reached: {reason}"
@@ -387,7 +385,7 @@ async def connect(
     limits: Limits = Limits(),
     service_account: Path = SERVICE_ACCOUNT,
 ) -> AsyncIterator[ApiClient]:
-    """A client for the cluster of this kubeconfig and context, or of the surroundings.
+    """A client for the cluster of this kubeconfig and context, or of the environment.
 
     `version` is Placet's, which the API server's audit log shows.
     Raises ClusterConfigurationError.

@@ -1,7 +1,7 @@
-"""Where the API server is and as whom we speak to it: a kubeconfig, or the pod's service account.
+"""Configuration: the address of the API server and our identity, from files or the service account.
 
-The order is controller-runtime's: the file given, $KUBECONFIG, the service account of the pod we
-run in, `~/.kube/config`. A context is a kubeconfig's, so who names one does not mean the pod's.
+The order is controller-runtime's: the given file, $KUBECONFIG, the service account of our own pod,
+`~/.kube/config`. Contexts are in kubeconfigs only, so a given context excludes the service account.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from engine.errors import ClusterConfigurationError
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _REREAD_SECONDS = 60.0  # as client-go reads a token file again
 
-# Reads everything anew: files, tokens, and what an exec plugin says.
+# Reads files, tokens and the answer of an exec plugin, each time again.
 Load = Callable[[], Awaitable[Any]]
 
 
 def find(kubeconfig: Path | None, context: str | None, service_account: Path) -> Load:
-    """What reads the configuration of the cluster that is meant.
+    """The function that reads the configuration of the cluster.
 
-    It raises ClusterConfigurationError, and so does this when there is nothing to read.
+    Both raise ClusterConfigurationError; this one if there is no file to read.
     """
     if kubeconfig is not None:
         return _reading_files(str(kubeconfig), context)
@@ -39,7 +39,7 @@ def find(kubeconfig: Path | None, context: str | None, service_account: Path) ->
 
 
 def own_namespace(service_account: Path = SERVICE_ACCOUNT) -> str:
-    """The namespace of the pod we run in, or `kube-system`."""
+    """The namespace of our own pod, or `kube-system` outside a pod."""
     try:
         return (service_account / "namespace").read_text().strip()
     except OSError:
@@ -52,7 +52,7 @@ def _in_cluster(service_account: Path) -> bool:
 
 
 def _reading_files(files: str, context: str | None) -> Load:
-    """Reads kubeconfigs; `files` may be several, as $KUBECONFIG has them."""
+    """A function that reads kubeconfigs; `files` may be several, as in $KUBECONFIG."""
     paths = [Path(path).expanduser() for path in files.split(os.pathsep) if path]
     if not any(path.is_file() for path in paths):
         raise ClusterConfigurationError(
@@ -65,7 +65,7 @@ def _reading_files(files: str, context: str | None) -> Load:
 async def _from_service_account(folder: Path) -> Any:
     configuration = Configuration()
     try:
-        # It sets a hook that reads the token again when a minute has gone by. It has no types.
+        # It sets a hook that reads the token again after a minute. It has no types.
         load: Any = load_incluster_config
         load(
             client_configuration=configuration,
@@ -83,18 +83,18 @@ async def _from_files(files: str, context: str | None) -> Any:
         loader: Any = await load_kube_config(
             config_file=files, context=context, client_configuration=configuration
         )
-    except Exception as error:  # a file that is malformed brings out errors of every kind
+    except Exception as error:  # a malformed file raises errors of every kind
         raise _unusable(f"the kubeconfig `{files}`", error) from error
 
-    # A plugin that does not say until when its word holds is asked again only when the server
-    # refuses it, as client-go does; anything else costs a look at files.
+    # As in client-go, a plugin without an expiry runs again only after the server has not accepted
+    # its token. Everything else is read from files, which is cheap.
     user = loader._user  # noqa: SLF001
-    asks = user is not None and "exec" in user and not hasattr(loader, "exec_plugin_expiry")
+    is_plugin = user is not None and "exec" in user and not hasattr(loader, "exec_plugin_expiry")
     due = time.monotonic() + _REREAD_SECONDS
 
     async def reread(configuration: Any) -> None:
         nonlocal due
-        if not asks and time.monotonic() >= due:
+        if not is_plugin and time.monotonic() >= due:
             await loader.load_and_set(configuration)
             due = time.monotonic() + _REREAD_SECONDS
 

@@ -1,4 +1,4 @@
-"""Events (events.k8s.io/v1) about policies and pods: each piece of news once."""
+"""Events (events.k8s.io/v1) about policies and pods, each sent once until its text changes."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ import hashlib
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import msgspec
 from cachetools import LRUCache
 
-from engine.cluster.client import TokenBucket
-from engine.errors import ApiError, ApiUnreachableError
+from engine.cluster.client import Api, TokenBucket
+from engine.errors import ApiError
 
 _CONTROLLER = "placet"
-# kube-scheduler's own limits: an event is no reason to keep anybody waiting.
+# The limits of kube-scheduler's own events, so that events delay no other requests.
 _PER_SECOND, _BURST = 5.0, 50
 _MOST_WAITING = 1000
 _MOST_KNOWN = 50_000
 _MOST_TEXT = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Regarding:
+class Regarding(msgspec.Struct, frozen=True, rename="camel"):
     """The object that an event is about."""
 
     api_version: str
@@ -36,7 +36,7 @@ class Regarding:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One piece of news; `type` is Normal or Warning, `reason` one word, `action` another."""
+    """An event. `reason` and `action` are one word each; `note` is its text."""
 
     regarding: Regarding
     type: Literal["Normal", "Warning"]
@@ -45,14 +45,8 @@ class Event:
     note: str
 
 
-class Api(Protocol):
-    """What of the API server is needed. Raises ApiError and ApiUnreachableError."""
-
-    async def request(self, method: str, path: str, *, body: bytes | None = None) -> bytes: ...
-
-
 class Events:
-    """Takes events at any time; `send` sends those that are due. On one event loop."""
+    """The events that wait to be sent. On one event loop."""
 
     def __init__(
         self, api: Api, instance: str, clock: Callable[[], float] = time.monotonic
@@ -61,24 +55,25 @@ class Events:
         self._instance = instance
         self._bucket = TokenBucket(_PER_SECOND, _BURST, clock)
         self._waiting: deque[Event] = deque(maxlen=_MOST_WAITING)
-        # What was last said of an object for a reason.
-        self._said: LRUCache[tuple[str, str], str] = LRUCache(_MOST_KNOWN)
+        # The last note by object and reason.
+        self._sent: LRUCache[tuple[str, str], str] = LRUCache(_MOST_KNOWN)
 
-    def tell(self, event: Event) -> None:
-        """Takes an event, unless it says what the last one of its kind about the object said."""
+    def add(self, event: Event) -> None:
+        """Add an event, unless it repeats the last note about its object for the same reason."""
         key = event.regarding.uid, event.reason
-        if self._said.get(key) != event.note:
-            self._said[key] = event.note
+        if self._sent.get(key) != event.note:
+            self._sent[key] = event.note
             self._waiting.append(event)
 
     def forget(self) -> None:
-        """Drops what has not been sent: another replica sends it."""
+        """Drop the waiting events, because another replica sends them."""
         self._waiting.clear()
 
     async def send(self, now: str) -> None:
-        """Sends what is waiting, as fast as is decent. `now` is an RFC 3339 time in microseconds.
+        """Send the waiting events within the limits. `now` is an RFC 3339 time in microseconds.
 
-        An event that is refused is dropped. Raises ApiUnreachableError, and then nothing is.
+        An event that the API server refuses is dropped. Raises ApiUnreachableError; the events
+        stay then.
         """
         while self._waiting:
             if self._bucket.take():
@@ -87,13 +82,9 @@ class Events:
             event = self._waiting[0]
             namespace = event.regarding.namespace or "default"
             path = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
-            try:
-                body = msgspec.json.encode(self._object(event, namespace, now))
+            body = msgspec.json.encode(self._object(event, namespace, now))
+            with suppress(ApiError):
                 await self._api.request("POST", path, body=body)
-            except ApiUnreachableError:
-                raise
-            except ApiError:
-                pass
             self._waiting.popleft()
 
     def _object(self, event: Event, namespace: str, now: str) -> dict[str, Any]:
@@ -111,11 +102,5 @@ class Events:
             "reason": event.reason,
             "action": event.action,
             "note": event.note[:_MOST_TEXT],
-            "regarding": {
-                "apiVersion": about.api_version,
-                "kind": about.kind,
-                "namespace": about.namespace,
-                "name": about.name,
-                "uid": about.uid,
-            },
+            "regarding": about,
         }

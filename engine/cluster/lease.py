@@ -1,10 +1,11 @@
-"""The Lease by which one replica decides what is counted, and writes: held, renewed, handed over.
+"""Lease and LeaderGate: one replica at a time is the leader, which counts pods and writes.
 
-client-go's leader election is the model, with its times. Two things are added: a replica that is
-asked and does not hold the Lease says so in it, and a holder that nobody asks then lets go.
+client-go's leader election is the model, with its times. Two things are added. A replica that gets
+requests without being the leader writes its wish into the Lease. The leader releases a Lease that
+another replica wants if it gets no requests itself.
 
-    free --our update is taken--> held --renewed every 2 s--> held
-                                   |  not renewed for 10 s, let go, or taken by another
+    free --our update succeeds--> held --renewed every 2 s--> held
+                                   |  not renewed for 10 s, released, or taken by another
                                    v
                                   free
 """
@@ -16,14 +17,15 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
+from engine.cluster.client import Api
 from engine.errors import ApiError, ApiUnreachableError
 from grammar.values.time import Timestamp
 
-# A replica that wants the Lease writes its identity and a time here.
+# The annotation where a replica that wants the Lease writes its identity and the time.
 WANTED_BY = "placement-policy.scheduling.x-k8s.io/wanted-by"
 _REQUEST_SECONDS = 5.0
 _NOT_FOUND, _CONFLICT = 404, 409
@@ -31,12 +33,12 @@ _NOT_FOUND, _CONFLICT = 404, 409
 
 @dataclass(frozen=True, slots=True)
 class LeaseTimes:
-    """Seconds, the first three those of client-go's leader election."""
+    """The times of a Lease in seconds; the first three are those of client-go's leader election."""
 
     duration: float = 15.0
     renew_deadline: float = 10.0
     retry: float = 2.0
-    # Between looks of one that is about to end, and of one that is asked and waits for the Lease.
+    # Instead of `retry`, for a replica that is about to end or that waits for the Lease.
     hurry: float = 0.5
 
 
@@ -50,7 +52,9 @@ class LeaseSpec(msgspec.Struct, omit_defaults=True):
     leaseTransitions: int | None = None
 
 
-class _Object(msgspec.Struct):
+class _LeaseObject(msgspec.Struct):
+    """A Lease object. The metadata goes back to the server unchanged, but for our annotation."""
+
     metadata: dict[str, Any]
     spec: LeaseSpec = msgspec.field(default_factory=LeaseSpec)
     apiVersion: str = "coordination.k8s.io/v1"
@@ -62,33 +66,17 @@ class _Object(msgspec.Struct):
 
     @property
     def wanted_by(self) -> str:
-        """Who wants it, the first word of what that replica wrote."""
+        """The identity of the replica that wants the Lease, or empty."""
         text = (self.metadata.get("annotations") or {}).get(WANTED_BY, "")
         return str(text).partition(" ")[0]
 
 
-class Api(Protocol):
-    """What of the API server is needed."""
-
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        body: bytes | None = None,
-        content_type: str = ...,
-        timeout_seconds: float = ...,
-    ) -> bytes:
-        """The body of the answer. Raises ApiError and ApiUnreachableError."""
-        ...
-
-
 class Lease:
-    """One replica's hold on the Lease, while `run` runs.
+    """The hold of one replica on the Lease, while `run` runs. On one event loop.
 
-    Everything happens on one event loop. One that `ends` hands over as soon as another wants it.
-    `failure` is why the Lease could not be looked at, or
-    empty.
+    A replica that `ends` hands over as soon as another one wants the Lease. `holder` is the
+    identity of the holder, and `failure` the reason why the Lease could not be read or written;
+    both may be empty.
     """
 
     def __init__(
@@ -115,29 +103,27 @@ class Lease:
         self._clock = clock
         self._now = now
         self._held_until = float("-inf")
-        # What the Lease was when it last changed, and when that was: its own times are of clocks
-        # that need not agree with ours.
+        # The Lease at its last change, and the time of that by our clock: the times in the Lease
+        # are of clocks that need not agree with ours.
         self._seen: tuple[object, ...] = ()
         self._seen_at = float("-inf")
-        self._asked_at = self._asked_in_vain_at = float("-inf")
+        self._needed_at = self._last_early_turn = float("-inf")
         self._due = asyncio.Event()
-
-    # ---- what others ask
 
     @property
     def held(self) -> bool:
-        """Whether nobody else can hold it now."""
+        """Whether this replica holds the Lease, so that no other one can."""
         return self._clock() < self._held_until
 
-    def asked(self) -> None:
-        """Somebody asked what only the holder may say: it is kept, or wanted."""
-        self._asked_at = self._clock()
-        if not self.held and self._asked_at - self._asked_in_vain_at >= self._times.retry:
-            self._asked_in_vain_at = self._asked_at
+    def need(self) -> None:
+        """Note a request that only the leader may answer: the Lease is kept, or wanted."""
+        self._needed_at = self._clock()
+        if not self.held and self._needed_at - self._last_early_turn >= self._times.retry:
+            self._last_early_turn = self._needed_at
             self._due.set()
 
     async def run(self) -> None:
-        """Takes the Lease when it is free and renews it, until cancelled; then lets go of it."""
+        """Take the Lease when it is free and renew it, until cancelled; then release it."""
         try:
             while True:
                 self._due.clear()
@@ -145,12 +131,12 @@ class Lease:
                 await self._pause()
         finally:
             if self.held:
-                # Nobody has to wait for the end of a Lease that its holder has no more use for.
+                # Otherwise the next holder would have to wait until the Lease has expired.
                 with suppress(ApiError, ApiUnreachableError):
-                    await self._let_go(await self._read())
+                    await self._release(await self._read())
 
     async def _pause(self) -> None:
-        """Until the next turn is due: soon while it is about to go from one to the other."""
+        """Wait until the next turn is due; that is soon while the holder may change."""
         until = self._clock() + self._times.retry
         while self._clock() < until and not self._due.is_set():
             with suppress(TimeoutError):
@@ -158,10 +144,8 @@ class Lease:
             if self._ends() or not (self.held or self._is_idle()):
                 return
 
-    # ---- its turns
-
     async def turn(self) -> None:
-        """Looks at the Lease once, and does what is due; a failure is kept in `failure`."""
+        """Read the Lease once and do what is due. `failure` has the reason if that fails."""
         began = self._clock()
         try:
             lease = await self._read()
@@ -171,24 +155,24 @@ class Lease:
             if not (isinstance(error, ApiError) and error.status == _CONFLICT):
                 self.failure = str(error)
 
-    async def _decide(self, lease: _Object | None, began: float) -> None:
+    async def _decide(self, lease: _LeaseObject | None, began: float) -> None:
         if lease is None:
-            await self._take(_Object({"name": self._name}), "POST", self._folder, began)
+            await self._take(_LeaseObject({"name": self._name}), "POST", self._folder, began)
             return
-        self._look(lease)
+        self._observe(lease)
         wanted = lease.wanted_by not in ("", self.identity)
         if lease.holder == self.identity:
             if wanted and (self._ends() or self._is_idle()):
-                await self._let_go(lease)
+                await self._release(lease)
             else:
                 await self._take(lease, "PUT", self._path, began)
-        elif (not lease.holder and not wanted) or self._has_run_out():
+        elif (not lease.holder and not wanted) or self._has_expired():
             await self._take(lease, "PUT", self._path, began)
         elif not self._is_idle() and lease.wanted_by != self.identity:
             await self._want()
 
-    def _look(self, lease: _Object) -> None:
-        """Notes when the Lease last changed, by our clock."""
+    def _observe(self, lease: _LeaseObject) -> None:
+        """Note the holder, and the time by our clock when the Lease last changed."""
         if lease.holder != self.identity:
             self._held_until = float("-inf")
         self.holder = lease.holder
@@ -196,14 +180,14 @@ class Lease:
         if seen != self._seen:
             self._seen, self._seen_at = seen, self._clock()
 
-    def _has_run_out(self) -> bool:
+    def _has_expired(self) -> bool:
         return self._clock() - self._seen_at > self._times.duration
 
     def _is_idle(self) -> bool:
-        return self._clock() - self._asked_at > self._times.duration
+        return self._clock() - self._needed_at > self._times.duration
 
-    async def _take(self, lease: _Object, method: str, path: str, began: float) -> None:
-        """Acquires or renews; a replica that was quicker makes it a conflict."""
+    async def _take(self, lease: _LeaseObject, method: str, path: str, began: float) -> None:
+        """Acquire or renew. If another replica was faster, the server answers with a conflict."""
         stamp = self._stamp()
         spec = lease.spec
         if lease.holder != self.identity:
@@ -211,16 +195,17 @@ class Lease:
             spec.acquireTime, spec.leaseTransitions = stamp, changes
         spec.holderIdentity, spec.renewTime = self.identity, stamp
         spec.leaseDurationSeconds = int(self._times.duration)
-        self._forget_wish(lease)
+        if lease.wanted_by == self.identity:
+            del lease.metadata["annotations"][WANTED_BY]
         await self._write(method, path, lease)
         self.holder = self.identity
         self._held_until = began + self._times.renew_deadline
 
-    async def _let_go(self, lease: _Object | None) -> None:
+    async def _release(self, lease: _LeaseObject | None) -> None:
         self._held_until = float("-inf")
         if lease is None or lease.holder != self.identity:
             return
-        # As client-go does it: a duration of a second, and no holder.
+        # As in client-go: no holder, and a duration of one second.
         lease.spec.holderIdentity, lease.spec.leaseDurationSeconds = "", 1
         lease.spec.renewTime = self._stamp()
         await self._write("PUT", self._path, lease)
@@ -235,11 +220,7 @@ class Lease:
             timeout_seconds=_REQUEST_SECONDS,
         )
 
-    def _forget_wish(self, lease: _Object) -> None:
-        if lease.wanted_by == self.identity:
-            del lease.metadata["annotations"][WANTED_BY]
-
-    async def _read(self) -> _Object | None:
+    async def _read(self) -> _LeaseObject | None:
         try:
             body = await self._api.request("GET", self._path, timeout_seconds=_REQUEST_SECONDS)
         except ApiError as error:
@@ -247,11 +228,11 @@ class Lease:
                 return None
             raise
         try:
-            return msgspec.json.decode(body, type=_Object)
+            return msgspec.json.decode(body, type=_LeaseObject)
         except msgspec.MsgspecError as error:
             raise ApiUnreachableError(f"the Lease cannot be read: {error}") from error
 
-    async def _write(self, method: str, path: str, lease: _Object) -> None:
+    async def _write(self, method: str, path: str, lease: _LeaseObject) -> None:
         body = msgspec.json.encode(lease)
         await self._api.request(method, path, body=body, timeout_seconds=_REQUEST_SECONDS)
 
@@ -260,49 +241,44 @@ class Lease:
 
 
 def micro_time(moment: Timestamp) -> str:
-    """RFC 3339 with microseconds, as the API writes a MicroTime."""
+    """The time as an API MicroTime: RFC 3339 with microseconds."""
     seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(moment.nanos // 10**9))
     return f"{seconds}.{moment.nanos // 1000 % 10**6:06}Z"
 
 
-# ---- Whether this replica may decide by counts: it holds the Lease, and has taken over since.
+# ---- the leader
 
-# What has to be done before a new holder may decide.
+# Brings the counts up to date, which a new leader has to do before its first decision.
 TakeOver = Callable[[], Awaitable[None]]
-_LOOK_SECONDS = 0.1
+_POLL_SECONDS = 0.1
 
 
 class LeaderGate:
-    """The one replica that decides counted pods is the holder of the Lease, once it is ready to."""
+    """The leader is the holder of the Lease once it has taken over. Only it may count."""
 
     def __init__(self, lease: Lease) -> None:
         self._lease = lease
         self._ready = False
 
     def waiting(self) -> str:
-        """Why counts may not be decided here now, or empty. That it is asked for is noted."""
-        self._lease.asked()
+        """The reason why this replica may not count now, or empty. The Lease learns of the need."""
+        self._lease.need()
         if not self._lease.held:
             holder = self._lease.holder
             if self._lease.failure:
-                return f"the decider Lease cannot be had: {self._lease.failure}"
+                return f"this replica cannot take the Lease: {self._lease.failure}"
             if holder and holder != self._lease.identity:
-                return f"counts are decided by `{holder}`, which is asked to hand over"
-            return "the decider Lease is being taken"
-        return "" if self._ready else "the decider Lease was taken just now; pods are listed afresh"
-
-    @property
-    def leads(self) -> bool:
-        """Whether this replica writes; who may write need not be who may decide yet."""
-        return self._lease.held
+                return f"`{holder}` is the leader and is asked to hand over"
+            return "this replica is taking the Lease"
+        return "" if self._ready else "this replica has just become the leader and is listing pods"
 
     async def run(self, take_over: TakeOver) -> None:
-        """Follows the Lease until cancelled; `take_over` is done before this replica may decide."""
+        """Follow the Lease until cancelled. A new leader may count once `take_over` returns."""
         while True:
             if not self._lease.held:
                 self._ready = False
             elif not self._ready:
                 await take_over()
-                # The Lease may have been lost meanwhile; the next look says so.
+                # The Lease may have been lost meanwhile.
                 self._ready = self._lease.held
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(_POLL_SECONDS)

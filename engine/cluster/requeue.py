@@ -1,7 +1,7 @@
-"""Wakes kube-scheduler up about pods that it was told could not run anywhere, and now can.
+"""Requeuer: has kube-scheduler ask again about rejected pods that could run now.
 
-Setting a condition of our own is an update of the pod, upon which kube-scheduler asks again; it
-needs no right to change pods (policy API).
+It sets a condition of our own on the pod. That is an update of the pod, so kube-scheduler puts the
+pod back in its queue; it needs no right to change pods themselves (policy API).
 """
 
 from __future__ import annotations
@@ -14,45 +14,37 @@ from typing import Any, Protocol
 import msgspec
 from cachetools import LRUCache
 
-from engine.cluster.client import TokenBucket
-from engine.decision.recent_answers import RejectedPod, RejectedPods
+from engine.cluster.client import Api, TokenBucket
+from engine.decision.recent_answers import RejectedPods
 from engine.errors import ApiError, BadObjectError, EngineError
 from engine.objects.peer import Peer
 from engine.objects.request_pod import RequestPod
 
 CONDITION = "placement-policy.scheduling.x-k8s.io/Evaluate"
 _PER_SECOND, _BURST = 20.0, 20
-# How many pods that nobody has asked about since we started are looked at in one round.
-_STRANGERS = 20
-_MOST_MET = 100_000
-
-
-class Api(Protocol):
-    """What of the API server is needed. Raises ApiError and ApiUnreachableError."""
-
-    async def request(
-        self, method: str, path: str, *, body: bytes | None = None, content_type: str = ...
-    ) -> bytes: ...
+# The number of pods without a request so far that one round adds.
+_MOST_ADDED = 20
+_MOST_KNOWN = 100_000
 
 
 class PodJudge(Protocol):
-    """Who says whether a pod could run somewhere now."""
+    """The engine as the requeuer uses it."""
 
     def read(self, pod: bytes) -> RequestPod:
-        """Raises BadObjectError."""
+        """The pod of a JSON. Raises BadObjectError."""
         ...
 
-    def concerns(self, asked: RequestPod) -> bool:
-        """Whether any policy could refuse the pod. Raises EngineError."""
+    def concerns(self, pod: RequestPod) -> bool:
+        """Whether a policy could reject the pod. Raises EngineError."""
         ...
 
-    def would_pass(self, asked: RequestPod) -> bool:
-        """Whether some node would be answered; nothing is promised. Raises EngineError."""
+    def would_pass(self, pod: RequestPod) -> bool:
+        """Whether a node is feasible for the pod now. Nothing is held back. Raises EngineError."""
         ...
 
 
 class Requeuer:
-    """Looks at refused pods when something has changed. On one event loop."""
+    """Requeues rejected pods, within limits. On one event loop."""
 
     def __init__(
         self,
@@ -66,20 +58,20 @@ class Requeuer:
         self._rejected_pods = rejected_pods
         self._bucket = TokenBucket(_PER_SECOND, _BURST, clock)
         self._generation = 0
-        # Pods that were looked at, by uid, though nobody has asked us about them.
-        self._met: LRUCache[str, None] = LRUCache(_MOST_MET)
+        # The pods, by uid, that were added without a request.
+        self._added: LRUCache[str, None] = LRUCache(_MOST_KNOWN)
 
-    async def look(self, pending: Mapping[str, Peer], now: str) -> int:
-        """Nudges the pods that would pass; returns how many. `now` is an RFC 3339 time.
+    async def requeue(self, pending: Mapping[str, Peer], now: str) -> int:
+        """Requeue the rejected pods that would pass. Returns their number.
 
-        `pending` are the pods without a node, by key. Raises ApiUnreachableError.
+        `pending` are the pods without a node, by key; `now` is an RFC 3339 time. Raises
+        ApiUnreachableError.
         """
-        await self._meet(pending)
+        await self._add(pending)
         requeued = 0
-        waiting = [
-            (r, p) for r in self._rejected_pods.due() if (p := _waiting(r, pending)) is not None
-        ]
-        # High priority first, and of one priority who has waited longest.
+        due = self._rejected_pods.due()
+        waiting = [(r, p) for r in due if (p := _waiting(r.pod, pending)) is not None]
+        # High priority first; among equal priorities the longest wait first.
         waiting.sort(key=lambda pair: (-pair[1].priority, pair[0].at))
         for rejected_pod, _ in waiting:
             if self._bucket.take():
@@ -89,41 +81,40 @@ class Requeuer:
                 self._bucket.give_back()
                 continue
             self._rejected_pods.requeued(rejected_pod)
-            requeued += await self._requeue(rejected_pod.pod, now)
+            requeued += await self._patch(rejected_pod.pod, now)
         return requeued
 
-    def _would_pass(self, asked: RequestPod) -> bool:
+    def _would_pass(self, pod: RequestPod) -> bool:
         try:
-            return self._judge.would_pass(asked)
+            return self._judge.would_pass(pod)
         except EngineError:
             return False
 
-    async def _meet(self, pending: Mapping[str, Peer]) -> None:
-        """Takes up pods that another replica, or we before a restart, may have refused."""
-        met = 0
-        for key, pod in pending.items():
-            if met == _STRANGERS:
+    async def _add(self, pending: Mapping[str, Peer]) -> None:
+        """Add pods that another replica, or this one before a restart, may have rejected."""
+        added = 0
+        for key, peer in pending.items():
+            if added == _MOST_ADDED:
                 return
-            if pod.unscheduled is None or pod.uid in self._rejected_pods or not _is_ours(pod):
+            if peer.uid in self._rejected_pods or not _is_waiting(peer) or peer.uid in self._added:
                 continue
-            if pod.uid in self._met:
-                continue
-            self._met[pod.uid] = None
-            met += 1
+            self._added[peer.uid] = None
+            added += 1
             namespace, _, name = key.partition("/")
             path = f"/api/v1/namespaces/{namespace}/pods/{name}"
             with suppress(ApiError, BadObjectError):
-                asked = self._judge.read(await self._api.request("GET", path))
-                if self._concerns(asked):
-                    self._rejected_pods.answered(asked, offered=False)
+                pod = self._judge.read(await self._api.request("GET", path))
+                if self._concerns(pod):
+                    self._rejected_pods.answered(pod, offered=False)
 
-    def _concerns(self, asked: RequestPod) -> bool:
+    def _concerns(self, pod: RequestPod) -> bool:
         try:
-            return self._judge.concerns(asked)
+            return self._judge.concerns(pod)
         except EngineError:
             return True
 
-    async def _requeue(self, asked: RequestPod, now: str) -> bool:
+    async def _patch(self, pod: RequestPod, now: str) -> bool:
+        """Set the condition. Returns False if the pod is gone or was replaced."""
         self._generation += 1
         condition: dict[str, Any] = {
             "type": CONDITION,
@@ -131,30 +122,28 @@ class Requeuer:
             "reason": f"Generation{self._generation}",
             "lastTransitionTime": now,
         }
-        patch = {"metadata": {"uid": asked.uid}, "status": {"conditions": [condition]}}
+        patch = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
         try:
             await self._api.request(
                 "PATCH",
-                f"/api/v1/namespaces/{asked.namespace}/pods/{asked.name}/status",
+                f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status",
                 body=msgspec.json.encode(patch),
                 content_type="application/strategic-merge-patch+json",
             )
         except ApiError:
-            return False  # gone, or another one of its name
+            return False
         return True
 
 
-def _waiting(rejected_pod: RejectedPod, pending: Mapping[str, Peer]) -> Peer | None:
-    """The pod as it is known now, if kube-scheduler has given up on it for the time being."""
-    asked = rejected_pod.pod
-    pod = pending.get(f"{asked.namespace}/{asked.name}")
-    if pod is None or pod.uid != asked.uid or pod.unscheduled is None or not _is_ours(pod):
-        return None
-    return pod
+def _waiting(pod: RequestPod, pending: Mapping[str, Peer]) -> Peer | None:
+    """The rejected pod as a peer, if it waits in kube-scheduler's queue of unschedulable pods."""
+    peer = pending.get(f"{pod.namespace}/{pod.name}")
+    return peer if peer is not None and peer.uid == pod.uid and _is_waiting(peer) else None
 
 
-def _is_ours(pod: Peer) -> bool:
-    """Whether somebody may ask us about it: terminating and gated pods are not for scheduling."""
-    condition = pod.unscheduled
-    gated = condition is not None and condition.reason == "SchedulingGated"
-    return pod.deletionTimestamp is None and not gated
+def _is_waiting(peer: Peer) -> bool:
+    """Whether kube-scheduler has tried the pod in vain; it tries no terminating or gated pods."""
+    condition = peer.unscheduled
+    if condition is None or peer.deletionTimestamp is not None:
+        return False
+    return condition.reason != "SchedulingGated"

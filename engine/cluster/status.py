@@ -1,30 +1,23 @@
-"""Writes what has become of policies into their status: only on change, and over nothing newer."""
+"""Writer of policy statuses: only changes are written, and never over a newer version."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
-from engine.errors import ApiError, ApiUnreachableError
+from engine.cluster.client import Api
+from engine.errors import ApiError
 from policies.resource import Condition, Status
 
 _CONFLICT, _NOT_FOUND = 409, 404
 
 
-class Api(Protocol):
-    """What of the API server is needed. Raises ApiError and ApiUnreachableError."""
-
-    async def request(
-        self, method: str, path: str, *, body: bytes | None = None, content_type: str = ...
-    ) -> bytes: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """A policy object and what its status should be; `path` is the object's in the API."""
+    """A policy object with its written and its wanted status; `path` is that of the object."""
 
     path: str
     resource_version: str
@@ -33,9 +26,9 @@ class Reported:
 
 
 async def write(api: Api, reports: Iterable[Reported], now: str) -> int:
-    """Brings every status up to date; returns how many were not.
+    """Write every status that has changed. Returns their number.
 
-    A conflict leaves the object for the next time, when its newest version is known. Raises
+    After a conflict the object is left for the next call, which has its newest version. Raises
     ApiError and ApiUnreachableError.
     """
     written = 0
@@ -54,13 +47,11 @@ async def write(api: Api, reports: Iterable[Reported], now: str) -> int:
         except ApiError as error:
             if error.status not in (_CONFLICT, _NOT_FOUND):
                 raise
-        except ApiUnreachableError:
-            raise
     return written
 
 
 def with_times(wanted: Status, written: Status, now: str) -> Status:
-    """The wanted status, each condition with the time when its `status` became what it is."""
+    """The wanted status, each condition with the time when its `status` last changed."""
     known = {condition.type: condition for condition in written.conditions}
 
     def timed(condition: Condition) -> Condition:
@@ -73,7 +64,7 @@ def with_times(wanted: Status, written: Status, now: str) -> Status:
 
 
 def _patch(report: Reported, wanted: Status) -> bytes:
-    """A merge patch, in which null takes a field away."""
+    """A merge patch, in which null removes a field."""
     before: Mapping[str, Any] = msgspec.to_builtins(report.written)
     after: Mapping[str, Any] = msgspec.to_builtins(wanted)
     status = {**dict.fromkeys(before), **after}

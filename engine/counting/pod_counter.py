@@ -15,12 +15,11 @@ import msgspec
 import numpy as np
 
 from engine.cache.node_table import UNKNOWN_ROW, NodeTable
-from engine.cache.snapshot import key_of
 from engine.cache.tallies import Scope, Tally
 from engine.counting.groups import CountGroups, Counts, GroupCounts
 from engine.counting.in_flight_pods import GroupIds, InFlightPods
 from engine.objects.codec import Namespace
-from engine.objects.peer import Peer
+from engine.objects.peer import Peer, key_of
 from engine.objects.request_pod import RequestPod
 from engine.program.frame import FUEL, CheckDeadline, Evaluate, Frame, unlimited
 from engine.program.program import CountClause, CountProgram, ShareProgram, SpreadProgram

@@ -1,6 +1,6 @@
-"""Objects of the API as the engine keeps them: bytes to pods, nodes, workloads and resources.
+"""Objects of the API as the engine keeps them: pods, nodes, workloads, and what pods request.
 
-Belongs here: decoders, the structs that they make, and what kube-scheduler computes from an object
-alone. Must not: more than one object at a time (`engine.cache`), what policies mean
+Belongs here: decoders, the structs that they make, and everything that follows from one object
+alone. Must not: several objects at a time (`engine.cache`), the meaning of policies
 (`engine.program`).
 """

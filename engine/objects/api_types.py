@@ -1,6 +1,8 @@
-"""The parts of a Pod that are read of every pod in the cluster; the rest is skipped, not decoded.
+"""API types: the fields of Kubernetes objects that Placet reads, as msgspec structs.
 
-The names are the API's. None is absent.
+The names are the API's. None means absent. A decoder skips every field that its struct does not
+name, so a hot path (the head of a watch event, the pod of a request) has a smaller struct of its
+own beside its decoder.
 """
 
 from __future__ import annotations
@@ -12,8 +14,11 @@ from engine.objects.decoding import JsonInt, JsonQuantity, JsonTimestamp
 Amounts = dict[str, JsonQuantity]
 
 
+# ---- any object
+
+
 class OwnerReference(msgspec.Struct, frozen=True, gc=False):
-    """An owner; at most one of an object's is its controller."""
+    """An owner of an object. At most one of the owners is the controller."""
 
     kind: str | None = None
     name: str | None = None
@@ -21,8 +26,8 @@ class OwnerReference(msgspec.Struct, frozen=True, gc=False):
     controller: bool | None = None
 
 
-class Metadata(msgspec.Struct, frozen=True, gc=False):
-    """ObjectMeta."""
+class ObjectMeta(msgspec.Struct, frozen=True, gc=False):
+    """The metadata of an object that is kept."""
 
     name: str | None = None
     namespace: str | None = None
@@ -34,7 +39,61 @@ class Metadata(msgspec.Struct, frozen=True, gc=False):
     deletionTimestamp: JsonTimestamp | None = None
 
 
-class Requirements(msgspec.Struct, frozen=True, gc=False):
+class ObjectName(msgspec.Struct, frozen=True, gc=False):
+    """The part of the metadata that names an object."""
+
+    name: str | None = None
+    namespace: str | None = None
+
+
+class ObjectHead(msgspec.Struct, frozen=True, gc=False):
+    """The kind and name of an object, or of a list with its items still as bytes."""
+
+    kind: str | None = None
+    apiVersion: str | None = None
+    metadata: ObjectName | None = None
+    items: list[msgspec.Raw] | None = None
+
+
+class Condition(msgspec.Struct, frozen=True, gc=False):
+    """A condition in the status of an object."""
+
+    type: str | None = None
+    status: str | None = None
+    reason: str | None = None
+    lastTransitionTime: JsonTimestamp | None = None
+
+
+# ---- answers of the API server
+
+
+class ListMeta(msgspec.Struct, frozen=True, gc=False):
+    """The metadata of a page of a list; `next` is the token of the next page, empty on the last."""
+
+    resourceVersion: str
+    next: str = msgspec.field(name="continue", default="")
+
+
+class StatusDetails(msgspec.Struct, frozen=True, gc=False):
+    """The details of an error answer."""
+
+    retryAfterSeconds: int = 0
+
+
+class Status(msgspec.Struct, frozen=True, gc=False):
+    """An error answer of the API server (meta/v1 Status)."""
+
+    kind: str | None = None
+    message: str | None = None
+    reason: str | None = None
+    code: int | None = None
+    details: StatusDetails | None = None
+
+
+# ---- pods
+
+
+class ResourceRequirements(msgspec.Struct, frozen=True, gc=False):
     """Requests and limits of a container or a pod."""
 
     requests: Amounts | None = None
@@ -46,12 +105,12 @@ class Container(msgspec.Struct, frozen=True, gc=False):
 
     name: str | None = None
     image: str | None = None
-    resources: Requirements | None = None
+    resources: ResourceRequirements | None = None
     restartPolicy: str | None = None
 
 
-class Spec(msgspec.Struct, frozen=True, gc=False):
-    """PodSpec."""
+class PodSpec(msgspec.Struct, frozen=True, gc=False):
+    """The spec of a pod."""
 
     nodeName: str | None = None
     schedulerName: str | None = None
@@ -59,41 +118,55 @@ class Spec(msgspec.Struct, frozen=True, gc=False):
     containers: tuple[Container, ...] | None = None
     initContainers: tuple[Container, ...] | None = None
     overhead: Amounts | None = None
-    resources: Requirements | None = None
-
-
-class Condition(msgspec.Struct, frozen=True, gc=False):
-    """A condition of a pod."""
-
-    type: str | None = None
-    status: str | None = None
-    reason: str | None = None
-    lastTransitionTime: JsonTimestamp | None = None
+    resources: ResourceRequirements | None = None
 
 
 class ContainerStatus(msgspec.Struct, frozen=True, gc=False):
-    """What a running container has: `resources`; and what the kubelet has granted it."""
+    """The amounts that a running container has, and those that the kubelet has granted it."""
 
     name: str | None = None
-    resources: Requirements | None = None
+    resources: ResourceRequirements | None = None
     allocatedResources: Amounts | None = None
 
 
-class Status(msgspec.Struct, frozen=True, gc=False):
-    """PodStatus."""
+class PodStatus(msgspec.Struct, frozen=True, gc=False):
+    """The status of a pod."""
 
     phase: str | None = None
     nominatedNodeName: str | None = None
     conditions: tuple[Condition, ...] | None = None
     containerStatuses: tuple[ContainerStatus, ...] | None = None
     initContainerStatuses: tuple[ContainerStatus, ...] | None = None
-    resources: Requirements | None = None
+    resources: ResourceRequirements | None = None
     allocatedResources: Amounts | None = None
 
 
 class SlimPod(msgspec.Struct, frozen=True, gc=False):
-    """A Pod."""
+    """A Pod, with the fields that are read of every pod in the cluster."""
 
-    metadata: Metadata | None = None
-    spec: Spec | None = None
-    status: Status | None = None
+    metadata: ObjectMeta | None = None
+    spec: PodSpec | None = None
+    status: PodStatus | None = None
+
+
+# ---- namespaces and controllers
+
+
+class SlimNamespace(msgspec.Struct, frozen=True, gc=False):
+    """A Namespace."""
+
+    metadata: ObjectMeta | None = None
+
+
+class ControllerSpec(msgspec.Struct, frozen=True, gc=False):
+    """The number of pods that a controller wants: `parallelism` of a Job, else `replicas`."""
+
+    replicas: JsonInt | None = None
+    parallelism: JsonInt | None = None
+
+
+class SlimController(msgspec.Struct, frozen=True, gc=False):
+    """A Deployment, ReplicaSet, StatefulSet, DaemonSet or Job."""
+
+    metadata: ObjectMeta | None = None
+    spec: ControllerSpec | None = None

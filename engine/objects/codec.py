@@ -1,31 +1,33 @@
-"""Pods and nodes from their JSON, with what the engine adds: requests, limits, workload."""
+"""ObjectCodec: decodes pods, nodes and peers from their JSON, with requests, limits and workload.
+
+One codec serves one set of loaded rules. It holds decoders only, no objects.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
-from engine.objects.api_types import Metadata
-from engine.objects.controllers import Workload, workload_of
+from engine.objects.api_types import ObjectMeta, SlimNamespace
 from engine.objects.decoding import ObjectDecoder, StructFactory
-from engine.objects.peer import Peer, PeerDecoder
+from engine.objects.peer import Peer, PeerDecoder, Workload, workload_of
 from engine.objects.resources import PodRequests, Resources, pod_limits, pod_requests
 from grammar.schema import Schema
 from grammar.values.quantity import Quantity
 
-# A Struct that the schema describes: attributes as in the API, None where the object has nothing.
+# A struct that the schema describes: attributes as in the API, None where the object has nothing.
 Record = Any
 
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """The pod that a request is about.
+    """The pod of a request.
 
     The attributes up to `priority` are for the engine, the others are those of the schema's Pod.
-    `workload` is the direct controller until someone who knows the ReplicaSets replaces it.
+    `workload` is the direct controller.
     """
 
     name: str
@@ -45,7 +47,7 @@ class Pod:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node by itself, without the pods on it. `name` and `labels` are for the engine."""
+    """A node without its pods. `name` and `labels` are for the engine."""
 
     name: str
     labels: Mapping[str, str]
@@ -58,19 +60,20 @@ class Node:
 
 
 class ObjectCodec:
-    """Decodes the JSON of pods and nodes. Making one takes milliseconds: make one and pass it on.
+    """Decodes the JSON of pods and nodes. Construction takes milliseconds, so pass one on.
 
-    `annotations` are the keys that loaded rules read from peers; peers keep no others.
+    `annotations` are the keys of the annotations that loaded rules read; peers keep no others.
+    `peer` decodes a Pod to what the cache keeps of it. It raises BadObjectError, naming the path.
     """
 
     def __init__(self, schema: Schema, annotations: Collection[str] = ()) -> None:
         structs = StructFactory(schema)
         self._pod: ObjectDecoder[Record] = ObjectDecoder("Pod", structs.struct("Pod"))
         self._node: ObjectDecoder[Record] = ObjectDecoder("Node", structs.struct("Node"))
-        self._peer = PeerDecoder(annotations)
+        self.peer: Callable[[bytes | msgspec.Raw], Peer] = PeerDecoder(annotations).decode
 
     def pod(self, data: bytes | msgspec.Raw) -> Pod:
-        """The whole pod, every field of the schema. Raises BadObjectError, naming the path."""
+        """The pod with every field of the schema. Raises BadObjectError, naming the path."""
         pod = self._pod.decode(data)
         metadata, spec = pod.metadata, pod.spec
         return Pod(
@@ -90,7 +93,7 @@ class ObjectCodec:
         )
 
     def node(self, data: bytes | msgspec.Raw) -> Node:
-        """The whole node. Raises BadObjectError, naming the path."""
+        """The node with every field of the schema. Raises BadObjectError, naming the path."""
         node = self._node.decode(data)
         metadata, status = node.metadata, node.status
         return Node(
@@ -104,33 +107,25 @@ class ObjectCodec:
             allocatable=Resources((status and status.allocatable) or {}),
         )
 
-    def peer(self, data: bytes | msgspec.Raw) -> Peer:
-        """What the cache keeps of a pod. Raises BadObjectError, naming the path."""
-        return self._peer.decode(data)
 
-
-# ---- A namespace, as rules see it under the name `namespaceObject`.
+# ---- namespaces
 
 
 class Namespace(msgspec.Struct, frozen=True, gc=False):
-    """The attributes are those of the schema's Namespace."""
+    """A namespace, with the attributes of the schema's Namespace (`namespaceObject` in rules)."""
 
     name: str
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
 
 
-class _SlimNamespace(msgspec.Struct, frozen=True, gc=False):
-    metadata: Metadata | None = None
-
-
 class NamespaceDecoder:
     """Decodes Namespace objects."""
 
     def __init__(self) -> None:
-        self._decoder = ObjectDecoder("Namespace", _SlimNamespace)
+        self._decoder = ObjectDecoder("Namespace", SlimNamespace)
 
     def decode(self, data: bytes | msgspec.Raw) -> Namespace:
         """The namespace of an object's JSON. Raises BadObjectError, naming the path."""
-        metadata = self._decoder.decode(data).metadata or Metadata()
+        metadata = self._decoder.decode(data).metadata or ObjectMeta()
         return Namespace(metadata.name or "", metadata.labels or {}, metadata.annotations or {})

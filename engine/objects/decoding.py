@@ -1,8 +1,4 @@
-"""How msgspec reads what Kubernetes writes as text: quantities, timestamps and durations.
-
-msgspec takes a dataclass for a JSON object and asks no hook about it. So it is shown a stand-in for
-each of these types, and type checkers are shown the type itself.
-"""
+"""Decoders of Kubernetes JSON: scalars that are written as text, and structs from the schema."""
 
 from __future__ import annotations
 
@@ -19,12 +15,18 @@ from grammar.types import Type
 from grammar.values.quantity import Quantity
 from grammar.values.time import Duration, Timestamp
 
-# The int of the language and of Go. What is larger must not reach an expression.
+# The int of the language and of Go. A larger number must not reach an expression.
 JsonInt = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
+# ---- quantities, timestamps and durations
+#
+# msgspec decodes a dataclass from a JSON object and never calls the hook for it. So msgspec sees a
+# stand-in class for each of these types, and type checkers see the type itself.
+
+
 class _StandIn(type):
-    """What msgspec asks of the hook's value; it always is of the type that stands behind."""
+    """The class of the stand-ins. msgspec checks the hook's value with it; the check passes."""
 
     name: str
     parse: Callable[[str], object]
@@ -38,27 +40,12 @@ if TYPE_CHECKING:
     JsonTimestamp = Timestamp
     JsonDuration = Duration
 else:
-
-    class JsonQuantity(metaclass=_StandIn):
-        """Stands for Quantity."""
-
-        name = "quantity"
-        parse = Quantity.parse
-
-    class JsonTimestamp(metaclass=_StandIn):
-        """Stands for Timestamp."""
-
-        name = "timestamp"
-        parse = Timestamp.parse
-
-    class JsonDuration(metaclass=_StandIn):
-        """Stands for Duration."""
-
-        name = "duration"
-        parse = Duration.parse
+    JsonQuantity = _StandIn("JsonQuantity", (), {"name": "quantity", "parse": Quantity.parse})
+    JsonTimestamp = _StandIn("JsonTimestamp", (), {"name": "timestamp", "parse": Timestamp.parse})
+    JsonDuration = _StandIn("JsonDuration", (), {"name": "duration", "parse": Duration.parse})
 
 
-# What msgspec calls values in its own messages.
+# The names of types in msgspec's own messages.
 _JSON_TYPES: dict[type, str] = {
     bool: "bool",
     int: "int",
@@ -70,17 +57,20 @@ _JSON_TYPES: dict[type, str] = {
 
 
 def decode_scalar(type_: Any, value: object) -> object:
-    """The hook for a decoder. Raises ValueError, to which msgspec adds the path."""
+    """The value of a quantity, timestamp or duration: the hook of a decoder.
+
+    Raises ValueError, to which msgspec adds the path.
+    """
     if type(value) is not str:
         value = _as_text(type_, value)
     try:
         return type_.parse(value)
     except EvaluationError as error:
-        raise ValueError(f"`{value}` is no {type_.name}; {error}") from None
+        raise ValueError(f"`{value}` is not a {type_.name}; {error}") from None
 
 
 def _as_text(type_: Any, value: object) -> str:
-    """Kubernetes takes a bare number for a quantity, and null in a map of them for 0."""
+    """The text of a value. As in Kubernetes, a quantity may be a number, or null for 0."""
     if type_ is JsonQuantity:
         if value is None:
             return "0"
@@ -89,7 +79,7 @@ def _as_text(type_: Any, value: object) -> str:
     raise ValueError(f"expected `{type_.name}`, got `{_JSON_TYPES[type(value)]}`")
 
 
-# ---- The API types of Pod and Node: msgspec Structs made from the schema, and their decoder.
+# ---- objects
 
 T = TypeVar("T")
 
@@ -107,16 +97,16 @@ _MISTAKE = re.compile(r"(.*) - at `\$\.?(.*)`")
 
 
 class ObjectDecoder(Generic[T]):
-    """Decodes the JSON of one kind of object; `kind` is what error texts call it."""
+    """Decodes the JSON of one kind of object; `kind` is its name in error texts."""
 
     def __init__(self, kind: str, struct: type[T]) -> None:
         self._kind = kind
         self._decoder = msgspec.json.Decoder(struct, dec_hook=decode_scalar)
 
     def decode(self, data: bytes | msgspec.Raw) -> T:
-        """The object. Unknown fields are skipped and null is absent, as for the API server.
+        """The object. As in the API server, unknown fields are skipped and null means absent.
 
-        Raises BadObjectError, naming the path, for anything that is not such an object.
+        Raises BadObjectError, naming the path.
         """
         try:
             return self._decoder.decode(data)
@@ -130,7 +120,7 @@ class ObjectDecoder(Generic[T]):
     def _explain(self, text: str) -> str:
         found = _MISTAKE.fullmatch(text)
         reason, path = found.groups() if found else (text, "")
-        # Every field may be null, which is nothing that the reader of the error should try.
+        # Every field may be null, but no user should try that.
         reason = reason.replace(" | null`", "`").replace("`str`", "`string`")
         reason = reason.replace("JSON is malformed", "malformed JSON")
         where = f" at `{path}`" if path else ""
@@ -138,10 +128,10 @@ class ObjectDecoder(Generic[T]):
 
 
 class StructFactory:
-    """Makes a Struct type for each record that is asked for, and for those it refers to.
+    """Makes Struct types for records of the schema and for the records that these refer to.
 
-    The types have the attributes of the schema's API fields (no short forms, no computed members),
-    None where the JSON has nothing. They are frozen, and untracked by the garbage collector, as API
+    The types have the schema's API fields (no short forms, no computed members), None where the
+    JSON has no value. They are frozen, and the garbage collector does not track them, because API
     objects have no cycles.
     """
 
@@ -150,7 +140,7 @@ class StructFactory:
         self._structs: dict[str, type[msgspec.Struct]] = {}
 
     def struct(self, name: str) -> type[msgspec.Struct]:
-        """The type for a record; the same one each time."""
+        """The type for a record. Repeated calls return the same type."""
         if name not in self._structs:
             fields = [
                 (field.name, self._annotation(field.type) | None, None)
@@ -175,4 +165,5 @@ class StructFactory:
 
 
 def revision_of(version: str) -> int:
+    """The number of a resource version, 0 for one that is not a number of 64 bits."""
     return int(version) if version.isascii() and version.isdigit() and len(version) < 20 else 0

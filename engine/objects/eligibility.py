@@ -1,4 +1,7 @@
-"""Where kube-scheduler itself lets a pod go: node selector, required node affinity, and taints."""
+"""Node eligibility as in kube-scheduler: node selector, required node affinity, and taints.
+
+Pods and nodes are records of the schema, or any objects with the same attributes.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 Record = Any
-# A taint of another effect is a wish.
+# Taints with another effect are preferences.
 _FORBIDDING = frozenset({"NoSchedule", "NoExecute"})
 
 
 def is_eligible(pod: Record, node: Record) -> bool:
-    """Whether a node counts as a domain for the pod (PodTopologySpread, both policies Honor).
+    """Whether the node's domain counts for the pod (PodTopologySpread, both policies Honor).
 
-    A cordoned node does not, whatever the pod tolerates.
+    A cordoned node never counts, whatever the pod tolerates.
     """
     spec = node.spec
     if spec is not None and spec.unschedulable:
@@ -22,7 +25,7 @@ def is_eligible(pod: Record, node: Record) -> bool:
 
 
 def matches_affinity(pod: Record, node: Record) -> bool:
-    """`spec.nodeSelector` and `requiredDuringSchedulingIgnoredDuringExecution`."""
+    """Whether the node matches `nodeSelector` and the required node affinity of the pod."""
     spec = pod.spec
     if spec is None:
         return True
@@ -38,12 +41,12 @@ def matches_affinity(pod: Record, node: Record) -> bool:
 
 
 def tolerates(pod: Record, node: Record) -> bool:
-    """Every taint that forbids is tolerated."""
+    """Whether the pod tolerates every NoSchedule and NoExecute taint of the node."""
     return untolerated(pod, (node.spec and node.spec.taints) or ()) is None
 
 
 def untolerated(pod: Record, taints: Iterable[Record]) -> Record | None:
-    """The first taint that forbids and is not tolerated."""
+    """The first NoSchedule or NoExecute taint that the pod does not tolerate."""
     tolerations = (pod.spec and pod.spec.tolerations) or ()
     for taint in taints:
         if taint.effect not in _FORBIDDING:
@@ -64,7 +67,7 @@ def _tolerates(toleration: Record, taint: Record) -> bool:
 
 
 def _matches_term(term: Record, node: Record) -> bool:
-    """A term without any requirement matches nothing."""
+    """Whether the node matches a term. A term without requirements matches no node."""
     expressions = term.matchExpressions or ()
     fields = term.matchFields or ()
     if not expressions and not fields:

@@ -1,15 +1,27 @@
-"""A pod of the cluster as the cache keeps it: small, because there are 150,000 of them."""
+"""Peer: a pod of the cluster as the cache keeps it, and the workload that it belongs to.
+
+A cluster may have 150,000 pods, so a peer is small and shares its dictionaries with others.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from typing import TypeVar, cast
 
 import msgspec
 
-from engine.objects.api_types import Condition, Container, Metadata, SlimPod, Spec, Status
-from engine.objects.controllers import Workload, workload_of
+from engine.objects.api_types import (
+    Condition,
+    Container,
+    ControllerSpec,
+    ObjectMeta,
+    OwnerReference,
+    PodSpec,
+    PodStatus,
+    SlimController,
+    SlimPod,
+)
 from engine.objects.decoding import ObjectDecoder
 from engine.objects.resources import PodRequests, pod_limits, pod_requests
 from grammar.values.quantity import Quantity
@@ -17,8 +29,29 @@ from grammar.values.time import Timestamp
 
 T = TypeVar("T")
 
-# Labels that name their pod are shared with none: without a bound they would fill the table.
-_SHARED_AT_MOST = 65_536
+# The most values that peers share. Labels with the pod's own name are shared with no other pod;
+# without a bound they would fill the table.
+_MOST_SHARED = 65_536
+
+
+class Workload(msgspec.Struct, frozen=True, gc=False):
+    """A controller of pods. Two pods belong together if their workloads have the same uid.
+
+    `replicas` is the number of pods that it wants, None if not known.
+    """
+
+    kind: str
+    name: str
+    uid: str
+    replicas: int | None = None
+
+
+def workload_of(owners: Iterable[OwnerReference]) -> Workload | None:
+    """The direct controller among the owners of an object; the API server allows only one."""
+    for owner in owners:
+        if owner.controller:
+            return Workload(owner.kind or "", owner.name or "", owner.uid or "")
+    return None
 
 
 class PeerContainer(msgspec.Struct, frozen=True, gc=False):
@@ -32,9 +65,9 @@ class Peer(msgspec.Struct, frozen=True, gc=False):
     """A pod as rules and counts see it, in less than 1 KB.
 
     The attributes up to `created` are those of the schema's Peer. `workload` is the direct
-    controller until someone who knows the ReplicaSets replaces it, `controller` is the uid of the
-    direct one, and empty without one. `unscheduled` is the
-    PodScheduled condition while it is not True. Dictionaries are shared: never write to them.
+    controller until `rooted` replaces it by the root; `controller` is the uid of the direct one,
+    empty if there is none. `unscheduled` is the PodScheduled condition while it is not True.
+    Dictionaries are shared: never write to them.
     """
 
     name: str
@@ -57,10 +90,26 @@ class Peer(msgspec.Struct, frozen=True, gc=False):
     unscheduled: Condition | None
 
 
-class PeerDecoder:
-    """Decodes Pods to peers, and lets peers share what they have in common.
+def key_of(peer: Peer) -> str:
+    """The key of a pod: `namespace/name`."""
+    return f"{peer.namespace}/{peer.name}"
 
-    `annotations` are the keys of the annotations to keep: those that the loaded rules name.
+
+def rooted(peer: Peer, roots: Mapping[str, Workload]) -> Peer:
+    """The peer with its root controller as `workload`; `roots` are by the uid of a controller.
+
+    `replicas` is left out: it changes without the pod, and no rule reads it.
+    """
+    root = roots.get(peer.controller)
+    if root is None:
+        return peer
+    return msgspec.structs.replace(peer, workload=Workload(root.kind, root.name, root.uid))
+
+
+class PeerDecoder:
+    """Decodes Pods to peers. Equal labels, requests and so on of several peers are one object.
+
+    `annotations` are the keys of the annotations to keep: those that the loaded rules read.
     """
 
     def __init__(self, annotations: Collection[str] = ()) -> None:
@@ -71,9 +120,9 @@ class PeerDecoder:
     def decode(self, data: bytes | msgspec.Raw) -> Peer:
         """The peer of a Pod's JSON. Raises BadObjectError, naming the path."""
         pod = self._decoder.decode(data)
-        metadata = pod.metadata or Metadata()
-        spec = pod.spec or Spec()
-        status = pod.status or Status()
+        metadata = pod.metadata or ObjectMeta()
+        spec = pod.spec or PodSpec()
+        status = pod.status or PodStatus()
         requests = pod_requests(spec, status)
         limits = pod_limits(spec, status)
         owner = workload_of(metadata.ownerReferences or ())
@@ -81,8 +130,8 @@ class PeerDecoder:
             name=metadata.name or "",
             namespace=sys.intern(metadata.namespace or ""),
             uid=metadata.uid or "",
-            labels=self._texts(metadata.labels or {}),
-            annotations=self._texts(self._kept(metadata.annotations or {})),
+            labels=self._shared_texts(metadata.labels or {}),
+            annotations=self._shared_texts(self._kept(metadata.annotations or {})),
             requests=self._share(("requests", *requests.items()), requests),
             limits=self._share(("limits", *limits.items()), limits),
             priority=spec.priority or 0,
@@ -101,7 +150,7 @@ class PeerDecoder:
     def _kept(self, annotations: dict[str, str]) -> dict[str, str]:
         return {key: annotations[key] for key in self._annotations if key in annotations}
 
-    def _texts(self, texts: dict[str, str]) -> dict[str, str]:
+    def _shared_texts(self, texts: dict[str, str]) -> dict[str, str]:
         key = ("texts", *texts.items())
         shared = self._shared.get(key)
         if shared is None:
@@ -114,15 +163,62 @@ class PeerDecoder:
         return self._share(slim, slim)
 
     def _share(self, key: Hashable, value: T) -> T:
-        """The value that was there first. A full table starts over: all it does is save memory."""
-        if len(self._shared) >= _SHARED_AT_MOST:
+        """The first value that was shared under an equal key.
+
+        A full table is cleared. That costs memory only.
+        """
+        if len(self._shared) >= _MOST_SHARED:
             self._shared.clear()
         return cast("T", self._shared.setdefault(key, value))
 
 
-def _unscheduled(status: Status) -> Condition | None:
-    """The PodScheduled condition of a pod that has no node yet."""
+def _unscheduled(status: PodStatus) -> Condition | None:
+    """The PodScheduled condition of a pod without a node."""
     for condition in status.conditions or ():
         if condition.type == "PodScheduled":
             return None if condition.status == "True" else condition
     return None
+
+
+# ---- controllers
+
+# The number of pods that a kind wants if its object does not say: the API's default. Other kinds
+# have no such number.
+_DEFAULT_REPLICAS = {"Deployment": 1, "ReplicaSet": 1, "StatefulSet": 1, "Job": 1}
+
+
+class Controller(msgspec.Struct, frozen=True, gc=False):
+    """A controller as a workload, and the controller that owns it, if any."""
+
+    workload: Workload
+    owner: Workload | None
+
+
+class ControllerDecoder:
+    """Decodes Deployments, ReplicaSets, StatefulSets, DaemonSets and Jobs."""
+
+    def __init__(self) -> None:
+        self._decoder = ObjectDecoder("controller", SlimController)
+
+    def decode(self, kind: str, data: bytes | msgspec.Raw) -> Controller:
+        """The controller of an object's JSON. Raises BadObjectError, naming the path."""
+        slim = self._decoder.decode(data)
+        metadata, spec = slim.metadata or ObjectMeta(), slim.spec or ControllerSpec()
+        replicas = spec.parallelism if kind == "Job" else spec.replicas
+        if replicas is None or kind not in _DEFAULT_REPLICAS:
+            replicas = _DEFAULT_REPLICAS.get(kind)
+        workload = Workload(kind, metadata.name or "", metadata.uid or "", replicas)
+        return Controller(workload, workload_of(metadata.ownerReferences or ()))
+
+
+def root_of(controller: Controller, known: Mapping[str, Controller]) -> Workload:
+    """The root workload of a controller, given the known controllers by uid.
+
+    Only the owner of a ReplicaSet is followed. A Job of a CronJob is its own root, because the Job
+    says how many pods it wants. If the owner is not known, it is a workload of unknown size.
+    """
+    owner = controller.owner
+    if controller.workload.kind != "ReplicaSet" or owner is None:
+        return controller.workload
+    above = known.get(owner.uid)
+    return above.workload if above is not None else owner

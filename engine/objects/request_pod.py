@@ -1,8 +1,4 @@
-"""Request pod: the pod that a request asks about, decoded only as far as somebody reads it.
-
-The RequestPodReader belongs to the engine and keeps the last pod, because kube-scheduler asks about
-one pod at a time. Exemptions say about which pods no policy decides.
-"""
+"""RequestPod: the pod of a request, decoded only as far as it is read, and whether it is exempt."""
 
 from __future__ import annotations
 
@@ -14,12 +10,11 @@ import msgspec
 
 from engine.objects.api_types import OwnerReference
 from engine.objects.codec import ObjectCodec, Pod
-from engine.objects.controllers import Workload, bare, workload_of
 from engine.objects.decoding import ObjectDecoder, revision_of
-from engine.objects.peer import Peer
+from engine.objects.peer import Peer, Workload, rooted, workload_of
 from policies.forms import GROUP
 
-# The annotation by which a pod bypasses policies; its value is the reason.
+# The annotation that exempts a pod from policies. Its value is the reason.
 BYPASS = f"{GROUP}/bypass"
 _MOST_REASON = 200
 
@@ -44,7 +39,7 @@ class _Identity(msgspec.Struct, frozen=True, gc=False):
 
 
 class PodShapes(Protocol):
-    """A function that tells pods apart that are decided differently."""
+    """The shapes of pods: pods of one shape are decided alike."""
 
     def of(self, body: bytes) -> bytes:
         """The shape of a pod's JSON."""
@@ -52,7 +47,10 @@ class PodShapes(Protocol):
 
 
 class RequestPodReader:
-    """Decodes the pods of requests."""
+    """Reads the pods of requests, and keeps the last one.
+
+    kube-scheduler asks about one pod at a time: filter first, then the other verbs.
+    """
 
     def __init__(self, codec: ObjectCodec) -> None:
         self._codec = codec
@@ -60,8 +58,10 @@ class RequestPodReader:
         self._last: RequestPod | None = None
 
     def read(self, body: bytes) -> RequestPod:
-        """The pod of a body. Raises BadObjectError; other fields may turn out to be wrong later."""
-        # kube-scheduler asks about one pod at a time, filter first and then the other verbs.
+        """The pod of a JSON. Raises BadObjectError if its identity cannot be read.
+
+        The rest is decoded later, and may raise then.
+        """
         if self._last is None or self._last.body != body:
             metadata = self._identity.decode(body).metadata or _Metadata()
             self._last = RequestPod(body, metadata, self._codec)
@@ -69,7 +69,11 @@ class RequestPodReader:
 
 
 class RequestPod:
-    """The identity of a pod, and on demand all of it."""
+    """The identity of a pod, and on demand the whole pod.
+
+    `bypass` is the reason of the bypass annotation, empty without one. `revision` is the resource
+    version as a number, 0 if unknown. `controller` is the uid of the direct controller or empty.
+    """
 
     def __init__(self, body: bytes, metadata: _Metadata, codec: ObjectCodec) -> None:
         self.body = body
@@ -79,7 +83,6 @@ class RequestPod:
         self.labels = metadata.labels or {}
         self.deletionTimestamp = metadata.deletionTimestamp
         annotations = metadata.annotations or _Annotations()
-        # The value of the bypass annotation; blank values are ignored.
         self.bypass = (annotations.bypass or "").strip()[:_MOST_REASON]
         self.revision = revision_of(metadata.resourceVersion)
         owner = workload_of(metadata.ownerReferences or ())
@@ -101,26 +104,26 @@ class RequestPod:
     def rooted(self, root: Workload | None) -> Peer:
         """The peer with its root controller, if that is known. Raises BadObjectError."""
         if self._rooted is None or self._rooted[0] is not root:
-            peer = self.peer
-            if root is not None:
-                peer = msgspec.structs.replace(peer, workload=bare(root))
-            self._rooted = (root, peer)
+            roots = {} if root is None else {self.controller: root}
+            self._rooted = (root, rooted(self.peer, roots))
         return self._rooted[1]
 
     def shape(self, shapes: PodShapes) -> bytes:
-        """The shape of the pod: all that the policies read of it."""
+        """The shape of the pod among `shapes`."""
         if self._shape is None or self._shape[0] is not shapes:
             self._shape = (shapes, shapes.of(self.body))
         return self._shape[1]
 
 
-# Its pods must never wait for policies: they are needed to repair policies.
+# ---- exemptions
+
+# Always exempt: if its pods waited for policies, nobody could repair the cluster.
 SYSTEM_NAMESPACES = frozenset({"kube-system"})
 
 
 @dataclass(frozen=True, slots=True)
 class Exemptions:
-    """The exempt namespaces, and whether the bypass annotation of a pod counts."""
+    """The pods that are exempt from policies: by namespace, and by annotation if allowed."""
 
     namespaces: frozenset[str] = frozenset()
     by_annotation: bool = False
@@ -132,7 +135,7 @@ class Exemptions:
         return "the pod bypasses policies" if self.bypasses(pod) else ""
 
     def bypasses(self, pod: RequestPod) -> bool:
-        """Whether the pod is exempt by its annotation alone, which operators should know."""
+        """Whether the pod is exempt by its annotation alone. Such a bypass is reported."""
         return self.by_annotation and bool(pod.bypass) and pod.namespace not in self.namespaces
 
 

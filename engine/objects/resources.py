@@ -1,10 +1,10 @@
-"""What a pod asks for, summed exactly as kube-scheduler 1.36 does.
+"""The requests and limits of a pod, summed exactly as kube-scheduler 1.36 does.
 
 The rules are those of resourcehelper.PodRequests and PodLimits (k8s.io/component-helpers/resource)
 with the options of kube-scheduler's NodeInfo: sidecars (KEP-753), pod-level resources (KEP-2837),
-in-place resize (KEP-1287, KEP-5419). `tests/contract/pod_resources.json` holds both to the same
-answers. Left out, as its gate is off by default: resources of DRA claims in the pod's status
-(KEP-5517).
+in-place resize (KEP-1287, KEP-5419). `tests/contract/pod_resources.json` has the answers of
+both. Resources of DRA claims in the pod's status (KEP-5517) are left out, because their feature
+gate is off by default.
 """
 
 from __future__ import annotations
@@ -12,16 +12,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
-from engine.objects.api_types import Amounts, Container, ContainerStatus, Requirements, Spec, Status
+from engine.objects.api_types import (
+    Amounts,
+    Container,
+    ContainerStatus,
+    PodSpec,
+    PodStatus,
+    ResourceRequirements,
+)
 from grammar.values.quantity import Quantity
 
 _ONE = Quantity.parse("1")
 
 
 class Resources(dict[str, Quantity]):
-    """Amounts by resource name; one that is not named reads as 0.
+    """Amounts by resource name. A resource that is absent reads as 0.
 
-    Shared between objects: never written to once handed out.
+    Objects share it: never write to one that a function has returned.
     """
 
     __slots__ = ()
@@ -31,10 +38,10 @@ class Resources(dict[str, Quantity]):
 
 
 class PodRequests(Resources):
-    """A pod's requests. As every pod also takes up one of the node's `pods`, that reads as 1.
+    """The requests of a pod. `pods` reads as 1, because a pod takes one of the node's `pods`.
 
-    It is not among the keys, as it is not in what kube-scheduler sums: a pod that asks for nothing
-    has an empty map.
+    `pods` is not a key, because kube-scheduler does not sum it: a pod without requests has an empty
+    map.
     """
 
     __slots__ = ()
@@ -43,11 +50,11 @@ class PodRequests(Resources):
         return _ONE if resource == "pods" else Quantity.ZERO
 
 
-def pod_requests(spec: Spec | None, status: Status | None) -> PodRequests:
-    """What the pod asks for, overhead included; no defaults for what it does not name.
+def pod_requests(spec: PodSpec | None, status: PodStatus | None) -> PodRequests:
+    """The requests of a pod, overhead included, without defaults for absent resources.
 
-    Takes the slim form, or any objects with the same attributes. The status tells of a resize in
-    place.
+    Takes the slim structs, or any objects with the same attributes. The status has the amounts of
+    a resize in place.
     """
     total = PodRequests()
     if spec is not None:
@@ -56,8 +63,8 @@ def pod_requests(spec: Spec | None, status: Status | None) -> PodRequests:
     return total
 
 
-def pod_limits(spec: Spec | None, status: Status | None) -> dict[str, Quantity]:
-    """The most that the pod may use. Overhead is added to limits that are there and not zero."""
+def pod_limits(spec: PodSpec | None, status: PodStatus | None) -> dict[str, Quantity]:
+    """The limits of a pod. Overhead is added to limits that are present and not zero."""
     total: dict[str, Quantity] = {}
     if spec is not None:
         _Sum("limits", status).fill(total, spec)
@@ -67,7 +74,7 @@ def pod_limits(spec: Spec | None, status: Status | None) -> dict[str, Quantity]:
 
 
 def total_requests(pods: Iterable[Mapping[str, Quantity]]) -> Resources:
-    """What pods with these requests ask for together; `pods` is how many they are."""
+    """The sum of the requests of several pods; `pods` is the number of pods."""
     total = Resources()
     count = 0
     for requests in pods:
@@ -78,9 +85,9 @@ def total_requests(pods: Iterable[Mapping[str, Quantity]]) -> Resources:
 
 
 class _Sum:
-    """Sums one side of a pod, its requests or its limits."""
+    """The sum of the requests or of the limits of one pod."""
 
-    def __init__(self, side: Literal["requests", "limits"], status: Status | None) -> None:
+    def __init__(self, side: Literal["requests", "limits"], status: PodStatus | None) -> None:
         self._requests = side == "requests"
         self._status = status
         self._containers: dict[str | None, ContainerStatus] = {}
@@ -90,19 +97,23 @@ class _Sum:
             self._containers = {container.name: container for part in both for container in part}
             self._is_infeasible = _is_resize_infeasible(status)
 
-    def fill(self, total: Amounts, spec: Spec) -> None:
-        """Add up the containers, and replace what the pod says for itself where it may."""
+    def fill(self, total: Amounts, spec: PodSpec) -> None:
+        """Write the sum of the containers to `total`; pod-level amounts replace it where allowed.
+
+        Pod-level amounts are allowed for cpu, memory and huge pages.
+        """
         self._add_containers(total, spec)
-        wanted = self._amounts(spec.resources)
-        in_force = self._in_force(wanted, self._status)
-        for resource in wanted:
+        declared = self._amounts(spec.resources)
+        in_force = self._in_force(declared, self._status)
+        for resource in declared:
             if resource in {"cpu", "memory"} or resource.startswith("hugepages-"):
                 total[resource] = in_force.get(resource, Quantity.ZERO)
 
-    def _add_containers(self, total: Amounts, spec: Spec) -> None:
-        """The larger of what runs for good and what runs during any one init container.
+    def _add_containers(self, total: Amounts, spec: PodSpec) -> None:
+        """Add the larger of two sums: all containers with all sidecars, or the peak during init.
 
-        An init container runs beside the sidecars that were started before it.
+        An init container runs beside the sidecars that were started before it, so the peak is the
+        maximum over init containers of their own amounts and those sidecars.
         """
         for container in spec.containers or ():
             _add(total, self._counted(container))
@@ -125,23 +136,26 @@ class _Sum:
             self._amounts(container.resources), self._containers.get(container.name)
         )
 
-    def _in_force(self, wanted: Amounts, status: ContainerStatus | Status | None) -> Amounts:
-        """While a resize is under way the larger amounts count; but not what can never be had."""
+    def _in_force(self, declared: Amounts, status: ContainerStatus | PodStatus | None) -> Amounts:
+        """The amounts that count: during a resize the larger of the declared and the actual ones.
+
+        The declared amounts of an infeasible resize do not count.
+        """
         if status is None or status.resources is None:
-            return wanted
-        largest = {} if self._is_infeasible else dict(wanted)
+            return declared
+        largest = {} if self._is_infeasible else dict(declared)
         _raise(largest, self._amounts(status.resources))
         if self._requests:  # the kubelet grants no limits
             _raise(largest, status.allocatedResources or {})
         return largest
 
-    def _amounts(self, own: Requirements | None) -> Amounts:
-        if own is None:
+    def _amounts(self, resources: ResourceRequirements | None) -> Amounts:
+        if resources is None:
             return {}
-        return (own.requests if self._requests else own.limits) or {}
+        return (resources.requests if self._requests else resources.limits) or {}
 
 
-def _is_resize_infeasible(status: Status) -> bool:
+def _is_resize_infeasible(status: PodStatus) -> bool:
     for condition in status.conditions or ():
         if condition.type == "PodResizePending":
             return condition.reason == "Infeasible"
@@ -150,16 +164,16 @@ def _is_resize_infeasible(status: Status) -> bool:
 
 def _add(total: Amounts, amounts: Mapping[str, Quantity]) -> None:
     for resource, more in amounts.items():
-        there = total.get(resource)
-        if there is None:
+        sum_ = total.get(resource)
+        if sum_ is None:
             total[resource] = more
-        else:  # shown with the suffix of the first that is not zero, as Go's Quantity.Add has it
-            suffix = there.suffix if there.nanos else more.suffix
-            total[resource] = Quantity(there.nanos + more.nanos, suffix)
+        else:  # as in Go's Quantity.Add, the first amount that is not zero gives the suffix
+            suffix = sum_.suffix if sum_.nanos else more.suffix
+            total[resource] = Quantity(sum_.nanos + more.nanos, suffix)
 
 
 def _raise(largest: Amounts, amounts: Mapping[str, Quantity]) -> None:
     for resource, amount in amounts.items():
-        there = largest.get(resource)
-        if there is None or there < amount:
+        known = largest.get(resource)
+        if known is None or known < amount:
             largest[resource] = amount

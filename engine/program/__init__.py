@@ -1,4 +1,5 @@
-"""What policies mean: checked trees compiled to closures, and policies to programs.
+"""The meaning of policies: checked trees compiled to closures, and policies to programs.
 
-Belongs here: compilation, its stages, tracing. Must not: the cache, HTTP, anything that awaits.
+Belongs here: compilation, fast paths, the stages of evaluation, tracing. Must not: the cache, HTTP,
+anything that awaits.
 """

@@ -1,4 +1,4 @@
-"""Parts of programs that are worked out once and kept: per request, or per version of a node."""
+"""Columns: parts of programs that are evaluated once and kept, per request or per node version."""
 
 from __future__ import annotations
 
@@ -11,35 +11,38 @@ from engine.cache.node_table import NodeRows, NodeTable
 from engine.program.frame import NODES_PER_LOOK, Evaluate, Frame
 from grammar.errors import EvaluationError
 
-# A column forgets everything when it has this many nodes: names come and go.
+# A column of so many nodes is cleared, because node names come and go.
 _MOST_NODES = 100_000
 
-# The value, and the error in its place, None where there is none.
-Outcome = tuple[object, EvaluationError | None]
+# ---- in closures
 
 
 def once_per_pod(evaluate: Evaluate) -> Evaluate:
-    """The value, or the error, that the first evaluation for this request had."""
+    """The closure, evaluated once per request. Its value or error is kept in the frame."""
     part = object()
 
     def run(frame: Frame) -> object:
-        kept: Outcome | None = frame.memo.get(part)  # type: ignore[assignment]
+        kept: tuple[object, EvaluationError | None] | None
+        kept = frame.memo.get(part)  # type: ignore[assignment]
         if kept is None:
-            kept = frame.memo[part] = _outcome(evaluate, frame)
-        value, error = kept
-        if error is not None:
-            # A kept error is raised many times: its traceback must not grow each time.
-            raise error.with_traceback(None)
+            try:
+                kept = evaluate(frame), None
+            except EvaluationError as error:
+                kept = None, error
+            frame.memo[part] = kept
+        value, error_ = kept
+        if error_ is not None:
+            # A kept error is raised many times; its traceback must not grow each time.
+            raise error_.with_traceback(None)
         return value
 
     return run
 
 
 def once_per_node(evaluate: Evaluate) -> Evaluate:
-    """The values of a part that reads the node alone, by node, each with the version it is of.
+    """The closure of a part that reads only the node, evaluated once per version of the node.
 
-    They belong to the closure and go with it. A node's view is immutable, so the view itself is the
-    version.
+    The closure owns the values. A node's view is immutable, so the view itself is the version.
     """
     column: dict[str, tuple[object, object, EvaluationError | None]] = {}
 
@@ -64,21 +67,14 @@ def once_per_node(evaluate: Evaluate) -> Evaluate:
     return run
 
 
-def _outcome(evaluate: Evaluate, frame: Frame) -> Outcome:
-    try:
-        return evaluate(frame), None
-    except EvaluationError as error:
-        return None, error
-
+# ---- by row
 
 _NEVER = -1
-
-
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 class Freshness:
-    """The version of its node at which each row was last evaluated.
+    """The version of its node at which each row of a column was last evaluated.
 
     A `time_dependent` column is never fresh.
     """
@@ -89,10 +85,10 @@ class Freshness:
         self._versions: npt.NDArray[np.int64] = np.empty(0, np.int64)
 
     def stale(self, table: NodeTable, rows: NodeRows | None = None) -> list[NodeRows]:
-        """The places that must be worked out, in portions between which the clock is looked at.
+        """The rows that must be evaluated, in portions with a deadline check between them.
 
-        They are of `rows`, or of all. Places of another owner are other nodes; new places have
-        never been worked out.
+        They are among `rows`, or among all. The rows of another owner are all stale, because they
+        are other nodes.
         """
         if self._owner is not table.owner:
             self._owner = table.owner
@@ -100,7 +96,7 @@ class Freshness:
         self._versions = grown(self._versions, len(table.views), _NEVER)
         if self._time_dependent:
             self.forget()
-        # Mostly there is none in the whole cluster, or few.
+        # In most calls no node of the cluster has changed, or few have.
         changed = (self._versions[: len(table.versions)] != table.versions).nonzero()[0]
         if not len(changed):
             return []
@@ -111,14 +107,16 @@ class Freshness:
         return [changed[i : i + NODES_PER_LOOK] for i in range(0, len(changed), NODES_PER_LOOK)]
 
     def worked_out(self, table: NodeTable, rows: NodeRows) -> None:
+        """Note that these rows have been evaluated."""
         self._versions[rows] = table.versions[rows]
 
     def forget(self) -> None:
+        """Make every row stale."""
         self._versions[:] = _NEVER
 
 
 def grown(array: npt.NDArray[Scalar], size: int, fill: float) -> npt.NDArray[Scalar]:
-    """The array, or a longer copy with `fill` behind what it has."""
+    """The array, or a copy that is extended to `size` with `fill`."""
     if len(array) >= size:
         return array
     longer = np.full(size, fill, array.dtype)

@@ -1,4 +1,10 @@
-"""When a part of a program can be worked out: told by what it reads."""
+"""Compiler: checked expressions to closures; names and overloads are resolved once, not per node.
+
+The plain evaluator (`grammar.evaluator`) defines what each expression means; `tests/properties`
+compares the two. Variants of the compiler are passed in. Fast paths are an ordered tuple of
+functions; the first one that takes an expression makes its closure. Tracing is a compiler with a
+wrap around each closure, not a flag inside closures.
+"""
 
 from __future__ import annotations
 
@@ -33,11 +39,13 @@ from grammar.reads import children
 from grammar.types import Type
 from grammar.values.maps import read_field
 
+# ---- stages
+
 
 class Stage(Enum):
-    """How often a part is evaluated. `now` is one value per request, so it belongs to the pod.
+    """How often a part is evaluated. `now` has one value per request, so it counts as the pod's.
 
-    An age, which reads the node and `now`, is RESIDUE: the column holds the timestamp.
+    An age, which reads the node and `now`, is a RESIDUE: its column has the timestamp.
     """
 
     CONSTANT = "once"
@@ -51,7 +59,7 @@ _PER_REQUEST = frozenset({"pod", "namespaceObject", "now"})
 
 @dataclass(frozen=True, slots=True)
 class _Needs:
-    """The declared names that a part reads, and the local ones that it must be given."""
+    """The declared names and the locals that a part reads, and its size in tree nodes."""
 
     roots: frozenset[str] = frozenset()
     local: frozenset[str] = frozenset()
@@ -59,7 +67,7 @@ class _Needs:
 
 
 class Stages:
-    """The stages of one environment's expressions, each part looked at once."""
+    """The stages of the expressions of one environment. Each part is examined once."""
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
@@ -67,9 +75,9 @@ class Stages:
         self._named: dict[str, _Needs] = {}
 
     def stage(self, expr: Expr, hidden: Collection[str] = ()) -> Stage | None:
-        """The stage of a part; None where it depends on a macro's variable or a parameter.
+        """The stage of a part; None if it depends on a macro's variable or on a parameter.
 
-        `hidden` are the variables and parameters around it, which may have a declared name.
+        `hidden` are the variables and parameters around it, which may hide a declared name.
         """
         needs = self._of(expr)
         if needs.local or not needs.roots.isdisjoint(hidden):
@@ -81,19 +89,19 @@ class Stages:
         return Stage.NODE if needs.roots == {"node"} else Stage.RESIDUE
 
     def steps(self, expr: Expr) -> int:
-        """How many nodes the tree below has, `let`s and `def`s included: what keeping it saves."""
+        """The size of the tree, `let`s and `def`s included: the work that keeping it saves."""
         return self._of(expr).steps
 
     def _of(self, expr: Expr) -> _Needs:
         known = self._needs.get(id(expr))
-        # The tree is kept beside its needs, so that an id is not taken over by another one.
+        # The expression is kept too, so that no other one gets its id.
         if known is not None and known[0] is expr:
             return known[1]
-        needs = self._look(expr)
+        needs = self._examined(expr)
         self._needs[id(expr)] = (expr, needs)
         return needs
 
-    def _look(self, expr: Expr) -> _Needs:
+    def _examined(self, expr: Expr) -> _Needs:
         match expr:
             case Ident(name):
                 if name in self._environment.variables:
@@ -109,7 +117,7 @@ class Stages:
             case Comprehension(_, target, variables, body_parts):
                 inner = _sum([self._of(p) for p in body_parts])
                 hidden = frozenset(variables)
-                # A macro is worth its body many times.
+                # A macro evaluates its body many times.
                 part = _Needs(inner.roots - hidden, inner.local - hidden, 10 * inner.steps)
                 return _sum([self._of(target), part])
             case _:
@@ -128,24 +136,20 @@ def _sum(parts: list[_Needs]) -> _Needs:
     return _Needs(roots, local, 1 + sum(p.steps for p in parts))
 
 
-# ---- Checked expressions to closures: names and overloads are resolved here, not per node.
-#
-# The plain evaluator (`grammar.evaluator`) says what each expression means; `tests/properties`
-# holds
-# the two equal.
+# ---- closures
 
 Wrap = Callable[[Expr, Evaluate], Evaluate]
 # The closure of an expression of a common shape; None for any other expression.
 FastPath = Callable[["Compiler", Expr], Evaluate | None]
-# Below so many steps looking a value up costs as much as working it out.
+# Below this size a lookup costs as much as the evaluation.
 _WORTH_KEEPING = 6
 
 
 class Compiler:
-    """Compiles the expressions of one policy; `slots` is how many locals they need together.
+    """Compiles the expressions of one policy; `slots` is the number of locals that they need.
 
-    `read` makes the closure of a declared name; `wrap` sees every expression with its closure and
-    may return another: tracing is a compiler with a wrap, not a flag inside closures.
+    `fast_paths` are tried in their order. `read` makes the closure of a declared name. `wrap` gets
+    every expression with its closure and may return another closure; with it no values are kept.
     """
 
     def __init__(
@@ -174,9 +178,9 @@ class Compiler:
         return self._kept(expr) or self._compile(expr)
 
     def _kept(self, expr: Expr) -> Evaluate | None:
-        """The closure of a part that is worth keeping per request or per node; None for any other.
+        """The closure of a part whose values are kept per request or per node; None for any other.
 
-        The largest such part is kept, and nothing inside it again.
+        The largest such part is kept, and no part inside it.
         """
         if self._keeping or self._stages.steps(expr) < _WORTH_KEEPING:
             return None
@@ -191,16 +195,16 @@ class Compiler:
         return once_per_node(compiled) if stage is Stage.NODE else once_per_pod(compiled)
 
     def local(self, name: str) -> int | None:
-        """The place of a local; None where no local has the name."""
+        """The slot of a local; None if no local has this name."""
         return self._locals.get(name)
 
     def slot(self) -> int:
-        """A new local."""
+        """The slot of a new local."""
         self.slots += 1
         return self.slots - 1
 
     def with_locals(self, names: Mapping[str, int], expr: Expr) -> Evaluate:
-        """Compiles an expression in which `names` are locals."""
+        """The closure of an expression in which `names` are locals, with their slots."""
         outer = self._locals
         self._locals = {**outer, **names}
         try:
@@ -215,7 +219,7 @@ class Compiler:
         return self.general(expr)
 
     def general(self, expr: Expr) -> Evaluate:
-        """The closure that every expression of its kind can have, over those of its parts."""
+        """The closure of an expression without fast paths, over the closures of its parts."""
         match expr:
             case Literal(value):
                 return lambda _: value
@@ -273,7 +277,7 @@ class Compiler:
         return self._read(expr.name)
 
     def _closed(self, body: Expr, names: Mapping[str, int]) -> Evaluate:
-        """Compiles the body of a let or def, which sees no locals but its own."""
+        """The closure of the body of a let or def, which sees only its own locals."""
         outer, self._locals = self._locals, {}
         try:
             return self.with_locals(names, body)
@@ -311,7 +315,7 @@ class Compiler:
         )
 
     def _choice(self, kind: Type, name: str) -> Callable[[object], object]:
-        """How to take a field of a value that may be a record or a map."""
+        """The choice of a field from a value of the type, a record or a map."""
         known = self.environment.field(kind, name) if kind.is_record else None
         if known is None:
             return lambda value: operations.key_of(value, name)
@@ -378,4 +382,5 @@ class Compiler:
         return self.environment.implementation("+", pair, member=False)
 
     def _known(self, expr: Expr) -> Literal | None:
+        """The expression if it is a literal; a wrap must see it as an operand, so then None."""
         return expr if isinstance(expr, Literal) and self._wrap is None else None

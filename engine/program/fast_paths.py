@@ -1,7 +1,7 @@
-"""Chains of fields, and of a key of a map at their end, read at once: `node.metadata.labels["k"]`.
+"""Fast paths: faster closures for the common shapes of expressions.
 
-What is there most often is read without a detour. Where a part is absent the general closures of
-`engine.program.operations` say what that means.
+They rely on the types that the checker has found, and read values that are present directly. If a
+part is absent, the general closure (`meaning`) decides what that means.
 """
 
 from __future__ import annotations
@@ -29,13 +29,15 @@ from grammar.errors import EvaluationError, MissingError
 from grammar.types import BOOL, DURATION, QUANTITY, STRING, TIMESTAMP, map_of
 from grammar.values.maps import key_values
 
+# ---- chains of fields, which may end in a key of a map: `node.metadata.labels["k"]`
+
 
 @dataclass(frozen=True, slots=True)
 class FieldChain:
-    """How to read a chain: `fields` of the frame, or of the local at `slot`, and then the key.
+    """A chain: `fields` of the frame, or of the local at `slot`, and then the key of a map.
 
-    `fields` gives None or raises AttributeError where a part is absent; `meaning` is the chain's
-    value whatever is absent.
+    `fields` returns None or raises AttributeError if a part is absent. `meaning` is the general
+    closure of the chain.
     """
 
     fields: Callable[[object], Any]
@@ -45,12 +47,12 @@ class FieldChain:
 
     @property
     def missing(self) -> str:
-        """What is wrong where the map does not have the key."""
+        """The text of the error if the map does not have the key."""
         return f"there is no key `{self.key}`"
 
 
 def field_chain(compiler: Compiler, expr: Expr) -> FieldChain | None:
-    """The chain that an expression is; None for any other expression."""
+    """The expression as a chain; None for any other expression."""
     fields, key = expr, None
     if isinstance(expr, Index):
         if expr.operand.type.name != "map" or expr.optional:
@@ -69,12 +71,12 @@ def field_chain(compiler: Compiler, expr: Expr) -> FieldChain | None:
 
 
 def text(expr: Expr) -> str | None:
-    """A constant text; None for any other expression."""
+    """The text of a constant; None for any other expression."""
     return expr.value if isinstance(expr, Literal) and isinstance(expr.value, str) else None
 
 
 def _path(expr: Expr) -> tuple[str, str] | None:
-    """`node.metadata.labels` as a name and a path of attributes, where every step is a record's."""
+    """`node.metadata.labels` as a name and a path of attributes; every step is in a record."""
     names: list[str] = []
     while isinstance(expr, Select) and expr.operand.type.is_record and not expr.optional:
         names.append(expr.name)
@@ -87,10 +89,8 @@ def _path(expr: Expr) -> tuple[str, str] | None:
 def value(compiler: Compiler, expr: Expr) -> Evaluate | None:
     """The value of a chain; None for any other expression."""
     chain = field_chain(compiler, expr)
-    return None if chain is None else _value(chain)
-
-
-def _value(chain: FieldChain) -> Evaluate:
+    if chain is None:
+        return None
     fields, slot, key, meaning = chain.fields, chain.slot, chain.key, chain.meaning
     missing = chain.missing
 
@@ -113,12 +113,10 @@ def value_or_default(compiler: Compiler, expr: Expr) -> Evaluate | None:
     match expr:
         case Call("orValue", Index(held, index, optional=True), (Literal(other),)):
             chain, key = _texts(compiler, held), text(index)
-            return None if chain is None or key is None else _or_default(chain, key, other)
         case _:
             return None
-
-
-def _or_default(chain: FieldChain, key: str, other: object) -> Evaluate:
+    if chain is None or key is None:
+        return None
     fields, slot, meaning = chain.fields, chain.slot, chain.meaning
 
     def run(frame: Frame) -> object:
@@ -136,10 +134,8 @@ def key_test(compiler: Compiler, expr: Expr) -> Evaluate | None:
     if not isinstance(expr, Binary) or expr.op != "in":
         return None
     chain, key = _texts(compiler, expr.right), text(expr.left)
-    return None if chain is None or key is None else _key_test(chain, key)
-
-
-def _key_test(chain: FieldChain, key: str) -> Evaluate:
+    if chain is None or key is None:
+        return None
     fields, slot, meaning = chain.fields, chain.slot, chain.meaning
 
     def run(frame: Frame) -> object:
@@ -153,25 +149,22 @@ def _key_test(chain: FieldChain, key: str) -> Evaluate:
 
 
 def _texts(compiler: Compiler, expr: Expr) -> FieldChain | None:
-    """The chain of a map of texts, which has no values but those of its keys."""
+    """The expression as a chain of the type map of texts; None for any other expression."""
     return field_chain(compiler, expr) if expr.type == map_of(STRING, STRING) else None
 
 
-# ---- Tests of texts and amounts: most of what rules ask of nodes and pods.
-#
-# They take for granted what the types promise; anything else gets its meaning from the general
-# closures.
+# ---- tests of texts and amounts: most of the conditions in rules
 
 _AMOUNTS = frozenset({QUANTITY, DURATION, TIMESTAMP})
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
-# Up to so many texts are found faster one after the other than by their hash.
+# Up to this number of texts a comparison with each is faster than a hash.
 _FEW = 3
 
 _nanos = attrgetter("nanos")
 
 
 def comparison(compiler: Compiler, expr: Expr) -> Evaluate | None:
-    """The closure of a test of a text or an amount; None for any other operation."""
+    """A test of a text or an amount; None for any other operation."""
     if not isinstance(expr, Binary):
         return None
     if (texts := text_test(expr)) is not None:
@@ -192,18 +185,15 @@ def comparison(compiler: Compiler, expr: Expr) -> Evaluate | None:
 
 @dataclass(frozen=True, slots=True)
 class TextTest:
-    """Whether being among the known texts is as wanted: `==`, `!=`, and `in` of a list."""
+    """`==`, `!=` or `in`: the operand is among the known texts, or not if not `wanted`."""
 
     operand: Expr
     known: Container[object]
     wanted: bool
 
-    def knows(self, text: str) -> bool:
-        return text in self.known
-
 
 def text_test(expr: Expr) -> TextTest | None:
-    """The test of a text against constants; None for anything else."""
+    """The test of a text against constants; None for any other expression."""
     match _facing(expr):
         case (operand, "==" | "!=" as op, constant) if operand.type == STRING == constant.type:
             return TextTest(operand, (constant.value,), op == "==")
@@ -216,7 +206,7 @@ def text_test(expr: Expr) -> TextTest | None:
 
 
 def _amount_test(expr: Expr) -> tuple[Expr, int, bool] | None:
-    """An order against a constant: the operand, and whether it has these nanos at least or not."""
+    """The comparison with a constant, as `operand >= nanos` or, if not wanted, its negation."""
     match _facing(expr):
         case (operand, op, constant) if operand.type in _AMOUNTS and operand.type == constant.type:
             edge: int = _nanos(constant.value)
@@ -231,7 +221,7 @@ def _amount_test(expr: Expr) -> tuple[Expr, int, bool] | None:
 
 
 def _facing(expr: Expr) -> tuple[Expr, str, Literal] | None:
-    """A comparison with a constant, as if that were on the right."""
+    """A comparison with a constant, with the constant on the right."""
     match expr:
         case Binary(op, left, Literal() as right) if op in _MIRRORED:
             return left, op, right
@@ -245,7 +235,7 @@ def _text(operand: Evaluate, known: Container[object], *, wanted: bool) -> Evalu
         text = operand(frame)
         try:
             return (text in known) is wanted
-        except TypeError:  # what has no hash is no text
+        except TypeError:  # a value without a hash is not a text
             return not wanted
 
     return run
@@ -293,7 +283,7 @@ def _amount_at(chain: FieldChain, least: int, meaning: Evaluate, *, wanted: bool
 
 
 def _two_amounts(op: str, left: Evaluate, right: Evaluate) -> Evaluate:
-    """A comparison of two amounts that need not be constants."""
+    """A comparison of two amounts of the same type."""
     wanted = op in (">=", ">", "==")
 
     def at_least(frame: Frame) -> object:
@@ -317,15 +307,15 @@ def _two_amounts(op: str, left: Evaluate, right: Evaluate) -> Evaluate:
             return same
 
 
-# ---- Macros with one variable over what the types know to be a list: a plain loop in one closure.
+# ---- macros with one variable over a list: a plain loop in one closure
 #
-# The fuel of a whole list is taken at once, before its first item.
+# The fuel for the whole list is taken before its first item.
 
 Items = Callable[[Frame], Sequence[object]]
 
 
 def loop(compiler: Compiler, expr: Expr) -> Evaluate | None:
-    """The closure of a macro over a list; None for other macros and other targets."""
+    """A macro with one variable over a list; None for other macros and other targets."""
     if not isinstance(expr, Comprehension):
         return None
     if expr.target.type.name != "list" or len(expr.variables) != 1 or len(expr.body) != 1:
@@ -352,7 +342,7 @@ def loop(compiler: Compiler, expr: Expr) -> Evaluate | None:
 
 
 def _items(compiler: Compiler, target: Expr) -> Items:
-    """The items of the target, once there is fuel for all of them."""
+    """The items of the target, after taking the fuel for all of them."""
     chain = field_chain(compiler, target)
     read: Callable[[Frame], Any] = compiler.compile(target)
     fields = read if chain is None or chain.slot is not None or chain.key else chain.fields
@@ -382,10 +372,11 @@ def _listed(value: object) -> Sequence[object]:
 
 @dataclass(frozen=True, slots=True)
 class _Sieve:
-    """A field whose text must be among the known ones, or must not, for an item to decide.
+    """A test of a field that selects the items that can decide: the first test of the macro.
 
-    Its test is the first of the `&&` of an `exists`, or of the `||` of an `all`, and never fails.
-    `rest` is what is left to test, None where nothing is.
+    It is the first operand of `&&` in an `exists`, or of `||` in an `all`, and never fails. An item
+    passes if its text is among the known ones, or is not if not `wanted`. `rest` is the remaining
+    test, or None.
     """
 
     field: str
@@ -395,7 +386,7 @@ class _Sieve:
 
 
 def _sieve(compiler: Compiler, expr: Comprehension) -> _Sieve | None:
-    """The sieve of an `all` or `exists`; None where it does not start with the test of a field."""
+    """The sieve of an `all` or `exists`; None if it does not start with the test of a field."""
     exists = expr.macro == "exists"
     (body,) = expr.body
     first, rest = body, None
@@ -410,14 +401,14 @@ def _sieve(compiler: Compiler, expr: Comprehension) -> _Sieve | None:
             name == expr.variables[0] and item.type.is_record
         ):
             known = compiler.environment.field(item.type, field)
-            # An absent field is None and reads as "": both must be among none of the known.
-            if known is not None and not known.optional and not test.knows(""):
+            # An absent field is None here but "" in the rule, so neither may be a known text.
+            if known is not None and not known.optional and "" not in test.known:
                 return _Sieve(field, test.known, test.wanted is exists, rest)
     return None
 
 
 def _search(items: Items, slot: int, test: Evaluate, *, decisive: bool) -> Evaluate:
-    """`all` and `exists`: a deciding item wins over the errors of others."""
+    """`all` and `exists`: an item that decides wins over the errors of others."""
 
     def run(frame: Frame) -> object:
         failure: EvaluationError | None = None
@@ -438,7 +429,7 @@ def _search(items: Items, slot: int, test: Evaluate, *, decisive: bool) -> Evalu
 def _sifted_search(
     items: Items, slot: int, sieve: _Sieve, test: Evaluate, *, decisive: bool
 ) -> Evaluate:
-    """A search that tests only what passes the sieve."""
+    """A search that tests only the items that pass the sieve."""
     field, known, wanted = sieve.field, sieve.known, sieve.wanted
 
     def run(frame: Frame) -> object:
@@ -460,7 +451,7 @@ def _sifted_search(
 
 
 def _sift(items: Items, sieve: _Sieve, *, decisive: bool) -> Evaluate:
-    """A search in which the sieve decides."""
+    """A search that the sieve alone decides."""
     field, known, wanted = sieve.field, sieve.known, sieve.wanted
 
     def run(frame: Frame) -> object:
@@ -493,5 +484,5 @@ def _map(items: Items, slot: int, make: Evaluate) -> Evaluate:
     return run
 
 
-# In this order: the first that takes an expression makes its closure.
+# In this order: the first one that takes an expression makes its closure.
 FAST_PATHS: tuple[FastPath, ...] = (value, value_or_default, key_test, comparison, loop)

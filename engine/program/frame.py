@@ -1,4 +1,8 @@
-"""What a running program reads: the pod, the node at hand, and the values of local names."""
+"""Frame: the values that a running program reads, and the types that programs share.
+
+One frame serves one request. It is mutable on purpose: only `node` changes from node to node, and
+closures keep their locals in it.
+"""
 
 from __future__ import annotations
 
@@ -11,50 +15,37 @@ import numpy.typing as npt
 from grammar.errors import EvaluationError
 from grammar.values.time import Timestamp
 
-# How many nodes are evaluated between two looks at the clock.
-NODES_PER_LOOK = 512
-
-
+Evaluate = Callable[["Frame"], object]
+# Made on demand, because a frame needs the whole pod decoded.
+LazyFrame = Callable[[], "Frame"]
+# Raises DeadlineExceededError when the request's time is over.
 CheckDeadline = Callable[[], None]
-
-
-# Of a policy's clause, what went wrong.
+# Receives the policy, the clause and the error of a failed evaluation.
 Report = Callable[[str, str, EvaluationError], None]
 
-
 Floats = npt.NDArray[np.float64]
-
-
 Points = npt.NDArray[np.int64]
-
-
 # A weight in the mean, and points 0..100 per node.
 Term = tuple[float, Floats]
 
-
-# How many steps of comprehensions one request may take, and how many between two looks at the
-# clock: some 10 ms.
+# The number of nodes that are evaluated between two checks of the deadline.
+NODES_PER_LOOK = 512
+# The steps of macros that one request may take, and those between two checks of the deadline, which
+# take about 10 ms.
 FUEL = 10_000_000
 STEPS_PER_LOOK = 10_000
 
-Evaluate = Callable[["Frame"], object]
-# Made when it is needed: for that the whole pod is decoded.
-LazyFrame = Callable[[], "Frame"]
-
 
 def unlimited() -> None:
-    """The check of a frame that has all the time there is."""
+    """The deadline check of a frame without a deadline."""
 
 
 class Frame:
-    """One request's state.
+    """The state of one request.
 
-    Mutable on purpose: per node only `node` changes, and closures keep their locals in it.
-
-    `locals` has a place for every comprehension variable and parameter of every program; `memo` one
-    for every part that is worked out once per pod. `fuel` falls by one per step of a comprehension;
-    whoever takes it below 0 calls `refuel`, which takes from `reserve`. `check` raises when the
-    request's time is over.
+    `locals` has a slot for every macro variable and parameter of every program. `memo` keeps the
+    values that are computed once per pod. `fuel` falls by one at each step of a macro; code that
+    takes it below 0 calls `refuel`, which takes from `reserve`. `check` raises at the deadline.
     """
 
     __slots__ = (
@@ -79,7 +70,7 @@ class Frame:
         *,
         slots: int,
         namespace: object = None,
-        check: Callable[[], None] = unlimited,
+        check: CheckDeadline = unlimited,
     ) -> None:
         self.pod = pod
         self.node: object = None
@@ -94,13 +85,13 @@ class Frame:
         self.refill()
 
     def refill(self) -> None:
-        """As much as one request may take."""
+        """Set the fuel to what one request may take."""
         self.fuel, self.reserve = STEPS_PER_LOOK, FUEL - STEPS_PER_LOOK
 
     def refuel(self) -> None:
-        """More fuel, where more was taken than there was.
+        """Take fuel from the reserve.
 
-        Raises EvaluationError where there is no more, and what `check` raises.
+        Raises EvaluationError if the reserve is not enough, and what `check` raises.
         """
         self.check()
         more = min(self.reserve, STEPS_PER_LOOK - self.fuel)

@@ -1,6 +1,6 @@
 """Macros: the closures of `all`, `map`, `sortBy` and the others, over closures of their parts.
 
-Any list, map or optional may be gone over here; `engine.program.fast_paths` has the common cases.
+They take any list, map or optional; `engine.program.fast_paths` has the common cases.
 """
 
 from __future__ import annotations
@@ -19,38 +19,41 @@ from grammar.values.optional import NONE, Optional
 def comprehension(
     expr: Comprehension, target: Evaluate, slots: tuple[int, ...], body: Sequence[Evaluate]
 ) -> Evaluate:
-    """The closure of a macro over those of its parts; `slots` are the locals of its variables."""
+    """The closure of a macro over those of its parts; `slots` are those of its variables."""
     *conditions, last = body
-    tests = [
-        operations.must_be_bool(c, p.type) for c, p in zip(conditions, expr.body, strict=False)
-    ]
+    condition = operations.must_be_bool(conditions[0], expr.body[0].type) if conditions else None
+    steps = _steps(slots)
     match expr.macro:
-        case "all" | "exists" | "exists_one" | "existsOne" | "filter":
+        case "all" | "exists":
             test = operations.must_be_bool(last, expr.body[-1].type)
-            return _TESTS[expr.macro](target, _steps(slots), test)
+            return _search(target, steps, test, decisive=expr.macro == "exists")
+        case "exists_one" | "existsOne":
+            return _exists_one(target, steps, operations.must_be_bool(last, expr.body[-1].type))
+        case "filter":
+            return _filter(target, steps, operations.must_be_bool(last, expr.body[-1].type))
         case "map" | "transformList":
-            return _map(target, _steps(slots), tests[0] if tests else None, last)
+            return _map(target, steps, condition, last)
         case "transformMap":
-            return _transform_map(
-                target, _steps(slots), tests[0] if tests else None, last, slots[0]
-            )
+            return _transform_map(target, steps, condition, last, slots[0])
         case "transformMapEntry":
-            return _transform_entry(target, _steps(slots), tests[0] if tests else None, last)
+            return _transform_entry(target, steps, condition, last)
         case "sortBy":
-            return _sort_by(target, _steps(slots), last)
+            return _sort_by(target, steps, last)
         case "optMap" | "optFlatMap":
             return _optional(target, slots[0], last, flat=expr.macro == "optFlatMap")
         case _:  # cel.bind
             return _bind(target, slots[0], last)
 
 
+# Goes over a value, and sets the locals of a macro at each step.
 Steps = Callable[[Frame, object], Iterator[object]]
 
 
 def _steps(slots: tuple[int, ...]) -> Steps:
-    """Goes over a value, putting each item (or index and item, or key and value) into the places.
+    """An iteration that puts each item (or index and item, or key and value) into the slots.
 
-    Yields what `filter` keeps: the item of a list, the key of a map.
+    It yields what `filter` keeps: the item of a list, or the key of a map. With two slots it yields
+    the index or the key.
     """
 
     def one(frame: Frame, value: object) -> Iterator[object]:
@@ -79,22 +82,14 @@ def _items(value: object) -> Sequence[object]:
 
 
 def _burn(frame: Frame) -> None:
-    """One step of the request's fuel: a bound on what nested macros can take, whatever the data."""
+    """Take one step of the request's fuel, which bounds nested macros whatever the data is."""
     frame.fuel -= 1
     if frame.fuel < 0:
         frame.refuel()
 
 
-def _all(target: Evaluate, steps: Steps, test: Evaluate) -> Evaluate:
-    return _absorbing(target, steps, test, decisive=False)
-
-
-def _exists(target: Evaluate, steps: Steps, test: Evaluate) -> Evaluate:
-    return _absorbing(target, steps, test, decisive=True)
-
-
-def _absorbing(target: Evaluate, steps: Steps, test: Evaluate, *, decisive: bool) -> Evaluate:
-    """`&&` and `||` over the items: a deciding item wins over the errors of others."""
+def _search(target: Evaluate, steps: Steps, test: Evaluate, *, decisive: bool) -> Evaluate:
+    """`all` and `exists`: an item that decides wins over the errors of others."""
 
     def run(frame: Frame) -> object:
         failure: EvaluationError | None = None
@@ -119,15 +114,6 @@ def _filter(target: Evaluate, steps: Steps, test: Evaluate) -> Evaluate:
     return lambda frame: tuple(
         [item for item in steps(frame, target(frame)) if test(frame) is True]
     )
-
-
-_TESTS = {
-    "all": _all,
-    "exists": _exists,
-    "exists_one": _exists_one,
-    "existsOne": _exists_one,
-    "filter": _filter,
-}
 
 
 def _kept(steps: Iterator[object], frame: Frame, test: Evaluate | None) -> Iterator[object]:

@@ -1,4 +1,4 @@
-"""Which annotations of other pods the policies may read: a cache keeps no others."""
+"""Needs of policies: the optional parts of the cluster that the cache has to keep for them."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _FIELD = "annotations"
 
 
 def named_annotations(policies: Iterable[Policy]) -> frozenset[str]:
-    """Every text that could be the key of an annotation, in policies that read any.
+    """Every text that may be the key of an annotation, in policies that read annotations.
 
-    Rather some too many than one too few: a key may stand in a `let`, far from where it is used.
-    One that is put together while evaluating cannot be known, and is missing.
+    Some are too many, because a key may be in a `let`, far from its use. A key that is computed
+    during evaluation is not among them, so its annotation is missing.
     """
     found: set[str] = set()
     for policy in policies:
@@ -51,11 +51,8 @@ def _nodes(root: object) -> Iterator[object]:
             stack.extend(getattr(node, field.name) for field in fields(node))
 
 
-# ---- What policies need the cache to keep besides nodes and pods.
-
-
 def needs(policies: Iterable[Policy]) -> Needs:
-    """What checked policies read."""
+    """The needs of checked policies."""
     known = tuple(policies)
     read = [expr for policy in known for expr in expressions(policy)]
     return Needs(
@@ -71,7 +68,7 @@ def _reads_workload(expr: Expr) -> bool:
 
 
 def _counts_by_workload(clause: Clause) -> bool:
-    """`of replicas`, and counts without a `pods` line."""
+    """Whether a clause counts the pods of a workload: `of replicas`, or without a `pods` line."""
     match clause:
         case Share(of=pods) | Spread(pods=pods) | Limit(pods=pods):
             return pods is None or pods.where is None

@@ -1,7 +1,7 @@
-"""The closures that compiled expressions are made of: one small function per operation.
+"""Operations: the closures of compiled expressions, one small function for each operation.
 
-Everything that can be known from types and constants is settled when the closure is made. What an
-operation means is in `grammar.values`; here it is only reached without a detour.
+Types and constants are resolved when a closure is made. The meaning of an operation is in
+`grammar.values`; a closure only reaches it directly.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from grammar.values.maps import build, lookup
 from grammar.values.optional import NONE, Optional
 
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {"<": lt, "<=": le, ">": gt, ">=": ge}
-# Types whose values Python compares as CEL does when both sides have the same one.
+# Types that Python compares as CEL does, if both sides have the same type.
 _PLAIN = frozenset({INT, STRING, DOUBLE})
 _EQUAL_AS_PYTHON = frozenset({BOOL, INT, STRING, DOUBLE, QUANTITY, DURATION, TIMESTAMP})
 
@@ -39,7 +39,7 @@ def variable(name: str) -> Evaluate:
 
 
 def field(operand: Evaluate, name: str, zero: object, *, optional: bool) -> Evaluate:
-    """A field of a record; absent is the zero value, or missing where the field is optional."""
+    """A field of a record; if absent, its zero value, or an error if the field is optional."""
 
     def run(frame: Frame) -> object:
         value = getattr(operand(frame), name, None)
@@ -53,7 +53,7 @@ def field(operand: Evaluate, name: str, zero: object, *, optional: bool) -> Eval
 
 
 def select(operand: Evaluate, choose: Callable[[object], object], *, optional: bool) -> Evaluate:
-    """A selection from a value whose type shows only now; `?` and optionals give optionals."""
+    """A selection from a value of unknown type; `?` and optionals give optionals."""
 
     def run(frame: Frame) -> object:
         value = operand(frame)
@@ -65,7 +65,7 @@ def select(operand: Evaluate, choose: Callable[[object], object], *, optional: b
 
 
 def _through(value: object, choose: Callable[[object], object]) -> object:
-    """Looks into a value or an optional; what is missing is none."""
+    """The choice from a value or an optional, as an optional; a missing one is none."""
     if isinstance(value, Optional):
         if not value.present:
             return NONE
@@ -77,8 +77,8 @@ def _through(value: object, choose: Callable[[object], object]) -> object:
 
 
 def key(operand: Evaluate, constant: str) -> Evaluate:
-    """`map["constant"]` where the type says that it is a map with string keys."""
-    missing = no_key(constant)
+    """`map["constant"]` of a value whose type is a map with string keys."""
+    missing = f"there is no key `{constant}`"
 
     def run(frame: Frame) -> object:
         try:
@@ -89,23 +89,19 @@ def key(operand: Evaluate, constant: str) -> Evaluate:
     return run
 
 
-def no_key(constant: str) -> str:
-    return f"there is no key `{constant}`"
-
-
 def index(operand: Evaluate, at: Evaluate, *, optional: bool) -> Evaluate:
-    """`list[i]` or `map[key]`, told apart by the value."""
+    """`list[i]` or `map[key]`, as the value requires."""
 
     def run(frame: Frame) -> object:
         value, where = operand(frame), at(frame)
         if not optional and not isinstance(value, Optional):
-            return look_up(value, where)
-        return _through(value, lambda inner: look_up(inner, where))
+            return _look_up(value, where)
+        return _through(value, lambda inner: _look_up(inner, where))
 
     return run
 
 
-def look_up(value: object, where: object) -> object:
+def _look_up(value: object, where: object) -> object:
     if isinstance(value, Mapping):
         return lookup(value, where)
     if isinstance(value, Sequence) and not isinstance(value, str):
@@ -121,7 +117,7 @@ def key_of(value: object, name: str) -> object:
 
 
 def set_field(name: str) -> Callable[[object], object]:
-    """A record's field if it is set at all."""
+    """The choice of a record's field; it raises MissingError if the field is not set."""
 
     def choose(value: object) -> object:
         found = getattr(value, name, None)
@@ -133,7 +129,7 @@ def set_field(name: str) -> Callable[[object], object]:
 
 
 def must_be_bool(operand: Evaluate, kind: Type) -> Evaluate:
-    """The operand, with a check where its type does not promise a bool."""
+    """The operand, with a check if its type is not bool."""
     if kind == BOOL:
         return operand
 
@@ -176,14 +172,14 @@ def _absorbing(parts: tuple[Evaluate, ...], *, decisive: bool) -> Evaluate:
 
 
 def _either(first: Evaluate, second: Evaluate, *, decisive: bool) -> Evaluate:
-    """`_absorbing` of two parts, which is the most common, without the loop."""
+    """`_absorbing` of two parts, the most common number, without a loop."""
 
     def run(frame: Frame) -> object:
         try:
             if first(frame) is decisive:
                 return decisive
         except EvaluationError:
-            # The second decides, or one of the two errors is the outcome: the first one.
+            # The second part decides, or the first error is the outcome.
             if _decides(second, frame, decisive=decisive):
                 return decisive
             raise
@@ -200,6 +196,7 @@ def _decides(part: Evaluate, frame: Frame, *, decisive: bool) -> bool:
 
 
 def conditional(condition: Evaluate, then: Evaluate, otherwise: Evaluate) -> Evaluate:
+    """`condition ? then : otherwise`."""
     return lambda frame: then(frame) if condition(frame) else otherwise(frame)
 
 
@@ -211,7 +208,7 @@ def equality(
     negated: bool,
     constant: Literal | None,
 ) -> Evaluate:
-    """`==` and `!=`; Python's own where both sides have one simple type."""
+    """`==` and `!=`; Python's own if both sides have the same simple type."""
     same = kinds[0] == kinds[1] and kinds[0] in _EQUAL_AS_PYTHON
     if same and constant is not None:
         value = constant.value
@@ -230,7 +227,7 @@ def equality(
 def comparison(
     op: str, left: Evaluate, right: Evaluate, kinds: tuple[Type, Type], constant: Literal | None
 ) -> Evaluate | None:
-    """`<` and its like between values of one simple type; None where the general way is needed."""
+    """`<`, `<=`, `>`, `>=` of two values of the same simple type; None for other types."""
     compare = _COMPARE.get(op)
     if compare is None or kinds[0] != kinds[1]:
         return None
@@ -272,6 +269,7 @@ def total(parts: tuple[Evaluate, ...], add: Callable[..., object]) -> Evaluate:
 
 
 def list_literal(elements: tuple[Evaluate, ...], marked: frozenset[int]) -> Evaluate:
+    """`[a, ?b]`; `marked` are the indexes of the elements with `?`."""
     if not marked:
         return lambda frame: tuple([e(frame) for e in elements])
 
@@ -281,28 +279,30 @@ def list_literal(elements: tuple[Evaluate, ...], marked: frozenset[int]) -> Eval
             value = element_(frame)
             if slot not in marked:
                 made.append(value)
-            elif present(value):
+            elif _present(value):
                 made.append(value.value)  # type: ignore[attr-defined]
         return tuple(made)
 
     return run
 
 
-def present(value: object) -> bool:
-    """Whether an element written with `?` is there; only optionals may be written so."""
+def _present(value: object) -> bool:
+    """Whether an element with `?`, which must be an optional, has a value."""
     if not isinstance(value, Optional):
         raise EvaluationError("no such overload: `?` takes an optional")
     return value.present
 
 
 def map_literal(pairs: tuple[tuple[Evaluate, Evaluate, bool], ...]) -> Evaluate:
+    """`{k: v, ?k: v}`; the bool of a pair says whether it has `?`."""
+
     def run(frame: Frame) -> object:
         made: list[tuple[object, object]] = []
         for key_, value_, marked in pairs:
             at, value = key_(frame), value_(frame)
             if not marked:
                 made.append((at, value))
-            elif present(value):
+            elif _present(value):
                 made.append((at, value.value))  # type: ignore[attr-defined]
         return build(made)
 
@@ -310,7 +310,7 @@ def map_literal(pairs: tuple[tuple[Evaluate, Evaluate, bool], ...]) -> Evaluate:
 
 
 def has(found: Evaluate) -> Evaluate:
-    """`has(x.y)`: whether reading it finds something; other errors stay errors."""
+    """`has(x.y)`: false if reading it finds it missing; other errors stay errors."""
 
     def run(frame: Frame) -> object:
         try:
@@ -323,12 +323,12 @@ def has(found: Evaluate) -> Evaluate:
 
 
 def has_field(operand: Evaluate, name: str) -> Evaluate:
-    """`has(record.field)`: whether the object has the field, be it with a zero value."""
+    """`has(record.field)`: whether the object has the field, even with a zero value."""
     return lambda frame: getattr(operand(frame), name, None) is not None
 
 
 def call_def(slots: tuple[int, ...], args: tuple[Evaluate, ...], body: Evaluate) -> Evaluate:
-    """A `def`: every argument first, then its body over them."""
+    """A call of a `def`: first every argument, then the body."""
 
     def run(frame: Frame) -> object:
         values = [a(frame) for a in args]

@@ -1,4 +1,4 @@
-"""Which parts of a pod an expression reads: what two pods must share to be decided alike."""
+"""Pod shape: the parts of a pod that rules read. Pods of one shape are decided alike."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from grammar.types import Type
 Path = tuple[str, ...]
 # Every item of a list.
 EACH = "*"
-# No field: read of an item, it says that the item is there.
+# Not a field: as the path of an item it means that the item exists.
 _NOTHING = ""
-# What the computed members are made of.
+# The paths that a computed member is computed from.
 _REQUESTED: tuple[Path, ...] = (
     ("spec", "containers", EACH, "name"),
     ("spec", "containers", EACH, "resources"),
@@ -53,19 +53,20 @@ COMPUTED: Mapping[str, tuple[Path, ...]] = {
 
 
 class PodReads:
-    """The paths that expressions of one policy read below `pod`; () is all of it."""
+    """The paths below `pod` that the expressions of one policy read; () is the whole pod."""
 
     def __init__(self, definitions: Mapping[str, Let | Def]) -> None:
         self._definitions = definitions
         self._known: dict[str, frozenset[Path]] = {}
 
     def paths(self, expr: Expr) -> frozenset[Path]:
+        """The paths that an expression reads."""
         found = frozenset(self._paths(expr, _POD))
         computed = (COMPUTED.get(path[0], (path,)) if path else (path,) for path in found)
         return frozenset(chain.from_iterable(computed))
 
     def _paths(self, expr: Expr, roots: Roots) -> Iterator[Path]:
-        """`roots` are the names that stand for a part of the pod, and which."""
+        """The paths that an expression reads; `roots` are the names for parts of the pod."""
         part = _pod_part(expr, roots)
         if part is not None:
             yield part.path
@@ -91,7 +92,7 @@ class PodReads:
         inner = {name: part for name, part in roots.items() if name not in expr.variables}
         if held is not None and expr.target.type.name == "list" and len(expr.variables) == 1:
             inner[expr.variables[0]] = held.below(EACH, expr.target.type)
-            # How many items there are is read even if nothing of them is.
+            # The number of items is read even if no field of them is.
             yield (*held.path, EACH, _NOTHING)
             yield from self._indexes(expr.target, roots)
         else:
@@ -100,7 +101,7 @@ class PodReads:
             yield from self._paths(part, inner)
 
     def _indexes(self, expr: Expr, roots: Roots) -> Iterator[Path]:
-        """What the indexes within a path read: `pod.labels[pod.name]`."""
+        """The paths that the indexes within a path read: `pod.labels[pod.name]`."""
         while isinstance(expr, Select | Index):
             if isinstance(expr, Index):
                 yield from self._paths(expr.index, roots)
@@ -108,7 +109,7 @@ class PodReads:
 
     def _named(self, name: str) -> frozenset[Path]:
         if name not in self._known:
-            self._known[name] = frozenset()  # a circle is an error that never gets here
+            self._known[name] = frozenset()  # the checker has ruled out circles
             item = self._definitions[name]
             body = item.value if isinstance(item, Let) else item.body
             hidden = () if isinstance(item, Let) else [p.name for p in item.parameters]
@@ -119,7 +120,7 @@ class PodReads:
 
 @dataclass(frozen=True, slots=True)
 class _PodPart:
-    """A part of the pod. Of a `whole` one everything is read, however little is taken of it."""
+    """A part of the pod. A `whole` part is read completely, whatever is selected from it."""
 
     path: Path
     whole: bool = False
@@ -136,7 +137,7 @@ _POD: Roots = {"pod": _PodPart(())}
 
 
 def _pod_part(expr: Expr, roots: Roots) -> _PodPart | None:
-    """The part of the pod that an expression names, or None if it is something else."""
+    """The part of the pod that an expression names; None for any other expression."""
     match expr:
         case Ident(name):
             return roots.get(name)
@@ -154,14 +155,14 @@ def _pod_part(expr: Expr, roots: Roots) -> _PodPart | None:
             return None
 
 
-# ---- The shape of a pod: what the loaded rules read of it. Pods of one shape are decided alike.
+# ---- shapes
 
 
 class Shapes:
-    """Tells shapes apart by the JSON of the parts that are read, without decoding the rest.
+    """The shapes of pods: the JSON of the parts that are read. The rest is not decoded.
 
-    Two bodies of one shape have the same values there; the same values written in another way may
-    count as two shapes, which costs time and nothing else.
+    Two pods of one shape have the same values in these parts. If the same values are written in
+    different ways, they may count as two shapes, which costs only time.
     """
 
     def __init__(self, paths: Iterable[Path]) -> None:
@@ -172,7 +173,7 @@ class Shapes:
         self._encoder = msgspec.json.Encoder()
 
     def of(self, body: bytes) -> bytes:
-        """The shape of a pod's JSON; a body that is no pod is a shape of its own."""
+        """The shape of a pod's JSON. A body that is not a pod is a shape of its own."""
         try:
             return self._encoder.encode(self._decoder.decode(body))
         except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
@@ -189,7 +190,7 @@ def _grow(tree: dict[str, Any], path: Path) -> None:
 
 
 def _type(tree: dict[str, Any], name: str) -> Any:
-    """The type that takes of a JSON value what the tree has, and skips the rest."""
+    """The type that decodes the parts of a JSON value that are in the tree."""
     if _WHOLE in tree:
         return msgspec.Raw
     if EACH in tree:

@@ -1,17 +1,20 @@
-"""From a checked policy to its program."""
+"""Policy compiler: a checked policy to its program."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from itertools import chain
+from typing import assert_never
 
 from engine.program.compiler import Compiler
 from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import Evaluate, Frame, LazyFrame
 from engine.program.pod_shape import Path, PodReads
 from engine.program.program import (
+    ClauseProgram,
     Condition,
+    CountClause,
     CountProgram,
     FilterProgram,
     LimitProgram,
@@ -48,13 +51,11 @@ DEFAULT_WEIGHT = 101
 
 
 def compile_policy(checked: Checked) -> Program:
-    """The program of a policy without errors, with the clauses of the policies it uses."""
+    """The program of a policy without errors, with the clauses of the policies that it uses."""
     parts = [_PolicyCompiler(c, checked.policy) for c in (checked, *checked.uses)]
-    filters = tuple(f for part in parts for f in part.filters())
-    shares = tuple(s for part in parts for s in part.shares())
-    spreads = tuple(s for part in parts for s in part.spreads())
-    limits = tuple(c for part in parts for c in part.limits())
-    counts = [*(s.count for s in shares), *(s.count for s in spreads), *(c.count for c in limits)]
+    clauses = [clause for part in parts for clause in part.clauses()]
+    filters = tuple(c for c in clauses if isinstance(c, FilterProgram))
+    counts = [c.count for c in clauses if isinstance(c, CountClause)]
     policy = checked.policy
     return Program(
         address=policy.address,
@@ -67,11 +68,11 @@ def compile_policy(checked: Checked) -> Program:
         only_used=policy.only_used,
         select=parts[0].selector(),
         filters=filters,
-        scores=tuple(s for part in parts for s in part.scores()),
-        shares=shares,
-        spreads=spreads,
-        limits=limits,
-        preempts=tuple(p for part in parts for p in part.preempts()),
+        scores=tuple(c for c in clauses if isinstance(c, ScoreProgram)),
+        shares=tuple(c for c in clauses if isinstance(c, ShareProgram)),
+        spreads=tuple(c for c in clauses if isinstance(c, SpreadProgram)),
+        limits=tuple(c for c in clauses if isinstance(c, LimitProgram)),
+        preempts=tuple(c for c in clauses if isinstance(c, PreemptProgram)),
         strict=bool(filters) or any(c.weight is None for c in counts),
         slots=max(part.slots for part in parts),
         reads=frozenset().union(*(part.pod_reads() for part in parts)),
@@ -80,7 +81,7 @@ def compile_policy(checked: Checked) -> Program:
 
 
 class _PolicyCompiler:
-    """Compiles the clauses of one policy, in its own environment, for the policy they decide in."""
+    """Compiles the clauses of one policy in its own environment, for the policy that uses them."""
 
     def __init__(self, checked: Checked, owner: Policy) -> None:
         policy = checked.policy
@@ -101,54 +102,41 @@ class _PolicyCompiler:
         return self._compiler.slots
 
     def pod_reads(self) -> frozenset[Path]:
-        """What of the pod decides; a message only says so."""
+        """The paths of the pod that a decision reads; messages do not decide."""
         deciders = deciding((self._selector, *self._clauses))
         read = frozenset(chain.from_iterable(map(self._pod_reads.paths, deciders)))
         spreads = any(isinstance(clause, Spread) for clause in self._clauses)
         return read | _ELIGIBILITY if spreads else read
 
     def time_dependent(self) -> bool:
+        """Whether the time may change if the policy or one of its scores applies."""
         whens = (c.when for c in self._clauses if isinstance(c, Score))
         return any(e is not None and self._reads_time(e) for e in (self._selector, *whens))
 
     def selector(self) -> Evaluate | None:
-        return self._compiler.compile(self._selector) if self._selector is not None else None
+        """The closure of the selector; None if the policy selects every pod."""
+        return self._optional(self._selector)
 
-    def filters(self) -> tuple[FilterProgram, ...]:
-        return tuple(self._filter(c) for c in self._clauses if isinstance(c, Filter))
-
-    def scores(self) -> tuple[ScoreProgram, ...]:
-        return tuple(self._score(c) for c in self._clauses if isinstance(c, Score))
-
-    def shares(self) -> tuple[ShareProgram, ...]:
-        found = (c for c in self._clauses if isinstance(c, Share))
-        return tuple(
-            ShareProgram(self._count(c, c.of), self._compiler.compile(c.on), c.bound) for c in found
-        )
-
-    def spreads(self) -> tuple[SpreadProgram, ...]:
-        found = (c for c in self._clauses if isinstance(c, Spread))
-        return tuple(
-            SpreadProgram(
-                self._count(c, c.pods), self._compiler.compile(c.over), c.skew, c.min_domains
-            )
-            for c in found
-        )
-
-    def limits(self) -> tuple[LimitProgram, ...]:
-        found = (c for c in self._clauses if isinstance(c, Limit))
-        return tuple(
-            LimitProgram(
-                self._count(c, c.pods),
-                c.per.scope == "node",
-                self._optional(c.per.domain),
-                c.bound,
-            )
-            for c in found
-        )
-
-    def preempts(self) -> tuple[PreemptProgram, ...]:
-        return tuple(self._preempt(c) for c in self._clauses if isinstance(c, Preempt))
+    def clauses(self) -> Iterator[ClauseProgram]:
+        """The compiled clauses, in their order."""
+        compiled = self._compiler.compile
+        for clause in self._clauses:
+            match clause:
+                case Filter():
+                    yield self._filter(clause)
+                case Score():
+                    yield self._score(clause)
+                case Share(of=pods, on=on, bound=bound):
+                    yield ShareProgram(self._count(clause, pods), compiled(on), bound)
+                case Spread(pods=pods, over=over, skew=skew, min_domains=least):
+                    yield SpreadProgram(self._count(clause, pods), compiled(over), skew, least)
+                case Limit(pods=pods, per=per, bound=bound):
+                    count, domain = self._count(clause, pods), self._optional(per.domain)
+                    yield LimitProgram(count, per.scope == "node", domain, bound)
+                case Preempt():
+                    yield self._preempt(clause)
+                case _:
+                    assert_never(clause)
 
     def _preempt(self, clause: Preempt) -> PreemptProgram:
         keep = clause.keep
@@ -204,7 +192,7 @@ class _PolicyCompiler:
             message=self._message(clause.message, clause.name),
             passes_missing=clause.missing == "pass",
             ignores_errors=self._policy.setting("failure", "fail") == "ignore",
-            # What depends on the pods of a node can change when some of them leave.
+            # A result that depends on the pods of a node may change when some of them leave.
             resolvable=any(p[:2] in _OCCUPANCY for p in paths),
             at_bind=clause.at_bind,
             time_dependent=any(map(self._reads_time, deciding(clause))),
@@ -252,7 +240,7 @@ class _PolicyCompiler:
         return message
 
 
-# What says which nodes' domains a spread compares.
+# The paths of the pod that select the domains that a spread compares.
 _ELIGIBILITY = frozenset(
     {
         ("spec", "nodeSelector"),
@@ -260,11 +248,12 @@ _ELIGIBILITY = frozenset(
         ("spec", "tolerations"),
     }
 )
+# The paths of the node that depend on the pods on it.
 _OCCUPANCY = frozenset({("node", "requested"), ("node", "free"), ("node", "pods")})
 
 
 def deciding(part: object) -> Iterator[Expr]:
-    """The expressions of a clause that decide; its message and detail only say so."""
+    """The expressions of a clause that decide. Its message and detail do not."""
     if isinstance(part, Expr):
         yield part
     elif isinstance(part, tuple):
@@ -274,7 +263,7 @@ def deciding(part: object) -> Iterator[Expr]:
 
 
 def _shown(hole: Evaluate, frame: Frame) -> str:
-    """A hole's text; one that cannot be evaluated never hides the rejection."""
+    """The text of a hole. An error in it must not hide the rejection."""
     try:
         return show(hole(frame))
     except EvaluationError:
@@ -282,6 +271,6 @@ def _shown(hole: Evaluate, frame: Frame) -> str:
 
 
 def _edge(expr: Expr) -> float:
-    """The number of a range's edge, which the parser made a constant."""
+    """The number of a range's edge, which the parser has made a constant."""
     assert isinstance(expr, Literal)
     return magnitude(expr.value)

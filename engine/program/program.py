@@ -1,4 +1,7 @@
-"""A policy compiled: its selector and clauses as closures, and what their failures mean."""
+"""Program: a compiled policy, with its selector and clauses as closures.
+
+A registry owns it. It is immutable and is replaced when its policy changes.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +15,13 @@ from grammar.clauses import Bound, MissingRule
 from grammar.values.quantity import Quantity
 from grammar.values.time import Duration
 
+# The reason that a clause gives for a node.
 Message = Callable[[LazyFrame], str]
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A `when`: once per pod, or per node where it reads the node."""
+    """A compiled `when`: evaluated once per pod, or per node if it reads the node."""
 
     evaluate: Evaluate
     per_node: bool
@@ -25,9 +29,11 @@ class Condition:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FilterProgram:
-    """A filter or bind clause. `passes_missing` is `missing pass`.
+    """A compiled filter clause, checked again at bind if `at_bind`.
 
-    `time_dependent` says that the outcome can change with the time alone.
+    A node passes if every one of `requires` is true. `passes_missing` is `missing pass`.
+    `resolvable` says that preemption may help. `time_dependent` says that the outcome may change
+    with the time alone.
     """
 
     policy: str
@@ -45,7 +51,10 @@ class FilterProgram:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScoreProgram:
-    """A score clause. `missing` is its contribution, after the sign, where the value is missing."""
+    """A compiled score clause.
+
+    `missing` are the points of a node without a value. The sign of the weight does not turn them.
+    """
 
     policy: str
     name: str
@@ -59,13 +68,14 @@ class ScoreProgram:
 
 @dataclass(frozen=True, slots=True)
 class Peers:
-    """Which pods a clause counts.
+    """The pods that a clause counts.
 
-    `where` is about `peer` and the frame's pod; None for the pods of the same workload. `replicas`
-    says that the total is what the workload wants, not what there is; `placed` that only pods with
-    a node count; `everywhere` that pods of every namespace do, or of those for which `namespaces`
-    is true. `by_pod` says that another pod may count other ones, `by_labels` that those of the same
-    labels count alike, `time_dependent` that the time can change which count.
+    `where` reads `peer` and the frame's pod; None means the pods of the same workload. With
+    `replicas` the total is the number of pods that the workload wants, not the existing ones. With
+    `placed` only pods with a node count. With `everywhere` the pods of every namespace count, or of
+    those for which `namespaces` is true. `by_pod` says that the set depends on the frame's pod,
+    `by_labels` that peers with equal labels count alike, and `time_dependent` that the set may
+    change with the time.
     """
 
     where: Evaluate | None = None
@@ -80,10 +90,10 @@ class Peers:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CountProgram:
-    """What share, spread and limit clauses have in common.
+    """The common part of share, spread and limit clauses.
 
-    `weight` is None for a strict clause, else its weight in the mean. `terminating` says that pods
-    count until they are gone.
+    `weight` is None for a strict clause, else its weight in the mean. With `terminating` a
+    terminating pod counts until it is gone.
     """
 
     policy: str
@@ -98,7 +108,7 @@ class CountProgram:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ShareProgram:
-    """How many of the pods sit on the nodes for which `on` is true."""
+    """A compiled share: bounds the number of the pods on the nodes for which `on` is true."""
 
     count: CountProgram
     on: Evaluate
@@ -107,7 +117,7 @@ class ShareProgram:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SpreadProgram:
-    """The count in a node's domain against the least count over the domains."""
+    """A compiled spread: bounds a domain's count minus the least count of all domains."""
 
     count: CountProgram
     domain: Evaluate
@@ -117,7 +127,7 @@ class SpreadProgram:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LimitProgram:
-    """Cardinality per node, per cluster (no domain, not per node) or per domain."""
+    """A compiled limit: bounds the count per node, per domain, or in the cluster without both."""
 
     count: CountProgram
     per_node: bool
@@ -125,12 +135,13 @@ class LimitProgram:
     bound: Bound
 
 
-CountClause = ShareProgram | SpreadProgram | LimitProgram
-
-
 @dataclass(frozen=True, slots=True)
 class PreemptProgram:
-    """Which victims are spared, whether a candidate may stay, and which of them are kept."""
+    """A compiled preempt clause.
+
+    A victim for which one of `protects` is true is spared. `allows` says whether a candidate node
+    stays. The first `keep` candidates by `order` stay.
+    """
 
     policy: str
     name: str
@@ -141,14 +152,19 @@ class PreemptProgram:
     order: Evaluate | None
 
 
+# The clauses that count pods.
+CountClause = ShareProgram | SpreadProgram | LimitProgram
+ClauseProgram = FilterProgram | ScoreProgram | CountClause | PreemptProgram
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Program:
-    """One policy.
+    """A compiled policy, with the clauses of the policies that it uses.
 
-    `only_used` says that it governs no pod itself: its clauses are there for others.
-    `strict` says that it can reject, which decides between policies of one weight. `reads` are the
-    paths of the pod that its selector and clauses read, messages aside. `time_dependent` says that
-    the time can change whether the policy, or one of its scores, applies at all.
+    An `only_used` policy governs no pod itself. A `strict` one can reject, which decides between
+    policies of equal weight. `reads` are the paths of the pod that its selector and clauses read,
+    messages aside. `time_dependent` says that the time may change whether the policy or one of its
+    scores applies.
     """
 
     address: str
@@ -178,7 +194,7 @@ class Program:
 
 
 def magnitude(value: object) -> float:
-    """A number for a score; quantities and durations count their units."""
+    """The number of a score's value: that of a quantity in units, of a duration in seconds."""
     if isinstance(value, Quantity | Duration):
         return value.nanos / 1e9
     assert isinstance(value, int | float), "the checker lets nothing else be a score"

@@ -1,4 +1,8 @@
-"""The value of every part of an expression for one pod and node: the compiler, wrapped."""
+"""Tracer: the value of every part of an expression for one pod and node.
+
+It is the compiler with a wrap around each closure, so it runs the same code as a decision does, but
+for fast paths and kept values.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +19,10 @@ from grammar.values.format import show
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One evaluation of a part: its value, or the error in its place.
+    """One evaluation of a part: its value or its error.
 
-    `depth` is how deep the part is in the expression. Inside a macro a part is evaluated once per
-    item, and has a step for each.
+    `depth` is the depth of the part in the expression. A part inside a macro has a step for each
+    item.
     """
 
     expr: Expr
@@ -27,7 +31,7 @@ class Step:
 
     @property
     def text(self) -> str:
-        """The outcome as people read it; of an object only that it is one."""
+        """The outcome as text; for an object only its type."""
         if isinstance(self.outcome, EvaluationError):
             return f"error: {self.outcome}"
         try:
@@ -37,27 +41,28 @@ class Step:
 
 
 class Tracer:
-    """Compiles an expression so that running it notes every part, the outer before the inner."""
+    """Runs expressions and records every part, outer parts first."""
 
     def __init__(self, environment: Environment) -> None:
         self._steps: list[Step | None] = []
         self._depth = 0
-        self._compiler = Compiler(environment, wrap=self._noting)
+        self._compiler = Compiler(environment, wrap=self._recording)
 
     def trace(self, expr: Expr, frame: Frame) -> list[Step]:
-        """Evaluates the expression in the frame and gives its steps; the first is the whole.
+        """The steps of an evaluation in the frame; the first is that of the whole expression.
 
-        What was not needed, as the rest of a decided `&&`, has no step. Constants have none.
+        A part that is not evaluated, such as the rest of a decided `&&`, has no step. Constants
+        have none either.
         """
         run = self._compiler.compile(expr)
         frame.locals = [None] * self._compiler.slots
         self._steps = []
-        # An error is in the step of the whole expression.
+        # The step of the whole expression has the error.
         with suppress(EvaluationError):
             run(frame)
         return [s for s in self._steps if s is not None]
 
-    def _noting(self, expr: Expr, evaluate: Evaluate) -> Evaluate:
+    def _recording(self, expr: Expr, evaluate: Evaluate) -> Evaluate:
         if isinstance(expr, Literal):
             return evaluate
 

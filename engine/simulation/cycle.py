@@ -1,4 +1,4 @@
-"""What became of one pod: placed on a node, or pending with its reasons."""
+"""Simulation: kube-scheduler's cycle for one pod after another: filter, score, choose, bind."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ from engine.engine import Engine
 from engine.errors import EngineError
 from engine.objects.codec import ObjectCodec, Pod
 from engine.objects.eligibility import matches_affinity, untolerated
-from engine.objects.peer import Peer
+from engine.objects.peer import Peer, key_of
 from engine.simulation.node_resources import PODS, Demand, Mask, NodeResources, demand
+
+# ---- outcomes
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """`pod` is `namespace/name`; `policy` is the one that governs it, empty without one."""
+    """A pod (`namespace/name`) on a node; `policy` governs it, empty without one."""
 
     pod: str
     policy: str
@@ -33,9 +35,9 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """On how many nodes each reason holds; a node may have several.
+    """A pod without a feasible node, with the number of nodes for each reason.
 
-    A reason that is about the pod alone holds on none.
+    A node may have several reasons. A reason about the pod alone has 0 nodes.
     """
 
     pod: str
@@ -46,17 +48,17 @@ class Pending:
 Outcome = Placed | Pending
 
 
-# ---- What keeps a pod off a node whatever else is there: cordons, taints, selectors and affinity.
+# ---- eligibility: cordons, taints, selectors and affinity
 
 CORDONED = "node(s) were unschedulable"
 AFFINITY = "node(s) didn't match Pod's node affinity/selector"
-# Pods of one workload have the same hurdles, and there are few workloads at a time.
+# The number of different pod specs that are remembered: pods of one workload share theirs.
 _REMEMBERED = 256
 
 
 @dataclass(frozen=True, slots=True)
 class _Taint:
-    """What kube-scheduler takes a cordon for."""
+    """The taint that stands for a cordon in kube-scheduler."""
 
     key: str = "node.kubernetes.io/unschedulable"
     value: str = ""
@@ -65,14 +67,14 @@ class _Taint:
 
 @dataclass(frozen=True, slots=True)
 class Eligibility:
-    """Where a pod may be, and for each node why it may not, empty where it may."""
+    """The nodes where a pod may go, and for each node the reason why not, or empty."""
 
     open: Mask
     reasons: Sequence[str]
 
 
 class NodeEligibility:
-    """The nodes in order. They do not change, so pods that want the same are answered the same."""
+    """The eligibility of nodes for pods. The nodes do not change, so results are remembered."""
 
     def __init__(self, nodes: Sequence[NodeView]) -> None:
         self._nodes = nodes
@@ -80,10 +82,13 @@ class NodeEligibility:
         self._encoder = msgspec.json.Encoder()
 
     def eligibility(self, pod: Pod) -> Eligibility:
-        """The texts are those of kube-scheduler's plugins, in whose order they are found."""
+        """The eligibility of the nodes for a pod.
+
+        The reasons are the texts of kube-scheduler's plugins, in the plugins' order.
+        """
         spec = pod.spec
-        wants = spec and (spec.nodeSelector, spec.affinity, spec.tolerations)
-        key = self._encoder.encode(wants)
+        constraints = spec and (spec.nodeSelector, spec.affinity, spec.tolerations)
+        key = self._encoder.encode(constraints)
         known = self._known.get(key)
         if known is None:
             reasons = tuple(_reason(pod, node) for node in self._nodes)
@@ -102,16 +107,16 @@ def _reason(pod: Pod, node: NodeView) -> str:
     return "" if matches_affinity(pod, node) else AFFINITY
 
 
-# ---- kube-scheduler's cycle for one pod after another: filter, score, choose, bind.
+# ---- the cycle
 
 GATED = "scheduling is blocked due to non-empty scheduling gates"
-# What one point of an extender is worth among the plugins' 0..100 (C27).
+# The factor from an extender's points to the plugins' 0..100 (C27).
 _SCALE = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A pod without a node: its JSON as kube-scheduler would send it, and what that says."""
+    """A pod without a node: its JSON as kube-scheduler would send it, and the decoded pod."""
 
     body: bytes
     pod: Pod
@@ -119,19 +124,19 @@ class Waiting:
 
     @property
     def key(self) -> str:
-        return f"{self.peer.namespace}/{self.peer.name}"
+        return key_of(self.peer)
 
 
 def waiting(body: bytes, codec: ObjectCodec) -> Waiting:
-    """Raises BadObjectError. The body must not name a node."""
+    """The waiting pod of a JSON that names no node. Raises BadObjectError."""
     return Waiting(body, codec.pod(body), codec.peer(body))
 
 
 class Simulation:
-    """Nodes and pods in a cache, policies in an engine that looks at it, and pods that wait.
+    """A cache with nodes and pods, an engine with policies over it, and waiting pods.
 
-    The waiting pods are in the cache from the start, so that a count of a workload's pods has all
-    of them; one that is there already is taken off its node. `weight` is that of the extender.
+    The waiting pods are in the cache from the start, so that counts of a workload include them. A
+    waiting pod that the cache has on a node leaves that node. `weight` is that of the extender.
     """
 
     def __init__(
@@ -145,62 +150,62 @@ class Simulation:
         for each in pods:
             cache.put_pod(each.peer)
         views = cache.snapshot().nodes
-        # Of nodes that are as good as each other the first by name is taken.
+        # In this order: of nodes with equal scores the first one is taken.
         self.names: Sequence[str] = sorted(views)
         nodes = [views[name] for name in self.names]
         self.resources = NodeResources(nodes)
         self._eligibility = NodeEligibility(nodes)
 
     def run(self) -> Iterator[Outcome]:
-        """What becomes of each pod, in order; the next one sees it."""
+        """The outcome of each pod in order. Later pods see the earlier ones placed."""
         for each in self._pods:
             yield self._schedule(each)
 
-    def _schedule(self, asked: Waiting) -> Outcome:
-        governing = self._engine.inspect(asked.body).selection.governing
+    def _schedule(self, pod: Waiting) -> Outcome:
+        governing = self._engine.inspect(pod.body).selection.governing
         policy = governing.address if governing is not None else ""
-        if asked.pod.spec is not None and asked.pod.spec.schedulingGates:
-            return Pending(asked.key, policy, {GATED: 0})
-        wanted = demand(asked.peer)
-        eligibility = self._eligibility.eligibility(asked.pod)
-        fitting = np.flatnonzero(eligibility.open & self.resources.fits(wanted))
+        if pod.pod.spec is not None and pod.pod.spec.schedulingGates:
+            return Pending(pod.key, policy, {GATED: 0})
+        needed = demand(pod.peer)
+        eligibility = self._eligibility.eligibility(pod.pod)
+        fitting = np.flatnonzero(eligibility.open & self.resources.fits(needed))
         try:
-            # As kube-scheduler, nobody is asked about no nodes.
-            decided = self._filter(asked, fitting) if len(fitting) else None
+            # Like kube-scheduler, skip the extender if no node is left.
+            decided = self._filter(pod, fitting) if len(fitting) else None
             if decided is not None and len(feasible := fitting[decided.codes == 0]):
-                return self._bind(asked, wanted, policy, self._choose(asked, wanted, feasible))
+                return self._bind(pod, needed, policy, self._choose(pod, needed, feasible))
         except EngineError as error:
-            return Pending(asked.key, policy, {f"Placet's error: {error}": len(fitting)})
-        return Pending(asked.key, policy, self._reasons(wanted, eligibility, decided))
+            return Pending(pod.key, policy, {f"Placet's error: {error}": len(fitting)})
+        return Pending(pod.key, policy, self._reasons(needed, eligibility, decided))
 
-    def _filter(self, asked: Waiting, rows: NodeRows) -> Decision:
+    def _filter(self, pod: Waiting, rows: NodeRows) -> Decision:
         names = [self.names[row] for row in rows]
-        return self._engine.filter(asked.body, names, None, math.inf)
+        return self._engine.filter(pod.body, names, None, math.inf)
 
-    def _choose(self, asked: Waiting, wanted: Demand, rows: NodeRows) -> int:
-        """The place with the highest sum of scores. One alone is not scored (C29)."""
+    def _choose(self, pod: Waiting, needed: Demand, rows: NodeRows) -> int:
+        """The row with the highest sum of scores. A single row is not scored (C29)."""
         if len(rows) == 1:
             return int(rows[0])
-        totals = self.resources.least_allocated(wanted)[rows]
+        totals = self.resources.least_allocated(needed)[rows]
         names = [self.names[row] for row in rows]
-        scores = self._engine.prioritize(asked.body, names, None, math.inf)
+        scores = self._engine.prioritize(pod.body, names, None, math.inf)
         if scores is not None:
             totals = totals + np.array(scores, np.int64) * (self._weight * _SCALE)
         return int(rows[int(np.argmax(totals))])
 
-    def _bind(self, asked: Waiting, wanted: Demand, policy: str, row: int) -> Placed:
+    def _bind(self, pod: Waiting, needed: Demand, policy: str, row: int) -> Placed:
         node = self.names[row]
-        there = msgspec.structs.replace(asked.peer, nodeName=node, phase="Running")
-        self._cache.put_pod(there)
-        self.resources.take(row, wanted)
-        return Placed(asked.key, policy, node)
+        placed = msgspec.structs.replace(pod.peer, nodeName=node, phase="Running")
+        self._cache.put_pod(placed)
+        self.resources.take(row, needed)
+        return Placed(pod.key, policy, node)
 
     def _reasons(
-        self, wanted: Demand, eligibility: Eligibility, decided: Decision | None
+        self, needed: Demand, eligibility: Eligibility, decided: Decision | None
     ) -> dict[str, int]:
-        """What its event would list, the reason of most nodes first."""
+        """The reasons that its event would list, those of the most nodes first."""
         found = Counter(reason for reason in eligibility.reasons if reason)
-        for resource, lacks in self.resources.lacking(wanted):
+        for resource, lacks in self.resources.lacking(needed):
             text = "Too many pods" if resource == PODS else f"Insufficient {resource}"
             found[text] += int((lacks & eligibility.open).sum())
         if decided is not None:

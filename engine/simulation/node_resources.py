@@ -1,4 +1,4 @@
-"""What every node has and what its pods take of it, as columns of whole numbers over nodes."""
+"""NodeResources: what nodes have and what their pods take, as columns of whole numbers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ Mask = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
 
 CPU, MEMORY, PODS = "cpu", "memory", "pods"
-# What least-allocated takes a container for that names no request (util.DefaultMilliCPURequest).
+# The requests that least-allocated assumes for a container without any
+# (util.DefaultMilliCPURequest).
 _UNNAMED = {CPU: 100, MEMORY: 200 << 20}
 # 64 PiB of memory; a hundred times as much is still an int64.
 _LARGEST = 2**56
@@ -24,10 +25,10 @@ _LARGEST = 2**56
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What a pod takes: of each resource that it asks for, and one of `pods`.
+    """The amounts that a pod takes of each resource, with one of `pods`.
 
-    `scored` is what least-allocated counts of cpu and memory: the same, and a little for a pod that
-    names none.
+    `scored` are the amounts of cpu and memory for least-allocated, which assumes some for a pod
+    that requests none.
     """
 
     amounts: Mapping[str, int]
@@ -35,24 +36,25 @@ class Demand:
 
 
 def amount(resource: str, quantity: Quantity) -> int:
-    """As kube-scheduler counts: cpu in thousandths, all else in ones, rounded up."""
+    """The amount in kube-scheduler's units: cpu in thousandths, others in ones, rounded up."""
     unit = NANO // 1000 if resource == CPU else NANO
     return max(0, min(-(-quantity.nanos // unit), _LARGEST))
 
 
 def demand(pod: Peer) -> Demand:
-    """What a pod takes.
+    """The demand of a pod.
 
-    A peer tells requests by pod, not by container: unnamed is what none of its containers names.
+    A peer has requests per pod, not per container, so defaults apply only to resources that none of
+    its containers requests.
     """
-    amounts = {resource: amount(resource, asked) for resource, asked in pod.requests.items()}
+    amounts = {resource: amount(resource, each) for resource, each in pod.requests.items()}
     containers = len(pod.containers)
     scored = {r: amounts.get(r) or least * containers for r, least in _UNNAMED.items()}
     return Demand({r: n for r, n in amounts.items() if n} | {PODS: 1}, scored)
 
 
 class NodeResources:
-    """The nodes in order, with the pods on them; `take` adds one."""
+    """The resources of nodes in order, with the pods on them; `take` adds a pod."""
 
     def __init__(self, nodes: Sequence[NodeView]) -> None:
         self._none = np.zeros(len(nodes), np.int64)
@@ -61,58 +63,58 @@ class NodeResources:
         self._requested |= _columns([node.requested or {} for node in nodes])
         there = [[demand(pod).scored for pod in node.pods or ()] for node in nodes]
         self._scored = {r: _sums([[s[r] for s in pods] for pods in there]) for r in _UNNAMED}
-        # Of whole columns, whose sum an int64 need not hold.
+        # Python integers, because the sum of a column may exceed an int64.
         self._totals = {r: sum(column.tolist()) for r, column in self._requested.items()}
 
     @property
     def resources(self) -> Sequence[str]:
-        """Those that some node has: cpu and memory, others by name, and pods."""
+        """The resources that some node has: cpu, memory, others by name, and pods."""
         some = [r for r, column in self._allocatable.items() if column.any()]
         return sorted(some, key=lambda r: (r == PODS, r not in (CPU, MEMORY), r))
 
-    def fits(self, asked: Demand) -> Mask:
-        """Where there is enough of everything."""
+    def fits(self, demanded: Demand) -> Mask:
+        """The nodes that have enough of every resource."""
         fits = np.ones(len(self._none), np.bool_)
-        for _, lacks in self.lacking(asked):
+        for _, lacks in self.lacking(demanded):
             fits &= ~lacks
         return fits
 
-    def lacking(self, asked: Demand) -> Iterator[tuple[str, Mask]]:
-        """Each resource that is asked for, with where there is too little of it."""
-        for resource, wanted in asked.amounts.items():
+    def lacking(self, demanded: Demand) -> Iterator[tuple[str, Mask]]:
+        """Each resource of the demand with the nodes that have too little of it."""
+        for resource, needed in demanded.amounts.items():
             has = self._allocatable.get(resource, self._none)
-            yield resource, wanted > has - self._requested.get(resource, self._none)
+            yield resource, needed > has - self._requested.get(resource, self._none)
 
-    def least_allocated(self, asked: Demand) -> Ints:
-        """0..100: the part of cpu and of memory that would be free, and the mean of the two.
+    def least_allocated(self, demanded: Demand) -> Ints:
+        """The score 0..100 of each node: the mean of the free fractions of cpu and of memory.
 
-        In whole numbers, rounded down twice, as NodeResourcesFit does it (leastResourceScorer).
+        In whole numbers, rounded down twice, as in NodeResourcesFit (leastResourceScorer).
         """
         total, known = self._none.copy(), self._none.copy()
-        for resource, wanted in asked.scored.items():
+        for resource, needed in demanded.scored.items():
             has = self._allocatable.get(resource, self._none)
-            free = np.maximum(has - self._scored[resource] - wanted, 0)
+            free = np.maximum(has - self._scored[resource] - needed, 0)
             total += free * 100 // np.maximum(has, 1)
             known += has > 0
         least: Ints = total // np.maximum(known, 1)
         return least
 
-    def take(self, node: int, asked: Demand) -> None:
-        """A pod is on the node from now on."""
-        for resource, wanted in asked.amounts.items():
-            # Nothing is taken where there is none, so the column is there.
-            self._requested[resource][node] += wanted
-            self._totals[resource] += wanted
-        for resource, wanted in asked.scored.items():
-            self._scored[resource][node] += wanted
+    def take(self, node: int, demanded: Demand) -> None:
+        """Add a pod to a node."""
+        for resource, needed in demanded.amounts.items():
+            # The column exists, because the node has enough of the resource.
+            self._requested[resource][node] += needed
+            self._totals[resource] += needed
+        for resource, needed in demanded.scored.items():
+            self._scored[resource][node] += needed
 
     def allocatable(self, resource: str) -> int:
-        """Of all nodes together."""
+        """The allocatable amount of all nodes together."""
         column = self._allocatable.get(resource, self._none)
         return sum(column.tolist())
 
     def requested(self, resource: str) -> int:
-        """On all nodes together."""
+        """The requested amount on all nodes together."""
         return self._totals.get(resource, 0)
 
 

@@ -1,4 +1,4 @@
-"""What became of all pods: how many are placed, why others are not, and what is allocated."""
+"""Result: the outcomes of a simulation, the reasons of pending pods, and the allocation."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from engine.simulation.cycle import Outcome, Pending, Placed, Simulation
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """Of one resource of all nodes, in thousandths of a cpu or in ones.
+    """The allocation of one resource on all nodes, in thousandths of a cpu or in ones.
 
-    `course` is what was requested before the first pod, and after each.
+    `course` is the requested amount before the first pod and after each pod.
     """
 
     allocatable: int
@@ -30,8 +30,8 @@ class Allocation:
 
 
 @dataclass(frozen=True, slots=True)
-class Because:
-    """A reason, how many pods are pending for it among others, and on how many nodes it held."""
+class PendingReason:
+    """A reason with its number of pending pods, and the fewest and most nodes that it held on."""
 
     reason: str
     pods: int
@@ -55,24 +55,24 @@ class Result:
     def pending(self) -> Sequence[Pending]:
         return [o for o in self.outcomes if isinstance(o, Pending)]
 
-    def because(self) -> Sequence[Because]:
-        """Why pods are pending: the reason of most pods first, then that of most nodes."""
+    def pending_reasons(self) -> Sequence[PendingReason]:
+        """The reasons of pending pods: those of the most pods first, then of the most nodes."""
         nodes: dict[str, list[int]] = {}
         for outcome in self.pending:
             for reason, count in outcome.reasons.items():
                 nodes.setdefault(reason, []).append(count)
-        found = (Because(r, len(on), min(on), max(on)) for r, on in nodes.items())
+        found = (PendingReason(r, len(on), min(on), max(on)) for r, on in nodes.items())
         return sorted(found, key=lambda b: (-b.pods, -b.most, b.reason))
 
     def policies(self) -> Mapping[str, tuple[int, int]]:
-        """How many of the pods that a policy governs are placed, and pending; "" is none."""
+        """The numbers of placed and pending pods of each policy; "" is no policy."""
         placed = Counter(o.policy for o in self.placed)
         pending = Counter(o.policy for o in self.pending)
         return {p: (placed[p], pending[p]) for p in sorted(placed | pending, key=_none_last)}
 
 
-def result(simulation: Simulation, heard: Callable[[int], None]) -> Result:
-    """Runs it to its end; `heard` is told after each pod how many there have been."""
+def result(simulation: Simulation, progress: Callable[[int], None]) -> Result:
+    """Run a simulation to its end. `progress` gets the number of pods so far after each."""
     resources, outcomes = simulation.resources, list[Outcome]()
     courses = {resource: [resources.requested(resource)] for resource in resources.resources}
     for outcome in simulation.run():
@@ -81,7 +81,7 @@ def result(simulation: Simulation, heard: Callable[[int], None]) -> Result:
             course.append(
                 resources.requested(resource) if isinstance(outcome, Placed) else course[-1]
             )
-        heard(len(outcomes))
+        progress(len(outcomes))
     allocation = {r: Allocation(resources.allocatable(r), course) for r, course in courses.items()}
     return Result(len(simulation.names), outcomes, allocation)
 
@@ -90,7 +90,7 @@ def _none_last(policy: str) -> tuple[bool, str]:
     return (not policy, policy)
 
 
-# ---- What another set of policies would change: pods that move, and those placed or pending now.
+# ---- the difference that other policies make
 
 Kind = Literal["now pending", "now placed", "moved"]
 KINDS: tuple[Kind, ...] = ("now pending", "now placed", "moved")
@@ -98,7 +98,7 @@ KINDS: tuple[Kind, ...] = ("now pending", "now placed", "moved")
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One pod, and what became of it before and after."""
+    """A pod with another outcome."""
 
     kind: Kind
     old: Outcome
@@ -110,7 +110,10 @@ class Change:
 
 
 def changes(old: Result, new: Result) -> Sequence[Change]:
-    """Of the same pods in the same order. Reasons and policies may change without a word here."""
+    """The changes between two results of the same pods in the same order.
+
+    A change of reasons or of the policy alone is not one.
+    """
     pairs = zip(old.outcomes, new.outcomes, strict=True)
     return [Change(kind, a, b) for a, b in pairs if (kind := _kind(a, b)) is not None]
 

@@ -273,7 +273,7 @@ class StatusReporter:
         lost = dict(self._lost)
         reports = list(self._statuses.reports(objects, snapshot, lost))
         self._tell_conflicts(objects, lost)
-        await self._requeuer.look(snapshot.pending, now)
+        await self._requeuer.requeue(snapshot.pending, now)
         await self._events.send(now)
         await status.write(self._client, reports, f"{now[:19]}Z")
 
@@ -284,7 +284,7 @@ class StatusReporter:
                 continue
             note = f"`{winner}` governs pods that this policy selects too"
             about = _regarding(objects[name])
-            self._events.tell(Event(about, "Warning", "Conflicting", "Select", note))
+            self._events.add(Event(about, "Warning", "Conflicting", "Select", note))
 
 
 class _EventMetadata(msgspec.Struct):

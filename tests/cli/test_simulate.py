@@ -193,7 +193,7 @@ def test_ignored_constraints_are_noted(placet: Placet, folder: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "arguments", "message"),
     [
-        ("x.json", "{}", ["--cluster", "x.json"], "`x.json` is no snapshot of a cluster"),
+        ("x.json", "{}", ["--cluster", "x.json"], "`x.json` is not a cluster file"),
         ("x.json", '{"kind": "List", "items": []}', ["--cluster", "x.json"], "there are no nodes"),
         ("x", "", ["--cluster", "gone.csv"], "cannot read `gone.csv`: no such file"),
         ("x", "", ["--cluster", "gone.json"], "cannot read `gone.json`: no such file"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 
-from engine.cache.snapshot import build
 from engine.decision.registry import Registry
 from engine.decision.verdict import Feasible
 from engine.engine import Engine
@@ -16,6 +15,7 @@ from grammar.source import Source
 from policies.validation import Validation, Validator
 from tests.support.builders import node, pod
 from tests.support.engines import Fixed, Silent
+from tests.support.snapshots import build
 
 SCHEMA = load_schema()
 

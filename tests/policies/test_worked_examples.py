@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pytest
 
 from engine.cache.cache import Cache
-from engine.cache.informers import pods as pod_store
+from engine.cache.store import pods as pod_store
 from engine.decision.registry import Registry
 from engine.decision.verdict import Feasible
 from engine.engine import Engine

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.cache.snapshot import Snapshot, build
+from engine.cache.snapshot import Snapshot
 from engine.objects.codec import ObjectCodec
 from engine.program.frame import Frame
 from engine.program.policy_compiler import compile_policy
@@ -18,6 +18,7 @@ from grammar.schema import Schema, load_schema
 from grammar.source import Source
 from grammar.values.time import Timestamp
 from policies.validation import CheckedFile, check_source
+from tests.support.snapshots import build
 
 _NOW = Timestamp.parse("2026-11-21T12:00:00Z")
 _METADATA = {"name": "x", "uid": "u", "labels": {"app": "web", "a": "b"}}

@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.cache.cache import Cache
-from engine.cache.snapshot import Snapshot, build, key_of
+from engine.cache.snapshot import Snapshot
 from engine.cache.tallies import Scope
 from engine.objects.codec import Namespace, Node, ObjectCodec
-from engine.objects.controllers import Controller, ControllerDecoder
-from engine.objects.peer import Peer
+from engine.objects.peer import Controller, ControllerDecoder, Peer, key_of
 from grammar.schema import load_schema
 from tests.support.builders import controller, node, pod, raw
+from tests.support.snapshots import build
 
 CODEC = ObjectCodec(load_schema())
 CONTROLLERS = ControllerDecoder()

@@ -8,7 +8,6 @@ from typing import Any
 
 from hypothesis import given, settings
 
-from engine.cache.snapshot import build
 from engine.objects.codec import ObjectCodec
 from engine.program.compiler import Compiler
 from engine.program.fast_paths import FAST_PATHS
@@ -25,6 +24,7 @@ from grammar.schema import load_schema
 from grammar.source import Source
 from grammar.values.time import Timestamp
 from tests.properties import strategies
+from tests.support.snapshots import build
 
 SCHEMA = load_schema()
 CODEC = ObjectCodec(SCHEMA)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.cache.names import ListedNames
-from engine.cache.snapshot import Snapshot, build
+from engine.cache.snapshot import Snapshot
 from engine.decision.registry import Registry
 from engine.decision.verdict import Failed, Feasible, Rejected, Verdict
 from engine.engine import Engine
@@ -26,6 +26,7 @@ from grammar.values.time import Timestamp
 from tests.properties import strategies
 from tests.support.engines import Fixed, Silent
 from tests.support.oracle import Oracle
+from tests.support.snapshots import build
 
 SCHEMA = load_schema()
 CODEC = ObjectCodec(SCHEMA)

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.cache.cache import Cache
-from engine.cache.snapshot import key_of
 from engine.decision.registry import Registry
 from engine.decision.verdict import Failed, Feasible
 from engine.engine import Engine
+from engine.objects.peer import key_of
 from engine.program.policy_compiler import compile_policy
 from grammar.policy_checker import Checked
 from grammar.values.time import Timestamp

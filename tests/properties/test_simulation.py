@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from engine.cache.node_table import NodeView
-from engine.cache.snapshot import Snapshot, build
+from engine.cache.snapshot import Snapshot
 from engine.objects.eligibility import matches_affinity, tolerates
 from engine.simulation.cycle import Pending, Placed
 from engine.simulation.result import result
@@ -17,6 +17,7 @@ from grammar.values.quantity import Quantity
 from tests.support.builders import Object, node, pod, raw
 from tests.support.oracle import Oracle
 from tests.support.simulated import CODEC, NOW, checked, simulation
+from tests.support.snapshots import build
 
 WORLDS = 60
 POLICIES = """\

@@ -27,7 +27,13 @@ class BindingApi:
         self.pods[f"{metadata['namespace']}/{metadata['name']}"] = pod
 
     async def request(
-        self, method: str, path: str, *, body: bytes | None = None, timeout_seconds: float = 30.0
+        self,
+        method: str,
+        path: str,
+        *,
+        body: bytes | None = None,
+        timeout_seconds: float = 30.0,
+        **_: Any,
     ) -> bytes:
         self.requests.append((method, path))
         fault = self.faults.popleft() if self.faults else ""

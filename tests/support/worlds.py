@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from engine.cache.cache import Cache
-from engine.cache.informers import ObjectStore, pods
+from engine.cache.store import ObjectStore, pods
 from engine.decision.registry import Registry
 from engine.decision.verdict import Feasible
 from engine.engine import Engine

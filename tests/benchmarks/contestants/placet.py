@@ -13,7 +13,6 @@ from pathlib import Path
 
 import msgspec
 
-from engine.cache.snapshot import build
 from engine.decision.registry import Registry
 from engine.decision.verdict import Decision
 from engine.engine import Engine
@@ -29,6 +28,7 @@ from policies.validation import check_source
 from tests.benchmarks.contestants.loop import Rule, compete
 from tests.support import builders
 from tests.support.engines import Fixed, Silent
+from tests.support.snapshots import build
 
 
 def main() -> None:

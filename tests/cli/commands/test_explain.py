@@ -206,4 +206,4 @@ def test_a_snapshot_that_is_none_is_an_error(placet: Placet, folder: Path, comma
     (folder / "cluster.json").write_text("{}", encoding="utf-8")
     done = placet(command, "shop/web-1", *shop.WORLD)
     assert (done.code, done.out) == (2, "")
-    assert done.err.startswith("error: `cluster.json` is no snapshot of a cluster")
+    assert done.err.startswith("error: `cluster.json` is not a cluster file")

@@ -77,7 +77,7 @@ async def test_a_saved_test_needs_a_file(tmp_path: Path) -> None:
     ("refusal", "error"),
     [
         (Answer(403, b'{"kind": "Status", "message": "nodes is forbidden"}'), "nodes is forbidden"),
-        (Answer(200, b"<html>"), "the API server's answer is no list"),
+        (Answer(200, b"<html>"), "the API server's answer is not a list"),
     ],
     ids=["forbidden", "no list"],
 )

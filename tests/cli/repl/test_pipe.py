@@ -66,7 +66,7 @@ def test_lines_after_quit_are_not_read(placet: Placet) -> None:
         (["nowhere.policy"], "error: `nowhere.policy` is not there\n"),
         (["bad.policy"], "error[P0102]: Node has no field `x`\n"),
         (["--cluster", "nowhere.json"], "error: cannot read `nowhere.json`"),
-        (["--cluster", "bad.policy"], "error: `bad.policy` is no snapshot of a cluster"),
+        (["--cluster", "bad.policy"], "error: `bad.policy` is not a cluster file"),
         (["--kubeconfig", "nowhere"], "error: there is no kubeconfig `nowhere`"),
     ],
     ids=["no policy", "mistakes", "no snapshot", "not a snapshot", "no kubeconfig"],

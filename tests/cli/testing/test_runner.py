@@ -181,7 +181,7 @@ def test_cluster_file_is_found_beside_the_policy(tmp_path: Path) -> None:
     [
         (None, "cannot read `{}`: no such file or directory"),
         ("", "`{}` is empty"),
-        ("[1]", "`{}` is no snapshot of a cluster: it is not a Kubernetes object"),
+        ("[1]", "`{}` is not a cluster file: it is not a Kubernetes object"),
         (json.dumps(kubectl_list([])), "there are no nodes in `{}`"),
     ],
 )

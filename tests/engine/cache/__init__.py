@@ -1,1 +1,1 @@
-"""Tests of `engine.cache`: views of a cluster, built from objects that the test makes."""
+"""Tests of `engine.cache`: reflectors, the cache and its snapshots."""

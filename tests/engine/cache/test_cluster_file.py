@@ -1,4 +1,4 @@
-"""Clusters in files: what kubectl writes is read, and what is wrong is said in one line."""
+"""Cluster files: reading what kubectl writes, and one-line errors for everything else."""
 
 import json
 from pathlib import Path
@@ -45,9 +45,7 @@ def test_list_of_kubectl_is_read(reader: ClusterFileReader, tmp_path: Path, name
     check(reader.read([written(tmp_path / name, CLUSTER)]))
 
 
-def test_json_is_read_whatever_its_file_is_called(
-    reader: ClusterFileReader, tmp_path: Path
-) -> None:
+def test_json_is_read_from_a_file_of_any_name(reader: ClusterFileReader, tmp_path: Path) -> None:
     for name in ("cluster.yaml", "cluster.txt"):
         path = tmp_path / name
         path.write_text(json.dumps(CLUSTER, indent=1), encoding="utf-8")
@@ -103,7 +101,7 @@ def test_recorded_cluster_is_read(reader: ClusterFileReader) -> None:
     assert reading.notices == ()
 
 
-def test_everything_else_is_skipped_aloud(reader: ClusterFileReader, tmp_path: Path) -> None:
+def test_other_objects_are_skipped_with_a_notice(reader: ClusterFileReader, tmp_path: Path) -> None:
     """Also another group's kind that has the name of one that is read."""
     service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}}
     foreign = {"apiVersion": "longhorn.io/v1beta2", "kind": "Node", "metadata": {"name": "n1"}}
@@ -111,7 +109,7 @@ def test_everything_else_is_skipped_aloud(reader: ClusterFileReader, tmp_path: P
     reading = reader.read([written(tmp_path / "c.json", kubectl_list(CLUSTER["items"] + more))])
     assert reading.skipped == {"Service": 2, "Node of longhorn.io/v1beta2": 1}
     assert reading.notices == (
-        "skipped what no rule reads: 1 Node of longhorn.io/v1beta2, 2 Service",
+        "skipped objects that no rule reads: 1 Node of longhorn.io/v1beta2, 2 Service",
     )
     assert set(reading.cache.snapshot().namespaces) == {"shop"}
 
@@ -122,8 +120,8 @@ def test_oddities_are_noticed(reader: ClusterFileReader, tmp_path: Path) -> None
     items = [node("n1"), node("n1"), pod("a", on="n2"), pod("a", on="n2")]
     odd = reader.read([written(tmp_path / "odd.json", kubectl_list(items))])
     assert odd.notices == (
-        "2 of the nodes and pods are there twice, and the later ones count",
-        "1 of the pods are on nodes that are not there, and count nowhere",
+        "2 of the nodes and pods appear twice; the later ones count",
+        "1 of the pods are on unknown nodes and are not counted",
     )
 
 
@@ -145,22 +143,22 @@ BROKEN_NODE = node("n1") | {"status": {"allocatable": {"cpu": "many"}}}
         (
             "c.json",
             '{"a": 1}',
-            "`c.json` is no snapshot of a cluster: it has no `kind`",
+            "`c.json` is not a cluster file: it has no `kind`",
         ),
         (
             "c.json",
             "[1, 2]",
-            "`c.json` is no snapshot of a cluster: it is not a Kubernetes object",
+            "`c.json` is not a cluster file: it is not a Kubernetes object",
         ),
         (
             "c.json",
             '{"kind": "NodeList"}',
-            "`c.json` is no snapshot of a cluster: its NodeList has no `items`",
+            "`c.json` is not a cluster file: its NodeList has no `items`",
         ),
         (
             "c.json",
             '{"kind": "List", "items": [{"kind": "Node"}]}',
-            "`c.json` is no snapshot of a cluster: a Node in it has no name",
+            "`c.json` is not a cluster file: a Node in it has no name",
         ),
         ("c.json", '{"kind": "List", "items": []}', "there are no nodes in `c.json`"),
         ("c.json", json.dumps(pod("a")), "there are no nodes in `c.json`"),
@@ -168,7 +166,7 @@ BROKEN_NODE = node("n1") | {"status": {"allocatable": {"cpu": "many"}}}
         (
             "c.yaml",
             "just words",
-            "`c.yaml` is no snapshot of a cluster: it is not a Kubernetes object",
+            "`c.yaml` is not a cluster file: it is not a Kubernetes object",
         ),
         ("c.yaml", "# nothing\n", "there are no nodes in `c.yaml`"),
         ("c.yaml", "a: [1,\nb: 2", "`c.yaml` is not YAML: did not find expected ','"),
@@ -177,7 +175,7 @@ BROKEN_NODE = node("n1") | {"status": {"allocatable": {"cpu": "many"}}}
         ("c.yaml", "[" * 100_000, "`c.yaml` is nested too deeply"),
     ],
 )
-def test_what_is_no_snapshot_is_said_in_one_line(
+def test_other_files_give_an_error_of_one_line(
     reader: ClusterFileReader,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -195,7 +193,7 @@ def test_what_is_no_snapshot_is_said_in_one_line(
 
 
 @pytest.mark.parametrize("data", [b"\xff\xfe\x00", b'{"kind": "\xff"}', b"kind: \xff\n"])
-def test_bytes_that_are_no_text_are_refused(
+def test_bytes_that_are_not_text_are_an_error(
     reader: ClusterFileReader, tmp_path: Path, data: bytes
 ) -> None:
     path = tmp_path / "c"
@@ -211,7 +209,9 @@ def test_object_that_cannot_be_read_is_named(reader: ClusterFileReader, tmp_path
     assert "status.allocatable" in it.value.message
 
 
-def test_missing_paths_come_with_the_command(reader: ClusterFileReader, tmp_path: Path) -> None:
+def test_errors_about_missing_paths_hint_at_the_command(
+    reader: ClusterFileReader, tmp_path: Path
+) -> None:
     with pytest.raises(ClusterFileError, match=r"cannot read `.*c\.yaml`: no such file") as missing:
         reader.read([tmp_path / "c.yaml"])
     assert "kubectl get nodes,pods -A -o yaml" in missing.value.hint

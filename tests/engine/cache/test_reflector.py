@@ -1,4 +1,4 @@
-"""The reflector: what it asks an API server for, and what it says of itself."""
+"""The reflector: its requests to an API server, and its attributes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.mirror import PODS, SELECTOR, Mirror
 Start = Callable[..., AbstractAsyncContextManager[Mirror]]
 
 
-async def test_streams_the_list_and_what_comes_after(server: FakeApiServer, start: Start) -> None:
+async def test_streams_the_list_and_later_events(server: FakeApiServer, start: Start) -> None:
     async with start() as mirror:
         await mirror.watching()
         server.put(PODS, "shop/a", spec={"nodeName": "n"})
@@ -59,7 +59,7 @@ async def test_a_server_without_streams_is_asked_for_pages(
     assert second["resourceVersionMatch"] == "NotOlderThan"
 
 
-async def test_a_watch_that_ends_goes_on_from_where_it_was(
+async def test_a_watch_that_ends_continues_from_its_version(
     server: FakeApiServer, start: Start
 ) -> None:
     async with start() as mirror:
@@ -78,7 +78,7 @@ async def test_a_watch_that_ends_goes_on_from_where_it_was(
     assert "resourceVersionMatch" not in server.requests[1].query
 
 
-async def test_an_object_that_cannot_be_read_leaves_the_one_before(
+async def test_an_unreadable_object_leaves_the_former_state(
     server: FakeApiServer, start: Start
 ) -> None:
     async with start() as mirror:
@@ -109,7 +109,7 @@ async def test_an_optional_resource_may_be_missing(server: FakeApiServer, start:
         assert mirror.reflector.failures == 0
 
 
-async def test_what_is_forbidden_is_told_and_tried_again(
+async def test_a_forbidden_request_is_a_failure_and_is_repeated(
     server: FakeApiServer, start: Start
 ) -> None:
     status = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": "no list on pods"}
@@ -122,7 +122,7 @@ async def test_what_is_forbidden_is_told_and_tried_again(
         assert mirror.reflector.failure == ""
 
 
-async def test_others_run_during_a_big_list(server: FakeApiServer, start: Start) -> None:
+async def test_other_tasks_run_during_a_big_list(server: FakeApiServer, start: Start) -> None:
     for number in range(5000):
         server.put(PODS, f"shop/p{number:04}")
     longest, last = 0.0, time.monotonic()

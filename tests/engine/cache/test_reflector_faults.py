@@ -1,4 +1,4 @@
-"""The reflector: faults of servers and connections cost it time, but no truth."""
+"""The reflector under faults: they delay it, and the store becomes equal all the same."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.mirror import PODS, QUICK, Mirror
 Start = Callable[..., AbstractAsyncContextManager[Mirror]]
 
 
-async def test_a_list_that_expires_between_pages_is_begun_again(
+async def test_a_list_that_expires_between_pages_starts_again(
     server: FakeApiServer, start: Start
 ) -> None:
     server.streams = False
@@ -77,7 +77,7 @@ async def test_dropped_events_are_healed_by_asking(server: FakeApiServer, start:
         assert mirror.reflector.relists == {"first": 1, "compare": 1}
 
 
-async def test_a_version_that_the_server_does_not_know_yet_is_given_up(
+async def test_a_version_that_the_server_does_not_know_yet_is_dropped(
     server: FakeApiServer, start: Start
 ) -> None:
     """As after etcd was restored from a backup."""
@@ -120,7 +120,7 @@ async def test_a_server_that_asks_for_time_gets_it(
     ],
     ids=["bytes", "nameless", "type", "deep", "error", "empty-error"],
 )
-async def test_a_line_of_nonsense_costs_a_connection(
+async def test_a_garbage_line_ends_the_connection(
     server: FakeApiServer, start: Start, line: bytes
 ) -> None:
     async with start() as mirror:
@@ -150,7 +150,7 @@ async def test_breaking_and_silent_connections_are_replaced(
         await mirror.until(mirror.equal)
 
 
-async def test_a_watch_that_stays_silent_from_its_beginning_is_given_up(
+async def test_a_watch_that_is_silent_from_its_start_becomes_a_list(
     server: FakeApiServer, start: Start
 ) -> None:
     """As kube-apiserver is when etcd was restored, and our version is one that is to come."""

@@ -1,15 +1,16 @@
-"""The snapshot: what pods take of their nodes, which pods count, and whose they are."""
+"""The snapshot: requested and free resources, counted pods, and workloads."""
 
 import pytest
 
 from engine.cache.node_table import NodeView, view_of
-from engine.cache.snapshot import Snapshot, build
+from engine.cache.snapshot import Snapshot
 from engine.objects.codec import NamespaceDecoder, ObjectCodec
-from engine.objects.controllers import ControllerDecoder, Workload
+from engine.objects.peer import ControllerDecoder, Workload
 from grammar.schema import load_schema
 from grammar.values.quantity import Quantity
 from grammar.values.time import Timestamp
 from tests.support.builders import CREATED, Object, controller, namespace, node, pod, raw
+from tests.support.snapshots import build
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +27,7 @@ def shown(amounts: dict[str, Quantity] | None) -> dict[str, str]:
     return {resource: str(amount) for resource, amount in amounts.items()}
 
 
-def test_free_is_what_the_pods_leave(codec: ObjectCodec) -> None:
+def test_free_is_allocatable_minus_requests(codec: ObjectCodec) -> None:
     """Every resource that either side names is there, and pods are one of them."""
     pods = [
         pod("a", cpu="1500m", memory="1Gi", on="n1"),
@@ -78,7 +79,7 @@ def test_pods_without_a_node_are_pending(codec: ObjectCodec) -> None:
     assert set(known.pods()) == {"default/a", "default/b", "shop/c"}
 
 
-def test_pod_on_an_unknown_node_counts_nowhere(codec: ObjectCodec) -> None:
+def test_a_pod_on_an_unknown_node_counts_on_no_node(codec: ObjectCodec) -> None:
     known = snapshot(codec, [node("n1")], [pod("a", cpu="1", on="gone")])
     assert shown(known.nodes["n1"].requested) == {"pods": "0"}
     assert not known.pending
@@ -94,7 +95,7 @@ def test_of_two_of_one_name_the_later_counts(codec: ObjectCodec) -> None:
     assert shown(known.nodes["n2"].requested)["cpu"] == "2"
 
 
-def test_taken_is_the_newest_time_there_is(codec: ObjectCodec) -> None:
+def test_newest_is_the_latest_time_of_all_objects(codec: ObjectCodec) -> None:
     nodes = [node("n1", created="2026-11-20T00:00:00Z")]
     pods = [pod("a", created="2026-11-21T09:00:00Z"), pod("b", created="2026-11-21T08:00:00Z")]
     assert snapshot(codec, nodes, pods).newest() == Timestamp.parse("2026-11-21T09:00:00Z")
@@ -142,7 +143,7 @@ def test_namespaces_are_kept_by_name() -> None:
     assert build([], [], namespaces=[shop]).namespaces["shop"].labels == {"team": "a"}
 
 
-def test_node_of_a_request_has_the_pods_that_are_known(codec: ObjectCodec) -> None:
+def test_a_node_of_a_request_has_the_known_pods(codec: ObjectCodec) -> None:
     """Its object is the request's: labels, allocatable and what is left of it."""
     known = snapshot(codec, [node("n1", cpu="8")], [pod("a", cpu="1", on="n1")]).nodes["n1"]
     view = view_of(codec.node(raw(node("n1", cpu="4", labels={"new": "yes"}))), known)
@@ -152,7 +153,7 @@ def test_node_of_a_request_has_the_pods_that_are_known(codec: ObjectCodec) -> No
     assert view.pods == known.pods
 
 
-def test_node_of_a_request_alone_has_no_pods(codec: ObjectCodec) -> None:
+def test_the_pods_of_an_unknown_node_are_missing(codec: ObjectCodec) -> None:
     """Not an empty node: what is not known is missing, never zero."""
     view: NodeView = view_of(codec.node(raw(node("n1"))), None)
     assert (view.requested, view.free, view.pods) == (None, None, None)

@@ -1,4 +1,4 @@
-"""Binding: one for each pod, whatever is asked twice and whatever gets lost."""
+"""The binder: one Binding for each pod, despite repeated calls and lost answers."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ async def test_a_pod_is_bound_with_its_uid_and_counts_at_once() -> None:
     assert world.on("n1") == {"a"}
 
 
-async def test_what_is_there_already_is_a_success() -> None:
+async def test_a_pod_that_is_bound_already_is_a_success() -> None:
     world = World()
     world.create("a")
     await world.bind("a")
@@ -111,7 +111,7 @@ async def test_what_is_there_already_is_a_success() -> None:
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        ({"node": "n2"}, "the pod is on node `n2` already"),
+        ({"node": "n2"}, "the pod is already on node `n2`"),
         ({"uid": "other"}, "the pod is gone, and another one has its name"),
         ({"deleted": True}, "the pod is being deleted"),
         ({"gone": True}, "the pod is gone"),
@@ -119,7 +119,7 @@ async def test_what_is_there_already_is_a_success() -> None:
     ids=lambda value: str(value)[:12],
 )
 @pytest.mark.parametrize("known", [True, False], ids=["known", "not known"])
-async def test_what_cannot_be(change: dict[str, Any], text: str, known: bool) -> None:
+async def test_pods_that_cannot_be_bound(change: dict[str, Any], text: str, known: bool) -> None:
     world = World()
     world.create("a")
     pod = world.api.pods["shop/a"]
@@ -152,7 +152,7 @@ async def test_bind_clauses_are_checked_on_the_newest_view() -> None:
     assert len(world.api.bindings) == 1
 
 
-async def test_a_share_holds_and_its_pods_get_what_their_deletion_costs() -> None:
+async def test_a_share_holds_and_its_pods_get_their_deletion_cost() -> None:
     """Two of five on n1; the row is off, off, on, off, on."""
     world = World(SHARE)
     for name in "abcde":
@@ -177,7 +177,7 @@ async def test_concurrent_binds_do_not_share_a_slot() -> None:
     assert len(world.api.bindings) == 2
 
 
-async def test_calls_about_one_pod_are_one() -> None:
+async def test_calls_about_one_pod_share_a_binding() -> None:
     world = World()
     world.create("a")
     await asyncio.gather(*(world.bind("a") for _ in range(5)))
@@ -199,7 +199,7 @@ async def test_one_fault_costs_a_retry(fault: Fault) -> None:
     assert len(world.api.bindings) == 1
 
 
-async def test_a_pod_that_was_asked_about_is_not_fetched() -> None:
+async def test_a_pod_of_an_earlier_request_is_not_fetched() -> None:
     world = World()
     world.create("a")
     world.engine.filter(builders.raw(world.api.pods["shop/a"]), ["n1"], None, math.inf)
@@ -208,14 +208,14 @@ async def test_a_pod_that_was_asked_about_is_not_fetched() -> None:
 
 
 @pytest.mark.parametrize("acted", [True, False], ids=["bound", "not bound"])
-async def test_an_unknown_outcome_counts_until_somebody_knows(acted: bool) -> None:
+async def test_a_pod_counts_while_its_outcome_is_unknown(acted: bool) -> None:
     world = World()
     world.create("a")
     world.hear("a")
     if acted:
         world.api.faults.append("lost")
     world.api.faults.extend(["lost"] * 9 if acted else ["broken"] * 9)
-    with pytest.raises(ApiUnreachableError, match="nobody knows yet whether the pod was bound"):
+    with pytest.raises(ApiUnreachableError, match="it is not known yet whether the pod was bound"):
         await world.bind("a", seconds=0.05)
     assert world.on("n1") == {"a"}
     world.api.faults.clear()

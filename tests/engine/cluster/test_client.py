@@ -1,4 +1,4 @@
-"""The client: what goes over the wire, and how it fails."""
+"""The client: its requests on the wire, and its errors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ def connected(server: FakeApiServer, tmp_path: Path) -> Connect:
     return to_server
 
 
-async def test_bytes_go_and_come_as_they_are(server: FakeApiServer, connected: Connect) -> None:
+async def test_bodies_are_sent_and_received_unchanged(
+    server: FakeApiServer, connected: Connect
+) -> None:
     server.answers.append(Answer(201, b"\x00raw"))
     async with connected() as client:
         body = await client.request(
@@ -50,7 +52,7 @@ async def test_bytes_go_and_come_as_they_are(server: FakeApiServer, connected: C
     assert asked.headers["User-Agent"].startswith("placet/1.2.3 (")
 
 
-async def test_a_refusal_tells_what_the_status_says(
+async def test_an_error_has_the_fields_of_the_status(
     server: FakeApiServer, connected: Connect
 ) -> None:
     status = {
@@ -73,7 +75,7 @@ async def test_a_refusal_tells_what_the_status_says(
     assert second.retry_after_seconds == 7
 
 
-async def test_a_server_that_is_not_there_is_unreachable(tmp_path: Path) -> None:
+async def test_a_missing_server_is_unreachable(tmp_path: Path) -> None:
     file = kubeconfig(tmp_path / "k", "http://127.0.0.1:9", {})
     async with connect(file, None, version="1") as client:
         with pytest.raises(ApiUnreachableError, match=r"127\.0\.0\.1:9` cannot be reached: "):
@@ -101,7 +103,7 @@ async def test_lines_are_complete_however_long(server: FakeApiServer, connected:
         assert [line async for line in lines] == [long, b"short", b"last"]
 
 
-async def test_a_break_within_a_line_is_told(server: FakeApiServer, connected: Connect) -> None:
+async def test_a_break_within_a_line_is_an_error(server: FakeApiServer, connected: Connect) -> None:
     server.put(PODS, "a")
     async with connected() as client, client.stream(PODS, WATCH, 5.0) as lines:
         await anext(lines)
@@ -110,7 +112,7 @@ async def test_a_break_within_a_line_is_told(server: FakeApiServer, connected: C
             await anext(lines)
 
 
-async def test_silence_is_told(server: FakeApiServer, connected: Connect) -> None:
+async def test_silence_is_an_error(server: FakeApiServer, connected: Connect) -> None:
     server.put(PODS, "a")
     async with connected() as client, client.stream(PODS, WATCH, 0.1) as lines:
         await anext(lines)
@@ -130,7 +132,7 @@ async def test_a_reader_that_fails_keeps_its_own_error(
                 raise TimeoutError("mine")
 
 
-async def test_refused_streams_are_told(server: FakeApiServer, connected: Connect) -> None:
+async def test_a_refused_stream_is_an_error(server: FakeApiServer, connected: Connect) -> None:
     async with connected() as client:
         with pytest.raises(ApiError, match="404: the server could not find"):
             async with client.stream(PODS, WATCH, 5.0):

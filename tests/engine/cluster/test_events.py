@@ -1,4 +1,4 @@
-"""Events: each piece of news once, as fast as is decent, and lost for no server that is away."""
+"""Events: each one once, within limits, and kept while the server is unreachable."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ class Api:
         self.sent: list[tuple[str, dict[str, Any]]] = []
         self.error: Exception | None = None
 
-    async def request(self, method: str, path: str, *, body: bytes | None = None) -> bytes:
+    async def request(
+        self, method: str, path: str, *, body: bytes | None = None, **_: Any
+    ) -> bytes:
         assert method == "POST"
         if self.error is not None:
             raise self.error
@@ -33,10 +35,10 @@ def news(note: str = "a", about: Regarding = POLICY) -> Event:
     return Event(about, "Warning", "Conflicting", "Select", note)
 
 
-async def test_what_an_event_says() -> None:
+async def test_the_fields_of_an_event() -> None:
     api = Api()
     events = Events(api, "host_1")
-    events.tell(news())
+    events.add(news())
     await events.send(NOW)
     [(path, sent)] = api.sent
     assert path == "/apis/events.k8s.io/v1/namespaces/shop/events"
@@ -63,34 +65,34 @@ async def test_what_an_event_says() -> None:
     }
 
 
-async def test_what_was_said_is_not_said_again_until_it_changes() -> None:
+async def test_an_event_is_not_repeated_until_its_note_changes() -> None:
     api = Api()
     events = Events(api, "host_1")
     for note in "aabba":
-        events.tell(news(note))
+        events.add(news(note))
     await events.send(NOW)
     assert [sent["note"] for _, sent in api.sent] == ["a", "b", "a"]
 
 
-async def test_what_is_in_no_namespace_has_its_events_in_default() -> None:
+async def test_events_of_cluster_objects_are_in_default() -> None:
     api = Api()
     events = Events(api, "host_1")
-    events.tell(news(about=Regarding("v1", "ClusterPlacementPolicy", "", "web", "u")))
+    events.add(news(about=Regarding("v1", "ClusterPlacementPolicy", "", "web", "u")))
     await events.send(NOW)
     assert api.sent[0][1]["metadata"]["namespace"] == "default"
 
 
-async def test_events_wait_for_a_server_that_is_away_and_not_for_one_that_refuses() -> None:
+async def test_events_wait_for_an_unreachable_server_but_not_after_a_refusal() -> None:
     api = Api()
     events = Events(api, "host_1")
-    events.tell(news())
+    events.add(news())
     api.error = ApiUnreachableError("gone")
     with pytest.raises(ApiUnreachableError):
         await events.send(NOW)
     api.error = None
     await events.send(NOW)
     assert len(api.sent) == 1
-    events.tell(news("b"))
+    events.add(news("b"))
     api.error = ApiError(403, "Forbidden", "no")
     await events.send(NOW)
     api.error = None
@@ -98,11 +100,11 @@ async def test_events_wait_for_a_server_that_is_away_and_not_for_one_that_refuse
     assert len(api.sent) == 1
 
 
-async def test_no_more_than_is_decent() -> None:
+async def test_events_have_a_rate_limit() -> None:
     api, time = Api(), [0.0]
     events = Events(api, "host_1", lambda: time[0])
     for number in range(80):
-        events.tell(news(str(number)))
+        events.add(news(str(number)))
     await events.send(NOW)
     assert len(api.sent) == 50
     time[0] += 2.0

@@ -54,7 +54,7 @@ class Replicas:
         return [name for name, lease in self.leases.items() if lease.held]
 
 
-async def test_the_first_one_takes_it_and_the_second_waits() -> None:
+async def test_the_first_replica_takes_it_and_the_second_waits() -> None:
     replicas = Replicas()
     await replicas.turns()
     assert replicas.holders == ["a"]
@@ -65,7 +65,7 @@ async def test_the_first_one_takes_it_and_the_second_waits() -> None:
     assert replicas.holders == ["a"]
 
 
-async def test_a_holder_that_is_gone_is_followed_after_the_lease_has_run_out() -> None:
+async def test_a_dead_holder_is_replaced_after_the_lease_has_expired() -> None:
     replicas = Replicas()
     await replicas.turns()
     for _ in range(7):
@@ -89,12 +89,12 @@ async def test_a_holder_without_an_api_server_stops_before_another_may_begin() -
     assert replicas.leases["a"].failure == "nobody there"
 
 
-async def test_a_replica_that_is_asked_gets_it_from_one_that_is_not() -> None:
+async def test_a_replica_with_requests_gets_it_from_an_idle_one() -> None:
     replicas = Replicas()
     await replicas.turns()
-    replicas.leases["a"].asked()
+    replicas.leases["a"].need()
     for _ in range(9):
-        replicas.leases["b"].asked()
+        replicas.leases["b"].need()
         await replicas.turns()
         replicas.wait(2)
     assert replicas.holders == ["b"]
@@ -106,18 +106,18 @@ async def test_a_replica_that_is_asked_gets_it_from_one_that_is_not() -> None:
     assert replicas.holders == ["b"], "nobody wants it back"
 
 
-async def test_two_that_are_asked_do_not_pass_it_to_and_fro() -> None:
+async def test_two_replicas_with_requests_do_not_alternate() -> None:
     replicas = Replicas()
     await replicas.turns()
     for _ in range(50):
-        replicas.leases["a"].asked()
-        replicas.leases["b"].asked()
+        replicas.leases["a"].need()
+        replicas.leases["b"].need()
         await replicas.turns()
         assert replicas.holders == ["a"]
         replicas.wait(2)
 
 
-async def test_one_that_is_about_to_end_hands_over_though_it_is_asked() -> None:
+async def test_an_ending_replica_hands_over_despite_requests() -> None:
     replicas = Replicas()
     await replicas.turns()
     replicas.ending.add("a")
@@ -125,7 +125,7 @@ async def test_one_that_is_about_to_end_hands_over_though_it_is_asked() -> None:
         for _ in range(3):
             assert replicas.holders == ["a"], "until another wants it"
             for name in asked:
-                replicas.leases[name].asked()
+                replicas.leases[name].need()
             await replicas.turns("a", "b")
             replicas.wait(2)
             if asked == ["a", "b"]:
@@ -134,11 +134,11 @@ async def test_one_that_is_about_to_end_hands_over_though_it_is_asked() -> None:
     assert replicas.holders == ["b"]
 
 
-async def test_a_wish_of_a_replica_that_is_gone_does_not_leave_the_lease_free() -> None:
+async def test_a_wish_of_a_dead_replica_does_not_leave_the_lease_free() -> None:
     replicas = Replicas()
     await replicas.turns()
     replicas.wait(16)
-    replicas.leases["b"].asked()
+    replicas.leases["b"].need()
     await replicas.turns("a", "b", "a")
     assert replicas.holders == []
     for _ in range(9):
@@ -147,7 +147,7 @@ async def test_a_wish_of_a_replica_that_is_gone_does_not_leave_the_lease_free() 
     assert replicas.holders == ["a"]
 
 
-async def test_it_is_let_go_when_the_replica_ends() -> None:
+async def test_it_is_released_when_the_replica_ends() -> None:
     replicas = Replicas()
     running = asyncio.create_task(replicas.leases["a"].run())
     while not replicas.holders:  # noqa: ASYNC110 - it is a question, no event
@@ -159,7 +159,7 @@ async def test_it_is_let_go_when_the_replica_ends() -> None:
     assert replicas.holders == ["b"]
 
 
-async def test_an_update_whose_answer_was_lost_is_no_hold() -> None:
+async def test_an_update_without_an_answer_is_not_a_hold() -> None:
     replicas = Replicas()
     replicas.api.lost = True
     await replicas.turns("a")
@@ -195,7 +195,7 @@ def test_never_two_holders(steps: list[tuple[str, object]]) -> None:
                 case ("turns", list(names)):
                     await asyncio.gather(*(replicas.leases[n].turn() for n in set(names)))
                 case ("asked", str(name)):
-                    replicas.leases[name].asked()
+                    replicas.leases[name].need()
                 case (_, fault):
                     replicas.api.broken, replicas.api.lost = fault == "broken", fault == "lost"
             assert len(replicas.holders) <= 1
@@ -208,7 +208,7 @@ def test_never_two_holders(steps: list[tuple[str, object]]) -> None:
     asyncio.run(play())
 
 
-async def test_who_took_it_decides_only_after_taking_over() -> None:
+async def test_a_new_holder_counts_only_after_taking_over() -> None:
     replicas, listed = Replicas(), asyncio.Event()
 
     async def take_over() -> None:
@@ -216,17 +216,17 @@ async def test_who_took_it_decides_only_after_taking_over() -> None:
 
     lease = replicas.leases["a"]
     count_gate = LeaderGate(lease)
-    assert count_gate.waiting() == "the decider Lease is being taken"
+    assert count_gate.waiting() == "this replica is taking the Lease"
     running = asyncio.create_task(count_gate.run(take_over))
     await replicas.turns()
     await asyncio.sleep(0.15)
-    assert count_gate.waiting() == "the decider Lease was taken just now; pods are listed afresh"
+    assert count_gate.waiting() == "this replica has just become the leader and is listing pods"
     listed.set()
     await asyncio.sleep(0.15)
     assert count_gate.waiting() == ""
     replicas.wait(11)
-    assert count_gate.waiting() == "the decider Lease is being taken"
+    assert count_gate.waiting() == "this replica is taking the Lease"
     assert LeaderGate(replicas.leases["b"]).waiting() == (
-        "counts are decided by `a`, which is asked to hand over"
+        "`a` is the leader and is asked to hand over"
     )
     running.cancel()

@@ -1,4 +1,4 @@
-"""Statuses: written on change, with the time of the last change, over nothing newer."""
+"""Statuses: written on change, with the time of the last change, never over a newer version."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Api:
         self._error = error
 
     async def request(
-        self, method: str, path: str, *, body: bytes | None = None, content_type: str = ""
+        self, method: str, path: str, *, body: bytes | None = None, content_type: str = "", **_: Any
     ) -> bytes:
         self.sent.append((method, path, json.loads(body or b"{}"), content_type))
         if self._error is not None:
@@ -40,7 +40,7 @@ def reported(written: Status, wanted: Status) -> Reported:
     return Reported(PATH, "7", written, wanted)
 
 
-async def test_what_is_as_it_should_be_is_left_alone() -> None:
+async def test_an_equal_status_is_not_written() -> None:
     written = Status(observedGeneration=1, conditions=(condition("True", time=EARLY),))
     wanted = Status(observedGeneration=1, conditions=(condition("True"),))
     api = Api()
@@ -61,7 +61,7 @@ async def test_a_change_is_a_patch_of_the_version_that_was_seen() -> None:
     }
 
 
-def test_a_condition_has_the_time_when_its_status_became_what_it_is() -> None:
+def test_a_condition_has_the_time_of_its_last_change() -> None:
     written = Status(conditions=(condition("True", time=EARLY),))
     same = with_times(Status(conditions=(condition("True", "other"),)), written, LATE)
     assert same.conditions == (condition("True", "other", EARLY),)
@@ -70,7 +70,7 @@ def test_a_condition_has_the_time_when_its_status_became_what_it_is() -> None:
 
 
 @pytest.mark.parametrize("status", [409, 404])
-async def test_an_object_that_has_changed_or_gone_waits_for_the_next_time(status: int) -> None:
+async def test_a_changed_or_deleted_object_is_left_for_the_next_call(status: int) -> None:
     api = Api(ApiError(status, "", ""))
     reports = [reported(Status(), Status(matchedPods=n)) for n in (1, 2)]
     assert await write(api, reports, LATE) == 2
@@ -78,6 +78,6 @@ async def test_an_object_that_has_changed_or_gone_waits_for_the_next_time(status
 
 
 @pytest.mark.parametrize("error", [ApiError(403, "Forbidden", "no"), ApiUnreachableError("gone")])
-async def test_other_failures_are_for_the_caller(error: Exception) -> None:
+async def test_other_errors_are_raised(error: Exception) -> None:
     with pytest.raises(type(error)):
         await write(Api(error), [reported(Status(), Status(matchedPods=1))], LATE)

@@ -1,4 +1,4 @@
-"""Every clause has a program, and its closures say what the plain evaluator says."""
+"""The policy compiler: every clause has a program, equal to the plain evaluator."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 from engine.cache.node_table import NodeView
-from engine.cache.snapshot import build
 from engine.objects.codec import ObjectCodec
 from engine.program.frame import Frame
 from engine.program.policy_compiler import compile_policy
@@ -18,6 +17,7 @@ from grammar.schema import load_schema
 from grammar.source import Source
 from grammar.values.time import Timestamp
 from tests.support.builders import node, pod
+from tests.support.snapshots import build
 
 SCHEMA = load_schema()
 CODEC = ObjectCodec(SCHEMA)

@@ -1,10 +1,9 @@
-"""A trace has the value of every part that was needed."""
+"""A trace has the value of every part that was evaluated."""
 
 from __future__ import annotations
 
 import json
 
-from engine.cache.snapshot import build
 from engine.objects.codec import ObjectCodec
 from engine.program.frame import Frame
 from engine.program.trace import Step, Tracer
@@ -17,6 +16,7 @@ from grammar.schema import load_schema
 from grammar.source import Source
 from grammar.values.time import Timestamp
 from tests.support.builders import node, pod
+from tests.support.snapshots import build
 
 SCHEMA = load_schema()
 CODEC = ObjectCodec(SCHEMA)
@@ -53,7 +53,7 @@ def test_every_part_has_its_value() -> None:
     ]
 
 
-def test_what_was_not_needed_has_no_step() -> None:
+def test_an_unevaluated_part_has_no_step() -> None:
     """A decided `||` says nothing of the rest."""
     texts = [t for _, t, _ in shown('node.zone == "a" || pod.name == "q"')]
     assert 'pod.metadata.name == "q"' not in texts

@@ -1,4 +1,4 @@
-"""Where pods go: what keeps them off nodes, how scores add up, and that the next one sees it."""
+"""The cycle: eligibility, sums of scores, and the effect of placed pods on later ones."""
 
 from __future__ import annotations
 
@@ -84,14 +84,14 @@ def test_the_reasons_are_those_of_each_stage() -> None:
     }
 
 
-def test_who_tolerates_a_cordon_and_a_taint_may_go_there() -> None:
+def test_a_pod_that_tolerates_a_cordon_and_a_taint_is_eligible() -> None:
     taints = [{"key": "team", "value": "a", "effect": "NoExecute"}]
     nodes = [node("n") | {"spec": {"unschedulable": True, "taints": taints}}]
     daemon = pod("daemon", spec={"tolerations": [{"operator": "Exists"}]})
     assert where(list(simulation(nodes, [daemon, pod("p")]).run())) == {"daemon": "n", "p": ""}
 
 
-def test_a_pod_behind_a_gate_is_not_tried() -> None:
+def test_a_gated_pod_is_not_scheduled() -> None:
     gated = pod("p", spec={"schedulingGates": [{"name": "example.com/wait"}]})
     assert reasons(gated, NODES) == {GATED: 0}
 
@@ -100,7 +100,7 @@ def test_without_nodes_there_is_no_reason() -> None:
     assert reasons(pod("p"), []) == {}
 
 
-def test_the_next_pod_sees_the_last() -> None:
+def test_the_next_pod_sees_the_former_one_placed() -> None:
     text = """\
 policy web {
   for pods where pod.labels["app"] == "web"
@@ -120,7 +120,7 @@ policy db {
     assert outcomes[2] == Pending("default/c", "web", {"web: apart: one is there": 2})
 
 
-def test_a_count_of_all_pods_has_those_that_still_wait() -> None:
+def test_counts_include_waiting_pods() -> None:
     text = """\
 policy web {
   for pods where pod.labels["app"] == "web"
@@ -136,7 +136,7 @@ policy web {
     assert done["p-0"] == "spot"
 
 
-def test_a_pod_that_was_there_already_is_taken_off_its_node() -> None:
+def test_a_waiting_pod_leaves_the_node_that_it_has() -> None:
     nodes = [node("n-1", cpu="2"), node("n-2", cpu="2")]
     item = pod("p", cpu="2", on="n-2")
     assert where(list(simulation(nodes, [item], there=[item]).run())) == {"p": "n-1"}

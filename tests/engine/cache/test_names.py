@@ -1,15 +1,48 @@
-"""Names are found by the thousand where a dictionary finds them one by one."""
+"""Lists of names as JSON has them, and an index that finds what a dictionary finds."""
 
 from __future__ import annotations
 
 import json
+from itertools import product
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.cache.names import KnownRows, ListedNames, NameIndex
 from engine.cache.node_table import NodeTable
+
+
+@pytest.mark.parametrize("length", range(9))
+def test_every_text_of_few_letters(length: int) -> None:
+    """Of all that can stand between the first quote and the last."""
+    for letters in product('",a', repeat=length):
+        text = f'["{"".join(letters)}"]'
+        found = ListedNames.of(text.encode())
+        if found is not None:
+            assert len(found) == len(json.loads(text)), text
+            assert list(found) == json.loads(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[", '["', '["]', "[]", '"]', '["a]', '[""]x', 'x["a"]', "[1]"]
+)
+def test_other_texts_are_not_lists_of_names(text: str) -> None:
+    assert ListedNames.of(text.encode()) is None
+
+
+@pytest.mark.parametrize("given", [["a"], [""], ["a", "b"], ["", ""], ["x" * 300, "b c"]])
+def test_a_list_of_names(given: list[str]) -> None:
+    found = ListedNames.of(json.dumps(given, separators=(",", ":")).encode())
+    assert found is not None
+    assert list(found) == given
+
+
+@pytest.mark.parametrize("text", ['["é"]', '["\\u0061"]', '["a\\"b"]', '["a\tb"]', '["a", "b"]'])
+def test_names_that_need_a_json_decoder(text: str) -> None:
+    assert ListedNames.of(text.encode()) is None
+
 
 # Long and short ones, that differ at the beginning, at the end, in nothing but their length.
 names = st.one_of(
@@ -29,7 +62,7 @@ def listed(given: list[str]) -> ListedNames:
 
 
 @given(st.sets(names, max_size=40), st.data())
-def test_as_a_dictionary_has_it(known: set[str], data: st.DataObject) -> None:
+def test_finds_what_a_dictionary_finds(known: set[str], data: st.DataObject) -> None:
     rows = {name: row for row, name in enumerate(sorted(known), start=1)}
     index = NameIndex(rows)
     plain = [name for name in sorted(known) if ListedNames.of(f'["{name}"]'.encode())]
@@ -60,11 +93,11 @@ def table(nodes: dict[str, int]) -> NodeTable:
     return NodeTable(object(), nodes, [None] * size, np.ones(size, np.int64), NameIndex(nodes))
 
 
-def test_a_table_finds_names_of_which_some_are_not_known() -> None:
+def test_a_table_finds_known_and_unknown_names() -> None:
     assert table({"a": 1, "b": 2}).find(listed(["b", "c", "a"])).tolist() == [2, 0, 1]
 
 
-def test_where_names_are_is_remembered_until_there_are_other_nodes() -> None:
+def test_rows_are_remembered_until_the_nodes_change() -> None:
     now, asked = table({"a": 1, "b": 2}), listed(["b", "a"])
     rows = now.find(asked)
     where = now.where(asked, rows)
@@ -75,12 +108,12 @@ def test_where_names_are_is_remembered_until_there_are_other_nodes() -> None:
     assert later.find(asked).tolist() == [1, 2]
 
 
-def test_names_that_are_there_twice_are_nowhere() -> None:
+def test_repeated_names_have_no_known_rows() -> None:
     now, asked = table({"a": 1, "b": 2}), listed(["b", "a", "b"])
     assert now.where(asked, now.find(asked)) is None
 
 
-def test_names_of_an_answer_are_counted_by_their_places() -> None:
+def test_names_of_an_answer_are_counted_by_their_rows() -> None:
     answered = ListedNames(b'["b","a"]', KnownRows(np.array([2, 1]), {"a": 1, "b": 2}))
     assert len(answered) == 2
     assert list(answered) == ["b", "a"]

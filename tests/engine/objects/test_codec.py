@@ -1,4 +1,4 @@
-"""Pods and nodes from JSON: everything arrives, nothing that is not an object does."""
+"""The codec: pods and nodes from JSON, and errors for everything else."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import pytest
 
 from engine.errors import BadObjectError
 from engine.objects.codec import ObjectCodec
-from engine.objects.controllers import Workload
+from engine.objects.peer import Workload
 from grammar.schema import Schema, load_schema
 from grammar.types import Type
 from grammar.values.quantity import Quantity
 from grammar.values.time import Timestamp
 
-CONTRACT = Path(__file__).parents[1] / "contract"
+CONTRACT = Path(__file__).parents[2] / "contract"
 # As `kubectl get -o json` printed them in a cluster of Kubernetes 1.36.
 PODS: list[dict[str, Any]] = json.loads((CONTRACT / "pods.json").read_text("utf-8"))["items"]
 NODES: list[dict[str, Any]] = json.loads((CONTRACT / "nodes.json").read_text("utf-8"))["items"]
@@ -181,7 +181,7 @@ def test_quantities_are_texts_or_numbers(codec: ObjectCodec, json_text: str, qua
         (b'{"x": ' + b"[" * 100_000, "bad Pod: nested too deeply"),
     ],
 )
-def test_what_is_no_pod_says_where(codec: ObjectCodec, data: bytes, text: str) -> None:
+def test_errors_name_the_path(codec: ObjectCodec, data: bytes, text: str) -> None:
     for decode in (codec.pod, codec.peer):
         with pytest.raises(BadObjectError) as raised:
             decode(data)
@@ -254,7 +254,7 @@ def test_peers_share_what_they_have_in_common(codec: ObjectCodec) -> None:
     assert one.requests is not one.limits
 
 
-def test_a_pod_that_waits_says_why(codec: ObjectCodec) -> None:
+def test_a_waiting_pod_has_its_scheduled_condition(codec: ObjectCodec) -> None:
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
     pending = codec.peer(encoded({"status": {"conditions": [{"type": "Ready"}, condition]}}))
     assert pending.unscheduled is not None

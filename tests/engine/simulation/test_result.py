@@ -1,8 +1,8 @@
-"""What is said of all pods together, and which of them others policies would move."""
+"""Results of simulations: reasons, allocation, and changes under other policies."""
 
 from __future__ import annotations
 
-from engine.simulation.result import Because, Result, changes, result
+from engine.simulation.result import PendingReason, Result, changes, result
 from tests.support.builders import node, pod
 from tests.support.simulated import simulation
 
@@ -19,25 +19,25 @@ def ran(policies: str = "") -> Result:
     return done
 
 
-def test_a_result_counts_and_sums_up() -> None:
+def test_a_result_has_counts_and_sums() -> None:
     done = ran(KEEP)
     assert (done.nodes, len(done.placed), len(done.pending)) == (2, 2, 2)
     assert done.policies() == {"keep": (2, 1), "": (0, 1)}
-    assert done.because() == [Because("Insufficient cpu", pods=2, fewest=2, most=2)]
+    assert done.pending_reasons() == [PendingReason("Insufficient cpu", pods=2, fewest=2, most=2)]
     cpu = done.allocation["cpu"]
     assert (cpu.allocatable, list(cpu.course), cpu.part) == (5000, [0, 1000, 2000, 2000, 2000], 0.4)
     assert list(done.allocation["pods"].course) == [0, 1, 2, 2, 2]
 
 
-def test_reasons_are_in_the_order_of_how_many_pods_have_them() -> None:
+def test_reasons_are_ordered_by_their_pods() -> None:
     never = 'cluster policy x { filter "y" { require pod.name == "p-0" } }'
-    assert ran(never).because() == [
-        Because("Insufficient cpu", pods=2, fewest=2, most=2),
-        Because("x: y", pods=1, fewest=2, most=2),
+    assert ran(never).pending_reasons() == [
+        PendingReason("Insufficient cpu", pods=2, fewest=2, most=2),
+        PendingReason("x: y", pods=1, fewest=2, most=2),
     ]
 
 
-def test_changes_are_pods_that_move_and_those_that_are_pending_or_placed_now() -> None:
+def test_changes_are_pods_with_another_outcome() -> None:
     old, new = ran(), ran(PACK)
     kinds = {c.pod.partition("/")[2]: c.kind for c in changes(old, new)}
     assert kinds == {"p-0": "moved", "p-2": "now placed"}

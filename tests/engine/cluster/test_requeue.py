@@ -1,4 +1,4 @@
-"""Nudges: for whom, when, and how often."""
+"""The requeuer: which pods it requeues, when, and how often."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ class Scene:
     async def look(self) -> list[str]:
         """The pods that are nudged."""
         before = len(self.sent)
-        await self.requeuer.look(self.pending, NOW)
+        await self.requeuer.requeue(self.pending, NOW)
         return [path.split("/")[6] for method, path in self.sent[before:] if method == "PATCH"]
 
     # ---- the API server
 
     async def request(
-        self, method: str, path: str, *, body: bytes | None = None, content_type: str = ""
+        self, method: str, path: str, *, body: bytes | None = None, content_type: str = "", **_: Any
     ) -> bytes:
         self.sent.append((method, path))
         if self.gone:
@@ -88,7 +88,7 @@ class Scene:
         return asked.name in self.passing
 
 
-async def test_who_would_pass_is_nudged_and_who_would_not_is_not() -> None:
+async def test_only_pods_that_would_pass_are_requeued() -> None:
     scene = Scene(passing={"a"})
     scene.add("a")
     scene.add("b")
@@ -97,7 +97,7 @@ async def test_who_would_pass_is_nudged_and_who_would_not_is_not() -> None:
     assert await scene.look() == ["a"]
 
 
-async def test_the_next_time_is_twice_as_far_away() -> None:
+async def test_each_pause_is_twice_as_long() -> None:
     scene = Scene(passing={"a"})
     scene.add("a")
     times = []
@@ -109,7 +109,7 @@ async def test_the_next_time_is_twice_as_far_away() -> None:
     assert pauses == [2, 4, 8, 16, 32, 60, 60]
 
 
-async def test_an_answer_in_between_does_not_make_it_hurry() -> None:
+async def test_an_answer_in_between_does_not_shorten_the_pause() -> None:
     scene = Scene(passing={"a"})
     scene.add("a")
     scene.time += 1.0
@@ -121,7 +121,7 @@ async def test_an_answer_in_between_does_not_make_it_hurry() -> None:
     assert await scene.look() == ["a"]
 
 
-async def test_high_priority_comes_first_and_then_who_has_waited_longest() -> None:
+async def test_high_priority_comes_first_and_then_the_longest_wait() -> None:
     scene = Scene(passing={"old", "new", "high"})
     scene.add("old")
     scene.time += 1.0
@@ -131,7 +131,7 @@ async def test_high_priority_comes_first_and_then_who_has_waited_longest() -> No
     assert await scene.look() == ["high", "old", "new"]
 
 
-async def test_no_more_than_twenty_in_a_second() -> None:
+async def test_at_most_twenty_per_second() -> None:
     names = [f"p{number}" for number in range(50)]
     scene = Scene(passing=set(names))
     for name in names:
@@ -153,14 +153,14 @@ async def test_no_more_than_twenty_in_a_second() -> None:
     ],
     ids=["not-given-up", "gated", "terminating", "another-of-its-name"],
 )
-async def test_who_is_not_nudged(fields: dict[str, Any]) -> None:
+async def test_pods_that_are_not_requeued(fields: dict[str, Any]) -> None:
     scene = Scene(passing={"a"})
     scene.add("a", **fields)
     scene.time += 1.0
     assert await scene.look() == []
 
 
-async def test_who_got_a_node_is_forgotten() -> None:
+async def test_a_pod_with_a_feasible_node_is_forgotten() -> None:
     scene = Scene(passing={"a"})
     scene.add("a")
     peer = scene.pending["shop/a"]
@@ -171,7 +171,7 @@ async def test_who_got_a_node_is_forgotten() -> None:
     assert "a" not in scene.rejected_pods
 
 
-async def test_pods_that_another_replica_refused_are_met() -> None:
+async def test_pods_that_another_replica_rejected_are_added() -> None:
     scene = Scene(passing={"a", "free"})
     scene.add("a", refused=False)
     scene.add("free", refused=False)
@@ -182,7 +182,7 @@ async def test_pods_that_another_replica_refused_are_met() -> None:
     assert len(gets) == 2, "each is fetched once"
 
 
-async def test_failures_end_nothing() -> None:
+async def test_failures_do_not_end_a_round() -> None:
     scene = Scene(passing={"a"}, raises=True)
     scene.add("a")
     scene.time += 1.0

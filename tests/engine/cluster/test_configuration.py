@@ -1,4 +1,4 @@
-"""Where the API server is found, and as whom the client speaks to it when that changes."""
+"""The configuration: where the API server is found, and changes of identity."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def test_a_rotated_token_is_read_after_a_refusal(
         assert len(server.requests) == asked + 2  # one retry, not more
 
 
-async def test_an_exec_plugin_is_asked_again_after_a_refusal(
+async def test_an_exec_plugin_runs_again_after_a_refusal(
     server: FakeApiServer, tmp_path: Path
 ) -> None:
     token = tmp_path / "token"

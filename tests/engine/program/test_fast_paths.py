@@ -1,4 +1,4 @@
-"""Loops over lists: their fuel, and the places of their variables."""
+"""Loops over lists: their fuel, and the slots of their variables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What pods ask for: the sums of kube-scheduler's own code, and what we add to them."""
+"""Requests and limits of pods, compared with kube-scheduler's own code."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from engine.objects.resources import (
 from grammar.schema import load_schema
 from grammar.values.quantity import Quantity
 
-TESTS = Path(__file__).parents[1]
+TESTS = Path(__file__).parents[2]
 # Written by tests/support/schema/requests with the Go code that kube-scheduler 1.36 runs.
 CASES_FILE = TESTS / "contract" / "pod_resources.json"
 CASES: list[dict[str, Any]] = json.loads(CASES_FILE.read_text("utf-8"))
@@ -38,19 +38,19 @@ def codec() -> ObjectCodec:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
-def test_sums_are_those_of_kube_scheduler(codec: ObjectCodec, case: dict[str, Any]) -> None:
+def test_sums_equal_those_of_kube_scheduler(codec: ObjectCodec, case: dict[str, Any]) -> None:
     data = msgspec.json.encode(case["pod"])
     for pod in (codec.pod(data), codec.peer(data)):
         assert pod.requests == quantities(case["requests"])
         assert pod.limits == quantities(case["limits"])
 
 
-def test_a_pod_without_a_spec_asks_for_nothing() -> None:
+def test_a_pod_without_a_spec_has_no_requests() -> None:
     assert pod_requests(None, None) == {}
     assert pod_limits(None, None) == {}
 
 
-def test_the_quantities_of_the_object_are_left_alone(codec: ObjectCodec) -> None:
+def test_the_quantities_of_the_object_do_not_change(codec: ObjectCodec) -> None:
     container = {"resources": {"requests": {"cpu": "1"}}}
     pod = codec.pod(
         msgspec.json.encode(
@@ -68,14 +68,14 @@ def test_the_quantities_of_the_object_are_left_alone(codec: ObjectCodec) -> None
     assert pod.spec.overhead == quantities({"cpu": "5"})
 
 
-def test_a_resource_that_is_not_named_is_zero() -> None:
+def test_an_absent_resource_is_zero() -> None:
     amounts = Resources(quantities({"cpu": "1"}))
     assert amounts["memory"] == Quantity.parse("0")
     assert "memory" not in amounts
     assert len(amounts) == 1
 
 
-def test_a_pod_takes_up_one_pod_without_asking_for_it() -> None:
+def test_a_pod_takes_one_pod_without_a_request() -> None:
     requests = PodRequests()
     assert requests["pods"] == Quantity.parse("1")
     assert requests["cpu"] == Quantity.parse("0")

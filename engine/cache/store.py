@@ -1,0 +1,170 @@
+"""ObjectStore: the newest version of each object of a resource, on its way to the cache.
+
+A reflector fills it, and an informer owns it. The cache holds the objects; the store holds their
+resource versions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from typing import Generic, TypeVar
+
+import msgspec
+from cachetools import LRUCache
+
+from engine.cache.cache import Cache
+from engine.objects.codec import Namespace, NamespaceDecoder, Node, ObjectCodec
+from engine.objects.decoding import revision_of
+from engine.objects.peer import Controller, ControllerDecoder, Peer
+
+T = TypeVar("T")
+
+# The number of deleted objects that are remembered, because events about them may come late.
+_MOST_DELETED = 10_000
+
+
+class ObjectStore(Generic[T]):
+    """The objects of one resource. An event that is older than the known state changes nothing.
+
+    Resource versions of one resource compare as numbers (KEP-5504). A version that is not a number
+    counts as newer than any.
+    """
+
+    def __init__(
+        self,
+        decode: Callable[[bytes], T],
+        put: Callable[[str, T, int], None],
+        remove: Callable[[str], None],
+        holds: Callable[[str, T], bool],
+    ) -> None:
+        """`put` (key, object, version) and `remove` receive the changes.
+
+        `holds` says whether a state is the one that the cache has.
+        """
+        self.decode = decode
+        self.holds = holds
+        self._put = put
+        self._remove = remove
+        self._revisions: dict[str, int] = {}
+        self._deleted: LRUCache[str, int] = LRUCache(_MOST_DELETED)
+
+    def __len__(self) -> int:
+        return len(self._revisions)
+
+    @property
+    def revisions(self) -> Mapping[str, int]:
+        """The resource version of each object by its key, 0 if it is not a number."""
+        return self._revisions
+
+    def upsert(self, key: str, version: str, raw: bytes | msgspec.Raw) -> None:
+        """Add or replace an object. Raises BadObjectError, and then nothing has changed."""
+        revision = revision_of(version)
+        if revision and revision <= self.known(key):
+            return
+        self._put(key, self.decode(raw), revision)
+        self._revisions[key] = revision
+
+    def remove(self, key: str, version: str) -> None:
+        """Remove an object; `version` is that of its deletion."""
+        revision = revision_of(version)
+        if revision and revision < self.known(key):
+            return
+        self._deleted[key] = revision
+        if self._revisions.pop(key, None) is not None:
+            self._remove(key)
+
+    def retain(self, keys: Collection[str]) -> None:
+        """Remove all objects but these."""
+        for key in self._revisions.keys() - keys:
+            del self._revisions[key]
+            self._remove(key)
+
+    def distrust(self) -> None:
+        """Take every object again when it is next seen, because it is decoded differently now."""
+        self._revisions = dict.fromkeys(self._revisions, 0)
+
+    def known(self, key: str) -> int:
+        """The newest resource version of an object or of its deletion, 0 if unknown."""
+        known = self._revisions.get(key)
+        return self._deleted.get(key, 0) if known is None else known
+
+
+def nodes(codec: ObjectCodec, cache: Cache) -> ObjectStore[Node]:
+
+    def holds(key: str, node: Node) -> bool:
+        # A watch names kind and version in each object, a list only once.
+        known = cache.nodes.get(key)
+        return known is not None and known == replace(
+            node, kind=known.kind, apiVersion=known.apiVersion
+        )
+
+    return ObjectStore(
+        codec.node, lambda _, node, __: cache.put_node(node), cache.remove_node, holds
+    )
+
+
+def pods(codec: ObjectCodec, cache: Cache) -> ObjectStore[Peer]:
+    return ObjectStore(
+        codec.peer,
+        lambda _, pod, revision: cache.put_pod(pod, revision),
+        cache.remove_pod,
+        cache.holds_pod,
+    )
+
+
+def namespaces(cache: Cache) -> ObjectStore[Namespace]:
+    return ObjectStore(
+        NamespaceDecoder().decode,
+        lambda _, namespace, __: cache.put_namespace(namespace),
+        cache.remove_namespace,
+        lambda key, namespace: cache.namespace(key) == namespace,
+    )
+
+
+def controllers(kind: str, cache: Cache) -> ObjectStore[Controller]:
+    """The store of controllers of one kind. The cache has them by uid, the API by name."""
+    decoder = ControllerDecoder()
+    uids: dict[str, str] = {}
+
+    def put(key: str, controller: Controller, _: int) -> None:
+        uid = controller.workload.uid
+        if uids.get(key, uid) != uid:
+            cache.remove_controller(uids[key])
+        uids[key] = uid
+        cache.put_controller(controller)
+
+    return ObjectStore(
+        lambda raw: decoder.decode(kind, raw),
+        put,
+        lambda key: cache.remove_controller(uids.pop(key)),
+        lambda _, controller: cache.controller(controller.workload.uid) == controller,
+    )
+
+
+class PolicyObjects:
+    """The JSON of the policy objects, by `resource/key`. A change replaces the mapping."""
+
+    def __init__(self) -> None:
+        self.bodies: Mapping[str, bytes] = {}
+
+    def store(self, resource: str) -> ObjectStore[bytes]:
+        """The store of the policy objects of one resource."""
+
+        def put(key: str, raw: bytes, _: int) -> None:
+            self.bodies = {**self.bodies, f"{resource}/{key}": raw}
+
+        def remove(key: str) -> None:
+            removed = f"{resource}/{key}"
+            self.bodies = {k: v for k, v in self.bodies.items() if k != removed}
+
+        def holds(key: str, raw: bytes) -> bool:
+            return _content(self.bodies.get(f"{resource}/{key}", b"{}")) == _content(raw)
+
+        return ObjectStore(bytes, put, remove, holds)
+
+
+def _content(raw: bytes) -> object:
+    """The object without kind and version, which a list names only once."""
+    content = msgspec.json.decode(raw)
+    return {key: value for key, value in content.items() if key not in ("kind", "apiVersion")}
