@@ -9,7 +9,7 @@ from engine.cache.snapshot import build
 from engine.simulation.node_resources import Demand, NodeResources, amount, demand
 from grammar.values.quantity import Quantity
 from tests.support.builders import Object, node, pod, raw
-from tests.support.simulated import CODEC
+from tests.support.engines import CODEC
 
 
 def room(nodes: list[Object], pods: list[Object]) -> NodeResources:
