@@ -12,6 +12,7 @@ import numpy as np
 
 from engine.cache.cache import Cache
 from engine.cache.node_table import NodeTable
+from engine.cache.snapshot import rooted
 from engine.counting.groups import CountGroups, GroupCounts
 from engine.counting.headroom import CountClauses, Headroom
 from engine.counting.in_flight_pods import InFlightPods
@@ -19,7 +20,7 @@ from engine.counting.pod_counter import CountContext, KnownPods, PodCounter
 from engine.objects.peer import Peer
 from engine.objects.request_pod import RequestPodReader
 from engine.program.frame import Frame, Report, unlimited
-from engine.program.program import CountClause, ShareProgram
+from engine.program.program import CountClause, LimitProgram, ShareProgram
 from grammar.clauses import Bound
 from grammar.errors import EvaluationError
 from tests.support.builders import Object, pod, raw
@@ -158,7 +159,7 @@ class Counting:
         request = RequestPodReader(CODEC).read(raw(asked))
 
         def peer() -> Peer:
-            return request.peer
+            return rooted(request.peer, self.cache.snapshot().workloads)
 
         shape = raw(asked["metadata"]["labels"])
         context = CountContext(request, peer, frame_of(asked), check, replicas, shape)
@@ -173,12 +174,13 @@ class Counting:
         replicas: int | None = None,
         pods: KnownPods | None = None,
     ) -> Counted:
-        """The counts of a clause about `per node` limits, by node; else by number of the group."""
+        """The counts of a clause by the number of a group, or by the node of a limit per node."""
         groups = CountGroups(clause, Reports())
         look(groups, self.table, asked)
         counter = self.counter(asked, replicas=replicas, pods=pods)
         found = counter.take(clause, groups, predicted=predicted)
-        names = {row: name for name, row in self.table.rows.items()}
+        per_node = isinstance(clause, LimitProgram) and clause.per_node
+        names = {row: name for name, row in self.table.rows.items() if per_node}
 
         def named(counts: Iterable[int]) -> dict[str, int]:
             return {names.get(i, str(i)): int(n) for i, n in enumerate(counts) if n}
