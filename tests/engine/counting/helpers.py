@@ -23,6 +23,7 @@ from engine.program.frame import Frame, Report, unlimited
 from engine.program.program import CountClause, LimitProgram, ShareProgram
 from grammar.clauses import Bound
 from grammar.errors import EvaluationError
+from grammar.values.time import Timestamp
 from tests.support.builders import Object, pod, raw
 from tests.support.engines import CODEC, NOW, cache_of, programs_of
 
@@ -49,8 +50,8 @@ def bound_of(text: str) -> Bound:
     return clause.bound
 
 
-def frame_of(asked: Object = ASKED) -> Frame:
-    return Frame(CODEC.pod(raw(asked)), NOW, slots=_SLOTS)
+def frame_of(asked: Object = ASKED, now: Timestamp = NOW) -> Frame:
+    return Frame(CODEC.pod(raw(asked)), now, slots=_SLOTS)
 
 
 def numbers(
@@ -119,10 +120,11 @@ class Counted:
 
 @dataclass
 class Counting:
-    """A cluster, the pods in flight, and a clock that the test moves."""
+    """A cluster, the pods in flight, and clocks that the test moves."""
 
     cache: Cache
     seconds: float = 0.0
+    now: Timestamp = NOW
     in_flight: InFlightPods = field(init=False)
 
     def __post_init__(self) -> None:
@@ -162,7 +164,7 @@ class Counting:
             return rooted(request.peer, self.cache.snapshot().workloads)
 
         shape = raw(asked["metadata"]["labels"])
-        context = CountContext(request, peer, frame_of(asked), check, replicas, shape)
+        context = CountContext(request, peer, frame_of(asked, self.now), check, replicas, shape)
         return PodCounter(pods or self.cache, self.in_flight, self.table, context)
 
     def take(
