@@ -182,6 +182,16 @@ def test_pods_of_selected_namespaces() -> None:
     assert counting.take(clause, web("asked", namespace="a1")).high == {"n1": 3}
 
 
+def test_a_condition_about_the_pod_counts_other_pods_for_another_one() -> None:
+    counting = counting_of(NODES, [web("a", on="n1"), pod("b", labels={"app": "db"}, on="n2")])
+    clause = clause_of(
+        'limit "l" { pods where peer.labels["app"] == pod.labels["app"] per node at most 9 strict }'
+    )
+    assert counting.take(clause, web("asked")).high == {"n1": 1}
+    assert counting.take(clause, pod("asked", labels={"app": "db"})).high == {"n2": 1}
+    assert counting.take(clause, web("another")).high == {"n1": 1}
+
+
 # ---- the pods of a workload
 
 WORKLOAD = 'limit "l" { per node at most 9 strict }'
@@ -214,6 +224,18 @@ def test_the_workload_is_the_root_controller() -> None:
         counting.cache.put_pod(peer_of(of_set(name, owner, on="n1")))
     found = counting.take(clause_of(WORKLOAD), of_set("asked", sets[0]))
     assert (found.high, found.own) == ({"n1": 2}, 1)
+
+
+@pytest.mark.parametrize(
+    ("clause", "wanted"),
+    [
+        pytest.param(WORKLOAD, {"n1": 1}, id="a limit counts it"),
+        pytest.param(share("replicas"), {}, id="a share does not"),
+        pytest.param('spread "z" { over node.name skew at most 1 strict }', {}, id="a spread: no"),
+    ],
+)
+def test_a_terminating_pod_of_the_workload(clause: str, wanted: dict[str, int]) -> None:
+    assert counted(clause, [of_set("a", on="n1", deleted=CREATED)], of_set("asked")).high == wanted
 
 
 def test_a_pod_without_a_controller_is_alone() -> None:
@@ -253,6 +275,11 @@ def test_total(of: str, replicas: int | None, wanted: int) -> None:
     for each in (*pods, asked):
         each["metadata"]["labels"] |= WEB
     assert counted(share(of), pods, asked, replicas=replicas).total == wanted
+
+
+def test_a_placed_pod_that_is_asked_about_again_counts_once() -> None:
+    pods = [web("a", on="n1"), web("asked", on="n3")]
+    assert counted(share(f"placed pods where {IS_WEB}"), pods).total == 2
 
 
 @pytest.mark.parametrize(
@@ -341,6 +368,16 @@ def test_in_flight_pods_that_count(offered: Object, clause: str, wanted: dict[st
         assert (found.high, found.low) == (wanted, {})
 
 
+def test_a_pod_that_may_be_anywhere_likely_ends_nowhere() -> None:
+    """One that another replica may have answered."""
+    counting = counting_of(NODES)
+    rows = counting.table.find(["n1", "n2", "n3"])
+    counting.in_flight.take_over([peer_of(web("b"))], counting.table.owner, rows)
+    clause = clause_of(PER_NODE)
+    assert counting.take(clause).high == {"n1": 1, "n2": 1, "n3": 1}
+    assert counting.take(clause, predicted=True).high == {}
+
+
 def test_an_assumed_pod_is_there_for_upper_bounds_alone() -> None:
     """Its binding was sent, and no watch has shown it: it may still fail."""
     counting = counting_of(NODES, [web("a", on="n1"), web("b"), pod("c")])
@@ -396,7 +433,10 @@ def test_pods_excluding_some() -> None:
     found = counting.take(clause, pods=PodsExcluding(counting.cache, gone))
     assert (found.high, found.low, found.total) == ({"n1": 2}, {"n1": 2}, 3)
     assert counting.take(clause_of(BY_TIME), pods=without).high == {"n1": 1, "n2": 1, "n3": 1}
-    assert counting.take(clause).high == {"n1": 2, "n2": 1, "n3": 1}, "the tally itself is whole"
+    elsewhere = PodsExcluding(counting.cache, [peer_of(web("e", namespace="shop", on="n1"))])
+    assert counting.take(clause, pods=elsewhere).high == {"n1": 2, "n2": 1, "n3": 1}
+    found = counting.take(clause)
+    assert (found.high, found.total) == ({"n1": 2, "n2": 1, "n3": 1}, 5), "the tally is whole"
 
 
 # ---- over time
