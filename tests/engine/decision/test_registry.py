@@ -224,6 +224,12 @@ def test_no_pod_passes_while_there_may_be_other_policies() -> None:
 # ---- what the registry says of all policies
 
 
+def test_a_policy_for_use_alone_is_not_in_force() -> None:
+    limit = 'limit "l" { per node at most 1 strict }'
+    registry = Registry(programs_of(f"cluster policy a {{ for pods where false {limit} }}"))
+    assert (registry.programs, registry.counts) == ((), False)
+
+
 @pytest.mark.parametrize(
     ("clauses", "counts", "soft"),
     [
