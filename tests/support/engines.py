@@ -1,6 +1,7 @@
 """The shared set: policies from text, objects from `builders`, an engine over them, an observer.
 
-`checked` → `programs_of` → `registry_of` go from policy text to a registry; `node_of` and `peer_of`
+`checked` → `programs_of` → `registry_of` go from policy text to a registry, and `frame_of` is what
+the programs read; `node_of` and `peer_of`
 decode what `builders` makes, and `cache_of` and `snapshot_of` put these together. `engine_of` does
 all of it. Tests that need less take the step that they need.
 """
@@ -18,6 +19,7 @@ from engine.decision.registry import Registry
 from engine.engine import Engine
 from engine.objects.codec import Node, ObjectCodec
 from engine.objects.peer import Peer
+from engine.program.frame import Frame
 from engine.program.policy_compiler import compile_policy
 from engine.program.program import Program
 from grammar.policy_checker import Checked
@@ -49,6 +51,11 @@ def programs_of(text: str) -> list[Program]:
 
 def registry_of(text: str) -> Registry:
     return Registry(programs_of(text))
+
+
+def frame_of(pod: Object, now: Timestamp = NOW) -> Frame:
+    """What a program of up to eight local variables reads when it decides about a pod."""
+    return Frame(CODEC.pod(raw(pod)), now, slots=8)
 
 
 # ---- the cluster

@@ -25,11 +25,9 @@ from grammar.clauses import Bound
 from grammar.errors import EvaluationError
 from grammar.values.time import Timestamp
 from tests.support.builders import Object, pod, raw
-from tests.support.engines import CODEC, NOW, cache_of, programs_of
+from tests.support.engines import CODEC, NOW, cache_of, frame_of, programs_of
 
 ASKED = pod("asked", labels={"app": "web"})
-# More than any expression of these tests has variables.
-_SLOTS = 8
 
 
 def clauses_of(text: str) -> Sequence[CountClause]:
@@ -48,10 +46,6 @@ def bound_of(text: str) -> Bound:
     clause = clause_of(f'share "s" {{ of pods where true on nodes where true {text} strict }}')
     assert isinstance(clause, ShareProgram)
     return clause.bound
-
-
-def frame_of(asked: Object = ASKED, now: Timestamp = NOW) -> Frame:
-    return Frame(CODEC.pod(raw(asked)), now, slots=_SLOTS)
 
 
 def numbers(

@@ -16,10 +16,10 @@ from tests.engine.counting.helpers import (
     clause_of,
     clauses_of,
     counting_of,
-    frame_of,
     numbers,
 )
 from tests.support.builders import Object, node, pod
+from tests.support.engines import frame_of
 
 IS_WEB = 'peer.labels["app"] == "web"'
 NODES = [
@@ -159,9 +159,11 @@ def test_strict_clauses_that_apply(
 
 
 def terms(counting: Counting, text: str) -> list[tuple[float, list[float]]]:
-    clauses = CountClauses(clauses_of(text), frame_of(), Reports())
+    clauses = CountClauses(clauses_of(text), frame_of(ASKED), Reports())
     rows = counting.table.find(list("abcd"))
-    found = clauses.terms(counting.counter(), counting.table, rows, frame_of, unlimited)
+    found = clauses.terms(
+        counting.counter(), counting.table, rows, lambda: frame_of(ASKED), unlimited
+    )
     return [(weight, points.tolist()) for weight, points in found]
 
 

@@ -10,9 +10,9 @@ from engine.cache.tallies import Scope
 from engine.counting.share_status import PodCounts, ShareStatus
 from engine.objects.peer import Peer
 from engine.program.program import ShareProgram
-from tests.engine.counting.helpers import clause_of, frame_of
+from tests.engine.counting.helpers import ASKED, clause_of
 from tests.support.builders import Object, node, pod
-from tests.support.engines import cache_of, node_of, peer_of
+from tests.support.engines import cache_of, frame_of, node_of, peer_of
 
 NODES = [node("on", labels={"cap": "spot"}), node("off", labels={"cap": "od"}), node("bare")]
 
@@ -39,7 +39,7 @@ def pods(on: int, off: int, waiting: int = 0) -> list[Object]:
 
 def counts(bound: str | None, there: Sequence[Object]) -> PodCounts:
     cache = cache_of(NODES, there)
-    return status_of(bound).look(cache, cache.snapshot(), frame_of())
+    return status_of(bound).look(cache, cache.snapshot(), frame_of(ASKED))
 
 
 @pytest.mark.parametrize(
@@ -105,8 +105,8 @@ def test_a_policy_without_a_share_has_only_the_number_of_its_pods() -> None:
 
 def test_the_next_look_has_what_changed() -> None:
     cache, status = cache_of(NODES, pods(1, 1)), status_of("exactly 50%")
-    assert status.look(cache, cache.snapshot(), frame_of()) == PodCounts(2, 1, 1, 0)
+    assert status.look(cache, cache.snapshot(), frame_of(ASKED)) == PodCounts(2, 1, 1, 0)
     cache.put_pod(peer_of(pod("late", labels={"app": "web"}, on="on")))
-    assert status.look(cache, cache.snapshot(), frame_of()) == PodCounts(3, 2, 1, 1)
+    assert status.look(cache, cache.snapshot(), frame_of(ASKED)) == PodCounts(3, 2, 1, 1)
     cache.put_node(node_of(node("off", labels={"cap": "spot"})))
-    assert status.look(cache, cache.snapshot(), frame_of()) == PodCounts(3, 3, 1, 2)
+    assert status.look(cache, cache.snapshot(), frame_of(ASKED)) == PodCounts(3, 3, 1, 2)

@@ -9,9 +9,9 @@ import pytest
 from engine.decision.filtering import UNKNOWN_NODE, Rejection, rejections
 from engine.decision.verdict import Failed, Rejected
 from engine.errors import DeadlineExceededError
-from engine.program.frame import Frame, unlimited
-from tests.support.builders import Object, node, pod, raw
-from tests.support.engines import CODEC, NOW, programs_of, snapshot_of
+from engine.program.frame import unlimited
+from tests.support.builders import Object, node, pod
+from tests.support.engines import frame_of, programs_of, snapshot_of
 
 ASKED = pod("asked", labels={"app": "web"}, priority=0)
 NODES = snapshot_of(
@@ -25,7 +25,7 @@ def refused(
 ) -> list[Rejection | None]:
     """What refuses each node; a name that is not known is an unknown node."""
     (program,) = programs_of(f"cluster policy p {{ {settings} {clauses} }}")
-    frame = Frame(CODEC.pod(raw(asked)), NOW, slots=8)
+    frame = frame_of(asked)
     return rejections(program.filters, frame, [NODES.get(name) for name in names], unlimited)
 
 
@@ -204,7 +204,7 @@ def test_an_unknown_node_is_refused_by_the_first_clause_that_reads_it(
 def test_verdict_of_a_rejection(clauses: str, name: str, wanted: Rejected | Failed) -> None:
     (found,) = refused(clauses, [name])
     assert found is not None
-    assert found.verdict(lambda: Frame(CODEC.pod(raw(ASKED)), NOW, slots=8)) == wanted
+    assert found.verdict(lambda: frame_of(ASKED)) == wanted
 
 
 def test_rejections_of_one_kind_are_equal() -> None:
@@ -218,7 +218,7 @@ def test_the_deadline_is_checked_between_clauses_and_every_512_nodes() -> None:
     (program,) = programs_of(
         'cluster policy p { filter "f" { require node.name != "" } filter "g" { require true } }'
     )
-    frame = Frame(CODEC.pod(raw(ASKED)), NOW, slots=8)
+    frame = frame_of(ASKED)
     checks: list[int] = []
 
     def check() -> None:

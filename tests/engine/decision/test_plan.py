@@ -19,8 +19,8 @@ from engine.errors import DeadlineExceededError
 from engine.program.frame import CheckDeadline, Evaluate, Frame, unlimited
 from engine.program.program import Program
 from grammar.errors import EvaluationError
-from tests.support.builders import Object, node, pod, raw
-from tests.support.engines import CODEC, NOW, cache_of, node_of, programs_of, snapshot_of
+from tests.support.builders import Object, node, pod
+from tests.support.engines import cache_of, frame_of, node_of, programs_of, snapshot_of
 
 ASKED = pod("asked", labels={"app": "web"})
 POLICY = """
@@ -31,8 +31,8 @@ cluster policy p {
 """
 
 
-def frame_of(asked: Object = ASKED) -> Frame:
-    return Frame(CODEC.pod(raw(asked)), NOW, slots=8)
+def asking() -> Frame:
+    return frame_of(ASKED)
 
 
 def numbered(name: str, number: int) -> Object:
@@ -79,7 +79,7 @@ def filter_memo(*, time_dependent: bool = False) -> Memo:
     memo = FilterMemo([clause])
 
     def answer(table: NodeTable, names: Sequence[str], check: CheckDeadline) -> list[float]:
-        codes = memo.codes(table, table.find(names), frame_of, check)
+        codes = memo.codes(table, table.find(names), asking, check)
         return [float(memo.findings[code] is None) for code in codes]
 
     return Memo(answer, evaluated)
@@ -94,7 +94,7 @@ def score_memo(*, time_dependent: bool = False) -> Memo:
     memo = ScoreMemo(dataclasses.replace(clause, value=value, time_dependent=time_dependent))
 
     def answer(table: NodeTable, names: Sequence[str], check: CheckDeadline) -> list[float]:
-        values = memo.values(table, table.find(names), frame_of, check, no_report)
+        values = memo.values(table, table.find(names), asking, check, no_report)
         return [float(each) for each in values]
 
     return Memo(answer, evaluated)
@@ -109,7 +109,7 @@ def mean_memo(*, time_dependent: bool = False) -> Memo:
     memo = MeanMemo([dataclasses.replace(clause, value=value, time_dependent=time_dependent)])
 
     def answer(table: NodeTable, names: Sequence[str], check: CheckDeadline) -> list[float]:
-        points = memo.points(table, table.find(names), frame_of, check, no_report)
+        points = memo.points(table, table.find(names), asking, check, no_report)
         return [float(each) for each in points]
 
     return Memo(answer, evaluated)
@@ -233,7 +233,7 @@ def test_a_filter_memo_starts_over_when_it_has_too_many_findings() -> None:
     memo = FilterMemo(programs_of(POLICY)[0].filters)
     rows = table.find(names)
     for asked in (rows, rows, rows[:2]):
-        codes = memo.codes(table, asked, frame_of, unlimited)
+        codes = memo.codes(table, asked, asking, unlimited)
         found = [memo.findings[code] for code in codes]
         assert [each and each.error for each in found] == [
             f"`x-n{row - 1}` is not an int" for row in asked
@@ -255,14 +255,12 @@ NAMES = [f"n{number}" for number in range(4)]
 
 def verdicts(plan: Plan) -> list[Verdict]:
     table = snapshot_of(NODES).table
-    return list(plan.filter(table, table.find(NAMES), frame_of, unlimited))
+    return list(plan.filter(table, table.find(NAMES), asking, unlimited))
 
 
 def scores(plan: Plan) -> list[int]:
     table = snapshot_of(NODES).table
-    found: list[int] = plan.scores(
-        table, table.find(NAMES), frame_of, unlimited, no_report
-    ).tolist()
+    found: list[int] = plan.scores(table, table.find(NAMES), asking, unlimited, no_report).tolist()
     return found
 
 
@@ -306,7 +304,7 @@ def test_a_policy_in_audit_mode_rejects_nothing_and_says_what_it_would() -> None
     plan = plan_of(text)
     table = snapshot_of(NODES).table
     assert verdicts(plan) == [Feasible()] * 4
-    [(program, decided)] = plan.audit(table, table.find(NAMES), frame_of, unlimited)
+    [(program, decided)] = plan.audit(table, table.find(NAMES), asking, unlimited)
     assert program.name == "p"
     assert [isinstance(v, Rejected) for v in decided] == [False, False, False, True]
     assert not plan.scored
@@ -376,7 +374,7 @@ def test_points_of_counts_are_terms_of_the_mean() -> None:
     table = snapshot_of(NODES).table
     term = (3.0, np.array([0.0, 100.0, 50.0, 20.0]))
     rows = table.find(NAMES)
-    found = plan.scores(table, rows, frame_of, unlimited, no_report, [term])
+    found = plan.scores(table, rows, asking, unlimited, no_report, [term])
     assert found.tolist() == [0, 8, 4, 2]
 
 

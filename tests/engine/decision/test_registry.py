@@ -8,18 +8,13 @@ import pytest
 
 from engine.decision.registry import Registry, Selection
 from engine.errors import NotSyncedError, WaitingError
-from engine.program.frame import Frame
-from tests.support.builders import Object, pod, raw
-from tests.support.engines import CODEC, NOW, programs_of
+from tests.support.builders import Object, pod
+from tests.support.engines import frame_of, programs_of
 
 WEB = pod("asked", "shop", labels={"app": "web"}, priority=0)
 REJECTS = 'filter "x" { require true }'
 SCORES = 'score "x" weight 1 { value 1 }'
 FOR_WEB = 'for pods where pod.labels["app"] == "web"'
-
-
-def frame_of(asked: Object) -> Frame:
-    return Frame(CODEC.pod(raw(asked)), NOW, slots=8)
 
 
 def select(texts: Sequence[str], asked: Object = WEB) -> Selection:
