@@ -100,6 +100,9 @@ class Scheduler:
             f"{SPREAD} {share('exactly 100%')}", [], "a", id="one group of each narrow clause"
         ),
         pytest.param(
+            f"{LIMIT} {share('at most 4')}", [], "a", id="beside a clause that is not narrow"
+        ),
+        pytest.param(
             SPREAD.replace("strict", "best effort weight 1"), [], "abcd", id="best effort: all"
         ),
     ],

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.decision.preemption import Victims
@@ -154,6 +154,7 @@ _VICTIMS = st.builds(
 )
 
 
+@settings(deadline=None)
 @given(
     proposed=st.dictionaries(st.sampled_from(["n1", "n2", "n3", "n9"]), _VICTIMS),
     clauses=st.lists(
