@@ -136,6 +136,14 @@ def test_a_pod_waits_where_only_pods_in_flight_stand_in_its_way() -> None:
         scheduler.ask("q")
 
 
+def test_a_pod_waits_for_the_clauses_that_pods_in_flight_have_filled() -> None:
+    """A clause that is closed without them is not named."""
+    scheduler = Scheduler(f'{share("at most 0")} {LIMIT} filter "f" {{ require node.name != "d" }}')
+    assert scheduler.ask("p") == "c"
+    with pytest.raises(WaitingError, match=r"^waiting for .*: policy p: l$"):
+        scheduler.ask("q")
+
+
 def test_a_pod_is_rejected_where_pods_that_are_there_stand_in_its_way() -> None:
     scheduler = Scheduler(share("at most 1") + 'filter "f" { require node.name < "c" }')
     assert scheduler.ask("p") == "ab"

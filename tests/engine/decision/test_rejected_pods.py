@@ -36,7 +36,8 @@ def test_the_fourth_rejection_within_ten_seconds_is_an_error(
     clock = Clock()
     damper = Damper(clock)
     found = []
-    for clock.seconds in times:
+    for after in times:
+        clock.seconds = 1000 + after
         found.append(damper.rejected("a"))
     assert found == wanted
 
