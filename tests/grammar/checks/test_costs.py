@@ -50,17 +50,15 @@ def test_expressions_that_take_too_many_steps(items: str, wanted: int) -> None:
     assert len(found(items, ["P0401"])) == wanted
 
 
-@pytest.mark.parametrize(
-    ("limit", "wanted"),
-    [
-        pytest.param(10**9, False, id="a high limit allows it"),
-        pytest.param(1000, True, id="a low limit does not"),
-    ],
-)
-def test_the_limit_is_what_the_caller_says(limit: int, wanted: bool) -> None:
-    text = f'cluster policy p {{ filter "f" {{ require {PAIRS} }} }}'
+def test_the_limit_is_the_most_steps_that_are_allowed() -> None:
+    """A loop over up to 250 pods takes the steps of its body, and one, for each."""
+    text = f'cluster policy p {{ filter "f" {{ require {ONE} }} }}'
     (checked,) = check_source(Source("p.policy", text), SCHEMA).policies
-    assert ("P0401" in [d.code for d in checks.run(checked, limit)]) is wanted
+    (diagnostic,) = checks.run(checked, 1)
+    steps = int(diagnostic.message.partition(" steps")[0].rpartition(" ")[2].replace(",", ""))
+    assert 250 < steps < 2500
+    assert checks.run(checked, steps) == []
+    assert [d.code for d in checks.run(checked, steps - 1)] == ["P0401"]
 
 
 def test_the_span_is_the_part_that_costs_the_most() -> None:

@@ -258,6 +258,8 @@ CPU = 'node.allocatable["cpu"]'
         ),
         pytest.param(two(f'{CPU} >= "4"', f'{CPU} <= "4"'), [], id="not ranges that meet"),
         pytest.param(two(f'{CPU} > "4"', f'{CPU} > "5"'), [], id="not a narrower range"),
+        pytest.param(two(f'{CPU} <= "8"', f'{CPU} < "8"'), [], id="not a narrower upper edge"),
+        pytest.param(two(f'{CPU} >= "8"', f'{CPU} > "8"'), [], id="not a narrower lower edge"),
         pytest.param(
             'filter "f" { require node.zone == "a" || node.zone == "b" }', [], id="not within `||`"
         ),
