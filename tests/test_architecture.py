@@ -94,6 +94,13 @@ def test_package_is_typed_and_has_no_loose_folders(package: str) -> None:
     assert [folder for folder in folders if not (folder / "__init__.py").is_file()] == []
 
 
+def test_folders_of_tests_mirror_the_packages() -> None:
+    """Who looks for the tests of a folder finds them under its name."""
+    tests = {Path(module).parent for module in modules(*(f"tests/{name}" for name in PACKAGES))}
+    folders = {Path("tests") / Path(module).parent for module in modules(*PACKAGES)}
+    assert sorted(map(str, tests - folders)) == []
+
+
 @pytest.mark.parametrize("module", modules("tests"))
 def test_tests_mock_nothing(module: str) -> None:
     """A mock of our own code tests the mock; other programs are served over a real socket."""

@@ -11,8 +11,7 @@ from engine.decision.preemption import Victims
 from engine.engine import Engine
 from engine.errors import DeadlineExceededError
 from tests.support.builders import node, pod, raw
-from tests.support.decided import CODEC, cache_of, engine_of, registry_of
-from tests.support.engines import Known, Silent
+from tests.support.engines import CODEC, Known, Silent, cache_of, engine_of, registry_of
 
 NODES, PODS = 40, 200
 NAMES = [f"n{number}" for number in range(NODES)]

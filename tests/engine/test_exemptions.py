@@ -14,8 +14,7 @@ from engine.engine import Engine
 from engine.errors import EngineError, NotSyncedError, RefusedError
 from engine.objects.request_pod import BYPASS, NO_EXEMPTIONS, SYSTEM_NAMESPACES, Exemptions
 from tests.support.builders import node, pod, raw
-from tests.support.decided import CODEC, cache_of, registry_of
-from tests.support.engines import Known, Silent
+from tests.support.engines import CODEC, Silent, cache_of, engine_of, engine_over, registry_of
 
 USUAL = Exemptions(SYSTEM_NAMESPACES, by_annotation=True)
 NAMES = ["n1", "n2"]
@@ -42,11 +41,11 @@ def bypassing(reason: str, name: str = "b") -> bytes:
     return raw(pod(name, "shop", labels=WEB, annotations={BYPASS: reason}))
 
 
-def engine_of(text: str, exemptions: Exemptions = USUAL) -> Engine:
+def exempting(text: str, exemptions: Exemptions = USUAL) -> Engine:
     victim = pod("victim", "shop", on="n1")
     victim["metadata"]["uid"] = "victim"
     cache = cache_of(NODES, [victim])
-    return Engine(registry_of(text), Known(cache), CODEC, Silent(), exemptions=exemptions)
+    return engine_over(text, cache, exemptions=exemptions)
 
 
 def passes(engine: Engine, asked: bytes) -> bool:
@@ -55,7 +54,7 @@ def passes(engine: Engine, asked: bytes) -> bool:
 
 @pytest.mark.parametrize("asked", [SYSTEM, bypassing("the disk is full")], ids=["system", "bypass"])
 def test_nothing_stands_in_its_way(asked: bytes) -> None:
-    engine = engine_of(NEVER)
+    engine = exempting(NEVER)
     assert passes(engine, asked)
     assert engine.prioritize(asked, NAMES, None, math.inf) is None
     victims = {"n1": Victims(["victim"], 0)}
@@ -76,7 +75,7 @@ def test_nothing_stands_in_its_way(asked: bytes) -> None:
     ids=["plain", "no reason", "blank reason", "not honoured", "other namespaces", "nobody"],
 )
 def test_policies_decide_about_all_others(asked: bytes, exemptions: Exemptions) -> None:
-    engine = engine_of(NEVER, exemptions)
+    engine = exempting(NEVER, exemptions)
     assert not passes(engine, asked)
     with pytest.raises(RefusedError):
         engine.admit(asked, "n1", math.inf)
@@ -84,14 +83,14 @@ def test_policies_decide_about_all_others(asked: bytes, exemptions: Exemptions) 
 
 
 def test_pods_that_differ_in_nothing_else_are_told_apart() -> None:
-    engine = engine_of(NEVER)
+    engine = exempting(NEVER)
     answers = [passes(engine, asked) for asked in (PLAIN, bypassing("x"), PLAIN, bypassing("x"))]
     assert answers == [False, True, False, True]
 
 
 def test_who_is_exempt_counts_all_the_same() -> None:
     """On its way, and when it is there."""
-    engine = engine_of(ONE)
+    engine = exempting(ONE)
     assert passes(engine, SYSTEM)
     assert passes(engine, bypassing("x"))
     with pytest.raises(EngineError, match="waiting for in-flight pods"):
@@ -100,8 +99,7 @@ def test_who_is_exempt_counts_all_the_same() -> None:
 
 def test_a_bypass_is_told_with_its_reason_and_an_exempt_namespace_is_not() -> None:
     observer = Silent()
-    cache = Known(cache_of(NODES))
-    engine = Engine(registry_of(NEVER), cache, CODEC, observer, exemptions=USUAL)
+    engine = engine_of(NEVER, NODES, observer=observer, exemptions=USUAL)
     passes(engine, SYSTEM)
     passes(engine, bypassing(f" on call: {'x' * 500}"))
     in_system = raw(pod("c", "kube-system", annotations={BYPASS: "twice"}))

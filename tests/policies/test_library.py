@@ -10,12 +10,7 @@ from pathlib import Path
 import pytest
 
 from cli.main import main
-from engine.cache.cache import Cache
 from engine.decision.preemption import Victims
-from engine.decision.registry import Registry
-from engine.engine import Engine
-from engine.objects.codec import ObjectCodec
-from engine.program.policy_compiler import compile_policy
 from grammar.parser import parse_file
 from grammar.printer import format_file
 from grammar.schema import load_schema
@@ -23,7 +18,7 @@ from grammar.source import Source
 from policies.loader import is_test_file, library_sources, load
 from policies.validation import Validator, check_source
 from tests.support.builders import node, pod, raw
-from tests.support.engines import Known, Silent
+from tests.support.engines import engine_of
 
 LIBRARY = Path(str(files("policies") / "library"))
 SOURCES = load([LIBRARY, Path(str(files("cli") / "demo"))]).sources
@@ -83,8 +78,6 @@ def test_page_says_what_the_files_say() -> None:
 def test_databases_are_not_evicted() -> None:
     """By either label; whoever else would be evicted still is."""
     source = next(s for s in library_sources() if name_of(s) == "protect-databases")
-    (checked,) = check_source(source, load_schema()).policies
-    codec = ObjectCodec(load_schema())
     labels = {
         "db": {"tier": "db"},
         "labelled": {"app.kubernetes.io/component": "database"},
@@ -92,11 +85,8 @@ def test_databases_are_not_evicted() -> None:
         "bare": {},
     }
     victims = [pod(name, labels=found, on=f"n-{name}") for name, found in labels.items()]
-    cache = Cache()
-    for victim in victims:
-        cache.put_node(codec.node(raw(node(victim["spec"]["nodeName"]))))
-        cache.put_pod(codec.peer(raw(victim)))
-    engine = Engine(Registry([compile_policy(checked)]), Known(cache), codec, Silent())
+    nodes = [node(victim["spec"]["nodeName"]) for victim in victims]
+    engine = engine_of(source.text, nodes, victims)
     proposed = {f"n-{v['metadata']['name']}": Victims([v["metadata"]["uid"]], 0) for v in victims}
     kept = engine.preempt(raw(pod("urgent", priority=1000)), proposed, math.inf)
     assert set(kept) == {"n-web", "n-bare"}

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import math
 
 from engine.decision.registry import Registry
 from engine.decision.verdict import Feasible
 from engine.engine import Engine
-from engine.objects.codec import ObjectCodec
 from engine.program.policy_compiler import compile_policy
-from grammar.schema import load_schema
 from grammar.source import Source
 from policies.validation import Validation, Validator
-from tests.support.builders import node, pod
-from tests.support.engines import Fixed, Silent
-from tests.support.snapshots import build
-
-SCHEMA = load_schema()
+from tests.support.builders import node, pod, raw
+from tests.support.engines import CODEC, SCHEMA, Fixed, Silent, snapshot_of
 
 
 def validated(*texts: str) -> Validation:
@@ -37,12 +31,10 @@ def test_the_used_clauses_decide_under_the_user_s_name() -> None:
         ' filter "two" { require node.name == x } }',
     )
     assert codes(validation) == []
-    codec = ObjectCodec(SCHEMA)
-    nodes = [node("n1", zone="a"), node("n2", zone="a"), node("n3", zone="b")]
-    snapshot = build([codec.node(json.dumps(n).encode()) for n in nodes], [])
+    snapshot = snapshot_of([node("n1", zone="a"), node("n2", zone="a"), node("n3", zone="b")])
     registry = Registry(compile_policy(c) for c in validation.policies)
-    engine = Engine(registry, Fixed(snapshot), codec, Silent())
-    verdicts = engine.filter(json.dumps(pod("p")).encode(), list(snapshot.nodes), None, math.inf)
+    engine = Engine(registry, Fixed(snapshot), CODEC, Silent())
+    verdicts = engine.filter(raw(pod("p")), list(snapshot.nodes), None, math.inf)
     said = [None if isinstance(v, Feasible) else (v.policy, v.clause) for v in verdicts]
     assert said == [None, ("default/a", "two"), ("default/a", "one")]
 

@@ -8,22 +8,18 @@ from collections.abc import Sequence
 
 import pytest
 
-from engine.cache.cache import Cache
 from engine.cache.store import pods as pod_store
 from engine.decision.registry import Registry
 from engine.decision.verdict import Feasible
 from engine.engine import Engine
 from engine.errors import WaitingError
-from engine.objects.codec import NamespaceDecoder, ObjectCodec
+from engine.objects.codec import NamespaceDecoder
 from engine.program.policy_compiler import compile_policy
-from grammar.schema import load_schema
 from policies.admission import check_object
 from tests.support.builders import Object, namespace, node, pod, raw
-from tests.support.engines import Known, Silent
+from tests.support.engines import CODEC, SCHEMA, Known, Silent, cache_of
 from tests.support.manifests import cluster_placement_policy, on_wanted, placement_policy
 
-SCHEMA = load_schema()
-CODEC = ObjectCodec(SCHEMA)
 NODES = [
     node("w1", labels={"node": "want"}),
     node("w2", labels={"node": "want"}),
@@ -36,16 +32,14 @@ class Play:
     """kube-scheduler's part: asks, takes the best node that passes, and binds."""
 
     def __init__(self, *manifests: Object) -> None:
-        self._cache = Cache()
+        self._cache = cache_of(NODES)
         self._store = pod_store(CODEC, self._cache)
-        for each in NODES:
-            self._cache.put_node(CODEC.node(raw(each)))
         checked = [check_object("policy", raw(m), SCHEMA).file for m in manifests]
         assert not any(d for file in checked for d in file.diagnostics if d.severity == "error")
         registry = Registry(compile_policy(p) for file in checked for p in file.policies)
         self.seen = Silent()
         self._engine = Engine(registry, Known(self._cache), CODEC, self.seen)
-        self._cache.add_event_handler(self._engine.in_flight.pod_changed)
+        self._cache.listeners.append(self._engine.pod_changed)
         self._revision = 0
 
     def name_space(self, name: str, **labels: str) -> None:

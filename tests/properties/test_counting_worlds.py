@@ -9,17 +9,10 @@ from random import Random
 import pytest
 
 from engine.decision.registry import Registry
-from engine.objects.codec import ObjectCodec
-from engine.program.policy_compiler import compile_policy
-from grammar.parser import parse_file
-from grammar.policy_checker import check_policy
-from grammar.schema import load_schema
-from grammar.source import Source
 from tests.support.builders import Object, node
+from tests.support.engines import CODEC, registry_of
 from tests.support.worlds import World, apps
 
-SCHEMA = load_schema()
-CODEC = ObjectCodec(SCHEMA)
 WEB = 'peer.labels["app"] == "web"'
 SPOT = 'node.labels["cap"] == "spot"'
 WORLDS = 100
@@ -29,11 +22,7 @@ Broken = Callable[[list[Object]], str | None]
 
 def registry(*clauses: str) -> Registry:
     text = 'policy p { for pods where pod.labels["app"] == "web"\n' + "\n".join(clauses) + "\n}"
-    file, found = parse_file(Source("p", text))
-    assert not found
-    checked = [check_policy(policy, SCHEMA) for policy in file.policies]
-    assert not any(c.broken for c in checked), checked
-    return Registry([compile_policy(c) for c in checked])
+    return registry_of(text)
 
 
 def cluster(random: Random) -> list[Object]:

@@ -16,20 +16,16 @@ from engine.decision.registry import Registry
 from engine.decision.verdict import Failed, Feasible, Rejected, Verdict
 from engine.engine import Engine
 from engine.errors import EngineError
-from engine.objects.codec import ObjectCodec
 from engine.program.policy_compiler import compile_policy
 from grammar.parser import parse_file
 from grammar.policy_checker import Checked, check_policy
-from grammar.schema import load_schema
 from grammar.source import Source
 from grammar.values.time import Timestamp
 from tests.properties import strategies
-from tests.support.engines import Fixed, Silent
+from tests.support.engines import CODEC, SCHEMA, Fixed, Silent
 from tests.support.oracle import Oracle
 from tests.support.snapshots import build
 
-SCHEMA = load_schema()
-CODEC = ObjectCodec(SCHEMA)
 NOW = Timestamp.parse("2026-11-21T12:00:00Z")
 Cluster = tuple[list[dict[str, Any]], list[dict[str, Any]]]
 

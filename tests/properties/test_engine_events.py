@@ -19,8 +19,8 @@ from engine.program.policy_compiler import compile_policy
 from grammar.policy_checker import Checked
 from grammar.values.time import Timestamp
 from tests.properties import strategies
-from tests.properties.test_engine import CODEC, checked, texts
-from tests.support.engines import Known, Silent
+from tests.properties.test_engine import checked, texts
+from tests.support.engines import CODEC, Known, Silent
 from tests.support.oracle import Oracle
 
 Cluster = tuple[list[dict[str, Any]], list[dict[str, Any]]]

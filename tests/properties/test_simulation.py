@@ -15,9 +15,9 @@ from engine.simulation.cycle import Pending, Placed
 from engine.simulation.result import result
 from grammar.values.quantity import Quantity
 from tests.support.builders import Object, node, pod, raw
+from tests.support.engines import CODEC, NOW, checked, snapshot_of
 from tests.support.oracle import Oracle
-from tests.support.simulated import CODEC, NOW, checked, simulation
-from tests.support.snapshots import build
+from tests.support.simulated import simulation
 
 WORLDS = 60
 POLICIES = """\
@@ -88,10 +88,6 @@ def placed(item: Object, where: str) -> Object:
     return made
 
 
-def snapshot(cluster: list[Object], there: list[Object]) -> Snapshot:
-    return build([CODEC.node(raw(n)) for n in cluster], [CODEC.peer(raw(p)) for p in there])
-
-
 def refused(item: Object, view: NodeView, oracle: Oracle) -> str:
     """Why the pod may not be on the node, by plain rules, one at a time; empty where it may."""
     asked = CODEC.pod(raw(item))
@@ -116,7 +112,7 @@ def test_pods_are_where_they_may_be_and_pending_where_they_may_be_nowhere(seed: 
     oracle = Oracle(checked(POLICIES))
     done = result(simulation(cluster, queue, POLICIES, there=there), lambda _: None)
     for item, outcome in zip(queue, done.outcomes, strict=True):
-        views = snapshot(cluster, there).nodes
+        views = snapshot_of(cluster, there).nodes
         why = {name: refused(item, view, oracle) for name, view in views.items()}
         match outcome:
             case Placed(node=where):
@@ -129,7 +125,7 @@ def test_pods_are_where_they_may_be_and_pending_where_they_may_be_nowhere(seed: 
                 assert sum(n for r, n in reasons.items() if "web:" in r or "guard:" in r) == (
                     by_policy
                 )
-    over = over_full(snapshot(cluster, there), {p["metadata"]["name"] for p in queue})
+    over = over_full(snapshot_of(cluster, there), {p["metadata"]["name"] for p in queue})
     assert not over
 
 

@@ -14,7 +14,7 @@ from grammar.values.time import Timestamp
 from server.debug import Decisions
 from tests.server.conftest import Serve
 from tests.support.builders import node, pod, raw
-from tests.support.decided import engine_of
+from tests.support.engines import engine_of
 
 POLICY = """
 policy web {

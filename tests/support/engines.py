@@ -1,16 +1,92 @@
-"""What an engine needs around it in tests: a fixed view, and an observer that remembers."""
+"""The shared set: policies from text, objects from `builders`, an engine over them, an observer.
+
+`checked` → `programs_of` → `registry_of` go from policy text to a registry, and `frame_of` is what
+the programs read; `node_of` and `peer_of`
+decode what `builders` makes, and `cache_of` and `snapshot_of` put these together. `engine_of` does
+all of it. Tests that need less take the step that they need.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from engine.cache.cache import Cache
-from engine.cache.snapshot import Snapshot
+from engine.cache.snapshot import Snapshot, build
+from engine.decision.call import Observer
+from engine.decision.registry import Registry
+from engine.engine import Engine
+from engine.objects.codec import Node, ObjectCodec
+from engine.objects.peer import Peer
+from engine.program.frame import Frame
+from engine.program.policy_compiler import compile_policy
+from engine.program.program import Program
+from grammar.policy_checker import Checked
+from grammar.schema import load_schema
+from grammar.source import Source
+from grammar.values.time import Timestamp
+from policies.validation import check_source
+from tests.support.builders import CREATED, Object, raw
+
+SCHEMA = load_schema()
+CODEC = ObjectCodec(SCHEMA)
+NOW = Timestamp.parse(CREATED)
+
+
+# ---- policies
+
+
+def checked(text: str) -> tuple[Checked, ...]:
+    """The policies of a text without errors; warnings are allowed."""
+    file = check_source(Source("p.policy", text), SCHEMA)
+    errors = [found for found in file.diagnostics if found.severity == "error"]
+    assert not errors, errors
+    return tuple(file.policies)
+
+
+def programs_of(text: str) -> list[Program]:
+    return [compile_policy(policy) for policy in checked(text)]
+
+
+def registry_of(text: str) -> Registry:
+    return Registry(programs_of(text))
+
+
+def frame_of(pod: Object, now: Timestamp = NOW) -> Frame:
+    """What a program of up to eight local variables reads when it decides about a pod."""
+    return Frame(CODEC.pod(raw(pod)), now, slots=8)
+
+
+# ---- the cluster
+
+
+def node_of(value: Object) -> Node:
+    return CODEC.node(raw(value))
+
+
+def peer_of(value: Object) -> Peer:
+    """The pod as the cache keeps it."""
+    return CODEC.peer(raw(value))
+
+
+def cache_of(nodes: Iterable[Object], pods: Iterable[Object] = ()) -> Cache:
+    """A cache that knows these, and changes when the test tells it so."""
+    cache = Cache()
+    for node in nodes:
+        cache.put_node(node_of(node))
+    for pod in pods:
+        cache.put_pod(peer_of(pod))
+    return cache
+
+
+def snapshot_of(nodes: Iterable[Object], pods: Iterable[Object] = ()) -> Snapshot:
+    return build(map(node_of, nodes), map(peer_of, pods))
 
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """A cluster that stays as it is."""
+    """A view of a cluster that does not change."""
 
     view: Snapshot
 
@@ -27,7 +103,7 @@ class Fixed:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A cluster that changes as its cache does."""
+    """A view of a cluster that changes as its cache does."""
 
     pods: Cache
 
@@ -35,9 +111,12 @@ class Known:
         return self.pods.snapshot()
 
 
+# ---- the engine
+
+
 @dataclass(slots=True)
 class Silent:
-    """An observer that says nothing and keeps what it heard."""
+    """An observer that logs nothing and records its calls in `heard`."""
 
     heard: list[tuple[object, ...]] = field(default_factory=list)
 
@@ -55,3 +134,18 @@ class Silent:
 
     def bypassed(self, pod: str, uid: str, reason: str) -> None:
         self.heard.append(("bypassed", pod, uid, reason))
+
+
+def engine_over(
+    policies: str, cache: Cache, observer: Observer | None = None, **options: Any
+) -> Engine:
+    """An engine over a cache that the test goes on changing; `options` are those of Engine."""
+    observer = observer if observer is not None else Silent()
+    return Engine(registry_of(policies), Known(cache), CODEC, observer, **options)
+
+
+def engine_of(
+    policies: str, nodes: Iterable[Object], pods: Iterable[Object] = (), **options: Any
+) -> Engine:
+    """An engine over these nodes and pods."""
+    return engine_over(policies, cache_of(nodes, pods), **options)

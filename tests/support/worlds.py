@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from engine.cache.cache import Cache
 from engine.cache.store import ObjectStore, pods
 from engine.decision.registry import Registry
 from engine.decision.verdict import Feasible
@@ -18,7 +17,7 @@ from engine.errors import EngineError
 from engine.objects.codec import ObjectCodec
 from engine.objects.peer import Peer
 from tests.support.builders import Object, pod, raw
-from tests.support.engines import Known, Silent
+from tests.support.engines import Known, Silent, cache_of
 
 BACKOFF = 3
 FAILS = 0.15
@@ -148,14 +147,12 @@ class World:
 
     def _start(self) -> None:
         """A Placet that knows what a list says, and not what was answered before it."""
-        cache = Cache()
+        cache = cache_of(self.nodes)
         self.store: ObjectStore[Peer] = pods(self.codec, cache)
-        for node in self.nodes:
-            cache.put_node(self.codec.node(raw(node)))
         self.engine = Engine(
             self.registry, Known(cache), self.codec, Silent(), clock=lambda: float(self.now)
         )
-        cache.add_event_handler(self.engine.in_flight.pod_changed)
+        cache.listeners.append(self.engine.placement.in_flight.changed)
         self.server.forget_watch()
         for item in self.server.objects.values():
             self._show(item)

@@ -1,15 +1,15 @@
-"""Resources of nodes: which pods fit, and the least-allocated score."""
+"""What fits on a node, and how the plugin for least-allocated nodes scores it."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
+from engine.cache.snapshot import build
 from engine.simulation.node_resources import Demand, NodeResources, amount, demand
 from grammar.values.quantity import Quantity
 from tests.support.builders import Object, node, pod, raw
-from tests.support.simulated import CODEC
-from tests.support.snapshots import build
+from tests.support.engines import CODEC
 
 
 def room(nodes: list[Object], pods: list[Object]) -> NodeResources:
@@ -38,7 +38,7 @@ def test_amounts_are_whole_numbers_rounded_up(resource: str, text: str, counted:
     assert amount(resource, Quantity.parse(text)) == counted
 
 
-def test_a_pod_fits_on_nodes_with_enough_of_every_resource() -> None:
+def test_a_pod_fits_where_there_is_enough_of_all_that_it_asks_for() -> None:
     nodes = [
         node("full", cpu="2", pods="1"),
         node("small", cpu="1"),
@@ -53,7 +53,7 @@ def test_a_pod_fits_on_nodes_with_enough_of_every_resource() -> None:
     assert here.fits(asked(with_card)).tolist() == [False, False, False, True]
 
 
-def test_a_resource_that_no_node_has_fits_only_as_zero() -> None:
+def test_a_resource_of_no_node_fits_nowhere_and_nothing_of_it_everywhere() -> None:
     here = room([node("n")], [])
     for wanted, fits in (("1", False), ("0", True)):
         resources = {"requests": {"example.com/fpga": wanted}}
@@ -61,7 +61,7 @@ def test_a_resource_that_no_node_has_fits_only_as_zero() -> None:
         assert here.fits(asked(item)).tolist() == [fits]
 
 
-def test_a_placed_pod_leaves_less_for_the_next() -> None:
+def test_a_pod_that_is_taken_is_in_the_way_of_the_next() -> None:
     here = room([node("n", cpu="2", memory="1Gi")], [])
     one = asked(pod("p", cpu="1500m", memory="512Mi"))
     assert here.fits(one).all()
@@ -73,26 +73,26 @@ def test_a_placed_pod_leaves_less_for_the_next() -> None:
     assert here.requested("nvidia.com/gpu") == 0
 
 
-def test_least_allocated_equals_that_of_kube_scheduler() -> None:
+def test_least_allocated_is_that_of_kube_scheduler() -> None:
     """Its own test case: "nothing scheduled, resources requested, differently sized machines"."""
     nodes = [node("a", cpu="4", memory="10000"), node("b", cpu="6", memory="10000")]
     scores = room(nodes, []).least_allocated(asked(pod("p", cpu="3", memory="5000")))
     assert scores.tolist() == [37, 50]
 
 
-def test_pods_without_requests_count_a_little() -> None:
+def test_pods_that_name_nothing_count_a_little() -> None:
     """A tenth of a cpu and 200 MiB for each container."""
     here = room([node("n", cpu="1", memory="2000Mi")], [pod("there", on="n")])
     assert here.least_allocated(asked(pod("p"))).tolist() == [(80 + 80) // 2]
 
 
-def test_a_resource_that_a_node_does_not_have_is_not_scored() -> None:
+def test_what_a_node_does_not_have_is_not_scored() -> None:
     nodes = [node("n", cpu="0", memory="10000"), node("none", cpu="0", memory="0")]
     scores = room(nodes, []).least_allocated(asked(pod("p", memory="5000")))
     assert scores.tolist() == [50, 0]
 
 
-def test_an_over_full_node_scores_zero() -> None:
+def test_a_node_that_has_more_on_it_than_it_holds_scores_nothing() -> None:
     here = room([node("n", cpu="1", memory="1Gi")], [pod("a", cpu="3", memory="3Gi", on="n")])
     assert here.least_allocated(asked(pod("p", cpu="1", memory="1Gi"))).tolist() == [0]
     assert np.array_equal(here.fits(asked(pod("p"))), [True])

@@ -12,7 +12,7 @@ from engine.engine import Engine
 from engine.errors import EngineError
 from grammar.values.time import Timestamp
 from tests.support.builders import Object, node, pod, raw
-from tests.support.decided import engine_of
+from tests.support.engines import engine_of
 
 POLICY = """
 policy web {

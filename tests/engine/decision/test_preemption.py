@@ -6,24 +6,15 @@ import math
 from collections.abc import Mapping
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.cache.cache import Cache
 from engine.decision.preemption import Victims
-from engine.decision.registry import Registry
-from engine.engine import CountGate, Engine, OpenGate
+from engine.engine import Engine
 from engine.errors import WaitingError
-from engine.objects.codec import ObjectCodec
-from engine.program.policy_compiler import compile_policy
-from grammar.schema import load_schema
-from grammar.source import Source
-from policies.validation import check_source
 from tests.support import builders
-from tests.support.engines import Known, Silent
+from tests.support.engines import engine_of
 
-SCHEMA = load_schema()
-CODEC = ObjectCodec(SCHEMA)
 # n1 and n2 are full; n3 has a pod of a team that is protected.
 PODS = {
     "db": {"on": "n1", "cpu": "4", "priority": 10, "labels": {"tier": "db"}},
@@ -39,28 +30,20 @@ PROPOSED = {
 }
 
 
-def engine_of(clauses: str, gate: CountGate = OpenGate()) -> Engine:  # noqa: B008 - no state
+def preempting(clauses: str) -> Engine:
     text = f"cluster policy p {{ for pods where pod.name == 'asked'\n{clauses}\n}}"
-    file = check_source(Source("p.policy", text), SCHEMA)
-    assert not file.diagnostics, file.diagnostics
-    (checked,) = file.policies
-    cache = Cache()
-    for name in ("n1", "n2", "n3"):
-        made = builders.node(name, zone=f"z{name[1]}", cpu="8")
-        cache.put_node(CODEC.node(builders.raw(made)))
-    for name, fields in PODS.items():
-        made = builders.pod(name, **fields)  # type: ignore[arg-type]
-        made["metadata"]["uid"] = name
-        cache.put_pod(CODEC.peer(builders.raw(made)))
-    registry = Registry([compile_policy(checked)])
-    return Engine(registry, Known(cache), CODEC, Silent(), gate=gate)
+    pods = [builders.pod(name, **fields) for name, fields in PODS.items()]  # type: ignore[arg-type]
+    for each in pods:
+        each["metadata"]["uid"] = each["metadata"]["name"]
+    nodes = [builders.node(name, zone=f"z{name[1]}", cpu="8") for name in ("n1", "n2", "n3")]
+    return engine_of(text, nodes, pods)
 
 
 def kept(
     clauses: str, proposed: Mapping[str, Victims] = PROPOSED, name: str = "asked"
 ) -> Mapping[str, Victims]:
     pod = builders.pod(name, cpu="4", priority=100, labels={"tier": "web"})
-    return engine_of(clauses).preempt(builders.raw(pod), proposed, math.inf)
+    return preempting(clauses).preempt(builders.raw(pod), proposed, math.inf)
 
 
 ROOM = 'filter "room" { require node.free["cpu"] >= pod.requests["cpu"] }'
@@ -154,11 +137,13 @@ def test_victims_keep_their_budgets_and_come_in_the_order_of_priority() -> None:
 
 
 def test_counts_are_decided_by_the_holder_of_the_lease_alone() -> None:
+    engine = preempting('limit "one" { per node at most 1 strict }')
+
     class Elsewhere:
         def waiting(self) -> str:
             return "counts are decided by `b`"
 
-    engine = engine_of('limit "one" { per node at most 1 strict }', gate=Elsewhere())
+    engine.count_gate = Elsewhere()
     pod = builders.raw(builders.pod("asked"))
     with pytest.raises(WaitingError, match="counts are decided by `b`"):
         engine.preempt(pod, PROPOSED, math.inf)
@@ -169,6 +154,7 @@ _VICTIMS = st.builds(
 )
 
 
+@settings(deadline=None)
 @given(
     proposed=st.dictionaries(st.sampled_from(["n1", "n2", "n3", "n9"]), _VICTIMS),
     clauses=st.lists(

@@ -10,7 +10,7 @@ from engine.decision.verdict import Feasible, Rejected
 from engine.engine import Engine
 from engine.errors import WaitingError
 from tests.support.builders import node, pod, raw
-from tests.support.decided import engine_of
+from tests.support.engines import engine_of
 
 POD = raw(pod("web"))
 POOL = 'cluster policy a { filter "pool" { require node.labels["pool"] == "web" } }'

@@ -1,1 +1,0 @@
-"""Tests of `cli.serving`: what a server does besides serving, without a server."""

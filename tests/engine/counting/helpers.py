@@ -1,0 +1,198 @@
+"""What the tests of counting start from: clauses from text, groups, and the counts of a clause.
+
+These functions alone know the signatures of `engine.counting`; tables and tests do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from engine.cache.cache import Cache
+from engine.cache.node_table import NodeTable
+from engine.counting.count_clauses import CountClauses
+from engine.counting.groups import CountGroups, GroupCounts, Headroom
+from engine.counting.in_flight_pods import InFlightPods
+from engine.counting.pod_counter import CountContext, KnownPods, PodCounter
+from engine.objects.peer import Peer, rooted
+from engine.objects.request_pod import RequestPodReader
+from engine.program.frame import Frame, Report, unlimited
+from engine.program.program import CountClause, LimitProgram, ShareProgram
+from grammar.clauses import Bound
+from grammar.errors import EvaluationError
+from grammar.values.time import Timestamp
+from tests.support.builders import Object, pod, raw
+from tests.support.engines import CODEC, NOW, cache_of, frame_of, programs_of
+
+ASKED = pod("asked", labels={"app": "web"})
+
+
+def clauses_of(text: str) -> Sequence[CountClause]:
+    """The count clauses of a text, in the order shares, spreads, limits."""
+    (program,) = programs_of(f"cluster policy p {{ {text} }}")
+    return program.counts
+
+
+def clause_of(text: str) -> CountClause:
+    (clause,) = clauses_of(text)
+    return clause
+
+
+def bound_of(text: str) -> Bound:
+    """`at most 40%` and the like."""
+    clause = clause_of(f'share "s" {{ of pods where true on nodes where true {text} strict }}')
+    assert isinstance(clause, ShareProgram)
+    return clause.bound
+
+
+def numbers(
+    high: Sequence[int],
+    low: Sequence[int] | None = None,
+    *,
+    own: int = 1,
+    total: int = 0,
+    anywhere: bool = True,
+    domains: Sequence[bool] | None = None,
+) -> GroupCounts:
+    """Counts by group; by default a watch has shown every pod, and every group is a domain."""
+    return GroupCounts(
+        high=np.array(high, np.int64),
+        low=np.array(high if low is None else low, np.int64),
+        own=own,
+        total=total,
+        anywhere=anywhere,
+        domains=np.array([True] * len(high) if domains is None else domains, np.bool_),
+    )
+
+
+@dataclass
+class Reports:
+    """The errors that were reported, as `clause: error`."""
+
+    heard: list[str] = field(default_factory=list)
+
+    def __call__(self, policy: str, clause: str, error: EvaluationError) -> None:
+        assert policy == "p"
+        self.heard.append(f"{clause}: {error}")
+
+
+def groups_of(text: str, report: Report | None = None) -> CountGroups:
+    """The groups of a clause before they have seen a node."""
+    return CountGroups(clause_of(text), report if report is not None else Reports())
+
+
+def look(
+    groups: CountGroups,
+    table: NodeTable,
+    asked: Object = ASKED,
+    check: Callable[[], None] = unlimited,
+) -> list[str]:
+    """Bring the groups up to date; return the nodes that were evaluated for that, in order."""
+    used: list[Frame] = []
+
+    def frame() -> Frame:
+        used.append(frame_of(asked))
+        return used[-1]
+
+    groups.look(table, frame, check)
+    return [made.node.name for made in used if made.node is not None]  # type: ignore[attr-defined]
+
+
+@dataclass
+class Counted:
+    """The counts of a clause by the name of a group, without those that are zero."""
+
+    high: dict[str, int]
+    low: dict[str, int]
+    own: int
+    total: int
+    anywhere: bool
+
+
+@dataclass
+class Counting:
+    """A cluster, the pods in flight, and clocks that the test moves."""
+
+    cache: Cache
+    seconds: float = 0.0
+    now: Timestamp = NOW
+    in_flight: InFlightPods = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.in_flight = InFlightPods(lambda: self.seconds, 900.0)
+        self.cache.listeners.append(self.in_flight.changed)
+
+    @property
+    def table(self) -> NodeTable:
+        return self.cache.snapshot().table
+
+    def offer(self, offered: Object, *nodes: str, best: str | None = None) -> None:
+        """Answer a pod with these nodes; its own scores say `best`."""
+        rows = self.table.find(nodes)
+        predicted = self.table.find([best or nodes[0]])
+        self.in_flight.answered(
+            offered["metadata"]["uid"],
+            lambda: CODEC.peer(raw(offered)),
+            0,
+            self.table.owner,
+            rows,
+            int(predicted[0]),
+            is_narrow=False,
+        )
+
+    def counter(
+        self,
+        asked: Object = ASKED,
+        *,
+        replicas: int | None = None,
+        pods: KnownPods | None = None,
+        check: Callable[[], None] = unlimited,
+    ) -> PodCounter:
+        """The counter of one request."""
+        request = RequestPodReader(CODEC).read(raw(asked))
+
+        def peer() -> Peer:
+            return rooted(request.peer, self.cache.snapshot().workloads)
+
+        shape = raw(asked["metadata"]["labels"])
+        context = CountContext(request, peer, frame_of(asked, self.now), check, replicas, shape)
+        return PodCounter(pods or self.cache, self.in_flight, self.table, context)
+
+    def take(
+        self,
+        clause: CountClause,
+        asked: Object = ASKED,
+        *,
+        predicted: bool = False,
+        replicas: int | None = None,
+        pods: KnownPods | None = None,
+    ) -> Counted:
+        """The counts of a clause by the number of a group, or by the node of a limit per node."""
+        groups = CountGroups(clause, Reports())
+        look(groups, self.table, asked)
+        counter = self.counter(asked, replicas=replicas, pods=pods)
+        found = counter.take(clause, groups, predicted=predicted)
+        per_node = isinstance(clause, LimitProgram) and clause.per_node
+        names = {row: name for name, row in self.table.rows.items() if per_node}
+
+        def named(counts: Iterable[int]) -> dict[str, int]:
+            return {names.get(i, str(i)): int(n) for i, n in enumerate(counts) if n}
+
+        return Counted(named(found.high), named(found.low), found.own, found.total, found.anywhere)
+
+    def headrooms(
+        self, text: str, asked: Object = ASKED, nodes: Sequence[str] | None = None
+    ) -> list[Headroom]:
+        """The headroom of each strict clause of a text, over these nodes or all."""
+        table = self.table
+        rows = table.find(list(table.rows) if nodes is None else nodes)
+        clauses = CountClauses(clauses_of(text), frame_of(asked), Reports())
+        frame = frame_of(asked)
+        return clauses.headrooms(self.counter(asked), table, rows, lambda: frame, unlimited)
+
+
+def counting_of(nodes: Iterable[Object], pods: Iterable[Object] = ()) -> Counting:
+    """A cluster with these nodes and pods, and nothing in flight."""
+    return Counting(cache_of(nodes, pods))

@@ -1,0 +1,351 @@
+"""Headroom: where strict clauses let a pod go, which group it is sent to, and the deletion cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from engine.counting.headroom import CountClauses, Headroom, Mask, deletion_cost, narrowed
+from engine.program.frame import unlimited
+from tests.engine.counting.helpers import (
+    ASKED,
+    Counting,
+    Reports,
+    clause_of,
+    clauses_of,
+    counting_of,
+    numbers,
+)
+from tests.support.builders import Object, node, pod
+from tests.support.engines import frame_of
+
+IS_WEB = 'peer.labels["app"] == "web"'
+NODES = [
+    node("a", labels={"cap": "spot", "zone": "x"}),
+    node("b", labels={"cap": "od", "zone": "x"}),
+    node("c", labels={"cap": "od", "zone": "y"}),
+    node("d"),
+]
+
+
+def web(name: str, on: str | None = None) -> Object:
+    return pod(name, labels={"app": "web"}, on=on)
+
+
+def share(bound: str) -> str:
+    return (
+        f'share "s" {{ of pods where {IS_WEB} on nodes where node.labels["cap"] == "spot"'
+        f" {bound} strict }}"
+    )
+
+
+def spread(rest: str = "strict") -> str:
+    return f'spread "z" {{ pods where {IS_WEB} over node.labels["zone"] skew at most 1 {rest} }}'
+
+
+def names(mask: Mask) -> str:
+    return "".join(name for name, is_open in zip("abcd", mask, strict=True) if is_open)
+
+
+# ---- where there is headroom
+
+
+@pytest.mark.parametrize(
+    ("clause", "pods", "wanted", "hopeful"),
+    [
+        pytest.param(share("at most 1"), [], "abcd", "abcd", id="every group is open"),
+        pytest.param(share("at most 0"), [], "bcd", "bcd", id="a closed side"),
+        pytest.param(
+            spread(), [], "abc", "abc", id="a node without a domain is closed to a strict clause"
+        ),
+        pytest.param(
+            spread("strict missing pass"), [], "abcd", "abcd", id="`missing pass` opens it"
+        ),
+        pytest.param(
+            spread("strict missing pass"),
+            [web("p", on="a")],
+            "cd",
+            "cd",
+            id="`missing pass` opens it where groups are closed too",
+        ),
+        pytest.param(
+            spread("strict missing fail"), [], "abc", "abc", id="`missing fail` closes it"
+        ),
+    ],
+)
+def test_headroom_of_each_node(
+    clause: str, pods: Sequence[Object], wanted: str, hopeful: str
+) -> None:
+    (found,) = counting_of(NODES, pods).headrooms(clause)
+    assert (names(found.open), names(found.hopeful)) == (wanted, hopeful)
+
+
+def test_headroom_is_in_the_order_that_is_asked_for() -> None:
+    (found,) = counting_of(NODES).headrooms(share("at most 0"), nodes=["c", "a", "c", "unknown"])
+    assert found.open.tolist() == [True, False, True, False]
+    assert found.groups.tolist() == [0, 1, 0, -1]
+
+
+def test_hopeful_is_without_the_pods_in_flight() -> None:
+    """Where only these stand in the way, the pod waits for them and is not rejected."""
+    counting = counting_of(NODES)
+    counting.offer(web("p"), "a", "b")
+    (found,) = counting.headrooms(share("at most 1"))
+    assert (names(found.open), names(found.hopeful)) == ("bcd", "abcd")
+
+
+@pytest.mark.parametrize(
+    ("text", "asked", "wanted", "reports"),
+    [
+        pytest.param(share("at most 1"), ASKED, ["s"], [], id="a clause without `when`"),
+        pytest.param(
+            share("at most 1").replace('"s"', '"s" when pod.priority > 0'),
+            pod("asked", priority=1),
+            ["s"],
+            [],
+            id="`when` is true",
+        ),
+        pytest.param(
+            share("at most 1").replace('"s"', '"s" when pod.priority > 0'),
+            pod("asked", priority=0),
+            [],
+            [],
+            id="`when` is false",
+        ),
+        pytest.param(
+            share("at most 1").replace('"s"', '"s" when pod.labels["tier"] == "x"'),
+            pod("asked"),
+            [],
+            [],
+            id="`when` is missing",
+        ),
+        pytest.param(
+            share("at most 1").replace('"s"', '"s" when 1 / pod.priority > 0'),
+            pod("asked", priority=0),
+            [],
+            ["s: division by zero"],
+            id="`when` is an error, which is reported",
+        ),
+        pytest.param(
+            f"{share('at most 1')} {spread('best effort weight 5')}",
+            ASKED,
+            ["s"],
+            [],
+            id="a best-effort clause closes nothing",
+        ),
+    ],
+)
+def test_strict_clauses_that_apply(
+    text: str, asked: Object, wanted: list[str], reports: list[str]
+) -> None:
+    counting, heard = counting_of(NODES), Reports()
+    clauses = CountClauses(clauses_of(text), frame_of(asked), heard)
+    found = clauses.headrooms(
+        counting.counter(asked),
+        counting.table,
+        np.array([1]),
+        lambda: frame_of(asked),
+        unlimited,
+    )
+    assert [headroom.clause.count.name for headroom in found] == wanted
+    assert heard.heard == reports
+    assert clauses.strict is bool(wanted)
+    assert clauses.soft_counts is ("best effort" in text)
+
+
+# ---- points of best-effort clauses
+
+
+def terms(counting: Counting, text: str) -> list[tuple[float, list[float]]]:
+    clauses = CountClauses(clauses_of(text), frame_of(ASKED), Reports())
+    rows = counting.table.find(list("abcd"))
+    found = clauses.terms(
+        counting.counter(), counting.table, rows, lambda: frame_of(ASKED), unlimited
+    )
+    return [(weight, points.tolist()) for weight, points in found]
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        pytest.param(
+            spread("best effort weight 5"),
+            [(5, [0, 0, 100, 0])],
+            id="by domain, and 0 for a node without one",
+        ),
+        pytest.param(
+            spread("best effort weight 5 missing 30"),
+            [(5, [0, 0, 100, 30])],
+            id="`missing 30` for a node without one",
+        ),
+        pytest.param(
+            share("at most 1").replace("strict", "best effort weight 2"),
+            [(2, [0, 100, 100, 100])],
+            id="by side",
+        ),
+        pytest.param(spread(), [], id="a strict clause has none"),
+    ],
+)
+def test_terms_of_the_mean(text: str, wanted: list[tuple[float, list[float]]]) -> None:
+    assert terms(counting_of(NODES, [web("p", on="a")]), text) == wanted
+
+
+def test_points_count_in_flight_pods_where_they_likely_end() -> None:
+    counting = counting_of(NODES)
+    counting.offer(web("p"), "a", "c", best="c")
+    assert terms(counting, spread("best effort weight 5")) == [(5, [100, 100, 0, 0])]
+
+
+# ---- one group at a time
+
+
+def headroom(clause: str, groups: Sequence[int]) -> Headroom:
+    """Of as many nodes as there are groups; all of them are open."""
+    mask = np.ones(len(groups), np.bool_)
+    return Headroom(
+        clause_of(clause), mask, mask, np.array(groups, np.int32), numbers([0, 0], total=5)
+    )
+
+
+NARROW, WIDE = share("exactly 40%"), share("at most 40%")
+
+
+@pytest.mark.parametrize(
+    ("headrooms", "feasible", "suits", "avoid", "wanted"),
+    [
+        pytest.param(
+            [headroom(NARROW, [0, 0, 1, 1])], "abcd", [0, 1, 9, 0], "", "cd", id="the best's group"
+        ),
+        pytest.param(
+            [headroom(NARROW, [0, 0, 1, 1])],
+            "abcd",
+            [5, 5, 5, 5],
+            "",
+            "ab",
+            id="the first one",
+        ),
+        pytest.param(
+            [headroom(NARROW, [0, 0, 1, 1])], "abd", [0, 1, 9, 2], "", "d", id="feasible nodes only"
+        ),
+        pytest.param(
+            [headroom(NARROW, [0, 0, 1, 1])],
+            "abcd",
+            [0, 1, 9, 8],
+            "cd",
+            "ab",
+            id="not a node that was tried",
+        ),
+        pytest.param(
+            [headroom(NARROW, [0, 0, 1, 1])],
+            "abcd",
+            [0, 1, 9, 8],
+            "abcd",
+            "cd",
+            id="when all were tried, the best again",
+        ),
+        pytest.param(
+            [headroom(NARROW, [0, 0, 1, 1])],
+            "abcd",
+            [0, 1, 9, 8],
+            "c",
+            "cd",
+            id="a node that was tried is kept in the group of another one",
+        ),
+        pytest.param(
+            [headroom(NARROW, [0, 0, 1, 1]), headroom(spread(), [0, 1, 0, 1])],
+            "abcd",
+            [0, 1, 9, 8],
+            "",
+            "c",
+            id="one group of each narrow clause",
+        ),
+        pytest.param(
+            [headroom(NARROW, [0, 0, 1, 1]), headroom(WIDE, [0, 1, 0, 1])],
+            "abcd",
+            [0, 1, 9, 8],
+            "",
+            "cd",
+            id="all groups of a clause that is not narrow",
+        ),
+    ],
+)
+def test_nodes_that_are_kept(
+    headrooms: Sequence[Headroom], feasible: str, suits: list[float], avoid: str, wanted: str
+) -> None:
+    masks = [np.array([name in chosen for name in "abcd"]) for chosen in (feasible, avoid)]
+    assert names(narrowed(headrooms, masks[0], np.array(suits), masks[1])) == wanted
+
+
+# ---- the cost of deleting a pod
+
+
+def filling(bound: str) -> str:
+    """The sides of the first ten slots, 1 for on: each has one side where it is the next one."""
+    there, found = [0, 0], ""
+    for slot in range(1, 11):
+        (side,) = [side for side in (0, 1) if _cost(bound, side, there[side]) == -slot]
+        there[side] += 1
+        found += str(side)
+    return found
+
+
+def _cost(bound: str, side: int, there: int, *, own: int = 1) -> int | None:
+    """Of a pod that joins `there` others on one side, 0 off and 1 on."""
+    high = [0, 0]
+    high[side] = there
+    mask = np.ones(1, np.bool_)
+    counts = numbers(high, own=own, total=10)
+    row = Headroom(clause_of(share(bound)), mask, mask, np.array([side], np.int32), counts)
+    return deletion_cost([row])
+
+
+@pytest.mark.parametrize(
+    ("bound", "wanted"),
+    [
+        pytest.param("exactly 40%", "0010100101", id="40%: off off on off on, and so on"),
+        pytest.param("at most 40%", "0010100101", id="at most 40%: the same"),
+        pytest.param("at least 40%", "1010010100", id="at least 40%: on comes first"),
+        pytest.param("exactly 50%", "0101010101", id="50%: off on off on"),
+        pytest.param("exactly 80%", "0111101111", id="80%: off on on on on"),
+    ],
+)
+def test_order_in_which_slots_fill(bound: str, wanted: str) -> None:
+    """The nth slot is on where 'target of n pods' > 'target of n - 1 pods'; its cost is -n.
+
+    ReplicaSets delete the pod of the lowest cost first: any number of pods that is left is a share.
+    """
+    assert filling(bound) == wanted
+
+
+@pytest.mark.parametrize(
+    ("headrooms", "wanted"),
+    [
+        pytest.param([], None, id="no share"),
+        pytest.param([headroom(spread(), [0])], None, id="a spread"),
+        pytest.param([headroom(share("exactly 4"), [0])], None, id="a share of a number"),
+        pytest.param([headroom(NARROW, [-1])], None, id="a node that is on no side"),
+        pytest.param([headroom(NARROW, [1])], -3, id="the first slot on of 40% is the third"),
+        pytest.param([headroom(NARROW, [0])], -1, id="the first slot off of 40% is the first"),
+        pytest.param(
+            [headroom(spread(), [0]), headroom(NARROW, [1])], -3, id="the first share decides"
+        ),
+        pytest.param(
+            [headroom(NARROW, [1]), headroom(share("exactly 50%"), [1])],
+            -3,
+            id="the first of two shares decides",
+        ),
+        pytest.param(
+            [headroom(share("exactly 100%"), [0])],
+            -100_000,
+            id="a slot that never comes has the lowest cost",
+        ),
+    ],
+)
+def test_deletion_cost(headrooms: Sequence[Headroom], wanted: int | None) -> None:
+    assert deletion_cost(headrooms) == wanted
+
+
+def test_a_pod_that_the_share_does_not_count_has_no_cost() -> None:
+    assert _cost("exactly 40%", 1, 0, own=0) is None

@@ -1,0 +1,512 @@
+"""In-flight pods: each transition of the state machine, and random histories against a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from engine.cache.node_table import UNKNOWN_ROW, NodeRows
+from engine.counting.in_flight_pods import InFlightPod, InFlightPods
+from engine.errors import BadObjectError
+from engine.objects.api_types import Condition
+from engine.objects.peer import Peer
+from tests.support.builders import pod
+from tests.support.engines import peer_of
+
+HOLD = 900.0
+OWNER = object()
+UNSCHEDULED = Condition("PodScheduled", "False", "Unschedulable")
+REFUSED = Condition("PodScheduled", "False", "SchedulerError")
+WAITING = peer_of(pod("a"))
+UID = WAITING.uid
+
+
+def state(
+    uid: str = UID, node: str = "", unscheduled: Condition | None = None, name: str = "a"
+) -> Peer:
+    """A state of the pod as the cache has it."""
+    return msgspec.structs.replace(
+        WAITING, name=name, uid=uid, nodeName=node, unscheduled=unscheduled
+    )
+
+
+@dataclass
+class Flight:
+    """In-flight pods, with a clock that the test moves; `rows` is the state that counts see."""
+
+    seconds: float = 0.0
+    pods: InFlightPods = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.pods = InFlightPods(lambda: self.seconds, HOLD)
+
+    def offer(
+        self, *rows: int, uid: str = UID, revision: int = 5, narrow: bool = False, best: int = 1
+    ) -> None:
+        self.pods.answered(
+            uid,
+            lambda: state(uid),
+            revision,
+            OWNER,
+            np.array(rows, np.intp),
+            best,
+            is_narrow=narrow,
+        )
+
+    def pass_on(self, *rows: int, uid: str = UID) -> None:
+        self.pods.passed(uid, lambda: state(uid), 5, OWNER, lambda: np.array(rows, np.intp))
+
+    def found(self, uid: str = UID) -> InFlightPod | None:
+        """The pod, if others count it."""
+        known = [p for p in self.pods.others("somebody else", OWNER) if p.uid == uid]
+        return known[0] if known else None
+
+    def rows(self, uid: str = UID) -> list[int] | None:
+        found = self.found(uid)
+        return None if found is None else found.rows.tolist()
+
+
+# ---- the table of transitions, from a pod that was offered rows 1 and 2 at revision 5
+
+
+def _later(seconds: float) -> Callable[[Flight], None]:
+    def wait(flight: Flight) -> None:
+        flight.seconds += seconds
+
+    return wait
+
+
+def _shown(old: Peer | None, new: Peer | None, revision: int = 0) -> Callable[[Flight], None]:
+    return lambda flight: flight.pods.changed(old, new, revision)
+
+
+@pytest.mark.parametrize(
+    ("event", "wanted"),
+    [
+        pytest.param(_later(0), [1, 2], id="offered: it may be on each node of the answer"),
+        pytest.param(lambda f: f.offer(2, 3), [2, 3], id="offered again: the last answer counts"),
+        pytest.param(lambda f: f.offer(), None, id="rejected: an empty answer ends it"),
+        pytest.param(lambda f: f.pass_on(3), [3], id="passed: the nodes that it was asked about"),
+        pytest.param(lambda f: f.pods.forget(UID), None, id="forgotten"),
+        pytest.param(lambda f: f.pods.forget("b"), [1, 2], id="another pod is forgotten"),
+        pytest.param(_shown(None, state()), [1, 2], id="a watch shows that it waits"),
+        pytest.param(_shown(state(), state(node="n1")), None, id="confirmed: a watch shows a node"),
+        pytest.param(
+            _shown(None, state(node="n1")), None, id="confirmed: the first that a watch shows"
+        ),
+        pytest.param(_shown(state(), None), None, id="deleted"),
+        pytest.param(
+            _shown(state(), state(uid="b")), None, id="deleted, and made again under its name"
+        ),
+        pytest.param(
+            _shown(state("b"), state("b", node="n1")), [1, 2], id="a watch shows another pod"
+        ),
+        pytest.param(_shown(state("b"), None), [1, 2], id="another pod is deleted"),
+        pytest.param(
+            _shown(state(), state(unscheduled=UNSCHEDULED), 6),
+            None,
+            id="given up: PodScheduled turns false after it asked",
+        ),
+        pytest.param(
+            _shown(None, state(unscheduled=UNSCHEDULED), 6),
+            None,
+            id="given up: PodScheduled is false when it is first seen",
+        ),
+        pytest.param(
+            _shown(state(unscheduled=UNSCHEDULED), state(unscheduled=REFUSED), 6),
+            None,
+            id="given up: another reason",
+        ),
+        pytest.param(
+            _shown(state(unscheduled=UNSCHEDULED), state(unscheduled=UNSCHEDULED), 6),
+            [1, 2],
+            id="not given up: the condition is as it was",
+        ),
+        pytest.param(
+            _shown(state(unscheduled=UNSCHEDULED), state(), 6),
+            [1, 2],
+            id="not given up: the condition is gone",
+        ),
+        pytest.param(
+            _shown(state(), state(unscheduled=UNSCHEDULED), 5),
+            [1, 2],
+            id="not given up: the revision that asked had the condition",
+        ),
+        pytest.param(
+            _shown(state(), state(unscheduled=UNSCHEDULED), 4),
+            [1, 2],
+            id="not given up: an older revision",
+        ),
+        pytest.param(
+            _shown(state(), state(unscheduled=UNSCHEDULED), 0),
+            None,
+            id="given up: a revision that is not known",
+        ),
+        pytest.param(_later(HOLD - 1), [1, 2], id="held as long as it may"),
+        pytest.param(_later(HOLD), None, id="expired"),
+        pytest.param(lambda f: f.pods.predict(UID, 2), [1, 2], id="predicted: it may be anywhere"),
+        pytest.param(lambda f: f.pods.settle(UID), [1, 2], id="settled"),
+        pytest.param(
+            lambda f: f.pods.take_over([state()], OWNER, np.array([1, 2, 3])),
+            [1, 2],
+            id="taken over: our own answer is better known",
+        ),
+    ],
+)
+def test_transition(event: Callable[[Flight], None], wanted: list[int] | None) -> None:
+    flight = Flight()
+    flight.offer(1, 2)
+    event(flight)
+    assert flight.rows() == wanted
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        pytest.param(lambda f: f.pods.forget(UID), id="forgotten"),
+        pytest.param(_shown(state(), state(node="n1")), id="bound"),
+        pytest.param(_shown(state(), None), id="deleted"),
+        pytest.param(_shown(state(), state(unscheduled=UNSCHEDULED)), id="given up"),
+        pytest.param(lambda f: f.pods.predict(UID, 2), id="predicted"),
+        pytest.param(lambda f: f.pods.settle(UID), id="settled"),
+        pytest.param(lambda f: f.offer(), id="rejected"),
+    ],
+)
+def test_nothing_happens_to_a_pod_that_is_not_in_flight(event: Callable[[Flight], None]) -> None:
+    flight = Flight()
+    event(flight)
+    assert len(flight.pods) == 0
+
+
+def test_an_answer_holds_the_pod_from_its_own_time() -> None:
+    flight = Flight()
+    flight.offer(1, uid="a")
+    flight.seconds = 500
+    flight.offer(1, uid="b")
+    flight.offer(1, uid="a")
+    flight.seconds = HOLD
+    assert [p.uid for p in flight.pods.others("", OWNER)] == ["b", "a"]
+    flight.seconds = HOLD + 500
+    assert [p.uid for p in flight.pods.others("", OWNER)] == []
+    assert len(flight.pods) == 0
+
+
+def test_a_pod_does_not_count_itself_nor_those_of_another_table() -> None:
+    flight = Flight()
+    flight.offer(1, uid="a")
+    flight.offer(1, uid="b")
+    assert [p.uid for p in flight.pods.others("a", OWNER)] == ["b"]
+    assert flight.pods.others("a", object()) == []
+
+
+# ---- answers that were narrowed
+
+
+def narrowed(flight: Flight) -> list[int] | None:
+    """The rows that were tried, None if the last answer was not a narrow one."""
+    found = flight.pods.narrowed(UID)
+    return None if found is None else found.tried.tolist()
+
+
+@pytest.mark.parametrize(
+    ("offers", "wanted"),
+    [
+        pytest.param([], None, id="no answer"),
+        pytest.param([((1, 2), False)], None, id="an answer that was not narrow"),
+        pytest.param([((1, 2), True)], [1, 2], id="the rows of a narrow answer are tried"),
+        pytest.param(
+            [((1, 2), True), ((3,), True)], [1, 2, 3], id="those of the next one too, in order"
+        ),
+        pytest.param(
+            [((1, 2), True), ((3,), True), ((2,), True)], [2], id="a row again: a new round begins"
+        ),
+        pytest.param(
+            [((1, 2), True), ((3,), False)], None, id="a wide answer ends the rounds of narrow ones"
+        ),
+        pytest.param(
+            [((1,), True), ((2,), False), ((3,), True)], [3], id="and the next round begins anew"
+        ),
+        pytest.param([((1,), True), ((), True)], None, id="an empty answer ends it"),
+    ],
+)
+def test_rows_that_were_tried(
+    offers: list[tuple[tuple[int, ...], bool]], wanted: list[int] | None
+) -> None:
+    flight = Flight()
+    for rows, narrow in offers:
+        flight.offer(*rows, narrow=narrow)
+    assert narrowed(flight) == wanted
+
+
+def test_the_next_answer_is_not_excused() -> None:
+    """A pod is sent back once for each narrow answer that it did not follow."""
+    flight = Flight()
+    flight.offer(1, narrow=True)
+    first = flight.pods.narrowed(UID)
+    assert first is not None
+    assert not first.excused
+    first.excused = True
+    flight.offer(2, narrow=True)
+    second = flight.pods.narrowed(UID)
+    assert second is not None
+    assert not second.excused
+
+
+def test_a_pod_that_policies_no_longer_concern_has_tried_nothing() -> None:
+    flight = Flight()
+    flight.offer(1, narrow=True)
+    flight.pass_on(1, 2)
+    assert narrowed(flight) is None
+
+
+# ---- where it likely ends
+
+
+@pytest.mark.parametrize(
+    ("event", "wanted"),
+    [
+        pytest.param(lambda f: f.offer(1, 2, best=2), 2, id="the best node of the answer"),
+        pytest.param(
+            lambda f: (f.pods.forget(UID), f.pods.predict(UID, 7), f.offer(1, 2, best=1)),
+            1,
+            id="a prediction before the answer is lost",
+        ),
+        pytest.param(
+            lambda f: (f.offer(1, 2, best=2), f.pods.predict(UID, 1)),
+            1,
+            id="prioritize knows better",
+        ),
+        pytest.param(lambda f: f.pass_on(4, 3), 4, id="the first node that it was asked about"),
+        pytest.param(
+            lambda f: (f.pass_on(4, 3), f.pods.predict(UID, 3)),
+            3,
+            id="prioritize knows better, before the nodes are looked up",
+        ),
+    ],
+)
+def test_prediction(event: Callable[[Flight], None], wanted: int) -> None:
+    flight = Flight()
+    flight.offer(1, best=1)
+    event(flight)
+    found = flight.found()
+    assert found is not None
+    assert found.predicted == wanted
+
+
+# ---- the pods of another replica
+
+
+def test_pods_that_are_taken_over_may_be_anywhere() -> None:
+    """Another replica may have answered them; nobody knows what."""
+    flight = Flight()
+    flight.offer(1, uid="b", narrow=True)
+    pods = [state("a"), state("b"), state("c")]
+    flight.pods.take_over(pods, OWNER, np.array([1, 2, 3]))
+    assert [flight.rows(uid) for uid in "abc"] == [[1, 2, 3], [1], [1, 2, 3]]
+    found = flight.found("a")
+    assert found is not None
+    assert found.predicted == UNKNOWN_ROW, "where it ends nobody can say"
+    assert not found.is_narrow
+    flight.seconds = HOLD
+    assert flight.found("a") is None
+
+
+# ---- what others read of it
+
+
+def test_pods_and_rows_are_read_when_they_are_needed() -> None:
+    """Policies that count nothing must not pay for it."""
+    read: list[str] = []
+
+    def peer() -> Peer:
+        read.append("pod")
+        return WAITING
+
+    def find() -> NodeRows:
+        read.append("rows")
+        return np.array([1])
+
+    flight = Flight()
+    flight.pods.passed(UID, peer, 5, OWNER, find)
+    found = flight.found()
+    assert found is not None
+    assert read == []
+    assert found.is_such(lambda pod: pod.name == "a")
+    assert read == ["pod"]
+    assert found.rows.tolist() == [1]
+    flight.pods.settle(UID)
+    assert read == ["pod", "rows"]
+
+
+def test_the_oldest_of_many_unread_pods_is_read() -> None:
+    """Else their requests would be kept for as long as they are in flight."""
+    read: list[int] = []
+
+    def find(number: int) -> Callable[[], NodeRows]:
+        def rows() -> NodeRows:
+            read.append(number)
+            return np.array([1])
+
+        return rows
+
+    flight = Flight()
+    for number in range(70):
+        flight.pods.passed(str(number), lambda: WAITING, 5, OWNER, find(number))
+    assert read == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_pod_that_cannot_be_read_is_counted_by_nobody() -> None:
+    def bad() -> Peer:
+        raise BadObjectError("it is bad")
+
+    flight = Flight()
+    flight.pods.passed(UID, bad, 5, OWNER, lambda: np.array([1]))
+    found = flight.found()
+    assert found is not None
+    assert not found.is_such(lambda _: True)
+
+
+def test_membership_is_asked_once_per_tally() -> None:
+    flight = Flight()
+    flight.offer(1)
+    found = flight.found()
+    assert found is not None
+    asked: list[str] = []
+
+    def counts(pod: Peer) -> bool:
+        asked.append(pod.name)
+        return True
+
+    one, other = object(), object()
+    assert all(found.counts(one, counts) for _ in range(3))
+    assert asked == ["a"]
+    assert not found.counts(other, lambda _: False)
+    assert found.counts(one, counts)
+    assert asked == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "ids", "wanted"),
+    [
+        pytest.param([1, 2], [-1, 0, 1, 2], [0, 1], id="the groups of its rows"),
+        pytest.param([1, 2, 3], [-1, 5, 5, 0], [0, 5], id="each once, in order"),
+        pytest.param([1, 2], [-1, -1, 3], [3], id="not of a row that is in no group"),
+        pytest.param([0, 1], [-1, -1], [], id="none at all"),
+    ],
+)
+def test_groups_that_it_may_end_in(rows: list[int], ids: list[int], wanted: list[int]) -> None:
+    flight = Flight()
+    flight.offer(*rows)
+    found = flight.found()
+    assert found is not None
+    array = np.array(ids, np.int32)
+    assert found.groups(array).tolist() == wanted
+    assert found.groups(array) is found.groups(array)
+    assert found.groups(array + 1).tolist() == sorted({ids[row] + 1 for row in rows} - {-1})
+
+
+# ---- random histories
+
+
+@dataclass
+class Expected:
+    """What the model says of one pod in flight."""
+
+    rows: set[int]
+    until: float
+    revision: int
+    narrow: bool
+    tried: list[int]
+
+
+_UIDS = st.sampled_from("abc")
+_ROWS = st.lists(st.integers(1, 5), unique=True, min_size=1).map(tuple)
+_REVISIONS = st.integers(0, 9)
+_CONDITIONS = st.sampled_from([None, UNSCHEDULED, REFUSED])
+
+
+class Histories(RuleBasedStateMachine):
+    """Answers, watch events and time in any order; the model keeps one row set per pod."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.flight = Flight()
+        self.model: dict[str, Expected] = {}
+        self.shown: dict[str, Peer] = {}
+
+    @rule(uid=_UIDS, rows=_ROWS, revision=_REVISIONS, narrow=st.booleans())
+    def answer(self, uid: str, rows: tuple[int, ...], revision: int, narrow: bool) -> None:
+        before = self.model.get(uid)
+        tried = before.tried if before is not None and before.narrow and narrow else []
+        tried = list(rows) if set(rows) & set(tried) else [*tried, *rows]
+        until = self.flight.seconds + HOLD
+        self.model[uid] = Expected(set(rows), until, revision, narrow, tried if narrow else [])
+        self.flight.offer(*rows, uid=uid, revision=revision, narrow=narrow)
+
+    @rule(uid=_UIDS)
+    def reject(self, uid: str) -> None:
+        self.model.pop(uid, None)
+        self.flight.offer(uid=uid)
+
+    @rule(uid=_UIDS, rows=_ROWS)
+    def pass_on(self, uid: str, rows: tuple[int, ...]) -> None:
+        until = self.flight.seconds + HOLD
+        self.model[uid] = Expected(set(rows), until, 5, narrow=False, tried=[])
+        self.flight.pass_on(*rows, uid=uid)
+
+    @rule(uid=_UIDS, node=st.sampled_from(["", "n1"]), condition=_CONDITIONS, revision=_REVISIONS)
+    def show(self, uid: str, node: str, condition: Condition | None, revision: int) -> None:
+        old = self.shown.get(uid)
+        new = self.shown[uid] = state(uid, node, None if node else condition, name=uid)
+        known = self.model.get(uid)
+        is_news = new.unscheduled is not None and (
+            old is None or old.unscheduled != new.unscheduled
+        )
+        is_later = known is not None and not 0 < revision <= known.revision
+        if node or (is_news and is_later):
+            self.model.pop(uid, None)
+        self.flight.pods.changed(old, new, revision)
+
+    @precondition(lambda self: self.shown)
+    @rule(data=st.data())
+    def delete(self, data: st.DataObject) -> None:
+        uid = data.draw(st.sampled_from(sorted(self.shown)))
+        self.model.pop(uid, None)
+        self.flight.pods.changed(self.shown.pop(uid), None, 0)
+
+    @rule(seconds=st.sampled_from([1.0, HOLD / 2, HOLD]))
+    def wait(self, seconds: float) -> None:
+        self.flight.seconds += seconds
+        now = self.flight.seconds
+        self.model = {uid: each for uid, each in self.model.items() if each.until > now}
+        # Time alone removes nothing: whoever counts the others does.
+        self.flight.pods.others("", OWNER)
+
+    @rule(uids=st.lists(_UIDS, unique=True))
+    def take_over(self, uids: list[str]) -> None:
+        for uid in uids:
+            until = self.flight.seconds + HOLD
+            everywhere = Expected({1, 2, 3, 4, 5}, until, 0, narrow=False, tried=[])
+            self.model.setdefault(uid, everywhere)
+        pods = [state(uid) for uid in uids]
+        self.flight.pods.take_over(pods, OWNER, np.arange(1, 6))
+
+    @invariant()
+    def others_count_what_the_model_has(self) -> None:
+        found = {p.uid: set(p.rows.tolist()) for p in self.flight.pods.others("", OWNER)}
+        assert found == {uid: each.rows for uid, each in self.model.items()}
+        for uid, each in self.model.items():
+            narrow = self.flight.pods.narrowed(uid)
+            assert (narrow is not None) is each.narrow
+            assert narrow is None or narrow.tried.tolist() == each.tried
+
+
+TestHistories = Histories.TestCase
+TestHistories.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)

@@ -1,0 +1,478 @@
+"""The pod counter: which pods a clause counts, on which nodes, and against which total."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pytest
+
+from engine.counting.groups import CountGroups
+from engine.counting.pod_counter import TEMPLATE_HASH, PodsExcluding
+from engine.errors import DeadlineExceededError
+from engine.objects.codec import Namespace, NamespaceDecoder
+from engine.objects.controllers import ControllerDecoder
+from engine.program.frame import Frame
+from engine.program.program import CountClause, LimitProgram
+from grammar.errors import EvaluationError
+from grammar.values.time import Timestamp
+from tests.engine.counting.helpers import (
+    ASKED,
+    Counted,
+    Reports,
+    clause_of,
+    counting_of,
+    look,
+)
+from tests.support.builders import CREATED, Object, controller, namespace, node, pod, raw
+from tests.support.engines import NOW, peer_of
+
+WEB = {"app": "web"}
+IS_WEB = 'peer.labels["app"] == "web"'
+PER_NODE = f'limit "l" {{ pods where {IS_WEB} per node at most 9 strict }}'
+IS_EARLIER = 'peer.created < now + "1h"'
+IS_LATER = 'now - peer.created > "1h"'
+BY_TIME = f'limit "l" {{ pods where {IS_WEB} && {IS_EARLIER} per node at most 9 strict }}'
+NODES = [node("n1"), node("n2"), node("n3", labels={"cap": "spot"})]
+
+
+def share(of: str, bound: str = "at most 9") -> str:
+    return f'share "s" {{ of {of} on nodes where node.name == "n3" {bound} strict }}'
+
+
+def web(name: str, **fields: Any) -> Object:
+    return pod(name, labels=WEB, **fields)
+
+
+def nominated(made: Object, to: str) -> Object:
+    return made | {"status": made["status"] | {"nominatedNodeName": to}}
+
+
+def counted(
+    clause: str | CountClause, pods: Sequence[Object], asked: Object = ASKED, **options: Any
+) -> Counted:
+    found = clause_of(clause) if isinstance(clause, str) else clause
+    return counting_of(NODES, pods).take(found, asked, **options)
+
+
+# ---- which pods
+
+
+@pytest.mark.parametrize(
+    ("clause", "pods", "wanted"),
+    [
+        pytest.param(
+            PER_NODE,
+            [web("a", on="n1"), web("b", on="n1"), web("c", on="n2")],
+            {"n1": 2, "n2": 1},
+            id="pods for which the condition is true",
+        ),
+        pytest.param(
+            PER_NODE,
+            [pod("a", on="n1"), pod("b", labels={"app": "db"}, on="n2")],
+            {},
+            id="not those for which it is false or missing",
+        ),
+        pytest.param(
+            'limit "l" { pods where 1 / peer.priority > 0 per node at most 9 strict }',
+            [web("a", on="n1", priority=0), web("b", on="n2", priority=1)],
+            {"n2": 1},
+            id="not those for which it is an error",
+        ),
+        pytest.param(
+            PER_NODE,
+            [web("a", namespace="shop", on="n1"), web("b", on="n2")],
+            {"n2": 1},
+            id="pods of the pod's namespace",
+        ),
+        pytest.param(
+            PER_NODE.replace("pods where", "all pods where"),
+            [web("a", namespace="shop", on="n1"), web("b", on="n2")],
+            {"n1": 1, "n2": 1},
+            id="`all pods`: of every namespace",
+        ),
+        pytest.param(
+            'limit "l" { pods where peer.labels["app"] == pod.labels["app"]'
+            " per node at most 9 strict }",
+            [web("a", on="n1"), pod("b", labels={"app": "db"}, on="n2")],
+            {"n1": 1},
+            id="a condition may compare them with the pod",
+        ),
+        pytest.param(
+            PER_NODE,
+            [web("a", on="n1", deleted=CREATED)],
+            {"n1": 1},
+            id="a limit counts terminating pods until they are gone",
+        ),
+        pytest.param(
+            f'spread "z" {{ pods where {IS_WEB} over node.name skew at most 1 strict }}',
+            [web("a", on="n1", deleted=CREATED), web("b", on="n2")],
+            {"1": 1},
+            id="a spread does not count terminating pods",
+        ),
+        pytest.param(
+            share(f"pods where {IS_WEB}"),
+            [web("a", on="n3", deleted=CREATED), web("b", on="n2")],
+            {"0": 1},
+            id="a share does not count terminating pods",
+        ),
+        pytest.param(
+            PER_NODE,
+            [web("a", on="n1", phase="Succeeded"), web("b", on="n2", phase="Failed")],
+            {},
+            id="pods that have ended count nowhere",
+        ),
+        pytest.param(
+            PER_NODE, [web("a", on="gone")], {}, id="a pod on an unknown node counts on none"
+        ),
+        pytest.param(
+            PER_NODE,
+            [web("asked", on="n1"), web("b", on="n1")],
+            {"n1": 1},
+            id="the pod itself is left out, wherever it is",
+        ),
+    ],
+)
+def test_pods_that_count(clause: str, pods: Sequence[Object], wanted: dict[str, int]) -> None:
+    found = counted(clause, pods)
+    assert found.high == found.low == wanted
+
+
+@pytest.mark.parametrize(
+    ("asked", "wanted"),
+    [
+        pytest.param(ASKED, 1, id="it is one of them"),
+        pytest.param(pod("asked"), 0, id="it has not the label"),
+        pytest.param(
+            web("asked", deleted=CREATED), 1, id="it is terminating, and a limit counts it"
+        ),
+    ],
+)
+def test_self_match(asked: Object, wanted: int) -> None:
+    assert counted(PER_NODE, [], asked).own == wanted
+
+
+def test_pods_of_selected_namespaces() -> None:
+    """A `namespaceSelector` is evaluated for each namespace that is known."""
+
+    def selected(frame: Frame) -> object:
+        space = frame.namespaceObject
+        assert isinstance(space, Namespace)
+        if space.labels["team"] == "broken":
+            raise EvaluationError("it is broken")
+        return space.labels["team"] == "a"
+
+    def labelled(name: str, team: str) -> Namespace:
+        return NamespaceDecoder().decode(raw(namespace(name, {"team": team})))
+
+    clause = clause_of(PER_NODE.replace("pods where", "all pods where"))
+    assert isinstance(clause, LimitProgram)
+    peers = dataclasses.replace(clause.count.peers, namespaces=selected)
+    clause = dataclasses.replace(clause, count=dataclasses.replace(clause.count, peers=peers))
+    pods = [web(f"p-{name}", namespace=name, on="n1") for name in ("a1", "a2", "b", "c", "unknown")]
+    counting = counting_of(NODES, pods)
+    for name, team in (("a1", "a"), ("a2", "a"), ("b", "b"), ("c", "broken")):
+        counting.cache.put_namespace(labelled(name, team))
+    assert counting.take(clause, web("asked", namespace="a1")).high == {"n1": 2}
+    assert counting.take(clause, web("asked", namespace="a1")).own == 1
+    assert counting.take(clause, web("asked", namespace="b")).own == 0
+    counting.cache.put_namespace(labelled("b", "a"))
+    assert counting.take(clause, web("asked", namespace="a1")).high == {"n1": 3}
+
+
+def test_a_condition_about_the_pod_counts_other_pods_for_another_one() -> None:
+    counting = counting_of(NODES, [web("a", on="n1"), pod("b", labels={"app": "db"}, on="n2")])
+    clause = clause_of(
+        'limit "l" { pods where peer.labels["app"] == pod.labels["app"] per node at most 9 strict }'
+    )
+    assert counting.take(clause, web("asked")).high == {"n1": 1}
+    assert counting.take(clause, pod("asked", labels={"app": "db"})).high == {"n2": 1}
+    assert counting.take(clause, web("another")).high == {"n1": 1}
+
+
+# ---- the pods of a workload
+
+WORKLOAD = 'limit "l" { per node at most 9 strict }'
+SET = controller("ReplicaSet", "web-1", replicas=4)
+OTHER = controller("ReplicaSet", "web-2", replicas=4)
+
+
+def of_set(name: str, owner: Object = SET, revision: str = "", **fields: Any) -> Object:
+    return pod(name, labels={TEMPLATE_HASH: revision} if revision else {}, owner=owner, **fields)
+
+
+def test_without_a_condition_the_pods_of_the_workload_count() -> None:
+    pods = [
+        of_set("a", on="n1"),
+        of_set("b", OTHER, on="n1"),
+        of_set("c", on="n2", namespace="shop"),
+        pod("d", on="n2"),
+    ]
+    found = counted(WORKLOAD, pods, of_set("asked"))
+    assert (found.high, found.own) == ({"n1": 1}, 1)
+
+
+def test_the_workload_is_the_root_controller() -> None:
+    deployment = controller("Deployment", "web", replicas=4)
+    sets = [controller("ReplicaSet", name, owner=deployment) for name in ("web-1", "web-2")]
+    counting = counting_of(NODES)
+    for each in (deployment, *sets):
+        counting.cache.put_controller(ControllerDecoder().decode(each["kind"], raw(each)))
+    for name, owner in zip("ab", sets, strict=True):
+        counting.cache.put_pod(peer_of(of_set(name, owner, on="n1")))
+    found = counting.take(clause_of(WORKLOAD), of_set("asked", sets[0]))
+    assert (found.high, found.own) == ({"n1": 2}, 1)
+
+
+@pytest.mark.parametrize(
+    ("clause", "wanted"),
+    [
+        pytest.param(WORKLOAD, {"n1": 1}, id="a limit counts it"),
+        pytest.param(share("replicas"), {}, id="a share does not"),
+        pytest.param('spread "z" { over node.name skew at most 1 strict }', {}, id="a spread: no"),
+    ],
+)
+def test_a_terminating_pod_of_the_workload(clause: str, wanted: dict[str, int]) -> None:
+    assert counted(clause, [of_set("a", on="n1", deleted=CREATED)], of_set("asked")).high == wanted
+
+
+def test_a_pod_without_a_controller_is_alone() -> None:
+    found = counted(WORKLOAD, [pod("a", on="n1"), of_set("b", on="n1")], pod("asked"))
+    assert (found.high, found.own, found.anywhere) == ({}, 1, False)
+
+
+@pytest.mark.parametrize(
+    ("bound", "wanted"),
+    [
+        pytest.param("exactly 50%", {"0": 1}, id="exactly: each revision has its own share"),
+        pytest.param("at most 50%", {"0": 2}, id="at most: all revisions have one share"),
+    ],
+)
+def test_revisions_of_a_rolling_update(bound: str, wanted: dict[str, int]) -> None:
+    pods = [of_set("a", revision="1", on="n1"), of_set("b", revision="2", on="n1")]
+    assert counted(share("replicas", bound), pods, of_set("asked", revision="1")).high == wanted
+
+
+# ---- against which total
+
+
+@pytest.mark.parametrize(
+    ("of", "replicas", "wanted"),
+    [
+        pytest.param("replicas", 7, 7, id="`of replicas`: what the workload wants"),
+        pytest.param("replicas", None, 4, id="`of replicas` that nobody knows: what there is"),
+        pytest.param(f"pods where {IS_WEB}", 7, 4, id="`of pods`: all there are, and this one"),
+        pytest.param(
+            f"placed pods where {IS_WEB}", 7, 3, id="`of placed pods`: with a node, and this"
+        ),
+    ],
+)
+def test_total(of: str, replicas: int | None, wanted: int) -> None:
+    pods = [of_set(n, on=on) for n, on in (("a", "n1"), ("b", "n3"), ("c", None), ("asked", None))]
+    asked = of_set("asked")
+    for each in (*pods, asked):
+        each["metadata"]["labels"] |= WEB
+    assert counted(share(of), pods, asked, replicas=replicas).total == wanted
+
+
+def test_a_placed_pod_that_is_asked_about_again_counts_once() -> None:
+    pods = [web("a", on="n1"), web("asked", on="n3")]
+    assert counted(share(f"placed pods where {IS_WEB}"), pods).total == 2
+
+
+@pytest.mark.parametrize(
+    ("asked", "known", "wanted"),
+    [
+        pytest.param(ASKED, [], 2, id="a pod that no watch has shown adds itself"),
+        pytest.param(ASKED, [ASKED], 2, id="a pod that a watch has shown counts once"),
+        pytest.param(ASKED, [web("asked", on="n1")], 2, id="and so does one that is bound"),
+        pytest.param(pod("asked"), [], 1, id="a pod that is not one of them adds none"),
+        pytest.param(
+            ASKED,
+            [ASKED | {"metadata": ASKED["metadata"] | {"uid": "before"}}],
+            3,
+            id="an earlier pod of its name is another one",
+        ),
+    ],
+)
+def test_the_pod_is_counted_once(asked: Object, known: Sequence[Object], wanted: int) -> None:
+    assert (
+        counted(share(f"pods where {IS_WEB}"), [web("a", on="n1"), *known], asked).total == wanted
+    )
+
+
+@pytest.mark.parametrize(
+    ("pods", "wanted"),
+    [
+        pytest.param([], False, id="none"),
+        pytest.param([ASKED], False, id="itself"),
+        pytest.param([pod("a", on="n1")], False, id="a pod of another kind"),
+        pytest.param([web("a")], True, id="one that waits"),
+        pytest.param([web("a", on="gone")], True, id="one on an unknown node"),
+    ],
+)
+def test_anywhere(pods: Sequence[Object], wanted: bool) -> None:
+    """Whether another pod of the kind exists: the first one may go where `at least` has none."""
+    assert counted(PER_NODE, pods).anywhere is wanted
+
+
+# ---- pods that are not there yet
+
+
+def test_an_in_flight_pod_counts_wherever_it_may_end() -> None:
+    """In upper bounds alone; where scores are asked for, only where it suits best."""
+    counting = counting_of(NODES, [web("a", on="n1")])
+    counting.offer(web("b"), "n1", "n2", best="n2")
+    clause = clause_of(PER_NODE)
+    found = counting.take(clause)
+    assert (found.high, found.low) == ({"n1": 2, "n2": 1}, {"n1": 1})
+    assert counting.take(clause, predicted=True).high == {"n1": 1, "n2": 1}
+    assert found.total == 2, "no watch has shown it, so it is in no total"
+
+
+def test_a_kind_that_is_only_in_flight_is_somewhere() -> None:
+    counting = counting_of(NODES)
+    counting.offer(web("b"), "n1")
+    found = counting.take(clause_of(PER_NODE))
+    assert (found.total, found.anywhere) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("offered", "clause", "wanted"),
+    [
+        pytest.param(web("b"), PER_NODE, {"n1": 1}, id="one of the kind"),
+        pytest.param(pod("b"), PER_NODE, {}, id="not one of another kind"),
+        pytest.param(web("b", namespace="shop"), PER_NODE, {}, id="not one of another namespace"),
+        pytest.param(ASKED, PER_NODE, {}, id="not the pod itself"),
+        pytest.param(
+            web("b"),
+            BY_TIME,
+            {"n1": 1},
+            id="one of the kind, by a condition that time can change",
+        ),
+        pytest.param(
+            web("b"),
+            share(f"pods where {IS_WEB}"),
+            {"0": 1},
+            id="once in a group, though it may be on several of its nodes",
+        ),
+    ],
+)
+def test_in_flight_pods_that_count(offered: Object, clause: str, wanted: dict[str, int]) -> None:
+    counting = counting_of(NODES)
+    counting.offer(offered, "n1", *(["n2"] if clause.startswith("share") else []))
+    for _ in range(2):
+        found = counting.take(clause_of(clause))
+        assert (found.high, found.low) == (wanted, {})
+
+
+def test_a_pod_that_may_be_anywhere_likely_ends_nowhere() -> None:
+    """One that another replica may have answered."""
+    counting = counting_of(NODES)
+    rows = counting.table.find(["n1", "n2", "n3"])
+    counting.in_flight.take_over([peer_of(web("b"))], counting.table.owner, rows)
+    clause = clause_of(PER_NODE)
+    assert counting.take(clause).high == {"n1": 1, "n2": 1, "n3": 1}
+    assert counting.take(clause, predicted=True).high == {}
+
+
+def test_an_assumed_pod_is_there_for_upper_bounds_alone() -> None:
+    """Its binding was sent, and no watch has shown it: it may still fail."""
+    counting = counting_of(NODES, [web("a", on="n1"), web("b"), pod("c")])
+    for name in "bc":
+        known = counting.cache.pod(f"default/{name}")
+        assert known is not None
+        counting.cache.assume(known, "n1", until=60.0)
+    found = counting.take(clause_of(PER_NODE))
+    assert (found.high, found.low, found.total) == ({"n1": 2}, {"n1": 1}, 3)
+    found = counting.take(clause_of(PER_NODE), web("b"))
+    assert (found.high, found.low) == ({"n1": 1}, {"n1": 1}), "not against itself"
+
+
+@pytest.mark.parametrize(
+    ("other", "own", "wanted"),
+    [
+        pytest.param(web("b", priority=5), 5, {"n1": 1}, id="of the same priority"),
+        pytest.param(web("b", priority=6), 5, {"n1": 1}, id="of a higher priority"),
+        pytest.param(web("b", priority=4), 5, {}, id="not of a lower priority"),
+        pytest.param(pod("b", priority=9), 5, {}, id="not of another kind"),
+        pytest.param(web("asked", priority=5), 5, {}, id="not the pod itself"),
+    ],
+)
+def test_room_is_left_for_nominated_pods(other: Object, own: int, wanted: dict[str, int]) -> None:
+    """Of no lower priority, as in kube-scheduler (RunFilterPluginsWithNominatedPods)."""
+    found = counted(PER_NODE, [nominated(other, "n1")], web("asked", priority=own))
+    assert (found.high, found.low) == (wanted, {})
+
+
+def test_a_nominated_pod_that_is_in_flight_counts_once() -> None:
+    other = nominated(web("b", priority=5), "n1")
+    counting = counting_of(NODES, [other])
+    counting.offer(other, "n1", "n2")
+    assert counting.take(clause_of(PER_NODE)).high == {"n1": 1, "n2": 1}
+
+
+# ---- some pods gone
+
+
+def test_pods_excluding_some() -> None:
+    """As after an eviction: in tallies, in scopes, by key, assumed and nominated."""
+    pods = [web("a", on="n1"), web("b", on="n1"), web("c"), nominated(web("d"), "n2")]
+    counting = counting_of(NODES, pods)
+    peers = {each["metadata"]["name"]: peer_of(each) for each in pods}
+    counting.cache.assume(peers["c"], "n3", until=60.0)
+    clause = clause_of(PER_NODE)
+    assert counting.take(clause).high == {"n1": 2, "n2": 1, "n3": 1}
+    without = PodsExcluding(counting.cache, [peers["a"]])
+    assert counting.take(clause, pods=without).high == {"n1": 1, "n2": 1, "n3": 1}
+    assert without.pod("default/a") is None
+    assert without.pod("default/b") is not None
+    gone = [msgspec.structs.replace(peers["c"], nodeName="n3"), peers["d"]]
+    found = counting.take(clause, pods=PodsExcluding(counting.cache, gone))
+    assert (found.high, found.low, found.total) == ({"n1": 2}, {"n1": 2}, 3)
+    assert counting.take(clause_of(BY_TIME), pods=without).high == {"n1": 1, "n2": 1, "n3": 1}
+    elsewhere = PodsExcluding(counting.cache, [peer_of(web("e", namespace="shop", on="n1"))])
+    assert counting.take(clause, pods=elsewhere).high == {"n1": 2, "n2": 1, "n3": 1}
+    found = counting.take(clause)
+    assert (found.high, found.total) == ({"n1": 2, "n2": 1, "n3": 1}, 5), "the tally is whole"
+
+
+# ---- over time
+
+
+def test_counts_follow_events() -> None:
+    counting = counting_of(NODES, [web("a", on="n1")])
+    clause = clause_of(PER_NODE)
+    assert counting.take(clause).high == {"n1": 1}
+    counting.cache.put_pod(peer_of(web("b", on="n2")))
+    assert counting.take(clause).high == {"n1": 1, "n2": 1}
+    counting.cache.remove_pod("default/a")
+    assert counting.take(clause).high == {"n2": 1}
+
+
+def test_a_condition_that_reads_the_time_is_evaluated_each_time() -> None:
+    counting = counting_of(NODES, [web("a", on="n1")])
+    clause = clause_of(f'limit "l" {{ pods where {IS_LATER} per node at most 9 strict }}')
+    assert counting.take(clause).high == {}
+    counting.now = Timestamp(NOW.nanos + 2 * 3600 * 10**9)
+    assert counting.take(clause).high == {"n1": 1}
+
+
+def test_a_tally_outlives_the_deadline_of_its_request() -> None:
+    """The next event counts a pod when no request is there; its time must not be over."""
+
+    def late() -> None:
+        raise DeadlineExceededError("too late")
+
+    counting = counting_of(NODES, [web(f"p{number}", on="n1") for number in range(3)])
+    looped = "[1, 2].exists(n, string(n) == peer.labels['n'])"
+    clause = clause_of(f'limit "l" {{ pods where {looped} per node at most 9 strict }}')
+    groups = CountGroups(clause, Reports())
+    look(groups, counting.table)
+    counting.counter(check=late).take(clause, groups, predicted=False)
+    for number in range(10_000):
+        labels = {"n": str(number)}
+        counting.cache.put_pod(peer_of(pod("p", labels=labels, on="n1")))
+    assert counting.take(clause).high == {}

@@ -1,0 +1,112 @@
+"""Share status: what is written to a policy's status about the pods of its share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from engine.cache.tallies import Scope
+from engine.counting.share_status import PodCounts, ShareStatus
+from engine.objects.peer import Peer
+from engine.program.program import ShareProgram
+from tests.engine.counting.helpers import ASKED, clause_of
+from tests.support.builders import Object, node, pod
+from tests.support.engines import cache_of, frame_of, node_of, peer_of
+
+NODES = [node("on", labels={"cap": "spot"}), node("off", labels={"cap": "od"}), node("bare")]
+
+
+def _is_web(peer: Peer) -> bool:
+    return peer.labels.get("app") == "web"
+
+
+def status_of(bound: str | None) -> ShareStatus:
+    """The status of a share with this bound, or of a policy without one."""
+    share = None
+    if bound is not None:
+        text = f'of pods where true on nodes where node.labels["cap"] == "spot" {bound} strict'
+        clause = clause_of(f'share "s" {{ {text} }}')
+        assert isinstance(clause, ShareProgram)
+        share = clause
+    return ShareStatus("web", Scope("default"), _is_web, share)
+
+
+def pods(on: int, off: int, waiting: int = 0) -> list[Object]:
+    where = ["on"] * on + ["off"] * off + [None] * waiting
+    return [pod(f"p{i}", labels={"app": "web"}, on=n) for i, n in enumerate(where)]
+
+
+def counts(bound: str | None, there: Sequence[Object]) -> PodCounts:
+    cache = cache_of(NODES, there)
+    return status_of(bound).look(cache, cache.snapshot(), frame_of(ASKED))
+
+
+@pytest.mark.parametrize(
+    ("bound", "on", "off", "waiting", "target", "violations"),
+    [
+        # at most
+        pytest.param("at most 40%", 2, 3, 0, 2, 0, id="at most: as it should be"),
+        pytest.param("at most 40%", 3, 2, 0, 2, 1, id="at most: one too many on"),
+        pytest.param("at most 40%", 0, 5, 0, 2, 0, id="at most: none on is fine"),
+        pytest.param("at most 40%", 3, 0, 2, 2, 1, id="at most: of all pods, waiting ones too"),
+        pytest.param("at least 40%", 2, 3, 0, 2, 0, id="at least: as it should be"),
+        pytest.param("at least 40%", 5, 0, 0, 2, 0, id="at least: all on is fine"),
+        pytest.param("at least 40%", 1, 4, 0, 2, 1, id="at least: one too many off"),
+        pytest.param("at least 40%", 1, 3, 1, 2, 0, id="at least: the one that waits may go on"),
+        pytest.param("at least 40%", 0, 4, 1, 2, 1, id="at least: and cannot make up for two"),
+        pytest.param("exactly 40%", 2, 3, 0, 2, 0, id="exactly: as it should be"),
+        pytest.param("exactly 40%", 3, 2, 0, 2, 1, id="exactly: one too many on"),
+        pytest.param("exactly 40%", 1, 4, 0, 2, 1, id="exactly: one too many off"),
+        pytest.param("exactly 40%", 1, 1, 3, 2, 0, id="exactly: those that wait break nothing"),
+        pytest.param("exactly 3", 1, 1, 0, 2, 1, id="a number is at most all pods"),
+    ],
+)
+def test_violations(
+    bound: str, on: int, off: int, waiting: int, target: int, violations: int
+) -> None:
+    """Too many on: 'pods on' - 'target', but for `at least`.
+
+    Too many off: 'pods off' - ('all pods' - 'target'), but for `at most`.
+    """
+    wanted = PodCounts(on + off + waiting, placed=on, target=target, violations=violations)
+    assert counts(bound, pods(on, off, waiting)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("there", "wanted"),
+    [
+        pytest.param([], PodCounts(0, 0, 0, 0), id="no pod"),
+        pytest.param([pod("a", on="on")], PodCounts(0, 0, 0, 0), id="not a pod of another kind"),
+        pytest.param(
+            [pod("a", "shop", labels={"app": "web"}, on="on")],
+            PodCounts(0, 0, 0, 0),
+            id="not a pod outside the scope",
+        ),
+        pytest.param(
+            [pod("a", labels={"app": "web"}, on="bare")],
+            PodCounts(1, 0, 0, 0),
+            id="a node without the label is off",
+        ),
+        pytest.param(
+            [pod("a", labels={"app": "web"}, on="gone")],
+            PodCounts(1, 0, 0, 0),
+            id="a node that is not known is not on",
+        ),
+    ],
+)
+def test_pods_that_count(there: Sequence[Object], wanted: PodCounts) -> None:
+    assert counts("at most 40%", there) == wanted
+
+
+def test_a_policy_without_a_share_has_only_the_number_of_its_pods() -> None:
+    assert counts(None, pods(1, 2, 3)) == PodCounts(6)
+
+
+def test_the_next_look_has_what_changed() -> None:
+    cache, status = cache_of(NODES, pods(1, 1)), status_of("exactly 50%")
+    assert status.look(cache, cache.snapshot(), frame_of(ASKED)) == PodCounts(2, 1, 1, 0)
+    cache.put_pod(peer_of(pod("late", labels={"app": "web"}, on="on")))
+    assert status.look(cache, cache.snapshot(), frame_of(ASKED)) == PodCounts(3, 2, 1, 1)
+    cache.put_node(node_of(node("off", labels={"cap": "spot"})))
+    assert status.look(cache, cache.snapshot(), frame_of(ASKED)) == PodCounts(3, 3, 1, 2)

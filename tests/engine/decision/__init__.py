@@ -1,0 +1,1 @@
+"""Tests of `engine.decision`: who decides, what is kept between calls, and what is answered."""

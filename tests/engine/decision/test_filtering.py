@@ -1,0 +1,234 @@
+"""Filtering: which clause refuses a node, and what missing values and errors mean."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from engine.decision.filtering import UNKNOWN_NODE, Rejection, rejections
+from engine.decision.verdict import Failed, Rejected
+from engine.errors import DeadlineExceededError
+from engine.program.frame import unlimited
+from tests.support.builders import Object, node, pod
+from tests.support.engines import frame_of, programs_of, snapshot_of
+
+ASKED = pod("asked", labels={"app": "web"}, priority=0)
+NODES = snapshot_of(
+    [node("a", labels={"n": "1"}), node("b", labels={"n": "2"}), node("c", labels={"n": "x"})]
+).nodes
+NAMES = ["a", "b", "c"]
+
+
+def refused(
+    clauses: str, names: Sequence[str] = NAMES, settings: str = "", asked: Object = ASKED
+) -> list[Rejection | None]:
+    """What refuses each node; a name that is not known is an unknown node."""
+    (program,) = programs_of(f"cluster policy p {{ {settings} {clauses} }}")
+    frame = frame_of(asked)
+    return rejections(program.filters, frame, [NODES.get(name) for name in names], unlimited)
+
+
+def shown(found: Sequence[Rejection | None]) -> list[str]:
+    """`-` for a node that passes, else the clause, with `!` for an error and `?` if unknown."""
+    marks = {(True, True): "", (False, True): "!", (True, False): "?"}
+    return [
+        "-" if each is None else each.clause.name + marks[each.error is None, each.known]
+        for each in found
+    ]
+
+
+NUMBER = 'int(node.labels["n"])'
+
+
+@pytest.mark.parametrize(
+    ("clauses", "settings", "wanted"),
+    [
+        pytest.param("", "", "- - -", id="no clause"),
+        pytest.param('filter "f" { require node.name != "b" }', "", "- f -", id="a clause refuses"),
+        pytest.param(
+            'filter "f" { require node.name != "b" } filter "g" { require node.name == "a" }',
+            "",
+            "- f g",
+            id="the first clause that does not hold decides",
+        ),
+        pytest.param(
+            'filter "f" { require node.name != "b" require node.name != "c" }',
+            "",
+            "- f f",
+            id="every `require` of a clause must hold",
+        ),
+        pytest.param(
+            'filter "f" { require pod.priority > 0 }', "", "f f f", id="about the pod: every node"
+        ),
+        pytest.param(
+            'filter "f" { require pod.priority > 0 } filter "g" { require node.name == "" }',
+            "",
+            "f f f",
+            id="no clause is evaluated after one that refuses every node",
+        ),
+        pytest.param(
+            'filter "f" { require node.labels["none"] == "x" }', "", "f f f", id="missing: refused"
+        ),
+        pytest.param(
+            'filter "f" { require node.labels["none"] == "x" missing fail }',
+            "",
+            "f f f",
+            id="`missing fail`: refused",
+        ),
+        pytest.param(
+            'filter "f" { require node.labels["none"] == "x" missing pass }',
+            "",
+            "- - -",
+            id="`missing pass`: passes",
+        ),
+        pytest.param(
+            'filter "f" { require node.labels["none"] == "x" require node.name == "a"'
+            " missing pass }",
+            "",
+            "- - -",
+            id="`missing pass`: the `require`s after it are not looked at",
+        ),
+        pytest.param(
+            f'filter "f" {{ require {NUMBER} < 2 }}', "", "- f f!", id="an error: refused"
+        ),
+        pytest.param(
+            f'filter "f" {{ require {NUMBER} < 2 missing pass }}',
+            "",
+            "- f f!",
+            id="`missing pass` is not about errors",
+        ),
+        pytest.param(
+            f'filter "f" {{ require {NUMBER} < 2 }}',
+            "failure ignore",
+            "- f -",
+            id="`failure ignore`: passes",
+        ),
+        pytest.param(
+            'filter "f" { require node.labels["none"] == "x" }',
+            "failure ignore",
+            "f f f",
+            id="`failure ignore` is not about missing values",
+        ),
+    ],
+)
+def test_what_refuses_each_node(clauses: str, settings: str, wanted: str) -> None:
+    assert shown(refused(clauses, settings=settings)) == wanted.split()
+
+
+@pytest.mark.parametrize(
+    ("condition", "settings", "wanted"),
+    [
+        pytest.param("pod.priority == 0", "", "f f f", id="about the pod: true"),
+        pytest.param("pod.priority > 0", "", "- - -", id="about the pod: false"),
+        pytest.param('pod.labels["none"] == "x"', "", "- - -", id="about the pod: missing"),
+        pytest.param("1 / pod.priority > 0", "", "f! f! f!", id="about the pod: an error"),
+        pytest.param(
+            "1 / pod.priority > 0", "failure ignore", "- - -", id="about the pod: an ignored error"
+        ),
+        pytest.param(f"{NUMBER} == 2", "", "- f f!", id="about the node: where it is true"),
+        pytest.param(f"{NUMBER} == 2", "failure ignore", "- f -", id="about the node: ignored"),
+        pytest.param('node.labels["none"] == "x"', "", "- - -", id="about the node: missing"),
+    ],
+)
+@pytest.mark.parametrize("require", ['node.name == ""', "pod.priority > 9"], ids=["node", "pod"])
+def test_when(condition: str, settings: str, wanted: str, require: str) -> None:
+    """Where `when` is not true the clause does not apply, whatever its `require`s are about."""
+    clause = f'filter "f" when {condition} {{ require {require} }}'
+    assert shown(refused(clause, settings=settings)) == wanted.split()
+
+
+@pytest.mark.parametrize(
+    ("clauses", "wanted"),
+    [
+        pytest.param('filter "f" { require node.name == "a" }', "- f?", id="a clause reads it"),
+        pytest.param('filter "f" { require pod.priority == 0 }', "- -", id="no clause reads it"),
+        pytest.param(
+            'filter "f" when node.name == "a" { require pod.priority == 0 }',
+            "- f?",
+            id="a `when` reads it",
+        ),
+        pytest.param(
+            'filter "f" when pod.priority > 0 { require node.name == "a" }',
+            "- -",
+            id="the clause that reads it does not apply",
+        ),
+        pytest.param(
+            'filter "e" { require pod.priority > 0 } filter "f" { require node.name == "a" }',
+            "e e",
+            id="a clause before it refuses",
+        ),
+    ],
+)
+def test_an_unknown_node_is_refused_by_the_first_clause_that_reads_it(
+    clauses: str, wanted: str
+) -> None:
+    assert shown(refused(clauses, ["a", "unknown"])) == wanted.split()
+
+
+@pytest.mark.parametrize(
+    ("clauses", "name", "wanted"),
+    [
+        pytest.param(
+            'filter "f" { require node.name == "a" message "not {pod.name}" }',
+            "b",
+            Rejected("not asked", "p", "f"),
+            id="a message",
+        ),
+        pytest.param(
+            'filter "f" { require node.name == "a" }',
+            "b",
+            Rejected("policy p: f", "p", "f"),
+            id="no message",
+        ),
+        pytest.param(
+            'filter "f" { require node.free["cpu"] > "100" }',
+            "b",
+            Rejected("policy p: f", "p", "f", resolvable=True),
+            id="what an eviction may change is resolvable",
+        ),
+        pytest.param(
+            f'filter "f" {{ require {NUMBER} < 2 message "no" }}',
+            "c",
+            Failed("no", "p", "f", "`x` is not an int"),
+            id="an error",
+        ),
+        pytest.param(
+            'filter "f" { require node.name == "a" message "no" }',
+            "unknown",
+            Rejected(UNKNOWN_NODE, "p", "f", waits=True),
+            id="an unknown node: our view is late",
+        ),
+    ],
+)
+def test_verdict_of_a_rejection(clauses: str, name: str, wanted: Rejected | Failed) -> None:
+    (found,) = refused(clauses, [name])
+    assert found is not None
+    assert found.verdict(lambda: frame_of(ASKED)) == wanted
+
+
+def test_rejections_of_one_kind_are_equal() -> None:
+    """A memo keeps each once."""
+    found = refused('filter "f" { require node.name == "" }')
+    assert found[0] == found[1] == found[2]
+    assert len(set(found)) == 1
+
+
+def test_the_deadline_is_checked_between_clauses_and_every_512_nodes() -> None:
+    (program,) = programs_of(
+        'cluster policy p { filter "f" { require node.name != "" } filter "g" { require true } }'
+    )
+    frame = frame_of(ASKED)
+    checks: list[int] = []
+
+    def check() -> None:
+        checks.append(1)
+
+    rejections(program.filters, frame, [NODES["a"]] * 1025, check)
+    assert len(checks) == 2 + 3
+
+    def late() -> None:
+        raise DeadlineExceededError("too late")
+
+    with pytest.raises(DeadlineExceededError):
+        rejections(program.filters, frame, [NODES["a"]], late)

@@ -1,0 +1,22 @@
+"""What a check says of a policy's text: codes, each with the text at its span."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from grammar.schema import load_schema
+from grammar.source import Source
+from policies.validation import check_source
+
+SCHEMA = load_schema()
+
+
+def found(items: str, codes: Sequence[str], head: str = "cluster policy p") -> list[str]:
+    """The findings with one of these codes in a policy of these items: `P0301 the text there`."""
+    text = f"{head} {{ {items} }}"
+    file = check_source(Source("p.policy", text), SCHEMA)
+    errors = [d for d in file.diagnostics if d.severity == "error" and d.code not in codes]
+    assert not errors, errors
+    return [
+        f"{d.code} {text[d.span.start : d.span.end]}" for d in file.diagnostics if d.code in codes
+    ]

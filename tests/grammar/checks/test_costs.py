@@ -1,0 +1,77 @@
+"""The check of costs: expressions that can take more than a million steps for one node."""
+
+from __future__ import annotations
+
+import pytest
+
+from grammar import checks
+from grammar.source import Source
+from policies.validation import check_source
+from tests.grammar.checks.helpers import SCHEMA, found
+
+ONE = "node.pods.all(a, a.priority > 0)"
+PAIRS = "node.pods.all(a, node.pods.all(b, a.priority >= b.priority))"
+TRIPLES = f"node.pods.all(c, {PAIRS})"
+
+
+@pytest.mark.parametrize(
+    ("items", "wanted"),
+    [
+        pytest.param(f'filter "f" {{ require {TRIPLES} }}', 1, id="three loops over pods"),
+        pytest.param(
+            f'let slow = {TRIPLES} filter "f" {{ require slow }}', 1, id="in a `let` that is used"
+        ),
+        pytest.param(
+            f"def slow(x: int): bool = {TRIPLES} filter 'f' {{ require slow(1) }}",
+            1,
+            id="in a `def` that is called",
+        ),
+        pytest.param(f'score "s" weight 1 {{ value {TRIPLES} }}', 1, id="in a score"),
+        pytest.param(f'limit "l" {{ per domain {TRIPLES} at most 1 strict }}', 1, id="in a domain"),
+        pytest.param(
+            f'filter "f" {{ require {TRIPLES} }} filter "g" {{ require {TRIPLES} }}',
+            2,
+            id="each expression by itself",
+        ),
+        # near misses
+        pytest.param(f'filter "f" {{ require {ONE} }}', 0, id="not one loop"),
+        pytest.param(f'filter "f" {{ require {PAIRS} }}', 0, id="not two loops"),
+        pytest.param(
+            f'filter "f" {{ require {TRIPLES.replace("node.pods", "[pod]")} }}',
+            0,
+            id="not loops over short lists",
+        ),
+        pytest.param(
+            f'let slow = {TRIPLES} filter "f" {{ require node.ready }}', 0, id="not unused"
+        ),
+    ],
+)
+def test_expressions_that_take_too_many_steps(items: str, wanted: int) -> None:
+    assert len(found(items, ["P0401"])) == wanted
+
+
+def test_the_limit_is_the_most_steps_that_are_allowed() -> None:
+    """A loop over up to 250 pods takes the steps of its body, and one, for each."""
+    text = f'cluster policy p {{ filter "f" {{ require {ONE} }} }}'
+    (checked,) = check_source(Source("p.policy", text), SCHEMA).policies
+    (diagnostic,) = checks.run(checked, 1)
+    steps = int(diagnostic.message.partition(" steps")[0].rpartition(" ")[2].replace(",", ""))
+    assert 250 < steps < 2500
+    assert checks.run(checked, steps) == []
+    assert [d.code for d in checks.run(checked, steps - 1)] == ["P0401"]
+
+
+def test_the_span_is_the_part_that_costs_the_most() -> None:
+    items = f'filter "f" {{ require node.ready && ({TRIPLES}) }}'
+    assert found(items, ["P0401"]) == [f"P0401 ({TRIPLES})"]
+
+
+def test_findings_are_in_the_order_of_the_text() -> None:
+    items = (
+        'filter "f" { require 1 < 2 } filter "g" { require node.labels["a"] != "b" } let unused = 1'
+    )
+    assert [each[:5] for each in found(items, ["P0301", "P0302", "P0303"])] == [
+        "P0302",
+        "P0301",
+        "P0303",
+    ]

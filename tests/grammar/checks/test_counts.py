@@ -1,0 +1,171 @@
+"""Checks of numbers: shares, percentages, ranges and weights."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.grammar.checks.helpers import found
+
+SPOT = 'node.labels["cap"] == "spot"'
+
+
+def share(bound: str, name: str = "s", on: str = SPOT, of: str = "replicas", head: str = "") -> str:
+    strength = "" if "best effort" in bound else "strict"
+    return f'share "{name}" {head} {{ of {of} on nodes where {on} {bound} {strength} }}'
+
+
+# ---- P0312: shares that cannot hold together
+
+
+@pytest.mark.parametrize(
+    ("items", "wanted"),
+    [
+        pytest.param(
+            share("at least 6", "a") + share("at most 4", "b"),
+            ["P0312 at most 4"],
+            id="at least above at most",
+        ),
+        pytest.param(
+            share("at most 4", "a") + share("at least 6", "b"),
+            ["P0312 at least 6"],
+            id="in the other order",
+        ),
+        pytest.param(
+            share("exactly 4", "a") + share("exactly 5", "b"),
+            ["P0312 exactly 5"],
+            id="two different exact numbers",
+        ),
+        pytest.param(
+            share("exactly 60%", "a") + share("at most 50%", "b"),
+            ["P0312 at most 50%"],
+            id="an exact percentage above at most",
+        ),
+        # near misses
+        pytest.param(
+            share("at least 4", "a") + share("at most 4", "b"), [], id="not bounds that meet"
+        ),
+        pytest.param(
+            share("exactly 4", "a") + share("at least 3", "b"), [], id="not within a bound"
+        ),
+        pytest.param(
+            share("at least 60%", "a") + share("at most 4", "b"),
+            [],
+            id="not a percentage and a number",
+        ),
+        pytest.param(
+            share("at least 6", "a") + share("at most 4", "b", on="node.ready"),
+            [],
+            id="not on other nodes",
+        ),
+        pytest.param(
+            share("at least 6", "a") + share("at most 4", "b", of='pods where peer.name == "x"'),
+            [],
+            id="not of other pods",
+        ),
+        pytest.param(
+            share("at least 6", "a") + share("at most 4", "b", head="when pod.priority > 0"),
+            [],
+            id="not under another condition",
+        ),
+        pytest.param(
+            share("at least 6", "a") + share("at most 4 best effort weight 50", "b"),
+            [],
+            id="not with a best-effort share",
+        ),
+    ],
+)
+def test_shares_that_cannot_hold_together(items: str, wanted: list[str]) -> None:
+    assert found(items, ["P0312"]) == wanted
+
+
+# ---- P0313: percentages that are none of few pods
+
+
+@pytest.mark.parametrize(
+    ("bound", "wanted"),
+    [
+        pytest.param("at most 40%", ["P0313 at most 40%"], id="at most"),
+        pytest.param("exactly 40%", ["P0313 exactly 40%"], id="exactly"),
+        pytest.param("at most 99.9%", ["P0313 at most 99.9%"], id="nearly all"),
+        pytest.param("at most 1%", ["P0313 at most 1%"], id="hardly any"),
+        # near misses
+        pytest.param("at least 40%", [], id="not at least, which rounds up"),
+        pytest.param("at most 0%", [], id="not 0%, which is meant"),
+        pytest.param("at most 100%", [], id="not 100%"),
+        pytest.param("at most 4", [], id="not a number"),
+        pytest.param("at most 40% best effort weight 50", [], id="not best effort"),
+    ],
+)
+def test_percentages_that_are_none(bound: str, wanted: list[str]) -> None:
+    assert found(share(bound), ["P0313"]) == wanted
+
+
+# ---- P0314: ranges over the nodes of one request
+
+
+@pytest.mark.parametrize(
+    ("clause", "wanted"),
+    [
+        pytest.param(
+            'score "s" weight 1 { value size(node.pods) range minmax }',
+            ["P0314 size(node.pods)"],
+            id="minmax",
+        ),
+        pytest.param(
+            'score "s" weight -1 { value size(node.pods) range rank }',
+            ["P0314 size(node.pods)"],
+            id="rank",
+        ),
+        pytest.param(
+            'score "s" weight 1 when pod.priority > 0 { value size(node.pods) range rank }',
+            ["P0314 size(node.pods)"],
+            id="under a condition",
+        ),
+        # near misses
+        pytest.param(
+            'score "s" weight 1 { value size(node.pods) range 0 .. 9 }', [], id="not numbers"
+        ),
+        pytest.param('score "s" weight 1 { value size(node.pods) }', [], id="not without a range"),
+        pytest.param('filter "minmax" { require node.ready }', [], id="not a filter of that name"),
+    ],
+)
+def test_ranges_over_one_request(clause: str, wanted: list[str]) -> None:
+    assert found(clause, ["P0314"]) == wanted
+
+
+# ---- P0315: weights that cannot move the answer
+
+
+def score(name: str, weight: str) -> str:
+    return f'score "{name}" weight {weight} {{ value node.ready }}'
+
+
+@pytest.mark.parametrize(
+    ("items", "wanted"),
+    [
+        pytest.param(score("a", "9") + score("b", "91"), ['P0315 "a"'], id="9 of 100"),
+        pytest.param(score("a", "-9") + score("b", "91"), ['P0315 "a"'], id="-9, by its size"),
+        pytest.param(
+            score("a", "1") + score("b", "1") + score("c", "98"),
+            ['P0315 "a"', 'P0315 "b"'],
+            id="each one that is too light",
+        ),
+        pytest.param(
+            share("at most 4 best effort weight 2") + score("b", "98"),
+            ['P0315 "s"'],
+            id="a best-effort share",
+        ),
+        pytest.param(
+            score("a", "2") + share("at most 4 best effort weight 98"),
+            ['P0315 "a"'],
+            id="a score beside a best-effort share",
+        ),
+        # near misses
+        pytest.param(score("a", "10") + score("b", "90"), [], id="not 10 of 100"),
+        pytest.param(score("a", "0.1"), [], id="not the only one"),
+        pytest.param(score("a", "9") + share("at most 400"), [], id="not beside a strict share"),
+        pytest.param("".join(score(n, "5") for n in "abcdefghij"), [], id="not one of ten alike"),
+    ],
+)
+def test_light_weights(items: str, wanted: list[str]) -> None:
+    assert found(items, ["P0315"]) == wanted

@@ -1,0 +1,179 @@
+"""Call paths: how many files a call enters, and how often it moves from one to another.
+
+A reader who follows a call opens these files in this order. The bounds are for a share and a score
+on four nodes: from a verb's decode to its encoded bytes, and from the bytes of a pod event to the
+cache. Only files of the five packages count.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from engine.cache.informers import pods
+from server.call import CallRecord
+from server.metrics import Metrics
+from server.settings import Settings
+from server.verbs.answering import DecisionQueue, MisconfigurationWarnings
+from server.verbs.handlers import Handlers
+from tests.support.builders import node, pod, raw
+from tests.support.engines import CODEC, cache_of, engine_over
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("cli", "engine", "grammar", "policies", "server")
+
+# Most files, and most moves between them. Wanted: filter 18 and 80, prioritize 18 and 90, a pod
+# event 11 and 30.
+FILTER = (23, 129)
+PRIORITIZE = (23, 147)
+POD_EVENT = (15, 37)
+
+POLICY = """
+policy p {
+  for pods where pod.labels["app"] == "web"
+  filter "ready" { require node.labels["cap"] == "spot" || node.labels["cap"] == "od" }
+  share "s" {
+    of pods where peer.labels["app"] == "web"
+    on nodes where node.labels["cap"] == "spot" at most 40% strict
+  }
+  score "pack" weight 40 { value node.usage["cpu"] range 0 .. 1 }
+}
+"""
+NODES = [node(f"n{i}", f"z{i}", labels={"cap": "spot" if i % 2 else "od"}) for i in range(4)]
+WEB = pod("web-1", labels={"app": "web"})
+
+
+# ---- what a call enters
+
+
+@dataclass(frozen=True, slots=True)
+class CallPath:
+    """The files that a call entered, each time it moved to another one."""
+
+    moves: tuple[str, ...]
+
+    def report(self) -> str:
+        """The files in the order in which they are first entered, with their share of the moves."""
+        counts = Counter(self.moves)
+        lines = [f"{counts[file]:4}  {file}" for file in dict.fromkeys(self.moves)]
+        return "\n".join([f"{len(counts)} files, {len(self.moves)} moves:", *lines])
+
+    def check(self, bounds: tuple[int, int]) -> None:
+        files, moves = bounds
+        if len(set(self.moves)) > files or len(self.moves) > moves:
+            pytest.fail(f"at most {files} files and {moves} moves, but {self.report()}")
+
+
+def path_of(call: Callable[[], object]) -> CallPath:
+    """Follow a call through the files of the packages."""
+    folders = tuple(f"{ROOT / package}/" for package in PACKAGES)
+    moves: list[str] = []
+    stack: list[str] = []
+
+    def profile(frame: FrameType, event: str, _: object) -> None:
+        file = frame.f_code.co_filename
+        if event not in ("call", "return") or not file.startswith(folders):
+            return
+        if event == "call":
+            stack.append(file)
+        elif stack:
+            stack.pop()
+        if stack and stack[-1] != (moves[-1] if moves else None):
+            moves.append(stack[-1])
+
+    before = sys.getprofile()
+    sys.setprofile(profile)
+    try:
+        call()
+    finally:
+        sys.setprofile(before)
+    return CallPath(tuple(Path(file).relative_to(ROOT).as_posix() for file in moves))
+
+
+# ---- a server without sockets
+
+
+class Extender:
+    """The verbs over four nodes. This class alone knows how a server is put together."""
+
+    def __init__(self) -> None:
+        self.cache = cache_of(NODES)
+        engine = engine_over(POLICY, self.cache)
+        self.cache.listeners.append(engine.pod_changed)
+        self.store = pods(CODEC, self.cache)
+        metrics, log = Metrics(CollectorRegistry(), "0"), logging.getLogger("placet.test")
+        warnings = MisconfigurationWarnings(log, metrics, 60, lambda: len(NODES))
+        self._handlers = Handlers(engine, None, Settings(), warnings, DecisionQueue(100), log)
+        names = json.dumps([each["metadata"]["name"] for each in NODES], separators=(",", ":"))
+        self._body = b'{"Pod":%b,"Nodes":null,"NodeNames":%b}\n' % (raw(WEB), names.encode())
+
+    def filter(self) -> bytes:
+        call = CallRecord("filter", time.monotonic())
+        return self._handlers._filter(self._body, call)  # noqa: SLF001 - what the verb does itself
+
+    def prioritize(self) -> bytes:
+        call = CallRecord("prioritize", time.monotonic())
+        return self._handlers._prioritize(self._body, call)  # noqa: SLF001 - as above
+
+    def bind_event(self) -> None:
+        """A watch shows the pod on a node."""
+        bound = WEB | {"spec": WEB["spec"] | {"nodeName": "n0"}}
+        self.store.upsert("default/web-1", "7", raw(bound))
+
+
+@pytest.fixture
+def extender() -> Extender:
+    """A server that has answered filter before: what it keeps for the pod is there."""
+    found = Extender()
+    for _ in range(2):
+        assert json.loads(found.filter())["NodeNames"]
+    return found
+
+
+# ---- the bounds
+
+
+def test_a_warm_filter_call(extender: Extender) -> None:
+    path_of(extender.filter).check(FILTER)
+
+
+def test_a_prioritize_call(extender: Extender) -> None:
+    """The first one after filter: the scores of the nodes are evaluated."""
+    answers: list[bytes] = []
+    path_of(lambda: answers.append(extender.prioritize())).check(PRIORITIZE)
+    assert len(json.loads(answers[0])) == len(NODES)
+
+
+def test_a_pod_event(extender: Extender) -> None:
+    path_of(extender.bind_event).check(POD_EVENT)
+
+
+# ---- the measurement itself
+
+
+def test_a_path_begins_at_the_verb_and_reaches_the_engine(extender: Extender) -> None:
+    """Else the bounds hold because nothing was measured."""
+    moves = path_of(extender.filter).moves
+    assert moves[0].startswith("server/verbs/")
+    assert moves[-1].startswith("server/")
+    assert {file.partition("/")[0] for file in moves} >= {"server", "engine"}
+    assert path_of(extender.bind_event).moves[0].startswith("engine/cache/")
+
+
+def test_a_bound_that_breaks_lists_the_files() -> None:
+    path = CallPath(("server/a.py", "engine/b.py", "server/a.py"))
+    path.check((2, 3))
+    listed = "2 files, 3 moves:\n   2  server/a.py\n   1  engine/b.py"
+    for bounds in ((2, 2), (1, 3)):
+        with pytest.raises(pytest.fail.Exception, match=listed):
+            path.check(bounds)
