@@ -435,11 +435,11 @@ class Checker:
 
     def _def_call(self, expr: Call) -> Expr:
         known = self.environment.defs[expr.function]
-        if len(expr.args) != len(known.params):
-            wanted, given = len(known.params), len(expr.args)
+        if len(expr.args) != len(known.parameters):
+            wanted, given = len(known.parameters), len(expr.args)
             self.found.append(mistakes.wrong_count(expr.function, wanted, given, expr.span))
         args = tuple(
-            self.check(a, kind) for a, (_, kind) in zip(expr.args, known.params, strict=False)
+            self.check(a, p.type) for a, p in zip(expr.args, known.parameters, strict=False)
         )
         return DefCall(expr.function, args, expr.span, known.result)
 

@@ -125,7 +125,7 @@ def _collect(c: list[Child], where: str, needs: tuple[str, ...], many: str = "")
 
 
 # Where a word of the language is not the name of the field.
-_FIELDS = {"require": "requires", "min domains": "min_domains"}
+_FIELDS = {"require": "requires", "of": "pods", "min domains": "min_domains"}
 
 
 class Builder(ExpressionBuilder):

@@ -5,7 +5,7 @@ Same rules as `grammar.ast`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Literal as OneOf
 
 from grammar.ast import NOWHERE, Expr, Literal, MapLiteral
@@ -85,101 +85,109 @@ class Keep:
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
+class _Clause:
+    """The parts of every clause; `missing` says what a missing value means for it."""
+
+    name: str
+    _: KW_ONLY
+    when: Expr | None = None
+    missing: MissingRule | None = None
+    span: Span = field(default=NOWHERE, compare=False)
+    name_span: Span = field(default=NOWHERE, compare=False)
+
+    @property
+    def keyword(self) -> str:
+        """The word that the clause starts with."""
+        return type(self).__name__.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class _RejectingClause(_Clause):
+    """A clause that can reject a node, with the texts for that."""
+
+    _: KW_ONLY
+    message: Template | None = None
+    detail: Template | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _CountingClause(_RejectingClause):
+    """A clause about how many pods there are. Without `pods`, the pods of one workload count."""
+
+    strength: Strength
+    _: KW_ONLY
+    pods: PodSet | None = None
+
+    @property
+    def counts_by_workload(self) -> bool:
+        """True for `of replicas`, and for a spread or limit without a `pods` line."""
+        return self.pods is None or self.pods.where is None
+
+
+@dataclass(frozen=True, slots=True)
+class Filter(_RejectingClause):
     """Every `require` must be true. `bind` is the same, checked again before the binding."""
 
-    name: str
     requires: tuple[Expr, ...]
-    when: Expr | None = None
-    message: Template | None = None
-    detail: Template | None = None
-    missing: MissingRule | None = None
+    _: KW_ONLY
     at_bind: bool = False
-    span: Span = field(default=NOWHERE, compare=False)
-    name_span: Span = field(default=NOWHERE, compare=False)
+
+    @property
+    def keyword(self) -> str:
+        return "bind" if self.at_bind else "filter"
 
 
 @dataclass(frozen=True, slots=True)
-class Score:
-    """A value to 0..100, with its weight in the policy's mean."""
+class Score(_Clause):
+    """A value scaled to 0..100, with its weight in the policy's mean."""
 
-    name: str
     weight: float
     value: Expr
-    when: Expr | None = None
+    _: KW_ONLY
     range: Bounds | OneOf["minmax", "rank"] | None = None
-    missing: MissingRule | None = None
-    span: Span = field(default=NOWHERE, compare=False)
-    name_span: Span = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
-    """How many of the pods sit on the nodes."""
+class Share(_CountingClause):
+    """How many of the pods are on the nodes for which `on` is true."""
 
-    name: str
-    of: PodSet
     on: Expr
     bound: Bound
-    strength: Strength
-    when: Expr | None = None
-    message: Template | None = None
-    detail: Template | None = None
-    missing: MissingRule | None = None
-    span: Span = field(default=NOWHERE, compare=False)
-    name_span: Span = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
-    """The count in a node's domain minus the least count over the domains."""
+class Spread(_CountingClause):
+    """The count in a node's domain minus the lowest count of all domains."""
 
-    name: str
     over: Expr
     skew: int
-    strength: Strength
-    pods: PodSet | None = None
+    _: KW_ONLY
     min_domains: int | None = None
-    when: Expr | None = None
-    message: Template | None = None
-    detail: Template | None = None
-    missing: MissingRule | None = None
-    span: Span = field(default=NOWHERE, compare=False)
-    name_span: Span = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
-    """Cardinality per node, domain or cluster."""
+class Limit(_CountingClause):
+    """How many pods may be on a node, in a domain or in the cluster."""
 
-    name: str
     per: Per
     bound: Bound
-    strength: Strength
-    pods: PodSet | None = None
-    when: Expr | None = None
-    message: Template | None = None
-    detail: Template | None = None
-    missing: MissingRule | None = None
-    span: Span = field(default=NOWHERE, compare=False)
-    name_span: Span = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Preempt:
-    """Which victims are spared and which candidates are kept."""
+class Preempt(_Clause):
+    """Which victims are protected and which candidate nodes are kept."""
 
-    name: str
+    _: KW_ONLY
     protect: tuple[Expr, ...] = ()
     allow: Expr | None = None
     keep: Keep | None = None
-    when: Expr | None = None
-    missing: MissingRule | None = None
-    span: Span = field(default=NOWHERE, compare=False)
-    name_span: Span = field(default=NOWHERE, compare=False)
 
 
-Clause = Filter | Score | Share | Spread | Limit | Preempt
+# A new kind of clause belongs in these unions: `match` with `assert_never` then finds every place
+# that must know it.
+CountingClause = Share | Spread | Limit
+RejectingClause = Filter | CountingClause
+Clause = RejectingClause | Score | Preempt
 
 
 @dataclass(frozen=True, slots=True)

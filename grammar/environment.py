@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from grammar.ast import Call, Expr, Ident, Select
+from grammar.clauses import Def, Let
 from grammar.errors import EvaluationError
 from grammar.schema import Field, Schema
 from grammar.types import DYN, POISON, TYPE, Overload, Type, resolve
@@ -65,18 +66,6 @@ def _admits(parameter: Type, name: str) -> bool:
     return parameter.name == "number" and name in ("int", "double")
 
 
-# ---- What an expression may name: variables, functions, fields, and a policy's own definitions.
-
-
-@dataclass(frozen=True, slots=True)
-class Definition:
-    """A checked `def`."""
-
-    params: tuple[tuple[str, Type], ...]
-    result: Type
-    body: Expr
-
-
 @dataclass(frozen=True, slots=True)
 class Environment:
     """Names and their meanings, for checking, evaluating and compiling alike.
@@ -90,13 +79,13 @@ class Environment:
     schema: Schema | None = None
     functions: Functions = field(default_factory=lambda: FUNCTIONS)
     lets: Mapping[str, Expr] = field(default_factory=dict)
-    defs: Mapping[str, Definition] = field(default_factory=dict)
+    defs: Mapping[str, Def] = field(default_factory=dict)
 
-    def with_let(self, name: str, value: Expr) -> Environment:
-        return replace(self, lets={**self.lets, name: value})
-
-    def with_def(self, name: str, definition: Definition) -> Environment:
-        return replace(self, defs={**self.defs, name: definition})
+    def defining(self, item: Let | Def) -> Environment:
+        """The environment with one definition more, or with another one of its name."""
+        if isinstance(item, Let):
+            return replace(self, lets={**self.lets, item.name: item.value})
+        return replace(self, defs={**self.defs, item.name: item})
 
     # ---- names
 

@@ -190,7 +190,7 @@ class _Evaluator:
                 known = self._environment.defs[name]
                 values = [self.value(a, local) for a in args]
                 return self.value(
-                    known.body, dict(zip((n for n, _ in known.params), values, strict=True))
+                    known.body, dict(zip((p.name for p in known.parameters), values, strict=True))
                 )
             case _:
                 assert_never(expr)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
 
 from grammar import catalogue as mistakes
 from grammar.ast import Expr, Literal
 from grammar.diagnostics import Diagnostic
 from grammar.source import Source, Span
 from grammar.types import INT
+from grammar.walk import children
 
 MAX_BYTES = 64 * 1024
 MAX_TOKENS = 20_000
@@ -54,21 +54,14 @@ def scan(source: Source) -> Diagnostic | None:
 
 def problems(root: object) -> Iterator[Diagnostic]:
     """What a finished tree has too much of: depth (reported once), and ints over 64 bits."""
-    stack: list[tuple[object, int]] = [(root, 0)]
+    stack = [(expr, 1) for expr in ([root] if isinstance(root, Expr) else children(root))]
     while stack:
-        node, depth = stack.pop()
-        if isinstance(node, tuple):
-            stack.extend((child, depth) for child in node)
-            continue
-        if not is_dataclass(node) or isinstance(node, Span):
-            continue
-        if isinstance(node, Expr):
-            depth += 1
-            if depth > MAX_DEPTH:
-                yield mistakes.too_deep(MAX_DEPTH, node.span)
-                return
-        if isinstance(node, Literal):
-            if node.type == INT and not -(2**63) <= node.value < 2**63:  # type: ignore[operator]
-                yield mistakes.int_out_of_range(str(node.value), node.span)
-            continue
-        stack.extend((getattr(node, f.name), depth) for f in fields(node))
+        expr, depth = stack.pop()
+        if depth > MAX_DEPTH:
+            yield mistakes.too_deep(MAX_DEPTH, expr.span)
+            return
+        match expr:
+            case Literal(int() as number, type_) if type_ == INT and not -(2**63) <= number < 2**63:
+                yield mistakes.int_out_of_range(str(number), expr.span)
+            case _:
+                stack.extend((child, depth + 1) for child in children(expr))

@@ -12,6 +12,7 @@ from grammar.checker import Checker, coerce
 from grammar.clauses import (
     Bounds,
     Clause,
+    CountingClause,
     Def,
     Filter,
     ForPods,
@@ -22,6 +23,7 @@ from grammar.clauses import (
     PodSet,
     Policy,
     Preempt,
+    RejectingClause,
     Score,
     Setting,
     Share,
@@ -30,11 +32,11 @@ from grammar.clauses import (
     Use,
 )
 from grammar.diagnostics import Diagnostic
-from grammar.environment import Definition, Environment
+from grammar.environment import Environment
 from grammar.limits import MAX_DEPTH
-from grammar.reads import Definitions, children, reads
 from grammar.schema import Schema
 from grammar.types import BOOL, POISON, TIMESTAMP, Type, agrees, list_of
+from grammar.walk import Definitions, children, reads, walk
 
 
 def too_deep(definitions: Mapping[str, Let | Def]) -> Let | Def | None:
@@ -106,7 +108,8 @@ _CONSTANT = (
     ("pod", "metadata", "labels"),
     ("pod", "spec"),
 )
-C = TypeVar("C", Filter, Share, Spread, Limit)
+C = TypeVar("C", bound=RejectingClause)
+K = TypeVar("K", bound=CountingClause)
 _NUMBERS = ("int", "double", "dyn", "error")
 
 
@@ -138,7 +141,7 @@ class _PolicyChecker:
         self._defs = {i.name: i for i in policy.items if isinstance(i, Def)}
         self._checked: dict[str, Let | Def] = {}
         self._open: list[str] = []
-        self._definitions = Definitions({}, {}, {})
+        self._definitions = Definitions({}, {})
 
     def run(self) -> Checked:
         self._structure()
@@ -148,10 +151,7 @@ class _PolicyChecker:
         definitions: list[Let | Def] = [*self._lets.values(), *self._defs.values()]
         for item in definitions:
             self._define(item)
-        bodies = {n: d.value for n, d in self._checked.items() if isinstance(d, Let)}
-        defs = {n: d.body for n, d in self._checked.items() if isinstance(d, Def)}
-        parameters = {n: frozenset(p.name for p in d.parameters) for n, d in self._defs.items()}
-        self._definitions = Definitions(bodies, defs, parameters)
+        self._definitions = Definitions(self._environment.lets, self._environment.defs)
         items = tuple(self._item(item) for item in self._policy.items)
         found = tuple(sorted(self._found, key=lambda d: d.span.start))
         return Checked(replace(self._policy, items=items), self._environment, found)
@@ -194,7 +194,7 @@ class _PolicyChecker:
             circle = [*self._open[self._open.index(item.name) :], item.name]
             self._found.append(mistakes.recursion(circle, item.name_span))
             # It is there, whatever it is: whoever uses it makes no second mistake.
-            self._environment = self._known(item)
+            self._environment = self._environment.defining(item)
             return
         self._open.append(item.name)
         body = item.value if isinstance(item, Let) else item.body
@@ -205,18 +205,14 @@ class _PolicyChecker:
         if item.name in self._checked:
             return
         checker = Checker(self._environment)
+        checked: Let | Def
         if isinstance(item, Let):
-            let = replace(item, value=checker.check(item.value))
-            self._checked[item.name] = let
-            self._environment = self._environment.with_let(item.name, let.value)
+            checked = replace(item, value=checker.check(item.value))
         else:
             with checker.scope({p.name: p.type for p in item.parameters}, closed=True):
-                body = checker.check(item.body, item.result)
-            self._checked[item.name] = replace(item, body=body)
-            params = tuple((p.name, p.type) for p in item.parameters)
-            self._environment = self._environment.with_def(
-                item.name, Definition(params, item.result, body)
-            )
+                checked = replace(item, body=checker.check(item.body, item.result))
+        self._checked[item.name] = checked
+        self._environment = self._environment.defining(checked)
         self._found.extend(checker.found)
 
     # ---- items
@@ -236,39 +232,13 @@ class _PolicyChecker:
             case Score():
                 return self._score(item)
             case Share():
-                self._rule_for_missing(item, ("fail", "pass"))
-                return self._texts(
-                    replace(
-                        item,
-                        when=self._when(item),
-                        of=self._pods(item.of),
-                        on=self._bool(item.on, _PLACE, "`on nodes where`"),
-                    ),
-                )
+                on = self._bool(item.on, _PLACE, "`on nodes where`")
+                return self._counting(replace(item, on=on))
             case Spread():
-                self._rule_for_missing(item, ("fail", "pass"))
-                over = self._domain(item.over)
-                return self._texts(
-                    replace(
-                        item,
-                        when=self._when(item),
-                        pods=self._pods(item.pods) if item.pods else None,
-                        over=over,
-                    )
-                )
+                return self._counting(replace(item, over=self._domain(item.over)))
             case Limit():
-                self._rule_for_missing(item, ("fail", "pass"))
-                per = replace(
-                    item.per, domain=self._domain(item.per.domain) if item.per.domain else None
-                )
-                return self._texts(
-                    replace(
-                        item,
-                        when=self._when(item),
-                        pods=self._pods(item.pods) if item.pods else None,
-                        per=per,
-                    )
-                )
+                domain = self._domain(item.per.domain) if item.per.domain else None
+                return self._counting(replace(item, per=replace(item.per, domain=domain)))
             case Preempt():
                 return self._preempt(item)
             case _:
@@ -279,6 +249,12 @@ class _PolicyChecker:
         requires = tuple(self._bool(r, _PLACE, "`require`") for r in item.requires)
         when = self._bool(item.when, _PLACE, "`when`") if item.when else None
         return self._texts(replace(item, requires=requires, when=when))
+
+    def _counting(self, item: K) -> K:
+        """The parts that every counting clause has."""
+        self._rule_for_missing(item, ("fail", "pass"))
+        pods = self._pods(item.pods) if item.pods else None
+        return self._texts(replace(item, when=self._when(item), pods=pods))
 
     def _score(self, item: Score) -> Score:
         value = self._check(item.value, None, _PLACE, "`value`")
@@ -318,13 +294,6 @@ class _PolicyChecker:
             self._found.append(mistakes.wrong_type(value.type, "a bool or a number", value.span))
         return replace(item, value=value, range=bounds, when=self._when(item))
 
-    def _known(self, item: Let | Def) -> Environment:
-        """The environment with the name of something that has not been checked."""
-        if isinstance(item, Let):
-            return self._environment.with_let(item.name, item.value)
-        params = tuple((p.name, p.type) for p in item.parameters)
-        return self._environment.with_def(item.name, Definition(params, item.result, item.body))
-
     def _preempt(self, item: Preempt) -> Preempt:
         self._rule_for_missing(item, ("fail", "pass"))
         keep = item.keep
@@ -346,8 +315,8 @@ class _PolicyChecker:
         """
         if item.when is None:
             return None
-        kind = type(item).__name__.lower()
-        return self._bool(item.when, _POD, f"the `when` of a {kind}, which is about the pod alone")
+        where = f"the `when` of a {item.keyword}, which is about the pod alone"
+        return self._bool(item.when, _POD, where)
 
     def _pods(self, pods: PodSet) -> PodSet:
         if pods.where is None:
@@ -397,16 +366,12 @@ class _PolicyChecker:
 
     def _rule_for_missing(self, item: Clause, allowed: tuple[str, ...]) -> None:
         rule = item.missing
-        best_effort = isinstance(item, Share | Spread | Limit) and not item.strength.strict
+        best_effort = isinstance(item, CountingClause) and not item.strength.strict
         if best_effort and isinstance(rule, float | int) and 0 <= rule <= 100:
             return
         if rule is not None and rule not in allowed:
-            kind = type(item).__name__.lower()
-            self._found.append(
-                mistakes.missing_rule(
-                    str(rule), f"a {kind}", mistakes.listed(allowed), item.name_span
-                )
-            )
+            where, advice = f"a {item.keyword}", mistakes.listed(allowed)
+            self._found.append(mistakes.missing_rule(str(rule), where, advice, item.name_span))
 
     def _bool(self, expr: Expr, allowed: frozenset[str], where: str) -> Expr:
         return self._check(expr, BOOL, allowed, where)
@@ -424,9 +389,8 @@ class _PolicyChecker:
 
 def _names(expr: Expr) -> Iterator[str]:
     """Every name and global function in an unchecked expression: what a let or def may use."""
-    if isinstance(expr, Ident):
-        yield expr.name
-    if isinstance(expr, Call) and expr.target is None:
-        yield expr.function
-    for child in children(expr):
-        yield from _names(child)
+    for part in walk(expr):
+        if isinstance(part, Ident):
+            yield part.name
+        elif isinstance(part, Call) and part.target is None:
+            yield part.function

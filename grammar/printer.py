@@ -32,6 +32,7 @@ from grammar.clauses import (
     Bounds,
     Clause,
     ClusterFile,
+    CountingClause,
     Def,
     Expectation,
     File,
@@ -44,6 +45,7 @@ from grammar.clauses import (
     PodSet,
     Policy,
     Preempt,
+    RejectingClause,
     Score,
     Setting,
     Share,
@@ -329,10 +331,7 @@ def _wrapped(depth: int, head: str, expr: Expr, span: Span) -> Iterator[_Row]:
 
 
 def _clause(clause: Clause, depth: int, source: Source, *, wide: bool) -> Iterator[_Row]:
-    word = (
-        "bind" if isinstance(clause, Filter) and clause.at_bind else type(clause).__name__.lower()
-    )
-    head = f"{word} {print_string(clause.name)}"
+    head = f"{clause.keyword} {print_string(clause.name)}"
     if isinstance(clause, Score):
         head += f" weight {_number(clause.weight)}"
     if clause.when is not None:
@@ -373,17 +372,17 @@ def _parts(clause: Clause, source: Source) -> Iterator[_Part]:
             if clause.range is not None:
                 yield _range(clause.range), None, None
         case Share():
-            yield from _pod_set(clause.of, "of ")
+            yield from _pod_set(clause.pods, "of ")
             yield "on nodes where ", clause.on, clause.on.span
             yield _bound(clause.bound), None, clause.bound.span
         case Spread():
-            yield from _pod_set(clause.pods, "") if clause.pods else ()
+            yield from _pod_set(clause.pods)
             yield "over ", clause.over, clause.over.span
             yield f"skew at most {clause.skew}", None, None
             if clause.min_domains is not None:
                 yield f"min domains {clause.min_domains}", None, None
         case Limit():
-            yield from _pod_set(clause.pods, "") if clause.pods else ()
+            yield from _pod_set(clause.pods)
             domain = clause.per.domain
             yield (
                 f"per {clause.per.scope}{' ' if domain else ''}",
@@ -399,9 +398,9 @@ def _parts(clause: Clause, source: Source) -> Iterator[_Part]:
                 yield f"keep {clause.keep.count} by ", clause.keep.by, clause.keep.by.span
         case _:
             assert_never(clause)
-    if isinstance(clause, Share | Spread | Limit):
+    if isinstance(clause, CountingClause):
         yield _strength(clause.strength), None, clause.strength.span
-    if not isinstance(clause, Score | Preempt):
+    if isinstance(clause, RejectingClause):
         yield from (
             _template(w, t, source)
             for w, t in (("message", clause.message), ("detail", clause.detail))
@@ -411,7 +410,9 @@ def _parts(clause: Clause, source: Source) -> Iterator[_Part]:
         yield f"missing {_missing(clause.missing)}", None, None
 
 
-def _pod_set(pods: PodSet, head: str) -> Iterator[_Part]:
+def _pod_set(pods: PodSet | None, head: str = "") -> Iterator[_Part]:
+    if pods is None:
+        return
     if pods.where is None:
         yield f"{head}replicas", None, pods.span
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass
 from importlib.resources import files
 
 from grammar.ast import Expr, Ident
@@ -15,6 +15,7 @@ from grammar.types import Type
 from grammar.values.maps import EMPTY_RECORD
 from grammar.values.quantity import Quantity
 from grammar.values.time import Duration, Timestamp
+from grammar.walk import rewritten
 
 # The three kinds of lines that matter; everything else in the file is a comment or empty.
 _RECORD = re.compile(r"[A-Z]\w*")
@@ -143,9 +144,13 @@ def written_out(derived: str, operand: Expr, index: tuple[str, Expr] | None, spa
     names = {"self": operand}
     if index is not None:
         names[index[0]] = index[1]
-    written = _replaced(_parsed(derived), names, span)
-    assert isinstance(written, Expr)
-    return written
+
+    def change(node: object) -> object:
+        if isinstance(node, Ident):
+            return names.get(node.name, node)
+        return span if isinstance(node, Span) else node
+
+    return rewritten(_parsed(derived), change)
 
 
 @functools.lru_cache(maxsize=256)
@@ -153,21 +158,3 @@ def _parsed(text: str) -> Expr:
     expr, found = parse_expression(Source("schema.txt", text))
     assert expr is not None, found
     return expr
-
-
-def _replaced(node: object, names: dict[str, Expr], span: Span) -> object:
-    """A copy of the tree with names put in. What is put in keeps its own spans."""
-    if isinstance(node, Ident) and node.name in names:
-        return names[node.name]
-    if isinstance(node, tuple):
-        return tuple(_replaced(child, names, span) for child in node)
-    if isinstance(node, Span):
-        return span
-    if not is_dataclass(node) or isinstance(node, type):
-        return node
-    changed = {
-        f.name: _replaced(getattr(node, f.name), names, span)
-        for f in fields(node)
-        if f.name != "type"
-    }
-    return replace(node, **changed)

@@ -8,8 +8,8 @@ from functools import cached_property
 
 import msgspec
 
+from grammar.checks.costs import LIMIT
 from grammar.clauses import File, Use
-from grammar.cost import LIMIT
 from grammar.diagnostics import Diagnostic, Severity
 from grammar.policy_checker import Checked
 from grammar.schema import Schema

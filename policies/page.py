@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import TypeVar, cast
+from dataclasses import dataclass
+from typing import TypeVar
 
 from grammar.diagnostics import Diagnostic
 from grammar.source import Source, Span
+from grammar.walk import rewritten
 
 T = TypeVar("T")
 
@@ -92,15 +93,8 @@ def nearest_above(field: str, known: Mapping[str, object]) -> str:
 
 
 def moved(node: T, move: Move) -> T:
-    """The tree with every place in it moved. No deeper than the parser lets a tree be."""
-    if isinstance(node, Span):
-        return cast("T", move(node))
-    if isinstance(node, tuple):
-        return cast("T", tuple(moved(part, move) for part in node))
-    if not is_dataclass(node) or isinstance(node, type):
-        return node
-    changes = {f.name: moved(getattr(node, f.name), move) for f in fields(node)}
-    return replace(node, **changes)
+    """A tree or a diagnostic with every span in it moved."""
+    return rewritten(node, lambda part: move(part) if isinstance(part, Span) else part)
 
 
 def put(node: T, place: Span) -> T:

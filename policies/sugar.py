@@ -216,10 +216,10 @@ def _pods(manifest: Manifest) -> str:
 def _narrowed(item: Item, manifest: Manifest) -> Item:
     """A share of pods everywhere counts those of the selected namespaces."""
     selected = [*_of_namespace(manifest)]
-    if not isinstance(item, Share) or not selected:
+    if not isinstance(item, Share) or item.pods is None or not selected:
         return item
     namespaces, _ = parse_expression(Source("spec.namespaceSelector", _all(selected)))
-    return replace(item, of=replace(item.of, namespaces=namespaces))
+    return replace(item, pods=replace(item.pods, namespaces=namespaces))
 
 
 def _of_namespace(manifest: Manifest) -> Iterator[str]:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 from grammar import catalogue as mistakes
 from grammar import checks
+from grammar.checks.costs import LIMIT
 from grammar.clauses import Def, File, Let, Policy, Test, Use
-from grammar.cost import LIMIT
 from grammar.diagnostics import Diagnostic, Fix
 from grammar.parser import parse_file
 from grammar.policy_checker import Checked, check_policy

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from cli.command import CommandError, Exit, replace_text
 from cli.render import FORMATS, counted, print_error, render, summary, wants_colour
-from grammar.checks.costs import describe
-from grammar.cost import LIMIT
+from grammar.checks.costs import LIMIT, describe
 from grammar.diagnostics import Mended, mend
 from grammar.policy_checker import Checked
 from grammar.schema import Schema, load_schema

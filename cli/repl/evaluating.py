@@ -17,13 +17,13 @@ from cli.render import counted
 from cli.repl.session import Session, Told, answer_problem
 from engine.program.frame import Frame
 from grammar.ast import Comprehension, DefCall, Expr, Ident, Index, LetReference, Select
+from grammar.checks.costs import LIMIT
 from grammar.clauses import Def, Filter, Item, Let, Policy, Score
-from grammar.cost import LIMIT
 from grammar.environment import Environment
 from grammar.policy_checker import Checked
 from grammar.printer import print_expression
-from grammar.reads import children
 from grammar.values.optional import Optional
+from grammar.walk import children
 
 _NAMED = 4
 # How long a measurement takes at least.
@@ -242,7 +242,7 @@ def _chains(expr: Expr, environment: Environment, own: frozenset[str]) -> Iterat
             return
         case DefCall(name, args):
             definition = environment.defs[name]
-            parameters = frozenset(p for p, _ in definition.params)
+            parameters = frozenset(p.name for p in definition.parameters)
             yield from _chains(definition.body, environment, own | parameters)
             for argument in args:
                 yield from _chains(argument, environment, own)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
 from itertools import chain
 
 from engine.program.compiler import Compiler
@@ -27,9 +25,8 @@ from engine.program.program import (
 from grammar.ast import Expr, Literal
 from grammar.clauses import (
     Bounds,
-    Def,
+    CountingClause,
     Filter,
-    Let,
     Limit,
     PodSet,
     Policy,
@@ -41,8 +38,8 @@ from grammar.clauses import (
 )
 from grammar.errors import EvaluationError
 from grammar.policy_checker import Checked
-from grammar.reads import Definitions, reads
 from grammar.values.format import show
+from grammar.walk import Definitions, children, reads
 
 DEFAULT_WEIGHT = 101
 
@@ -88,13 +85,9 @@ class _PolicyCompiler:
         self._selector = policy.selector
         self._policy = owner
         self._compiler = Compiler(checked.environment, fast_paths=FAST_PATHS)
-        lets = {i.name: i for i in policy.items if isinstance(i, Let)}
-        defs = {i.name: i for i in policy.items if isinstance(i, Def)}
-        parameters = {n: frozenset(p.name for p in d.parameters) for n, d in defs.items()}
-        self._definitions = Definitions(
-            {n: i.value for n, i in lets.items()}, {n: d.body for n, d in defs.items()}, parameters
-        )
-        self._pod_reads = PodReads({**lets, **defs})
+        environment = checked.environment
+        self._definitions = Definitions(environment.lets, environment.defs)
+        self._pod_reads = PodReads(self._definitions)
 
     @property
     def slots(self) -> int:
@@ -102,7 +95,7 @@ class _PolicyCompiler:
 
     def pod_reads(self) -> frozenset[Path]:
         """What of the pod decides; a message only says so."""
-        deciders = deciding((self._selector, *self._clauses))
+        deciders = children((self._selector, self._clauses), skip=(Template,))
         read = frozenset(chain.from_iterable(map(self._pod_reads.paths, deciders)))
         spreads = any(isinstance(clause, Spread) for clause in self._clauses)
         return read | _ELIGIBILITY if spreads else read
@@ -123,15 +116,13 @@ class _PolicyCompiler:
     def shares(self) -> tuple[ShareProgram, ...]:
         found = (c for c in self._clauses if isinstance(c, Share))
         return tuple(
-            ShareProgram(self._count(c, c.of), self._compiler.compile(c.on), c.bound) for c in found
+            ShareProgram(self._count(c), self._compiler.compile(c.on), c.bound) for c in found
         )
 
     def spreads(self) -> tuple[SpreadProgram, ...]:
         found = (c for c in self._clauses if isinstance(c, Spread))
         return tuple(
-            SpreadProgram(
-                self._count(c, c.pods), self._compiler.compile(c.over), c.skew, c.min_domains
-            )
+            SpreadProgram(self._count(c), self._compiler.compile(c.over), c.skew, c.min_domains)
             for c in found
         )
 
@@ -139,7 +130,7 @@ class _PolicyCompiler:
         found = (c for c in self._clauses if isinstance(c, Limit))
         return tuple(
             LimitProgram(
-                self._count(c, c.pods),
+                self._count(c),
                 c.per.scope == "node",
                 self._optional(c.per.domain),
                 c.bound,
@@ -162,12 +153,12 @@ class _PolicyCompiler:
             order=self._compiler.compile(keep.by) if keep is not None else None,
         )
 
-    def _count(self, clause: Share | Spread | Limit, pods: PodSet | None) -> CountProgram:
+    def _count(self, clause: CountingClause) -> CountProgram:
         return CountProgram(
             policy=self._policy.address,
             name=clause.name,
             when=self._condition(clause.when),
-            peers=self._peers(pods) if pods is not None else Peers(),
+            peers=self._peers(clause.pods) if clause.pods is not None else Peers(),
             weight=clause.strength.weight,
             message=self._message(clause.message, clause.name),
             missing=clause.missing,
@@ -207,7 +198,7 @@ class _PolicyCompiler:
             # What depends on the pods of a node can change when some of them leave.
             resolvable=any(p[:2] in _OCCUPANCY for p in paths),
             at_bind=clause.at_bind,
-            time_dependent=any(map(self._reads_time, deciding(clause))),
+            time_dependent=any(map(self._reads_time, children(clause, skip=(Template,)))),
         )
 
     def _score(self, clause: Score) -> ScoreProgram:
@@ -261,16 +252,6 @@ _ELIGIBILITY = frozenset(
     }
 )
 _OCCUPANCY = frozenset({("node", "requested"), ("node", "free"), ("node", "pods")})
-
-
-def deciding(part: object) -> Iterator[Expr]:
-    """The expressions of a clause that decide; its message and detail only say so."""
-    if isinstance(part, Expr):
-        yield part
-    elif isinstance(part, tuple):
-        yield from chain.from_iterable(map(deciding, part))
-    elif is_dataclass(part) and not isinstance(part, Template):
-        yield from chain.from_iterable(deciding(getattr(part, f.name)) for f in fields(part))
 
 
 def _shown(hole: Evaluate, frame: Frame) -> str:

@@ -1,4 +1,4 @@
-"""Percentages that are nothing of few replicas: 40% of 2 is 0."""
+"""Checks of the numbers in clauses: percentages, bounds of shares, ranges and weights."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ from collections.abc import Iterator
 from fractions import Fraction
 from math import floor
 
-from grammar.clauses import Bound, Clause, Limit, Score, Share, Spread
+from grammar.clauses import Bound, Clause, CountingClause, Score, Share
 from grammar.diagnostics import Diagnostic
 from grammar.policy_checker import Checked
 
 
 def vanishing_percentages(checked: Checked) -> Iterator[Diagnostic]:
-    """At most and exactly round down: warn up to which number of pods that leaves none."""
+    """A warning (P0313) for each percentage that is 0 of a few pods.
+
+    `at most` and `exactly` round down: 40% of 2 pods is 0.
+    """
     for clause in checked.policy.clauses:
         if not isinstance(clause, Share) or not clause.strength.strict:
             continue
@@ -31,19 +34,16 @@ def vanishing_percentages(checked: Checked) -> Iterator[Diagnostic]:
         )
 
 
-# ---- Strict shares of the same pods on the same nodes that cannot hold together.
-
-
 def conflicting_shares(checked: Checked) -> Iterator[Diagnostic]:
-    """An `at least` above an `at most`, or two different `exactly`s."""
+    """A warning (P0312) for strict shares of the same pods on the same nodes that contradict.
+
+    That is an `at least` above an `at most`, or two different `exactly`.
+    """
     strict = [c for c in checked.policy.clauses if isinstance(c, Share) and c.strength.strict]
     for number, later in enumerate(strict):
         for earlier in strict[:number]:
-            if (earlier.of, earlier.on, earlier.when) == (
-                later.of,
-                later.on,
-                later.when,
-            ) and _clash(earlier.bound, later.bound):
+            same = (earlier.pods, earlier.on, earlier.when) == (later.pods, later.on, later.when)
+            if same and _clash(earlier.bound, later.bound):
                 yield Diagnostic(
                     "P0312",
                     "warning",
@@ -61,11 +61,11 @@ def _clash(one: Bound, other: Bound) -> bool:
     return low > high
 
 
-# ---- `range minmax` and `range rank` compare the nodes of one request, which can be a sample.
-
-
 def sampled_ranges(checked: Checked) -> Iterator[Diagnostic]:
-    """Warn that kube-scheduler offers a part of the nodes unless told otherwise (C12)."""
+    """A warning (P0314) for `range minmax` and `range rank`: they compare nodes of one request.
+
+    By default kube-scheduler sends only a part of a large cluster's nodes (C12).
+    """
     for clause in checked.policy.clauses:
         if isinstance(clause, Score) and isinstance(clause.range, str):
             yield Diagnostic(
@@ -77,19 +77,17 @@ def sampled_ranges(checked: Checked) -> Iterator[Diagnostic]:
             )
 
 
-# ---- Scores too light to be seen: the wire has eleven steps.
-
-# A step of the answer is ten points of the mean.
+# A score on the wire is 0 to 10, so one step of it is ten points of the mean.
 STEP = 10.0
 
 
 def light_weights(checked: Checked) -> Iterator[Diagnostic]:
-    """Warn where a clause can move the mean by less than one step even from 0 to 100."""
+    """A warning (P0315) for each clause that can move the answer by less than one step."""
     weights: dict[Clause, float] = {}
     for clause in checked.policy.clauses:
         if isinstance(clause, Score):
             weights[clause] = abs(clause.weight)
-        elif isinstance(clause, Share | Spread | Limit) and clause.strength.weight is not None:
+        elif isinstance(clause, CountingClause) and clause.strength.weight is not None:
             weights[clause] = clause.strength.weight
     total = sum(weights.values())
     for clause, weight in weights.items():
