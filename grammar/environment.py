@@ -12,27 +12,24 @@ from grammar.clauses import Def, Let
 from grammar.errors import EvaluationError
 from grammar.schema import Field, Schema
 from grammar.types import DYN, POISON, TYPE, Overload, Type, resolve
+from grammar.values import format as format_
 from grammar.values import (
-    amounts,
     ip,
     kinds,
     lists,
     maps,
     numbers,
-    optional_functions,
+    optional,
+    quantity,
     semver,
     strings,
-    time_functions,
+    time,
 )
-from grammar.values import format as format_
 from grammar.values.kinds import TYPE_NAMES, TypeValue, kind
 
 Functions = Mapping[str, tuple[Overload, ...]]
 
-_TOPICS = (
-    *(numbers, time_functions, amounts, semver, strings, format_),
-    *(lists, maps, optional_functions, ip, kinds),
-)
+_TOPICS = (*(numbers, time, quantity, semver, strings, format_, lists, maps, optional, ip, kinds),)
 
 
 def table(overloads: Iterable[Overload]) -> Functions:
