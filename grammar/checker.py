@@ -222,7 +222,9 @@ class Checker:
         checked = coerce(checked, wanted, self.found)
         if not agrees(wanted, checked.type):
             hint = mistakes.wanted_hint(wanted, checked.type)
-            self.found.append(mistakes.wrong_type(checked.type, str(wanted), checked.span, hint))
+            self.found.append(
+                mistakes.wrong_type(checked.type, mistakes.an(wanted), checked.span, hint)
+            )
         return checked
 
     @contextmanager
@@ -366,7 +368,9 @@ class Checker:
                 if not (agrees(key, index.type) or (key == INT and index.type == Type("double"))):
                     self.found.append(
                         mistakes.wrong_type(
-                            index.type, f"{key}, the key of this {inner.name}", index.span
+                            index.type,
+                            f"{mistakes.an(key)}, the key of this {inner.name}",
+                            index.span,
                         )
                     )
             case _:

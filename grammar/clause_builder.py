@@ -167,8 +167,7 @@ class Builder(ExpressionBuilder):
         (token,) = _tokens(c, "SIGNED")
         number = _number(token)
         if number != int(number) or not 0 <= number < 2**31:
-            why = "is not a policy's weight: a whole number from 0"
-            raise MistakeError(mistakes.bad_number(str(token), why, token_span(token)))
+            raise _bad_number(token, "weight of a policy", "a whole number from 0 to 2147483647")
         return Setting("weight", int(number), span_of(c))
 
     def mode(self, c: list[Child]) -> Setting:
@@ -284,11 +283,11 @@ class Builder(ExpressionBuilder):
         return _Part("per", Per("node" if _has(c, "NODE") else "cluster"), span_of(c))
 
     def skew(self, c: list[Child]) -> _Part:
-        return _Part("skew", _positive(_tokens(c, "INT")[0], "is not a skew"), span_of(c))
+        return _Part("skew", _positive(_tokens(c, "INT")[0], "skew"), span_of(c))
 
     def min_domains(self, c: list[Child]) -> _Part:
         return _Part(
-            "min domains", _positive(_tokens(c, "INT")[0], "is not a number of domains"), span_of(c)
+            "min domains", _positive(_tokens(c, "INT")[0], "number of domains"), span_of(c)
         )
 
     def bound(self, c: list[Child]) -> _Part:
@@ -300,18 +299,14 @@ class Builder(ExpressionBuilder):
             return _Part("bound", Bound(kind, _count(token), False, span_of(c)), span_of(c))
         percent = _number_of(str(token)[:-1])
         if percent > 100:
-            raise MistakeError(
-                mistakes.bad_number(str(token), "is more than all of them", token_span(token))
-            )
+            raise _bad_number(token, "percentage of pods", "at most `100%`")
         return _Part("bound", Bound(kind, percent, True, span_of(c)), span_of(c))
 
     def strength(self, c: list[Child]) -> _Part:
         numbers = _tokens(c, "SIGNED")
         weight = _weight(numbers[0]) if numbers else None
         if weight is not None and weight < 0:
-            raise MistakeError(
-                mistakes.bad_number(str(numbers[0]), "is below 0", token_span(numbers[0]))
-            )
+            raise _bad_number(numbers[0], "weight of a preference", "a number above 0")
         return _Part("strength", Strength(weight, span_of(c)), span_of(c))
 
     def protect(self, c: list[Child]) -> _Part:
@@ -321,7 +316,7 @@ class Builder(ExpressionBuilder):
         return _Part("allow", _expr(c), span_of(c))
 
     def keep(self, c: list[Child]) -> _Part:
-        count = _positive(_tokens(c, "INT")[0], "is not a number of candidates to keep")
+        count = _positive(_tokens(c, "INT")[0], "number of candidates to keep")
         return _Part("keep", Keep(count, _expr(c)), span_of(c))
 
     # ---- tests
@@ -378,18 +373,18 @@ def _choice(c: list[Child], part: str, allowed: tuple[str, ...]) -> str:
 def _weight(token: Token) -> float:
     number = _number(token)
     if number == 0:
-        raise MistakeError(
-            mistakes.bad_number(str(token), "gives the score no weight", token_span(token))
-        )
+        raise _bad_number(token, "weight", "a number other than 0")
     return number
 
 
-def _positive(token: Token, why: str) -> int:
+def _positive(token: Token, what: str) -> int:
     if (count := _count(token)) < 1:
-        raise MistakeError(
-            mistakes.bad_number(str(token), f"{why}: it starts at 1", token_span(token))
-        )
+        raise _bad_number(token, what, "a whole number from 1")
     return count
+
+
+def _bad_number(token: Token, what: str, allowed: str) -> MistakeError:
+    return MistakeError(mistakes.bad_number(str(token), what, allowed, token_span(token)))
 
 
 def _edge(token: Token) -> Expr:

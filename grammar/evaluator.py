@@ -66,7 +66,7 @@ def comprehension(expr: Comprehension, target: object, local: Locals, value: Val
         case "sortBy":
             return lists.sort_by([(v, item) for item, v in made])
         case _:
-            raise EvaluationError(f"there is no macro `{expr.macro}`")
+            raise EvaluationError(f"unknown macro `{expr.macro}`")
 
 
 def _optional(expr: Comprehension, target: object, local: Locals, value: Value) -> object:
@@ -210,7 +210,7 @@ class _Evaluator:
                 return value
         if (constant := self._environment.constant(name)) is not None:
             return constant
-        raise EvaluationError(f"nothing is called `{name}`")
+        raise EvaluationError(f"unknown name `{name}`")
 
     def _select(self, expr: Select, local: Locals) -> object:
         if (found := self._qualified(expr, local)) is not None:
@@ -236,7 +236,7 @@ class _Evaluator:
         inside = expr.operand.type.args[0] if expr.operand.type.name == "optional" else None
         if inside is not None and (known := self._environment.field(inside, name)) is not None:
             return read_field(value, name, self._environment.zero(known), optional=known.optional)
-        raise EvaluationError(f"no such overload: `.{name}` of what has no fields")
+        raise EvaluationError(f"no such overload: `.{name}` of a value without fields")
 
     def _qualified(self, expr: Select, local: Locals) -> tuple[object] | None:
         """`a.b.c` as one variable, or as a type's name."""
@@ -266,7 +266,7 @@ class _Evaluator:
         if isinstance(operand, Select) and not isinstance(held, Mapping):
             if operand.operand.type.name == "optional":
                 return getattr(held, operand.name, None) is not None
-            raise EvaluationError("no such overload: `has` of what has no fields")
+            raise EvaluationError("no such overload: `has` of a value without fields")
         try:
             _element(held, at)
         except MissingError:
@@ -280,7 +280,7 @@ class _Evaluator:
         if not shadowed and (name := self._environment.function_name(expr)) is not None:
             return self._apply(name, expr.args, local)
         if expr.target is None:
-            raise EvaluationError(f"there is no function `{expr.function}`")
+            raise EvaluationError(f"unknown function `{expr.function}`")
         if expr.function in ("or", "orValue") and len(expr.args) == 1:
             return self._alternative(expr, expr.target, expr.args[0], local)
         return self._apply(expr.function, (expr.target, *expr.args), local, member=True)

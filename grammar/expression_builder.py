@@ -55,10 +55,10 @@ def _character(match: re.Match[str]) -> str:
     if simple:
         return _SIMPLE[simple]
     if bad is not None:
-        raise ValueError(f"`\\{bad}` is no escape")
+        raise ValueError(f"`\\{bad}` is not an escape sequence")
     code = int(octal, 8) if octal else int(next(c for c in codes if c), 16)
     if code > 0x10FFFF or 0xD800 <= code < 0xE000:
-        raise ValueError(f"`{match.group()}` is no character")
+        raise ValueError(f"`{match.group()}` is not a character")
     return chr(code)
 
 
@@ -378,7 +378,7 @@ def template(token: Token, parse_hole: Callable[[str, int], Expr]) -> Template:
             parts.append(parse_hole(raw[at + 1 : close], token.start_pos + at + 1))
             at = close + 1
         elif char == "}":
-            raise MistakeError(mistakes.bad_hole("`}` closes nothing", _at(token, at, at + 1)))
+            raise MistakeError(mistakes.bad_hole("`}` has no matching `{`", _at(token, at, at + 1)))
         else:
             text += char
             at += 1
@@ -403,7 +403,9 @@ def _closing(raw: str, opening: int, end: int, token: Token) -> int:
         char = raw[at]
         if char == "\\":
             raise MistakeError(
-                mistakes.bad_hole("a hole cannot hold a backslash", _at(token, at, at + 1))
+                mistakes.bad_hole(
+                    "an expression in braces cannot contain a backslash", _at(token, at, at + 1)
+                )
             )
         if quote:
             quote = "" if char == quote else quote
@@ -415,7 +417,7 @@ def _closing(raw: str, opening: int, end: int, token: Token) -> int:
             stack.pop()
             if not stack:
                 return at
-    raise MistakeError(mistakes.bad_hole("the hole is not closed", _at(token, opening, end)))
+    raise MistakeError(mistakes.bad_hole("the `{` has no matching `}`", _at(token, opening, end)))
 
 
 def _at(token: Token, start: int, end: int) -> Span:

@@ -257,7 +257,7 @@ def _unexpected(error: UnexpectedToken, source: Source) -> Diagnostic:
     words = [t.lower() for t in accepted if t.isalpha() and t not in _NAMED and t not in _STARTERS]
     if (close := nearest(str(token), words)) is not None and close != str(token):
         fix = Fix(span, close) if only_nearest(str(token), words) else None
-        return mistakes.unexpected(str(token), (), span, hint=f"did you mean `{close}`", fix=fix)
+        return mistakes.unexpected(str(token), (), span, hint=f"did you mean `{close}`?", fix=fix)
     return mistakes.unexpected(str(token), _expected(accepted), span)
 
 

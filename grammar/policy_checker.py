@@ -223,7 +223,7 @@ class _PolicyChecker:
                 return item
             case ForPods(where):
                 return replace(
-                    item, where=self._bool(where, _POD, "`for`, which is about the pod alone")
+                    item, where=self._bool(where, _POD, "`for`, which reads only the pod")
                 )
             case Let() | Def():
                 return self._checked.get(item.name, item)
@@ -262,13 +262,19 @@ class _PolicyChecker:
         if isinstance(item.missing, str):
             self._found.append(
                 mistakes.missing_rule(
-                    item.missing, "a score", "a number from 0 to 100", item.name_span
+                    item.missing,
+                    "a score clause",
+                    "`missing` and a number from 0 to 100",
+                    item.name_span,
                 )
             )
         elif item.missing is not None and not 0 <= item.missing <= 100:
             self._found.append(
                 mistakes.missing_rule(
-                    str(item.missing), "a score", "a number from 0 to 100", item.name_span
+                    str(item.missing),
+                    "a score clause",
+                    "`missing` and a number from 0 to 100",
+                    item.name_span,
                 )
             )
         if isinstance(bounds, Bounds):
@@ -315,7 +321,7 @@ class _PolicyChecker:
         """
         if item.when is None:
             return None
-        where = f"the `when` of a {item.keyword}, which is about the pod alone"
+        where = f"the `when` of a {item.keyword}, which reads only the pod"
         return self._bool(item.when, _POD, where)
 
     def _pods(self, pods: PodSet) -> PodSet:
@@ -330,9 +336,7 @@ class _PolicyChecker:
         return replace(pods, where=where, namespaces=namespaces)
 
     def _domain(self, expr: Expr) -> Expr:
-        domain = self._check(
-            expr, None, frozenset({"node"}), "a domain, which is a property of the node"
-        )
+        domain = self._check(expr, None, frozenset({"node"}), "a domain, which reads only the node")
         if domain.type.name not in ("string", "int", "bool", "dyn", "error"):
             self._found.append(
                 mistakes.wrong_type(domain.type, "a value that names a domain", domain.span)
@@ -370,7 +374,8 @@ class _PolicyChecker:
         if best_effort and isinstance(rule, float | int) and 0 <= rule <= 100:
             return
         if rule is not None and rule not in allowed:
-            where, advice = f"a {item.keyword}", mistakes.listed(allowed)
+            where = f"a {item.keyword} clause"
+            advice = mistakes.listed(f"`missing {word}`" for word in allowed)
             self._found.append(mistakes.missing_rule(str(rule), where, advice, item.name_span))
 
     def _bool(self, expr: Expr, allowed: frozenset[str], where: str) -> Expr:

@@ -65,8 +65,8 @@ def lines(file: CheckedFile, severity: Severity) -> tuple[str, ...]:
 
 # A policy that is used may come, or be mended, after the one that uses it.
 _HINTS = {
-    "P0117": "until there is one, this policy does not hold",
-    "P0118": "until it is mended, this policy does not hold",
+    "P0117": "this policy is not enforced until that policy exists",
+    "P0118": "this policy is not enforced until those errors are fixed",
 }
 
 
@@ -141,8 +141,10 @@ def _about_name(file: CheckedFile, known: Validation) -> Iterator[Diagnostic]:
     for checked in file.policies:
         policy = checked.policy
         if identity(policy) in taken:
-            message = f"metadata.name: a policy file has a `{policy.address}` too, which goes first"
-            hint = "this one does not hold until that is gone"
+            message = (
+                f"metadata.name: a policy file also defines `{policy.address}` and takes precedence"
+            )
+            hint = "this object is not enforced until the file no longer defines it"
             yield Diagnostic("P0205", "warning", message, policy.name_span, hint=hint)
 
 

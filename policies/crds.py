@@ -53,13 +53,13 @@ class Rule:
 _SELECTIVE = Rule(
     "(has(self.matchLabels) && size(self.matchLabels) > 0)"
     " || (has(self.matchExpressions) && size(self.matchExpressions) > 0)",
-    "is empty, and would select every node",
+    "is empty and would select every node",
 )
 _VALUES = Rule(
     "self.operator in ['In', 'NotIn'] ? has(self.values) && size(self.values) > 0"
     " : self.operator in ['Exists', 'DoesNotExist'] ? !has(self.values) || size(self.values) == 0"
     " : true",
-    "In and NotIn need values, Exists and DoesNotExist have none",
+    "In and NotIn need values, Exists and DoesNotExist take none",
 )
 _NUMBER = Rule(
     "self.operator in ['Gt', 'Lt'] ? has(self.values) && size(self.values) == 1"
@@ -78,7 +78,7 @@ _SPEC = (
     ),
     Rule(
         "has(self.placementPolicy) || has(self.policy) || has(self.rules)",
-        "decides nothing: needs placementPolicy or rules",
+        "has no effect: set placementPolicy or rules",
     ),
 )
 _RULES: Mapping[type, tuple[Rule, ...]] = {
@@ -89,12 +89,12 @@ _RULES: Mapping[type, tuple[Rule, ...]] = {
     resource.ClusterSpec: _SPEC,
 }
 _WEIGHT: Mapping[str, Rule] = {
-    STORED: Rule(f"self > {RESERVED_WEIGHT}", "is not more than 100: 0 to 100 are reserved"),
-    ALPHA: Rule(f"self >= {RESERVED_WEIGHT}", "is less than 100: 0 to 99 are reserved"),
+    STORED: Rule(f"self > {RESERVED_WEIGHT}", "must be greater than 100: 0 to 100 are reserved"),
+    ALPHA: Rule(f"self >= {RESERVED_WEIGHT}", "must be at least 100: 0 to 99 are reserved"),
 }
 _SIZE = Rule(
     "type(self) == int ? self >= 0 && self <= 2147483647 : self.matches('^(100|[0-9]{1,2})%$')",
-    "is neither a count of pods nor 0% to 100%",
+    "must be a number of pods or a percentage from 0% to 100%",
 )
 # Required although the structs can do without, which have better words for it.
 _REQUIRED: Mapping[type, list[str]] = {

@@ -44,7 +44,7 @@ def depth(data: bytes) -> int:
 
 def problem(error: yaml.YAMLError) -> str:
     """What is wrong and in which line, in one line."""
-    what = getattr(error, "problem", None) or getattr(error, "reason", "it cannot be read")
+    what = getattr(error, "problem", None) or getattr(error, "reason", "the text cannot be read")
     mark = getattr(error, "problem_mark", None)
     where = f" in line {mark.line + 1}" if mark is not None else ""
     return " ".join(f"{what}{where}".split())

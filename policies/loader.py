@@ -130,7 +130,7 @@ def read_source(file: Path) -> Source | UnreadFile:
     try:
         return Source(str(file), file.read_bytes().decode("utf-8-sig"))
     except FileNotFoundError:
-        return UnreadFile(str(file), f"`{file}` is not there", "check the path", unread=False)
+        return UnreadFile(str(file), f"`{file}` does not exist", "check the path", unread=False)
     except OSError as error:
         return _unreadable(file, error)
     except UnicodeDecodeError as error:
@@ -203,4 +203,4 @@ def _no_policies(folder: Path) -> UnreadFile:
 
 def _unreadable(path: Path, error: OSError) -> UnreadFile:
     reason = (error.strerror or str(error)).lower()
-    return UnreadFile(str(path), f"cannot read `{path}`: {reason}", "check who may read it")
+    return UnreadFile(str(path), f"cannot read `{path}`: {reason}", "check its permissions")

@@ -100,11 +100,11 @@ def _problem(what: str, path: str, wanted: type[msgspec.Struct]) -> FieldProblem
         fields = [f.name for f in here.fields] if isinstance(here, StructType) else []
         close = nearest(unknown["name"], fields)
         hint = f"a similar name exists: `{close}`" if close is not None else ""
-        return FieldProblem(_join(path, unknown["name"]), "there is no such field", hint)
+        return FieldProblem(_join(path, unknown["name"]), "unknown field", hint)
     if (no_value := _NO_VALUE.match(what)) is not None:
         here = _type_at(path, wanted)
         values = [f"`{v}`" for v in here.values] if isinstance(here, LiteralType) else []
-        message = f"`{no_value['value']}` is none of its values"
+        message = f"`{no_value['value']}` is not allowed"
         return FieldProblem(path, message, f"write {listed(values)}" if values else "")
     if (expected := _EXPECTED.match(what)) is not None:
         kinds = _in_words(expected["wanted"])
@@ -200,11 +200,11 @@ def manifest_from(value: object, *, stored: bool = False) -> Read:
     """
     if not is_ours(value):
         kinds = listed([f"`{kind}`" for kind in KINDS])
-        return Read(None, (FieldProblem("kind", f"is none of {GROUP}: {kinds}"),))
+        return Read(None, (FieldProblem("kind", f"must be {kinds} of `{GROUP}`"),))
     assert isinstance(value, dict), "it has a kind"
     version = str(value["apiVersion"]).partition("/")[2]
     if version not in VERSIONS:
-        message = f"there is no version `{version}`"
+        message = f"unknown version `{version}`"
         return Read(None, (FieldProblem("apiVersion", message, f"write `{GROUP}/{VERSIONS[0]}`"),))
     manifest = decoded(value, KINDS[value["kind"]])
     if isinstance(manifest, FieldProblem):
@@ -227,35 +227,33 @@ def _metadata(manifest: Manifest) -> Iterator[FieldProblem]:
         yield FieldProblem("metadata.name", f"`{name}` is not a name", hint)
     if isinstance(manifest, ClusterPlacementPolicy) and namespace:
         hint = "select namespaces with `spec.namespaceSelector`"
-        yield FieldProblem(
-            "metadata.namespace", "a ClusterPlacementPolicy is in no namespace", hint
-        )
+        yield FieldProblem("metadata.namespace", "a ClusterPlacementPolicy has no namespace", hint)
 
 
 def _weight(weight: int, *, lenient: bool) -> Iterator[FieldProblem]:
     if weight > RESERVED_WEIGHT:
         return
     field, hint = "spec.weight", f"0 to {RESERVED_WEIGHT} are reserved"
-    message = f"`{weight}` is not more than {RESERVED_WEIGHT}"
+    message = f"`{weight}` must be greater than {RESERVED_WEIGHT}"
     is_allowed = lenient and weight == RESERVED_WEIGHT
     yield FieldProblem(field, message, hint, "warning" if is_allowed else "error")
 
 
 def _spec(spec: Spec) -> Iterator[FieldProblem]:
     if spec.podSelector is None:
-        hint = "an empty one, `{}`, selects every pod"
+        hint = "`{}` selects every pod"
         yield FieldProblem("spec.podSelector", "is missing", hint)
     if spec.placementPolicy is not None and spec.policy is not None:
-        message = "is what `spec.placementPolicy` is too"
+        message = "is the same field as `spec.placementPolicy`"
         yield FieldProblem("spec.policy", message, "keep one of them")
     if spec.target is None and spec.rules is None:
-        hint = "say in `spec.placementPolicy` or `spec.rules` where the pods go"
-        yield FieldProblem("spec", "decides nothing", hint)
+        hint = "set `spec.placementPolicy` or `spec.rules`"
+        yield FieldProblem("spec", "has no effect", hint)
     if spec.target is not None:
         field = "spec.placementPolicy" if spec.placementPolicy is not None else "spec.policy"
         yield from _target(spec.target, field)
         if spec.nodeSelector is None and spec.annotationSelector is None:
-            hint = f"`{field}` is about the nodes that it selects"
+            hint = f"`{field}` needs the nodes that it selects"
             yield FieldProblem("spec.nodeSelector", "is missing", hint)
     for field in ("podSelector", "nodeSelector", "annotationSelector"):
         yield from _selector(getattr(spec, field), f"spec.{field}")
@@ -267,17 +265,21 @@ def _target(target: Target, field: str) -> Iterator[FieldProblem]:
     size = target.targetSize
     if isinstance(size, int):
         if not 0 <= size <= _MOST:
-            yield FieldProblem(f"{field}.targetSize", f"`{size}` is not a count of pods")
+            yield FieldProblem(f"{field}.targetSize", f"`{size}` is not a number of pods")
     elif not _PERCENTAGE.match(size):
-        hint = "write a count, as `3`, or a percentage, as `40%`"
-        yield FieldProblem(f"{field}.targetSize", f"`{size}` is not 0% to 100%", hint)
+        hint = "write a number such as `3`, or a percentage such as `40%`"
+        yield FieldProblem(
+            f"{field}.targetSize", f"`{size}` is not a percentage from 0% to 100%", hint
+        )
 
 
 def _selector(selector: Selector | NodeSelector | None, field: str) -> Iterator[FieldProblem]:
     if selector is None:
         return
     if isinstance(selector, NodeSelector) and not is_selective(selector):
-        yield FieldProblem(field, "is empty, and would select every node", "name the nodes' labels")
+        yield FieldProblem(
+            field, "is empty and would select every node", "select nodes by their labels"
+        )
     requirements: tuple[Requirement | NodeRequirement, ...] = selector.matchExpressions
     for number, requirement in enumerate(requirements):
         where, values = f"{field}.matchExpressions[{number}].values", requirement.values
@@ -290,7 +292,7 @@ def _selector(selector: Selector | NodeSelector | None, field: str) -> Iterator[
                     yield FieldProblem(where, f"`{requirement.operator}` needs one whole number")
             case "Exists" | "DoesNotExist":
                 if values:
-                    yield FieldProblem(where, f"`{requirement.operator}` has no values")
+                    yield FieldProblem(where, f"`{requirement.operator}` takes no values")
 
 
 def is_selective(selector: Selector | NodeSelector | None) -> bool:
@@ -350,12 +352,12 @@ def _foreign(value: object, page: Page) -> Diagnostic:
     what = f"`{kind}` of `{value.get('apiVersion', '')}`" if isinstance(value, dict) else "this"
     kinds = listed([f"`{kind}`" for kind in KINDS])
     place = page.place("kind")
-    hint = f"a policy is a {kinds} of `{GROUP}`; keep others in files of their own"
-    return Diagnostic("P0502", "error", f"{what} is no policy", place, hint=hint)
+    hint = f"a policy is a {kinds} of `{GROUP}`; put other objects into files of their own"
+    return Diagnostic("P0502", "error", f"{what} is not a policy", place, hint=hint)
 
 
 def _homeless(page: Page) -> Diagnostic:
-    message = f"metadata.namespace: is missing, and `{DEFAULT_NAMESPACE}` then"
+    message = f"metadata.namespace: is missing, so `{DEFAULT_NAMESPACE}` is used"
     return Diagnostic("P0322", "warning", message, page.place("metadata.name"))
 
 

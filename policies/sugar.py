@@ -243,4 +243,4 @@ def _foreign(item: Item) -> Diagnostic | None:
     if not isinstance(item, ForPods | Setting) or name not in _FIELDS:
         return None
     mistake = mistakes.twice(name, "the policy", item.span)
-    return replace(mistake, label="", hint=f"leave it out: `{_FIELDS[name]}` says it")
+    return replace(mistake, label="", hint=f"remove it: `{_FIELDS[name]}` sets it")

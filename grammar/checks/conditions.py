@@ -196,7 +196,7 @@ def _tested_operands(chain: Chain, checked: Checked) -> Iterator[Diagnostic]:
     for operand in chain.operands:
         folded = fold(operand, checked.environment)
         if isinstance(folded, Literal) and isinstance(folded.value, bool):
-            yield _warning(operand, folded.value, f"leave it out of the `{chain.op}`")
+            yield _warning(operand, folded.value, f"remove it from the `{chain.op}`")
 
 
 def _warning(expr: Expr, value: object, meaning: str | None) -> Diagnostic:
@@ -352,8 +352,8 @@ def _contradiction(earlier: _Comparison, later: _Comparison) -> Diagnostic:
         "warning",
         "no node can pass both conditions",
         later.expr.span,
-        label=f"and {print_expression(later.expr)} here",
-        hint="every pod of this policy would stay pending",
+        label="and this one",
+        hint="correct one of them: otherwise every pod of this policy stays pending",
         notes=(
             f"filter `{earlier.clause.name}` already requires `{print_expression(earlier.expr)}`",
         ),
@@ -364,9 +364,10 @@ def _implied(earlier: _Comparison, later: _Comparison) -> Diagnostic:
     return Diagnostic(
         "P0311",
         "warning",
-        "every node that gets here passes this",
+        "this condition never rejects a node",
         later.expr.span,
-        hint=f"filter `{earlier.clause.name}` already requires `{print_expression(earlier.expr)}`",
+        hint=f"delete it: filter `{earlier.clause.name}` already requires"
+        f" `{print_expression(earlier.expr)}`",
     )
 
 
@@ -454,7 +455,7 @@ def _absent_warning(key: Index | Select, expr: Expr) -> Diagnostic:
     return Diagnostic(
         "P0301",
         "warning",
-        f"`{print_expression(key)}` may be absent, and then this is missing, not true",
+        f"`{print_expression(key)}` may be absent: the condition is then missing and does not hold",
         expr.span,
-        hint=f"write `{safe}`, or say `missing pass` or `missing fail`",
+        hint=f"write `{safe}`, or add `missing pass` or `missing fail`",
     )

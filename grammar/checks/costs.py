@@ -149,7 +149,7 @@ def expensive_expressions(checked: Checked, limit: int) -> Iterator[Diagnostic]:
                 f"this can take {steps:,} steps for one node, more than {limit:,}",
                 dearest.span,
                 label=f"{costs.steps(dearest):,} of them here",
-                hint="go over fewer lists inside each other",
+                hint="nest fewer macros inside each other",
             )
 
 

@@ -30,7 +30,7 @@ def vanishing_percentages(checked: Checked) -> Iterator[Diagnostic]:
             "warning",
             f"{bound.amount}% of {counts} is 0",
             bound.span,
-            hint="such a workload gets none of these nodes; write a number if one must fit",
+            hint="write a number if such a workload may have a pod on these nodes",
         )
 
 
@@ -44,12 +44,13 @@ def conflicting_shares(checked: Checked) -> Iterator[Diagnostic]:
         for earlier in strict[:number]:
             same = (earlier.pods, earlier.on, earlier.when) == (later.pods, later.on, later.when)
             if same and _clash(earlier.bound, later.bound):
+                says = f"{earlier.bound.kind} {earlier.bound.amount}"
                 yield Diagnostic(
                     "P0312",
                     "warning",
-                    f"this cannot hold together with share `{earlier.name}`",
+                    f"this contradicts share `{earlier.name}`",
                     later.bound.span,
-                    hint=f"that one says {earlier.bound.kind} {earlier.bound.amount}",
+                    hint=f"change one of them: that share says {says}",
                 )
 
 
@@ -71,7 +72,7 @@ def sampled_ranges(checked: Checked) -> Iterator[Diagnostic]:
             yield Diagnostic(
                 "P0314",
                 "warning",
-                f"`range {clause.range}` compares only the nodes that kube-scheduler offers",
+                f"`range {clause.range}` compares only the nodes that kube-scheduler sends",
                 clause.value.span,
                 hint="set `percentageOfNodesToScore: 100`, or write the range in numbers",
             )
@@ -96,7 +97,7 @@ def light_weights(checked: Checked) -> Iterator[Diagnostic]:
             yield Diagnostic(
                 "P0315",
                 "warning",
-                f"weight {weight} of {total} moves the answer by less than one of its ten steps",
+                f"weight {weight} of {total} changes the score by less than one of its ten steps",
                 clause.name_span,
-                hint=f"give it at least {total / STEP:g}, or leave it out",
+                hint=f"write at least {total / STEP:g}, or remove the clause",
             )

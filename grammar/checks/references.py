@@ -55,7 +55,11 @@ def _node_labels(expr: Expr) -> bool:
 
 def _warning(key: str, span: Span, known: Mapping[str, int], nodes: int) -> Diagnostic:
     close = nearest(key, known)
-    hint = f"{known[close]:,} of {nodes:,} have `{close}`" if close else None
+    hint = (
+        f"a similar label exists: {known[close]:,} of {nodes:,} nodes have `{close}`"
+        if close
+        else None
+    )
     message = f"0 of {nodes:,} nodes have the label `{key}`"
     return Diagnostic("P0320", "warning", message, span, label="no node has it", hint=hint)
 

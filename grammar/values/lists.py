@@ -81,7 +81,7 @@ def _enumerated(kinds: set[str]) -> str:
 def _extreme(pick: Callable[[Items], object]) -> Callable[[Items], object]:
     def extreme(items: Items) -> object:
         if not items:
-            raise EvaluationError("an empty list has no extreme")
+            raise EvaluationError("an empty list has no minimum or maximum")
         return pick(_ordered(items))
 
     return extreme
@@ -128,7 +128,7 @@ def distinct(items: Items) -> tuple[object, ...]:
 
 def flatten(items: Items, depth: int = 1) -> tuple[object, ...]:
     if depth < 0:
-        raise EvaluationError("a negative depth")
+        raise EvaluationError("the depth is negative")
     flat: list[object] = []
     for item in items:
         if depth and isinstance(item, list | tuple):
@@ -140,7 +140,7 @@ def flatten(items: Items, depth: int = 1) -> tuple[object, ...]:
 
 def numbers(count: int) -> tuple[int, ...]:
     if count > _LONGEST_RANGE:
-        raise EvaluationError(f"a range of more than {_LONGEST_RANGE}")
+        raise EvaluationError(f"the range has more than {_LONGEST_RANGE:,} items")
     return tuple(range(max(0, count)))
 
 
@@ -158,7 +158,7 @@ def sort_by(pairs: Sequence[tuple[object, object]]) -> tuple[object, ...]:
     """The items of (key, item) pairs, ordered by key; equal keys stay in order."""
     keys = [key for key, _ in pairs]
     if len(set(map(kind, keys))) > 1:
-        raise EvaluationError("no such overload: what is sorted by is of one type")
+        raise EvaluationError("no such overload: all sort keys need one type")
     _ordered(keys)
     return tuple(item for _, item in sorted(pairs, key=itemgetter(0)))
 

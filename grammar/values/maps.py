@@ -55,10 +55,10 @@ def build(pairs: Iterable[tuple[object, object]]) -> dict[object, object]:
     made: dict[object, object] = {}
     for key, value in pairs:
         if isinstance(key, float):
-            raise EvaluationError("no such overload: a double is no key")
+            raise EvaluationError("no such overload: a double cannot be a key")
         at = to_key(key)
         if at in made:
-            raise EvaluationError(f"the key `{key}` is there twice")
+            raise EvaluationError(f"the key `{key}` occurs twice")
         made[at] = value
     return made
 

@@ -200,7 +200,7 @@ def _extreme(*, least: bool) -> Callable[..., object]:
         if len(args) == 1 and isinstance(args[0], list | tuple):
             items = args[0]
         if not items:
-            raise EvaluationError("no such overload: an empty list has no extreme")
+            raise EvaluationError("no such overload: an empty list has no minimum or maximum")
         if not all(isinstance(i, int | float) and not isinstance(i, bool) for i in items):
             raise EvaluationError("no such overload: numbers are needed")
         best = items[0]
@@ -245,7 +245,7 @@ def _signed(bits: int) -> int:
 def _shift(*, left: bool) -> Callable[[int, int], int]:
     def shift(value: int, by: int) -> int:
         if by < 0:
-            raise EvaluationError("a negative number of places")
+            raise EvaluationError("the number of places is negative")
         if by >= 64:
             return 0
         return _signed(value << by) if left else _signed((value & _MASK) >> by)

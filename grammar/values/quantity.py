@@ -127,10 +127,10 @@ def corrected(text: str) -> str | None:
 
 def _advice(text: str) -> str:
     if (meant := corrected(text)) is not None:
-        return f"did you mean `{meant}`"
+        return f"did you mean `{meant}`?"
     if len(text) > _MOST_CHARACTERS or (found := _WRONG_SUFFIX.match(text.strip())) is None:
         return 'write a number with a suffix: `"500m"`, `"2"`, `"1.5Gi"`'
-    return f"`{found[2]}` is no suffix: they are n u m k M G T P E, Ki Mi Gi Ti Pi Ei"
+    return f"`{found[2]}` is not a suffix: use n u m k M G T P E, Ki Mi Gi Ti Pi Ei"
 
 
 def _scaled(amount: int, steps: list[tuple[int, str]]) -> str:
@@ -173,7 +173,7 @@ def times(amount: Quantity, factor: float) -> Quantity:
     if isinstance(factor, int):
         return Quantity.of(amount.nanos * factor, amount.suffix)
     if not math.isfinite(factor):
-        raise EvaluationError("a quantity times no finite number")
+        raise EvaluationError("a quantity cannot be multiplied by a number that is not finite")
     return Quantity.of(round(amount.nanos * Fraction(factor)), amount.suffix)
 
 
@@ -181,7 +181,7 @@ def divided(amount: Quantity, by: float) -> Quantity:
     if by == 0:
         raise EvaluationError("division by zero")
     if not math.isfinite(by):
-        raise EvaluationError("a quantity divided by no finite number")
+        raise EvaluationError("a quantity cannot be divided by a number that is not finite")
     return Quantity.of(round(Fraction(amount.nanos) / Fraction(by)), amount.suffix)
 
 

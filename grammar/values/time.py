@@ -157,7 +157,7 @@ def _zone(name: str) -> tzinfo:
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):
-        raise EvaluationError(f"`{name}` is no time zone") from None
+        raise EvaluationError(f"`{name}` is not a time zone") from None
 
 
 def since(later: Timestamp, earlier: Timestamp) -> Duration:

@@ -223,7 +223,7 @@ def test_what_the_model_leaves_out_is_said(placet: Placet, folder: Path) -> None
             ["--pods", "x.yaml"],
             "`x.yaml` has two pods `default/a`",
         ),
-        ("x", "", ["--policies", "gone.policy"], "`gone.policy` is not there"),
+        ("x", "", ["--policies", "gone.policy"], "`gone.policy` does not exist"),
         ("x", "", ["--diff", "none.policy", "none.policy"], "`none.policy` is both"),
         ("x", "", ["--chart", "gone/x.svg"], "cannot write `gone/x.svg`: no such file"),
     ],

@@ -45,8 +45,8 @@ def test_a_policy_that_is_used_may_come_later() -> None:
     assert found(USES_OTHER).errors == ()
     (warning,) = found(USES_OTHER).warnings
     assert warning == (
-        "rules:1:1 warning[P0117]: there is no policy `other` to use"
-        " (until there is one, this policy does not hold)"
+        "rules:1:1 warning[P0117]: unknown policy `other`"
+        " (this policy is not enforced until that policy exists)"
     )
 
 
@@ -58,7 +58,9 @@ def test_no_name_is_given_away() -> None:
 
 def test_a_policy_that_is_used_may_be_mended_later() -> None:
     (warning,) = found(USES_OTHER, known(OTHER.replace("ready", "redy"))).warnings
-    assert warning.startswith("rules:1:1 warning[P0118]: policy `other` has errors (until it is")
+    assert warning.startswith(
+        "rules:1:1 warning[P0118]: policy `other` has errors (this policy is not enforced"
+    )
 
 
 @pytest.mark.parametrize("value", [USES_OTHER, rules('use "library/headroom"')])
@@ -81,7 +83,9 @@ def test_policies_cannot_use_each_other() -> None:
     """The first of them was only warned about."""
     there = known(objects=(rules('use "web"', "first"), placement_policy(GOOD)))
     (error,) = found(rules('use "first"'), there).errors
-    assert error.startswith("rules:1:1 error[P0110]: `default/web` → `default/first` → ")
+    assert error.startswith(
+        "rules:1:1 error[P0110]: the definition is circular: `default/web` → `default/first` → "
+    )
 
 
 def test_a_file_with_the_name_is_warned_about() -> None:
@@ -89,8 +93,9 @@ def test_a_file_with_the_name_is_warned_about() -> None:
     value = placement_policy(GOOD, "other")
     (warning,) = found(value, known(OTHER)).warnings
     assert warning == (
-        "metadata.name warning[P0205]: a policy file has a `default/other` too, which goes first"
-        " (this one does not hold until that is gone)"
+        "metadata.name warning[P0205]: a policy file also defines `default/other`"
+        " and takes precedence"
+        " (this object is not enforced until the file no longer defines it)"
     )
     assert found(value, known(objects=(value,))) == Findings()
 

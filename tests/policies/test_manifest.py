@@ -87,32 +87,32 @@ SPECS: list[tuple[Object, list[str]]] = [
     ),
     (
         GOOD | {"nodeSelector": {}},
-        ["error spec.nodeSelector: is empty, and would select every node"],
+        ["error spec.nodeSelector: is empty and would select every node"],
     ),
     (
         GOOD | {"nodeSelector": {"matchLabels": {}, "matchExpressions": []}},
-        ["error spec.nodeSelector: is empty, and would select every node"],
+        ["error spec.nodeSelector: is empty and would select every node"],
     ),
     (
         GOOD | {"annotationSelector": {}},
-        ["error spec.annotationSelector: is empty, and would select every node"],
+        ["error spec.annotationSelector: is empty and would select every node"],
     ),
-    ({"podSelector": {}}, ["error spec: decides nothing"]),
-    (GOOD | {"weight": 100}, ["error spec.weight: `100` is not more than 100"]),
-    (GOOD | {"weight": -1}, ["error spec.weight: `-1` is not more than 100"]),
+    ({"podSelector": {}}, ["error spec: has no effect"]),
+    (GOOD | {"weight": 100}, ["error spec.weight: `100` must be greater than 100"]),
+    (GOOD | {"weight": -1}, ["error spec.weight: `-1` must be greater than 100"]),
     (GOOD | {"weight": 2**31}, ["error spec.weight: is more than 2147483647"]),
     (GOOD | {"weight": "200"}, ["error spec.weight: is a string, not a whole number"]),
     (
         GOOD | {"policy": {"targetSize": 1}},
-        ["error spec.policy: is what `spec.placementPolicy` is too"],
+        ["error spec.policy: is the same field as `spec.placementPolicy`"],
     ),
     (
         GOOD | {"enforcementMode": "Strickt"},
-        ["error spec.enforcementMode: `Strickt` is none of its values"],
+        ["error spec.enforcementMode: `Strickt` is not allowed"],
     ),
-    (GOOD | {"failurePolicy": "Pass"}, ["error spec.failurePolicy: `Pass` is none of its values"]),
-    (GOOD | {"nodeSelecter": WANT}, ["error spec.nodeSelecter: there is no such field"]),
-    (GOOD | {"namespaceSelector": {}}, ["error spec.namespaceSelector: there is no such field"]),
+    (GOOD | {"failurePolicy": "Pass"}, ["error spec.failurePolicy: `Pass` is not allowed"]),
+    (GOOD | {"nodeSelecter": WANT}, ["error spec.nodeSelecter: unknown field"]),
+    (GOOD | {"namespaceSelector": {}}, ["error spec.namespaceSelector: unknown field"]),
     (GOOD | {"rules": "x" * 65537}, ["error spec.rules: is longer than 65536"]),
     (GOOD | {"rules": ["x"]}, ["error spec.rules: is a list, not a string"]),
     (GOOD | {"podSelector": []}, ["error spec.podSelector: is a list, not an object"]),
@@ -123,9 +123,9 @@ SPECS: list[tuple[Object, list[str]]] = [
     (
         GOOD | {"weight": 1, "nodeSelector": {}, "placementPolicy": {"targetSize": "140%"}},
         [
-            "error spec.weight: `1` is not more than 100",
-            "error spec.placementPolicy.targetSize: `140%` is not 0% to 100%",
-            "error spec.nodeSelector: is empty, and would select every node",
+            "error spec.weight: `1` must be greater than 100",
+            "error spec.placementPolicy.targetSize: `140%` is not a percentage from 0% to 100%",
+            "error spec.nodeSelector: is empty and would select every node",
         ],
     ),
 ]
@@ -140,13 +140,13 @@ def test_bad_field_is_named(spec: Object, problems: list[str]) -> None:
     ("target", "problem"),
     [
         ({}, "is missing"),
-        ({"targetSize": "140%"}, "`140%` is not 0% to 100%"),
-        ({"targetSize": "-1%"}, "`-1%` is not 0% to 100%"),
-        ({"targetSize": "1.5%"}, "`1.5%` is not 0% to 100%"),
-        ({"targetSize": "40"}, "`40` is not 0% to 100%"),
-        ({"targetSize": "40%\n"}, "`40%\n` is not 0% to 100%"),
-        ({"targetSize": -1}, "`-1` is not a count of pods"),
-        ({"targetSize": 2**31}, f"`{2**31}` is not a count of pods"),
+        ({"targetSize": "140%"}, "`140%` is not a percentage from 0% to 100%"),
+        ({"targetSize": "-1%"}, "`-1%` is not a percentage from 0% to 100%"),
+        ({"targetSize": "1.5%"}, "`1.5%` is not a percentage from 0% to 100%"),
+        ({"targetSize": "40"}, "`40` is not a percentage from 0% to 100%"),
+        ({"targetSize": "40%\n"}, "`40%\n` is not a percentage from 0% to 100%"),
+        ({"targetSize": -1}, "`-1` is not a number of pods"),
+        ({"targetSize": 2**31}, f"`{2**31}` is not a number of pods"),
         ({"targetSize": True}, "is a bool, not a whole number or a string"),
         ({"targetSize": 1.5}, "is a number, not a whole number or a string"),
         ({"targetSize": None}, "is nothing, not a whole number or a string"),
@@ -166,8 +166,8 @@ def test_bad_target_size_is_named_by_the_name_it_has(
     [
         ({"key": "a", "operator": "In"}, "values: `In` needs a value"),
         ({"key": "a", "operator": "NotIn", "values": []}, "values: `NotIn` needs a value"),
-        ({"key": "a", "operator": "Exists", "values": ["b"]}, "values: `Exists` has no values"),
-        ({"key": "a", "operator": "Equals"}, "operator: `Equals` is none of its values"),
+        ({"key": "a", "operator": "Exists", "values": ["b"]}, "values: `Exists` takes no values"),
+        ({"key": "a", "operator": "Equals"}, "operator: `Equals` is not allowed"),
         ({"operator": "Exists"}, "key: is missing"),
         ({"key": "", "operator": "Exists"}, "key: is empty"),
     ],
@@ -207,20 +207,20 @@ def test_weight_of_the_old_manifests(
 ) -> None:
     """All of theirs have 100. Once it is stored, an object is shown in every version."""
     value = placement_policy(GOOD | {"weight": weight}, version=version)
-    problem = f"{severity} spec.weight: `{weight}` is not more than 100"
+    problem = f"{severity} spec.weight: `{weight}` must be greater than 100"
     assert said(value, stored=stored) == [problem]
 
 
 @pytest.mark.parametrize(
     ("value", "problem"),
     [
-        ([], "kind: is none of"),
-        (None, "kind: is none of"),
-        ({"apiVersion": "apps/v1", "kind": "Deployment"}, "kind: is none of"),
-        ({"apiVersion": 1, "kind": "PlacementPolicy"}, "kind: is none of"),
-        ({"apiVersion": f"{GROUP}/v1", "kind": {}}, "kind: is none of"),
-        (placement_policy(GOOD, version="v2"), "apiVersion: there is no version `v2`"),
-        (placement_policy(GOOD) | {"apiVersion": GROUP}, "apiVersion: there is no version ``"),
+        ([], "kind: must be"),
+        (None, "kind: must be"),
+        ({"apiVersion": "apps/v1", "kind": "Deployment"}, "kind: must be"),
+        ({"apiVersion": 1, "kind": "PlacementPolicy"}, "kind: must be"),
+        ({"apiVersion": f"{GROUP}/v1", "kind": {}}, "kind: must be"),
+        (placement_policy(GOOD, version="v2"), "apiVersion: unknown version `v2`"),
+        (placement_policy(GOOD) | {"apiVersion": GROUP}, "apiVersion: unknown version ``"),
         (placement_policy(GOOD, name=""), "metadata.name: is missing"),
         (placement_policy(GOOD, name="Web_1"), "metadata.name: `Web_1` is not a name"),
         (without(placement_policy(GOOD), "spec"), "spec: is missing"),
@@ -228,7 +228,7 @@ def test_weight_of_the_old_manifests(
         (placement_policy(GOOD) | {"spec": None}, "spec: is nothing, not an object"),
         (
             cluster_placement_policy(GOOD) | {"metadata": {"name": "a", "namespace": "b"}},
-            "metadata.namespace: a ClusterPlacementPolicy is in no namespace",
+            "metadata.namespace: a ClusterPlacementPolicy has no namespace",
         ),
     ],
 )

@@ -212,7 +212,7 @@ def test_what_if_changes_one_field_for_one_answer(web: Say, change: str, shown: 
         ("node.zone", "error: there is no change\n  = help: as in `:what-if node"),
         ("pod.spec.containers[3].image = 'a'", "error: there is no `pod.spec.containers[3].image`"),
         ("node.spec.unschedulable = 'yes'", "error: that makes no object: bad Node at"),
-        ("node.zone = nowhere", "error[P0101]: nothing is called `nowhere`"),
+        ("node.zone = nowhere", "error[P0101]: unknown name `nowhere`"),
     ],
     ids=["computed", "follows", "all", "no object", "none", "no item", "type", "value"],
 )
@@ -250,7 +250,7 @@ cluster policy session {
         (":load a\0", "error: there is a NUL character in it\n"),
         (":zzz", "error: there is no command `:zzz`\n  = help: `:help` lists the commands"),
         (":load", "error: no file is named"),
-        (":load nowhere.policy", "error: `nowhere.policy` is not there"),
+        (":load nowhere.policy", "error: `nowhere.policy` does not exist"),
         (":load 'a", "error: a quote is open"),
         (":cluster shop.policy", "error: `shop.policy` is no snapshot"),
         (":pod", "error: no pod is chosen\n  = help: choose one with `:pod NAMESPACE/NAME`"),

@@ -60,7 +60,7 @@ def test_lets_and_defs_stay_and_can_be_changed(say: Say) -> None:
     assert say('let spot = node.labels["capacity"] == "spot"').out == "spot : bool\n"
     assert say("def used(r: string): double = node.usage[r]").out == "used(r: string) : double\n"
     assert say("spot").out == "true : bool\n"
-    assert say('used("cpu")').err.startswith("error[P0111]: `pod` cannot be read")
+    assert say('used("cpu")').err.startswith("error[P0111]: `pod` is not available")
     say(":pod shop/web-1")
     assert say('used("cpu")').out == "0.25 : double\n"
     say("let spot = 3")
@@ -119,18 +119,18 @@ error[P0102]: Node has no field `redy`
         (
             'filter "f" { requir node.ready }',
             """\
-error[P0001]: `requir` cannot stand here
+error[P0001]: `requir` is not allowed here
  --> session:1:14
   |
 1 | filter "f" { requir node.ready }
   |              ^^^^^^ unexpected
-  = help: did you mean `require`
+  = help: did you mean `require`?
 """,
         ),
         (
             "policy p { weight x }",
             """\
-error[P0001]: `x` cannot stand here
+error[P0001]: `x` is not allowed here
  --> session:1:19
   |
 1 | policy p { weight x }
@@ -141,7 +141,7 @@ error[P0001]: `x` cannot stand here
         (
             "pod.name",
             """\
-error[P0111]: `pod` cannot be read in this expression
+error[P0111]: `pod` is not available in this expression
  --> expression:1:1
   |
 1 | pod.name

@@ -30,12 +30,12 @@ def test_strings(token: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("token", "message"),
     [
-        (r"'\q'", r"`\q` is no escape"),
-        (r"'\8'", r"`\8` is no escape"),
-        (r"'\400'", r"`\4` is no escape"),
-        (r"'\x4'", r"`\x` is no escape"),
-        (r"'\ud800'", r"`\ud800` is no character"),
-        (r"'\U00110000'", r"`\U00110000` is no character"),
+        (r"'\q'", r"`\q` is not an escape sequence"),
+        (r"'\8'", r"`\8` is not an escape sequence"),
+        (r"'\400'", r"`\4` is not an escape sequence"),
+        (r"'\x4'", r"`\x` is not an escape sequence"),
+        (r"'\ud800'", r"`\ud800` is not a character"),
+        (r"'\U00110000'", r"`\U00110000` is not a character"),
     ],
 )
 def test_what_is_no_escape(token: str, message: str) -> None:
