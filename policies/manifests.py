@@ -24,7 +24,7 @@ from grammar.catalogue import listed
 from grammar.clauses import File, Policy
 from grammar.diagnostics import Diagnostic, Severity, nearest
 from grammar.source import Source, Span
-from policies.documents import NoDocumentsError, documents, file_page, literal_rules
+from policies.documents import DocumentError, documents, file_page, literal_rules
 from policies.forms import GROUP
 from policies.page import Page
 from policies.resource import (
@@ -310,9 +310,8 @@ def parse_manifests(source: Source) -> tuple[File, list[Diagnostic]]:
     """
     try:
         found = documents(source)
-    except NoDocumentsError as error:
-        message = f"this is neither YAML nor JSON: {error}"
-        return File(()), [Diagnostic("P0501", "error", message, Span(0, 0))]
+    except DocumentError as error:
+        return File(()), [Diagnostic("P0501", "error", f"this {error}", Span(0, 0))]
     policies: list[Policy] = []
     wrong: list[Diagnostic] = []
     for document in found:
@@ -336,7 +335,7 @@ def mendable(source: Source) -> tuple[Span, ...]:
     try:
         found = (literal_rules(document) for document in documents(source))
         return tuple(span for span in found if span is not None)
-    except NoDocumentsError:
+    except DocumentError:
         return ()
 
 

@@ -63,7 +63,7 @@ def object_page(name: str, rules: str) -> Page:
         text += f"{field}\n"
 
     def place(field: str) -> Span:
-        known = nearest_above(field, starts)
+        known = nearest_above(field, starts) or _LINES[0]
         return Span(starts[known], starts[known] + len(known))
 
     return Page(Source(name, text), place, lambda span: span)
@@ -86,10 +86,10 @@ def report(found: Diagnostic, source: Source) -> str:
 
 
 def nearest_above(field: str, known: Mapping[str, object]) -> str:
-    """The field itself, or the nearest that it is in, of those that are known."""
+    """The longest known path that is the field or contains it; empty if there is none."""
     while field and field not in known:
         field = field[: max(field.rfind("."), field.rfind("["), 0)]
-    return field or _LINES[0]
+    return field
 
 
 def moved(node: T, move: Move) -> T:

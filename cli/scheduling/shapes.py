@@ -11,8 +11,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from cli.scheduling.configuration import Finding, join
+from cli.scheduling.configuration import Finding
 from grammar.diagnostics import nearest
+from policies.documents import join
 
 # A type by what it is called, the fields of a mapping, or the shape of a list's items.
 Shape = str | Mapping[str, "Shape"] | Sequence["Shape"]

@@ -184,7 +184,7 @@ def test_a_terminal_has_colour_unless_told_otherwise(folder: Path, no_colour: bo
         ("kind: Pod\nspec: [1]\n", "`pod.yaml` is no manifest of one pod: its spec is no object"),
         ("kind: Pod\nspec: {containers: 1}\n", "bad Pod at `spec.containers`"),
         ("kind: Pod\n---\nkind: Pod\n", "`pod.yaml` is no manifest of one pod: it has Pod, Pod"),
-        ("[", "`pod.yaml` is not YAML"),
+        ("[", "`pod.yaml` is neither YAML nor JSON"),
     ],
     ids=["empty", "a list for a spec", "a number for containers", "two", "no YAML"],
 )

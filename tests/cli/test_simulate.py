@@ -201,7 +201,7 @@ def test_what_the_model_leaves_out_is_said(placet: Placet, folder: Path) -> None
         ("x", "", ["--pods", "nodes.csv"], "`nodes.csv` has no column `name`"),
         ("x", "", ["--pods", "gone.yaml"], "cannot read `gone.yaml`: no such file"),
         ("x.yaml", "kind: Node", ["--pods", "x.yaml"], "there are no pods to schedule in `x.yaml`"),
-        ("x.yaml", "a: [", ["--pods", "x.yaml"], "`x.yaml` is not YAML"),
+        ("x.yaml", "a: [", ["--pods", "x.yaml"], "`x.yaml` is neither YAML nor JSON"),
         ("x.json", "[1]", ["--pods", "x.json"], "`x.json` is no list of pods"),
         ("x.json", "{,}", ["--pods", "x.json"], "`x.json` is not JSON"),
         ("x.yaml", "kind: Pod", ["--pods", "x.yaml"], "a pod in `x.yaml` has no name"),
