@@ -22,7 +22,7 @@ from msgspec.structs import fields as struct_fields
 
 from grammar.catalogue import listed
 from grammar.clauses import File, Policy
-from grammar.diagnostics import Diagnostic, Severity, nearest
+from grammar.diagnostics import Diagnostic, nearest
 from grammar.source import Source, Span
 from policies.documents import DocumentError, documents, file_page, literal_rules
 from policies.forms import GROUP
@@ -67,51 +67,38 @@ _KINDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class FieldProblem:
-    """What is wrong with one field, such as `spec.weight`: a sentence, and advice."""
-
-    field: str
-    message: str
-    hint: str = ""
-    severity: Severity = "error"
-
-    def __str__(self) -> str:
-        return f"{self.field}: {self.message}"
-
-
-def decoded(value: object, wanted: type[S]) -> S | FieldProblem:
-    """The struct, or the first field that is not what it should be."""
+def decoded(value: object, wanted: type[S], page: Page) -> S | Diagnostic:
+    """The struct, or the diagnostic of the first field that does not fit it."""
     try:
         return msgspec.convert(value, wanted)
     except msgspec.ValidationError as error:
         said = _SAID.match(str(error))
         assert said is not None, "every part of it is optional"
-        return _problem(said["what"], said["path"] or "", wanted)
+        return _field_error(said["what"], said["path"] or "", wanted, page)
     except RecursionError:
-        return FieldProblem("object", "is nested too deeply")
+        return page.error("object", "is nested too deeply")
 
 
-def _problem(what: str, path: str, wanted: type[msgspec.Struct]) -> FieldProblem:
+def _field_error(what: str, path: str, wanted: type[msgspec.Struct], page: Page) -> Diagnostic:
     if (lacking := _LACKING.match(what)) is not None:
-        return FieldProblem(_join(path, lacking["name"]), "is missing")
+        return page.error(_join(path, lacking["name"]), "is missing")
     if (unknown := _UNKNOWN.match(what)) is not None:
         here = _type_at(path, wanted)
         fields = [f.name for f in here.fields] if isinstance(here, StructType) else []
         close = nearest(unknown["name"], fields)
         hint = f"a similar name exists: `{close}`" if close is not None else ""
-        return FieldProblem(_join(path, unknown["name"]), "unknown field", hint)
+        return page.error(_join(path, unknown["name"]), "unknown field", hint)
     if (no_value := _NO_VALUE.match(what)) is not None:
         here = _type_at(path, wanted)
         values = [f"`{v}`" for v in here.values] if isinstance(here, LiteralType) else []
         message = f"`{no_value['value']}` is not allowed"
-        return FieldProblem(path, message, f"write {listed(values)}" if values else "")
+        return page.error(path, message, f"write {listed(values)}" if values else "")
     if (expected := _EXPECTED.match(what)) is not None:
         kinds = _in_words(expected["wanted"])
         if expected["found"] is not None:
-            return FieldProblem(path, f"is {_in_words(expected['found'])}, not {kinds}")
-        return FieldProblem(path, _out_of_bounds(expected["rest"]))
-    return FieldProblem(path or "object", what[:1].lower() + what[1:])
+            return page.error(path, f"is {_in_words(expected['found'])}, not {kinds}")
+        return page.error(path, _out_of_bounds(expected["rest"]))
+    return page.error(path or "object", what[:1].lower() + what[1:])
 
 
 def _out_of_bounds(bound: str) -> str:
@@ -169,10 +156,10 @@ _MOST = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A manifest, if there is one that a policy can be made of, and what is wrong with it."""
+    """A manifest, or None if no policy can be made of it, and its diagnostics."""
 
     manifest: Manifest | None
-    problems: tuple[FieldProblem, ...]
+    diagnostics: tuple[Diagnostic, ...]
 
 
 def is_ours(value: object) -> bool:
@@ -183,16 +170,7 @@ def is_ours(value: object) -> bool:
     return group == GROUP and value.get("kind") in tuple(KINDS)
 
 
-def manifest_from_json(raw: bytes, *, stored: bool = False) -> Read:
-    """A manifest from the JSON of an object; see `manifest_from`."""
-    try:
-        value = msgspec.json.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        return Read(None, (FieldProblem("object", f"is not JSON: {str(error).lower()}"),))
-    return manifest_from(value, stored=stored)
-
-
-def manifest_from(value: object, *, stored: bool = False) -> Read:
+def manifest_from(value: object, page: Page, *, stored: bool = False) -> Read:
     """A manifest from parsed fields.
 
     `stored` says that the API server has it. It shows an object in each version, whichever it was
@@ -200,84 +178,88 @@ def manifest_from(value: object, *, stored: bool = False) -> Read:
     """
     if not is_ours(value):
         kinds = listed([f"`{kind}`" for kind in KINDS])
-        return Read(None, (FieldProblem("kind", f"must be {kinds} of `{GROUP}`"),))
+        return Read(None, (page.error("kind", f"must be {kinds} of `{GROUP}`"),))
     assert isinstance(value, dict), "it has a kind"
     version = str(value["apiVersion"]).partition("/")[2]
     if version not in VERSIONS:
         message = f"unknown version `{version}`"
-        return Read(None, (FieldProblem("apiVersion", message, f"write `{GROUP}/{VERSIONS[0]}`"),))
-    manifest = decoded(value, KINDS[value["kind"]])
-    if isinstance(manifest, FieldProblem):
+        return Read(None, (page.error("apiVersion", message, f"write `{GROUP}/{VERSIONS[0]}`"),))
+    manifest = decoded(value, KINDS[value["kind"]], page)
+    if isinstance(manifest, Diagnostic):
         return Read(None, (manifest,))
-    problems = (
-        *_metadata(manifest),
-        *_weight(manifest.spec.weight, lenient=stored or version == ALPHA),
-        *_spec(manifest.spec),
+    found = (
+        *_metadata(manifest, page),
+        *_weight(manifest.spec.weight, page, lenient=stored or version == ALPHA),
+        *_spec(manifest.spec, page),
     )
-    broken = any(p.severity == "error" for p in problems)
-    return Read(None if broken else manifest, problems)
+    broken = any(d.severity == "error" for d in found)
+    return Read(None if broken else manifest, found)
 
 
-def _metadata(manifest: Manifest) -> Iterator[FieldProblem]:
+def _metadata(manifest: Manifest, page: Page) -> Iterator[Diagnostic]:
     name, namespace = manifest.metadata.name, manifest.metadata.namespace
     if not name:
-        yield FieldProblem("metadata.name", "is missing")
+        yield page.error("metadata.name", "is missing")
     elif not _NAME.match(name) or len(name) > 253:
         hint = "lower-case letters, digits, `-` and `.`, at most 253"
-        yield FieldProblem("metadata.name", f"`{name}` is not a name", hint)
+        yield page.error("metadata.name", f"`{name}` is not a name", hint)
     if isinstance(manifest, ClusterPlacementPolicy) and namespace:
         hint = "select namespaces with `spec.namespaceSelector`"
-        yield FieldProblem("metadata.namespace", "a ClusterPlacementPolicy has no namespace", hint)
+        yield page.error("metadata.namespace", "a ClusterPlacementPolicy has no namespace", hint)
 
 
-def _weight(weight: int, *, lenient: bool) -> Iterator[FieldProblem]:
+def _weight(weight: int, page: Page, *, lenient: bool) -> Iterator[Diagnostic]:
     if weight > RESERVED_WEIGHT:
         return
     field, hint = "spec.weight", f"0 to {RESERVED_WEIGHT} are reserved"
     message = f"`{weight}` must be greater than {RESERVED_WEIGHT}"
-    is_allowed = lenient and weight == RESERVED_WEIGHT
-    yield FieldProblem(field, message, hint, "warning" if is_allowed else "error")
+    if lenient and weight == RESERVED_WEIGHT:
+        yield page.warning(field, message, hint)
+    else:
+        yield page.error(field, message, hint)
 
 
-def _spec(spec: Spec) -> Iterator[FieldProblem]:
+def _spec(spec: Spec, page: Page) -> Iterator[Diagnostic]:
     if spec.podSelector is None:
         hint = "`{}` selects every pod"
-        yield FieldProblem("spec.podSelector", "is missing", hint)
+        yield page.error("spec.podSelector", "is missing", hint)
     if spec.placementPolicy is not None and spec.policy is not None:
         message = "is the same field as `spec.placementPolicy`"
-        yield FieldProblem("spec.policy", message, "keep one of them")
+        yield page.error("spec.policy", message, "keep one of them")
     if spec.target is None and spec.rules is None:
         hint = "set `spec.placementPolicy` or `spec.rules`"
-        yield FieldProblem("spec", "has no effect", hint)
+        yield page.error("spec", "has no effect", hint)
     if spec.target is not None:
         field = "spec.placementPolicy" if spec.placementPolicy is not None else "spec.policy"
-        yield from _target(spec.target, field)
+        yield from _target(spec.target, field, page)
         if spec.nodeSelector is None and spec.annotationSelector is None:
             hint = f"`{field}` needs the nodes that it selects"
-            yield FieldProblem("spec.nodeSelector", "is missing", hint)
+            yield page.error("spec.nodeSelector", "is missing", hint)
     for field in ("podSelector", "nodeSelector", "annotationSelector"):
-        yield from _selector(getattr(spec, field), f"spec.{field}")
+        yield from _selector(getattr(spec, field), f"spec.{field}", page)
     if isinstance(spec, ClusterSpec):
-        yield from _selector(spec.namespaceSelector, "spec.namespaceSelector")
+        yield from _selector(spec.namespaceSelector, "spec.namespaceSelector", page)
 
 
-def _target(target: Target, field: str) -> Iterator[FieldProblem]:
+def _target(target: Target, field: str, page: Page) -> Iterator[Diagnostic]:
     size = target.targetSize
     if isinstance(size, int):
         if not 0 <= size <= _MOST:
-            yield FieldProblem(f"{field}.targetSize", f"`{size}` is not a number of pods")
+            yield page.error(f"{field}.targetSize", f"`{size}` is not a number of pods")
     elif not _PERCENTAGE.match(size):
         hint = "write a number such as `3`, or a percentage such as `40%`"
-        yield FieldProblem(
+        yield page.error(
             f"{field}.targetSize", f"`{size}` is not a percentage from 0% to 100%", hint
         )
 
 
-def _selector(selector: Selector | NodeSelector | None, field: str) -> Iterator[FieldProblem]:
+def _selector(
+    selector: Selector | NodeSelector | None, field: str, page: Page
+) -> Iterator[Diagnostic]:
     if selector is None:
         return
     if isinstance(selector, NodeSelector) and not is_selective(selector):
-        yield FieldProblem(
+        yield page.error(
             field, "is empty and would select every node", "select nodes by their labels"
         )
     requirements: tuple[Requirement | NodeRequirement, ...] = selector.matchExpressions
@@ -286,13 +268,13 @@ def _selector(selector: Selector | NodeSelector | None, field: str) -> Iterator[
         match requirement.operator:
             case "In" | "NotIn":
                 if not values:
-                    yield FieldProblem(where, f"`{requirement.operator}` needs a value")
+                    yield page.error(where, f"`{requirement.operator}` needs a value")
             case "Gt" | "Lt":
                 if len(values) != 1 or not _WHOLE.match(values[0]):
-                    yield FieldProblem(where, f"`{requirement.operator}` needs one whole number")
+                    yield page.error(where, f"`{requirement.operator}` needs one whole number")
             case "Exists" | "DoesNotExist":
                 if values:
-                    yield FieldProblem(where, f"`{requirement.operator}` takes no values")
+                    yield page.error(where, f"`{requirement.operator}` takes no values")
 
 
 def is_selective(selector: Selector | NodeSelector | None) -> bool:
@@ -319,8 +301,8 @@ def parse_manifests(source: Source) -> tuple[File, list[Diagnostic]]:
         if not is_ours(document.value):
             wrong.append(_foreign(document.value, page))
             continue
-        read = manifest_from(document.value)
-        wrong.extend(about(problem, page) for problem in read.problems)
+        read = manifest_from(document.value, page)
+        wrong.extend(read.diagnostics)
         if read.manifest is not None:
             if isinstance(read.manifest, PlacementPolicy) and not read.manifest.metadata.namespace:
                 wrong.append(_homeless(page))
@@ -337,13 +319,6 @@ def mendable(source: Source) -> tuple[Span, ...]:
         return tuple(span for span in found if span is not None)
     except DocumentError:
         return ()
-
-
-def about(problem: FieldProblem, page: Page) -> Diagnostic:
-    """A problem of a field as a diagnostic."""
-    code = "P0503" if problem.severity == "error" else "P0321"
-    place = page.place(problem.field)
-    return Diagnostic(code, problem.severity, str(problem), place, hint=problem.hint or None)
 
 
 def _foreign(value: object, page: Page) -> Diagnostic:

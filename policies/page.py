@@ -49,8 +49,17 @@ class Page:
     place: Callable[[str], Span]
     rules: Move | None
 
+    def error(self, field: str, message: str, hint: str = "") -> Diagnostic:
+        """An error of a field (P0503)."""
+        where = self.place(field)
+        return Diagnostic("P0503", "error", f"{field}: {message}", where, hint=hint or None)
+
+    def warning(self, field: str, message: str, hint: str) -> Diagnostic:
+        """A warning about a field that is discouraged (P0321)."""
+        return Diagnostic("P0321", "warning", f"{field}: {message}", self.place(field), hint=hint)
+
     def here(self, found: T) -> T:
-        """What is about a part of the rules, with the place that this has here."""
+        """A part of the rules or a diagnostic of them, with its span moved to this text."""
         return put(found, self.place(RULES)) if self.rules is None else moved(found, self.rules)
 
 

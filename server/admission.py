@@ -14,9 +14,10 @@ from msgspec import Meta, Raw, Struct
 
 from grammar.errors import EvaluationError
 from grammar.values.time import SECOND, Duration
-from policies.admission import Findings, changes_spec
+from policies.admission import changes_spec, lines
 from policies.forms import GROUP
 from policies.manifests import additions
+from policies.validation import CheckedFile
 from server.call import Admitted, CallRecord, is_encoded, read_body
 from server.errors import Outcome, RequestError, failure_of
 from server.metrics import Metrics
@@ -184,7 +185,7 @@ _AT_ONCE = 2
 class Examiner(Protocol):
     """Who knows what is wrong with an object."""
 
-    def examine(self, name: str, raw: bytes, old: bytes = b"") -> Findings:
+    def examine(self, name: str, raw: bytes, old: bytes = b"") -> CheckedFile:
         """All that is, in any thread; `old` is what the object replaces."""
 
 
@@ -273,10 +274,11 @@ class Admission:
         # What is stored and broken can still get a label, or lose a finalizer.
         if review.old and not changes_spec(review.raw, review.old):
             return Ruling(allow(review))
-        found = self._examiner.examine(review.key, review.raw, review.old)
-        if found.errors:
-            return Ruling(deny(review, found.errors, found.warnings), found.errors[0])
-        return Ruling(allow(review, found.warnings))
+        file = self._examiner.examine(review.key, review.raw, review.old)
+        warnings = lines(file, "warning")
+        if errors := lines(file, "error"):
+            return Ruling(deny(review, errors, warnings), errors[0])
+        return Ruling(allow(review, warnings))
 
     def _seconds(self, request: web.Request) -> float:
         """How long an answer may take: the API server says how long it waits, as `?timeout=5s`."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import pytest
 
 from grammar.schema import load_schema
 from grammar.source import Source
-from policies.admission import Examiner, Findings, changes_spec, check_object
+from policies.admission import Examiner, changes_spec, check_object, lines
 from policies.manifests import additions
 from policies.resource import Spec, Target
 from policies.validation import Validation, Validator
@@ -33,9 +35,17 @@ def rules(text: str, name: str = "web") -> Object:
     return placement_policy({"podSelector": {}, "rules": text}, name)
 
 
+class Findings(NamedTuple):
+    """The lines of an admission response."""
+
+    errors: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
 def found(value: Object, beside: Validation | None = None) -> Findings:
     there = beside or Validation(())
-    return Examiner(SCHEMA, lambda: there).examine(key(value), raw(value))
+    file = Examiner(SCHEMA, lambda: there).examine(key(value), raw(value))
+    return Findings(lines(file, "error"), lines(file, "warning"))
 
 
 USES_OTHER = rules('use "other"\nfilter "b" { require node.ready }')

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from policies.manifests import manifest_from, manifest_from_json
+from grammar.diagnostics import Diagnostic
+from grammar.schema import load_schema
+from policies.admission import check_object
+from policies.manifests import Read
+from policies.manifests import manifest_from as read_manifest
+from policies.page import object_page
 from policies.resource import ClusterPlacementPolicy, PlacementPolicy, Target
 from tests.support.builders import Object, raw
 from tests.support.manifests import (
@@ -19,11 +24,19 @@ from tests.support.manifests import (
 GOOD = on_wanted("40%")
 
 
+def manifest_from(value: object, *, stored: bool = False) -> Read:
+    return read_manifest(value, object_page("object", ""), stored=stored)
+
+
+def line(diagnostic: Diagnostic) -> str:
+    return f"{diagnostic.severity} {diagnostic.message}"
+
+
 def said(value: object, *, stored: bool = False) -> list[str]:
-    """Every problem in one line each; nothing here may raise."""
+    """Every diagnostic in one line each; nothing here may raise."""
     read = manifest_from(value, stored=stored)
-    assert (read.manifest is None) == any(p.severity == "error" for p in read.problems)
-    return [f"{problem.severity} {problem}" for problem in read.problems]
+    assert (read.manifest is None) == any(d.severity == "error" for d in read.diagnostics)
+    return list(map(line, read.diagnostics))
 
 
 @pytest.mark.parametrize("version", ["v1", "v1alpha1"])
@@ -31,7 +44,7 @@ def said(value: object, *, stored: bool = False) -> list[str]:
 def test_target_has_two_names_in_both_versions(version: str, field: str) -> None:
     spec = without(GOOD, "placementPolicy") | {field: {"action": "MustNot", "targetSize": 3}}
     read = manifest_from(placement_policy(spec, version=version))
-    assert read.problems == ()
+    assert read.diagnostics == ()
     assert read.manifest is not None
     assert read.manifest.spec.target == Target(targetSize=3, action="MustNot", bound="Exactly")
 
@@ -68,7 +81,7 @@ def test_object_of_the_api_server_is_taken_whole() -> None:
     }
     value = cluster_placement_policy(GOOD | {"namespaceSelector": {}}) | {"status": status}
     value["metadata"] |= {"uid": "1", "generation": 3, "resourceVersion": "7", "managedFields": []}
-    manifest = manifest_from_json(raw(value)).manifest
+    manifest = check_object("object", raw(value), load_schema()).manifest
     assert isinstance(manifest, ClusterPlacementPolicy)
     assert (manifest.metadata.uid, manifest.metadata.generation) == ("1", 3)
     assert manifest.status is not None
@@ -188,7 +201,7 @@ def test_comparisons_take_one_whole_number(values: list[str]) -> None:
 def test_pods_have_no_comparisons() -> None:
     requirement = {"key": "a", "operator": "Gt", "values": ["1"]}
     spec = GOOD | {"podSelector": {"matchExpressions": [requirement]}}
-    (problem,) = manifest_from(placement_policy(spec)).problems
+    (problem,) = manifest_from(placement_policy(spec)).diagnostics
     assert problem.hint == "write `DoesNotExist`, `Exists`, `In` or `NotIn`"
 
 
@@ -239,6 +252,6 @@ def test_bad_object_is_told_why(value: object, problem: str) -> None:
 
 @pytest.mark.parametrize("data", [b"", b"{", b"\xff", b'"x"', b"[" * 100_000, b"{} {}"])
 def test_what_is_no_object_is_told_so(data: bytes) -> None:
-    read = manifest_from_json(data)
-    assert read.manifest is None
-    assert len(read.problems) == 1
+    checked = check_object("object", data, load_schema())
+    assert checked.manifest is None
+    assert len(checked.file.diagnostics) == 1
