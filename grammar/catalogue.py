@@ -45,7 +45,7 @@ def _similar(name: str, candidates: Iterable[str], span: Span) -> dict[str, obje
     return {"hint": f"a similar name exists: `{close}`", "fix": fix}
 
 
-# ---- P00xx syntax
+# ---- P00xx: syntax
 
 
 def unexpected(
@@ -154,6 +154,9 @@ def bad_hole(reason: str, span: Span) -> Diagnostic:
     return _error("P0012", reason, span, hint="write `{{` or `}}` for a brace in the text")
 
 
+# ---- P02xx: clauses
+
+
 def twice(part: str, where: str, span: Span) -> Diagnostic:
     return _error(
         "P0201",
@@ -235,7 +238,7 @@ def message_varies(what: str, span: Span) -> Diagnostic:
     )
 
 
-# ---- P01xx names and types
+# ---- P01xx: names and types
 
 
 def unknown_name(name: str, candidates: Iterable[str], span: Span) -> Diagnostic:

@@ -1,4 +1,9 @@
-"""The types of macros: of their variables, and of what they make."""
+"""Checker: resolves names and infers types; returns the same tree, typed, with diagnostics.
+
+Short forms such as `node.zone` are written out, constants take the type of the operand beside them,
+`let` names become LetReference and `def` calls DefCall. A wrong part gets the poison type, which
+agrees with every type, so that one mistake is one message. Checking a checked tree changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -56,18 +61,20 @@ from grammar.values.quantity import Quantity
 from grammar.values.semver import Semver
 from grammar.values.time import Duration, Timestamp
 
-# Macros whose last argument is a condition.
+# ---- macros
+
+# The macros whose last argument is a condition.
 TESTS = frozenset({"all", "exists", "exists_one", "existsOne", "filter"})
 _OPTIONAL = frozenset({"optMap", "optFlatMap"})
 
 
 def inside(found: Type) -> Type:
-    """What an optional holds; any other type as it is."""
+    """The type inside an optional; any other type as it is."""
     return found.args[0] if found.name == "optional" else found
 
 
 def variables(macro: str, target: Type, count: int) -> tuple[Type, ...] | None:
-    """The types of the variables, dyn where the target is; None where it cannot go over it."""
+    """The types of a macro's variables; None if the macro does not accept the target."""
     if macro == "cel.bind":
         return (target,)
     if macro in _OPTIONAL:
@@ -84,7 +91,7 @@ def variables(macro: str, target: Type, count: int) -> tuple[Type, ...] | None:
 
 
 def result(macro: str, target: Type, kinds: tuple[Type, ...], made: Type) -> Type | None:
-    """What the macro makes; None where the body, of type `made`, must be an optional and is not."""
+    """The type of a macro whose body has the type `made`; None if `made` must be an optional."""
     match macro:
         case "all" | "exists" | "exists_one" | "existsOne":
             return BOOL
@@ -107,11 +114,11 @@ def result(macro: str, target: Type, kinds: tuple[Type, ...], made: Type) -> Typ
 
 
 def unknown(count: int) -> tuple[Type, ...]:
-    """Variables of a macro that was already reported."""
+    """The types of the variables of a macro that was already reported."""
     return (POISON,) * count
 
 
-# ---- String and int constants take the type of the operand beside them.
+# ---- constants that take the type of the operand beside them
 
 _PARSERS: dict[Type, Callable[[str], object]] = {
     QUANTITY: Quantity.parse,
@@ -122,10 +129,10 @@ _PARSERS: dict[Type, Callable[[str], object]] = {
 
 
 def coerce(expr: Expr, wanted: Type, found: list[Diagnostic]) -> Expr:
-    """The expression with its constants turned to `wanted` where that is a type they can take.
+    """The expression with its string and int constants converted to `wanted`, where possible.
 
-    Goes through lists and the branches of a conditional, and no further: a `let` has the type it
-    was written with.
+    This includes constants in lists and in the branches of a conditional, and nothing else: a `let`
+    keeps its type. Bad constants are appended to `found`.
     """
     match expr:
         case Literal(str() as text) if wanted in _PARSERS and expr.type == STRING:
@@ -157,7 +164,7 @@ def _bad_constant(text: str, wanted: Type, reason: str, span: Span) -> Diagnosti
 
 
 def coerce_beside(op: str, left: Expr, right: Expr, found: list[Diagnostic]) -> tuple[Expr, Expr]:
-    """Both operands of a binary operator, each with the constants that the other gives a type."""
+    """Both operands of a binary operator; constants take the type of the other operand."""
     if op == "in":
         items = right.type.args[0] if right.type.name == "list" else None
         if items is not None and items in _PARSERS:
@@ -166,7 +173,7 @@ def coerce_beside(op: str, left: Expr, right: Expr, found: list[Diagnostic]) -> 
     if op in ("*", "%"):
         return left, right
     if op == "/":
-        # A quantity divided by an int is a quantity; only a text beside it can be meant as one.
+        # A quantity divided by an int is a quantity, so only a string can mean a quantity here.
         return left, coerce(right, left.type, found) if right.type == STRING else right
     return (
         coerce(left, _beside(op, right.type, left), found),
@@ -175,7 +182,7 @@ def coerce_beside(op: str, left: Expr, right: Expr, found: list[Diagnostic]) -> 
 
 
 def coerce_chain(chain: Chain, found: list[Diagnostic]) -> Chain:
-    """The operands of `a + b + …`: constants take the type of the first that has one to give."""
+    """`a + b + …`, with constants converted to the type of the first quantity, time or the like."""
     given = next((o.type for o in chain.operands if o.type in _PARSERS), None)
     if given is None:
         return chain
@@ -185,7 +192,7 @@ def coerce_chain(chain: Chain, found: list[Diagnostic]) -> Chain:
 
 
 def _beside(op: str, other: Type, constant: Expr) -> Type:
-    """What a constant beside `other` is: a duration beside a time, unless it reads as a time."""
+    """The type for a constant beside `other`; beside a timestamp it may be a duration."""
     if other != TIMESTAMP or op not in ("+", "-") or not isinstance(constant, Literal):
         return other
     try:
@@ -195,16 +202,11 @@ def _beside(op: str, other: Type, constant: Expr) -> Type:
     return TIMESTAMP
 
 
-# ---- Resolves names and infers types: the same tree, typed, and what is wrong with it.
-#
-# Short forms (`node.zone`) are written out, constants take the type beside them, a `let` becomes a
-# LetReference and a `def` a DefCall. A wrong part gets the poison type, which agrees with
-# everything,
-# so one mistake is one message. Checking a checked tree changes nothing.
+# ---- expressions
 
 
 class Checker:
-    """Checks expressions in one environment, collecting diagnostics in `found`."""
+    """Checks expressions in one environment and collects diagnostics in `found`."""
 
     def __init__(self, environment: Environment) -> None:
         self.environment = environment
@@ -212,10 +214,7 @@ class Checker:
         self._locals: dict[str, Type] = {}
 
     def check(self, expr: Expr, wanted: Type | None = None) -> Expr:
-        """The typed tree.
-
-        With `wanted`, constants take that type and any other type is a mistake.
-        """
+        """The typed tree. With `wanted`, constants take that type; any other type is an error."""
         checked = self._check(expr)
         if wanted is None:
             return checked
@@ -229,7 +228,7 @@ class Checker:
 
     @contextmanager
     def scope(self, names: Mapping[str, Type], *, closed: bool = False) -> Iterator[None]:
-        """Local names for a while; `closed` hides the outer ones (the body of a `def`)."""
+        """Adds local names; `closed` hides the outer ones, for the body of a `def`."""
         outer = self._locals
         self._locals = dict(names) if closed else {**outer, **names}
         try:
@@ -298,7 +297,7 @@ class Checker:
         return replace(expr, type=POISON)
 
     def _qualified(self, expr: Select) -> Ident | None:
-        """`a.b.c` as one declared name, the longest that there is; locals are never qualified."""
+        """`a.b.c` as one declared name, if there is one; local names are never qualified."""
         parts: list[str] = []
         node: Expr = expr
         while isinstance(node, Select) and not node.optional:
@@ -381,7 +380,7 @@ class Checker:
         )
 
     def _computed_index(self, expr: Index, select: Select) -> Expr | None:
-        """`node.usage[r]`: a short form that takes its index as a parameter."""
+        """`node.usage[r]` written out: a short form with its index as a parameter."""
         schema = self.environment.schema
         if schema is None or not any(select.name in r.fields for r in schema.records.values()):
             return None
@@ -393,7 +392,7 @@ class Checker:
         return self._check(shortforms.written_out(known.derived, operand, index, expr.span))
 
     def _quietly(self, expr: Expr) -> Expr:
-        """Checks a part that will be checked again, so its diagnostics are not counted twice."""
+        """Checks a part that is checked again later, without its diagnostics."""
         kept = len(self.found)
         checked = self._check(expr)
         del self.found[kept:]
@@ -431,7 +430,7 @@ class Checker:
         return replace(expr, target=target, args=args, type=found)
 
     def _argument(self, target: Expr, function: str, argument: Expr) -> Expr:
-        """`orValue` and the comparisons of a typed value give their constant that type."""
+        """An argument; constants of `orValue` and of comparisons take the type of the target."""
         wanted = inside(target.type) if target.type.name == "optional" else target.type
         if function in ("orValue", "isLessThan", "isGreaterThan", "compareTo", "add", "sub"):
             return coerce(argument, wanted, self.found)
@@ -555,7 +554,7 @@ class Checker:
 
 
 def schema_mistake(record: Type, name: str, known: Mapping[str, object], span: Span) -> Diagnostic:
-    """An unknown field; of a peer the message may say that the cache does not keep it."""
+    """The error for an unknown field; of a peer, that the cache does not keep it."""
     if record.name == "Peer" and nearest(name, known) is None:
         return mistakes.not_kept(record, name, span, known)
     return mistakes.unknown_field(record, name, known, span)

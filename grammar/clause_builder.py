@@ -1,4 +1,4 @@
-"""The parser's callbacks for policies, clauses and tests; expressions are `grammar.builder`'s."""
+"""Clause builder: the parser's callbacks for policies, clauses and tests."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ from grammar.types import (
     map_of,
 )
 
-# What a `def` may declare; records are the schema's and are checked with the rest.
+# The types that a `def` may declare, besides lists and maps.
 _TYPES = {
     str(t): t for t in (BOOL, INT, DOUBLE, STRING, QUANTITY, DURATION, TIMESTAMP, SEMVER, DYN)
 }
@@ -74,7 +74,7 @@ _TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """One line of a clause's block: the name of its field, and the value."""
+    """A part of a clause: its keyword and its value."""
 
     name: str
     value: Any
@@ -107,7 +107,7 @@ def _count(token: Token) -> int:
 
 
 def _collect(c: list[Child], where: str, needs: tuple[str, ...], many: str = "") -> dict[str, Any]:
-    """The parts of a block by field: each at most once but for `many`; `needs` must be there."""
+    """The parts of a block by field. Only `many` may repeat; `needs` are required."""
     found: dict[str, Any] = {many: ()} if many else {}
     for part in c:
         if not isinstance(part, _Part):
@@ -124,12 +124,17 @@ def _collect(c: list[Child], where: str, needs: tuple[str, ...], many: str = "")
     return {_FIELDS.get(name, name): value for name, value in found.items()}
 
 
-# Where a word of the language is not the name of the field.
+# The fields that have another name than their keyword.
 _FIELDS = {"require": "requires", "of": "pods", "min domains": "min_domains"}
 
 
+def _expression_part(name: str) -> Callable[[Builder, list[Child]], _Part]:
+    """The callback for a keyword that an expression follows."""
+    return lambda _, c: _Part(name, _expr(c), span_of(c))
+
+
 class Builder(ExpressionBuilder):
-    """One method a grammar rule; `parse_hole` parses an expression inside a message."""
+    """A method for each grammar rule; `parse_hole` parses an expression inside a message."""
 
     def __init__(self, parse_hole: Callable[[str, int], Expr]) -> None:
         self._parse_hole = parse_hole
@@ -234,11 +239,13 @@ class Builder(ExpressionBuilder):
         name = _string(c)
         return {"name": text_of(name), "span": span_of(c), "name_span": token_span(name)}
 
-    def when(self, c: list[Child]) -> _Part:
-        return _Part("when", _expr(c), span_of(c))
-
-    def require(self, c: list[Child]) -> _Part:
-        return _Part("require", _expr(c), span_of(c))
+    when = _expression_part("when")
+    require = _expression_part("require")
+    value = _expression_part("value")
+    on = _expression_part("on")
+    over = _expression_part("over")
+    protect = _expression_part("protect")
+    allow = _expression_part("allow")
 
     def message(self, c: list[Child]) -> _Part:
         return _Part("message", template(_string(c), self._parse_hole), span_of(c))
@@ -251,9 +258,6 @@ class Builder(ExpressionBuilder):
             return _Part("missing", _number(numbers[0]), span_of(c))
         return _Part("missing", _choice(c, "rule for missing values", ("fail", "pass")), span_of(c))
 
-    def value(self, c: list[Child]) -> _Part:
-        return _Part("value", _expr(c), span_of(c))
-
     def range(self, c: list[Child]) -> _Part:
         edges = _tokens(c, "SIGNED", "STRING")
         if not edges:
@@ -264,18 +268,12 @@ class Builder(ExpressionBuilder):
     def of(self, c: list[Child]) -> _Part:
         return _Part("of", self._pod_set(c), span_of(c))
 
-    def on(self, c: list[Child]) -> _Part:
-        return _Part("on", _expr(c), span_of(c))
-
     def pods(self, c: list[Child]) -> _Part:
         return _Part("pods", self._pod_set(c), span_of(c))
 
     def _pod_set(self, c: list[Child]) -> PodSet:
         where = next(iter(nodes(c)), None)
         return PodSet(where, _has(c, "ALL"), _has(c, "PLACED"), span=span_of(c))
-
-    def over(self, c: list[Child]) -> _Part:
-        return _Part("over", _expr(c), span_of(c))
 
     def per(self, c: list[Child]) -> _Part:
         if _has(c, "DOMAIN"):
@@ -308,12 +306,6 @@ class Builder(ExpressionBuilder):
         if weight is not None and weight < 0:
             raise _bad_number(numbers[0], "weight of a preference", "a number above 0")
         return _Part("strength", Strength(weight, span_of(c)), span_of(c))
-
-    def protect(self, c: list[Child]) -> _Part:
-        return _Part("protect", _expr(c), span_of(c))
-
-    def allow(self, c: list[Child]) -> _Part:
-        return _Part("allow", _expr(c), span_of(c))
 
     def keep(self, c: list[Child]) -> _Part:
         count = _positive(_tokens(c, "INT")[0], "number of candidates to keep")

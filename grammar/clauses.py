@@ -1,7 +1,4 @@
-"""The nodes outside expressions: policies, their clauses, and tests.
-
-Same rules as `grammar.ast`.
-"""
+"""Syntax tree of policies, clauses and tests; the same rules as in `grammar.ast` hold."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ MissingRule = OneOf["fail", "pass"] | float
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """Text with `{expression}` holes, in order; `{{` and `}}` are already braces here."""
+    """A text with expressions in braces, in order; `{{` and `}}` are already single braces here."""
 
     parts: tuple[str | Expr, ...]
     span: Span = field(default=NOWHERE, compare=False)
@@ -25,7 +22,7 @@ class Template:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """`range a .. b`; the bounds are numbers, or texts of a quantity or a duration."""
+    """`range a .. b`: two numbers, or two strings with a quantity or a duration."""
 
     low: Expr
     high: Expr
@@ -35,8 +32,8 @@ class Bounds:
 class PodSet:
     """`[all|placed] pods where e`. `where` is None for `of replicas`.
 
-    Of `all` pods, `namespaces` takes those of the namespaces for which it is true: only an object
-    with a `namespaceSelector` has it, and it reads the `namespaceObject` of each.
+    `namespaces` restricts `all` pods to the namespaces for which it is true. Only an object with a
+    `namespaceSelector` has it; it reads `namespaceObject`.
     """
 
     where: Expr | None
@@ -200,7 +197,7 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class Let:
-    """A named expression; evaluated where its name stands."""
+    """A named expression, evaluated wherever its name is used."""
 
     name: str
     value: Expr
@@ -239,7 +236,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class ForPods:
-    """`for pods where e`: which pods the policy is about."""
+    """`for pods where e`: the pods that the policy selects."""
 
     where: Expr
     span: Span = field(default=NOWHERE, compare=False)
@@ -250,7 +247,7 @@ Item = Setting | ForPods | Let | Def | Use | Clause
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """A policy as written: its items in order. `namespace` is None for one of every namespace."""
+    """A policy as written. `namespace` is None for a policy of all namespaces."""
 
     name: str
     items: tuple[Item, ...]
@@ -265,7 +262,7 @@ class Policy:
 
     @property
     def only_used(self) -> bool:
-        """Whether it says `for pods where false`: its clauses are there for `use` alone."""
+        """Whether it is `for pods where false`: its clauses exist only for `use`."""
         selector = self.selector
         return isinstance(selector, Literal) and selector.value is False
 
@@ -275,7 +272,7 @@ class Policy:
 
     @property
     def address(self) -> str:
-        """How messages and metrics name it: `namespace/name`, or the name alone."""
+        """Its name in messages and metrics: `namespace/name`, or the name alone."""
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
     def setting(self, name: str, default: str | int) -> str | int:
@@ -317,7 +314,7 @@ class Expectation:
 
 @dataclass(frozen=True, slots=True)
 class ClusterFile:
-    """`cluster "FILE"` in a test: a snapshot, path relative to the policy file."""
+    """`cluster "FILE"` in a test: a snapshot; its path is relative to the policy file."""
 
     path: str
     span: Span = field(default=NOWHERE, compare=False)
@@ -325,7 +322,7 @@ class ClusterFile:
 
 @dataclass(frozen=True, slots=True)
 class At:
-    """`at "TIME"` in a test: what `now` is."""
+    """`at "TIME"` in a test: the value of `now`."""
 
     time: str
     span: Span = field(default=NOWHERE, compare=False)
@@ -346,7 +343,7 @@ class Test:
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """What one policy file holds, in order."""
+    """The policies and tests of a file, in order."""
 
     blocks: tuple[Policy | Test, ...]
 

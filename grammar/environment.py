@@ -1,4 +1,4 @@
-"""The table of functions and operators, and which overload given values mean."""
+"""Environment: the names and functions that an expression may use, for all that works on it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _TOPICS = (*(numbers, time, quantity, semver, strings, format_, lists, maps, opt
 
 
 def table(overloads: Iterable[Overload]) -> Functions:
-    """Overloads by name, in order."""
+    """The overloads by name, in order."""
     found: dict[str, list[Overload]] = {}
     for overload in overloads:
         found.setdefault(overload.name, []).append(overload)
@@ -44,7 +44,7 @@ FUNCTIONS: Functions = table(o for topic in _TOPICS for o in topic.OVERLOADS)
 
 
 def dispatch(overloads: Sequence[Overload], args: Sequence[object], *, member: bool) -> Any:
-    """Calls the first overload that takes the values. Raises EvaluationError if there is none."""
+    """Calls the first overload that accepts the values; raises EvaluationError if there is none."""
     names = [kind(a) for a in args]
     for overload in overloads:
         params = overload.params
@@ -65,10 +65,9 @@ def _admits(parameter: Type, name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """Names and their meanings, for checking, evaluating and compiling alike.
+    """The meaning of names, for checking, evaluating and compiling.
 
-    `container` is CEL's: names are looked up in it and its parents first (langdef, Name
-    Resolution).
+    Names are looked up first in `container` and its parents (CEL langdef, Name Resolution).
     """
 
     variables: Mapping[str, Type]
@@ -87,7 +86,7 @@ class Environment:
     # ---- names
 
     def candidates(self, name: str, *, absolute: bool) -> Iterator[str]:
-        """The full names that a name can mean, the innermost container's first."""
+        """The full names that a name can stand for, the innermost container first."""
         parts = [] if absolute or not self.container else self.container.split(".")
         for count in range(len(parts), 0, -1):
             yield ".".join((*parts[:count], name))
@@ -101,7 +100,7 @@ class Environment:
         return (name, TYPE) if name in TYPE_NAMES else None
 
     def constant(self, name: str) -> TypeValue | None:
-        """What a name means that is no variable: a type."""
+        """The type that a name stands for, if it is not a variable."""
         return TYPE_NAMES.get(name) if name not in self.variables else None
 
     def function_name(self, call: Call) -> str | None:
@@ -121,7 +120,7 @@ class Environment:
         return [o for o in self.functions.get(name, ()) if o.member is member]
 
     def function_names(self, *, member: bool) -> set[str]:
-        """Names that can be called; operators cannot."""
+        """The names of functions, without operators."""
         return {
             n
             for n, its in self.functions.items()
@@ -131,7 +130,7 @@ class Environment:
     def implementation(
         self, name: str, kinds: Sequence[Type], *, member: bool
     ) -> Callable[..., Any]:
-        """What to call: the overload where the types tell it, else one that looks at the values."""
+        """The overload that the types select, or a function that selects it by the values."""
         overloads = self.overloads(name, member=member)
         if not any(k in (DYN, POISON) for k in kinds):
             for overload in overloads:
@@ -145,14 +144,14 @@ class Environment:
         return self.schema.field(record.name, name) if self.schema is not None else None
 
     def zero(self, known: Field) -> object:
-        """What the field reads as where it is absent; for an optional one nothing does."""
+        """The value of an absent field; None for an optional one, which is missing then."""
         return (
             self.schema.zero(known.type) if self.schema is not None and not known.optional else None
         )
 
 
 def _dotted(call: Call) -> str | None:
-    """`a.b.f` of a call whose target is a chain of names, with its leading dot if any."""
+    """The name `a.b.f` of a call whose target is a chain of names, with any leading dot."""
     parts = [call.function]
     node = call.target
     while isinstance(node, Select) and not node.optional:

@@ -1,7 +1,7 @@
-"""How large a text may be: a scan before the lexer, and the depth of what was parsed.
+"""Limits: the size of a text, checked before the lexer, and the depth of a parsed tree.
 
-Hostile input must cost little: the scan is one regular expression without backtracking, and both it
-and the depth check are loops, so that nothing here can overflow the stack.
+Hostile input must cost little. The scan is one regular expression without backtracking, and both
+checks are loops, so that nothing here can overflow the stack.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from grammar.walk import children
 MAX_BYTES = 64 * 1024
 MAX_TOKENS = 20_000
 MAX_DEPTH = 100
-# No number of the language needs more, and every one of them still fits a double.
+# No number needs more digits, and each number with these still fits in a double.
 MAX_DIGITS = 250
 
 _TOKEN = re.compile(
@@ -31,7 +31,7 @@ _TOKEN = re.compile(
 
 
 def scan(source: Source) -> Diagnostic | None:
-    """The reason to refuse a text unread, or None."""
+    """The reason to refuse a text before it is parsed, or None."""
     size = len(source.text.encode("utf-8", "surrogatepass"))
     if size > MAX_BYTES:
         return mistakes.too_large("bytes", size, MAX_BYTES)
@@ -53,7 +53,7 @@ def scan(source: Source) -> Diagnostic | None:
 
 
 def problems(root: object) -> Iterator[Diagnostic]:
-    """What a finished tree has too much of: depth (reported once), and ints over 64 bits."""
+    """Errors of a parsed tree: too deep (reported once), and ints beyond 64 bits."""
     stack = [(expr, 1) for expr in ([root] if isinstance(root, Expr) else children(root))]
     while stack:
         expr, depth = stack.pop()

@@ -1,4 +1,4 @@
-"""How deep the definitions of a policy nest through each other, found without recursion."""
+"""Policy checker: checks the names, the types and the structure of a whole policy."""
 
 from __future__ import annotations
 
@@ -40,11 +40,14 @@ from grammar.walk import Definitions, children, reads, walk
 
 
 def too_deep(definitions: Mapping[str, Let | Def]) -> Let | Def | None:
-    """The first definition that is more than MAX_DEPTH deep once what it uses is put in."""
+    """The first definition whose depth, with the definitions it uses, is above MAX_DEPTH.
+
+    This is a loop without recursion.
+    """
     uses = {name: _uses(_body(d), definitions) for name, d in definitions.items()}
     heights: dict[str, int] = {}
     for name in definitions:
-        # The path to here: what is on it and comes again is a circle, which another check reports.
+        # A name that is on the path again is a circle, which another check reports.
         path = [name]
         on_path = {name}
         while path:
@@ -69,7 +72,7 @@ def _body(definition: Let | Def) -> Expr:
 
 
 def _uses(body: Expr, names: Mapping[str, object]) -> dict[str, int]:
-    """The depth at which each name is used, at most; under the empty name, that of the body."""
+    """The greatest depth at which each name is used; under the empty name, that of the body."""
     found: dict[str, int] = {"": 0}
     stack = [(body, 1)]
     while stack:
@@ -84,7 +87,7 @@ def _uses(body: Expr, names: Mapping[str, object]) -> dict[str, int]:
     return found
 
 
-# ---- Checks a whole policy: what each part may read, its type, and that the parts fit together.
+# ---- the checker
 
 VARIABLES = {
     "pod": Type("Pod"),
@@ -100,8 +103,7 @@ _PLACE = _POD | {"node"}
 _PEER = _POD | {"peer"}
 _VICTIM = _PLACE | {"victim"}
 _VICTIMS = _PLACE | {"victims"}
-# A message is one constant text for a pod: what can change between two calls about it is not for it
-# (C47).
+# A message may read only what stays equal between two calls for one pod (C47).
 _CONSTANT = (
     ("pod", "metadata", "name"),
     ("pod", "metadata", "namespace"),
@@ -115,7 +117,7 @@ _NUMBERS = ("int", "double", "dyn", "error")
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A typed policy, the environment of its expressions, and what is wrong with it."""
+    """A typed policy, the environment of its expressions, and its diagnostics."""
 
     policy: Policy
     environment: Environment
@@ -128,7 +130,7 @@ class Checked:
 
 
 def check_policy(policy: Policy, schema: Schema) -> Checked:
-    """Checks every item; one pass reports every mistake."""
+    """Checks every item; one pass reports every error."""
     return _PolicyChecker(policy, schema).run()
 
 
@@ -187,13 +189,13 @@ class _PolicyChecker:
                 seen.add((kind, name))
 
     def _define(self, item: Let | Def) -> None:
-        """Checks a let or def after the ones it uses, which come into the environment first."""
+        """Checks a definition after the ones it uses, which enter the environment first."""
         if item.name in self._checked:
             return
         if item.name in self._open:
             circle = [*self._open[self._open.index(item.name) :], item.name]
             self._found.append(mistakes.recursion(circle, item.name_span))
-            # It is there, whatever it is: whoever uses it makes no second mistake.
+            # The name is known, so that its uses are no further errors.
             self._environment = self._environment.defining(item)
             return
         self._open.append(item.name)
@@ -315,9 +317,9 @@ class _PolicyChecker:
     # ---- parts
 
     def _when(self, item: Clause) -> Expr | None:
-        """The condition of a clause that is no filter: about the pod alone.
+        """The `when` of a clause that is not a filter, which reads only the pod.
 
-        A denominator and a count must not depend on the node.
+        A count and its total must not depend on the node.
         """
         if item.when is None:
             return None
@@ -393,7 +395,7 @@ class _PolicyChecker:
 
 
 def _names(expr: Expr) -> Iterator[str]:
-    """Every name and global function in an unchecked expression: what a let or def may use."""
+    """Every name and global function in an unchecked expression: possible definitions."""
     for part in walk(expr):
         if isinstance(part, Ident):
             yield part.name

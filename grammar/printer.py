@@ -1,4 +1,4 @@
-"""Expressions back to canonical text: parse(print(t)) == t."""
+"""Printer: syntax trees to canonical text, such that parse(print(tree)) == tree; `placet fmt`."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ from grammar.clauses import (
 )
 from grammar.source import Source, Span
 
-# Binding strength, weakest first; an operand is put in parentheses where it binds less than its
-# place asks for.
+# Precedence, lowest first. An operand gets parentheses if its precedence is lower than its place
+# needs.
 _CONDITIONAL, _OR, _AND, _RELATION, _SUM, _PRODUCT, _UNARY, _MEMBER = range(8)
 _CHAIN = {"||": _OR, "&&": _AND, "+": _SUM}
 _BINARY = {"-": _SUM, "*": _PRODUCT, "/": _PRODUCT, "%": _PRODUCT}
@@ -84,7 +84,7 @@ def print_expression(expr: Expr) -> str:
 
 
 def operands(expr: Expr) -> tuple[str, list[str]] | None:
-    """The operator and printed operands of a chain of `&&` or `||`; None for anything else."""
+    """The operator and the printed operands of a chain of `&&` or `||`; else None."""
     if not isinstance(expr, Chain) or expr.op == "+":
         return None
     return expr.op, [_print(o, _CHAIN[expr.op] + 1) for o in expr.operands]
@@ -109,7 +109,7 @@ def _print(expr: Expr, place: int) -> str:
 
 
 def _render(expr: Expr) -> tuple[int, str]:
-    """How strongly the printed text binds, and the text."""
+    """The precedence of the printed text, and the text."""
     match expr:
         case Literal(value):
             text = _literal(value)
@@ -194,16 +194,14 @@ def _literal(value: object) -> str:
 
 
 def _double(value: float) -> str:
-    """Doubles keep a point or an exponent, so that they are read back as doubles."""
+    """A double with a point or an exponent, so that it is parsed as a double."""
     if math.isinf(value):
         return "1e999" if value > 0 else "-1e999"
     text = repr(value)
     return text if "." in text or "e" in text else f"{text}.0"
 
 
-# ---- The canonical layout of a policy file: `placet fmt`.
-#
-# Comments stay beside what they stood beside.
+# ---- files: the canonical layout; comments stay at the line that they belong to
 
 WIDTH = 100
 _INDENT = "  "
@@ -216,7 +214,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A printed line and the stretch of source it came from; a closing brace has only its end."""
+    """A printed line and the span that it comes from; for a closing brace, only its end."""
 
     depth: int
     text: str
@@ -225,7 +223,7 @@ class _Row:
 
 @dataclass(frozen=True, slots=True)
 class _Comment:
-    """A comment; `trailing` if its line has more than it, `apart` after an empty line."""
+    """A comment; `trailing` after other text on its line, `apart` after an empty line."""
 
     offset: int
     text: str
@@ -314,7 +312,7 @@ def _item(item: Item, depth: int, source: Source, *, wide: bool) -> Iterator[_Ro
 
 
 def _wrapped(depth: int, head: str, expr: Expr, span: Span) -> Iterator[_Row]:
-    """`head expr` on a line; too long a chain of `&&` or `||` goes one operand a line."""
+    """`head expr` on one line, or a long chain of `&&` or `||` with one operand a line."""
     line = head + print_expression(expr)
     chain = operands(expr)
     if chain is None or len(_INDENT) * depth + len(line) <= WIDTH:
@@ -363,7 +361,7 @@ _Part = tuple[str, Expr | None, Span | None]
 
 
 def _parts(clause: Clause, source: Source) -> Iterator[_Part]:
-    """The lines of a clause's block, in canonical order: words, an expression, where it stood."""
+    """The lines of a clause in canonical order: keywords, an expression, and the span."""
     match clause:
         case Filter():
             yield from (("require ", e, e.span) for e in clause.requires)
@@ -443,7 +441,7 @@ def _number(number: float) -> str:
 
 
 def _template(word: str, template: Template, source: Source) -> _Part:
-    """A template stays as written: it is the user's text."""
+    """A message or detail exactly as the user wrote it."""
     return f"{word} {source.slice(template.span)}", None, template.span
 
 
@@ -469,7 +467,7 @@ def _test_item(item: TestItem) -> str:
 
 
 def _join(rows: list[_Row], comments: list[_Comment]) -> str:
-    """The rows, every comment before or behind the row that it stood before or behind."""
+    """The text of the rows, with each comment before or behind its row."""
     lines: list[str] = []
     waiting = list(comments)
     for row in rows:

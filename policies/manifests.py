@@ -1,4 +1,4 @@
-"""Where the parts of a manifest stand in the text that its diagnostics are about."""
+"""Manifests: PlacementPolicy documents to structs and policies, with diagnostics for each field."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ from policies.resource import (
 )
 from policies.sugar import DEFAULT_NAMESPACE, policy_of
 
-# ---- Parsed fields to structs: what msgspec finds wrong is said in the words of our messages.
+# ---- fields to structs: the errors of msgspec in the words of our messages
 
 S = TypeVar("S", bound=msgspec.Struct)
 
-# What msgspec says: `Expected …, got … - at `$.spec.weight``, of a key `- at `key` in `$.spec…``.
+# A message of msgspec: `Expected …, got … - at `$.spec.weight``; for a key, `- at `key` in `$.…``.
 _SAID = re.compile(r"(?P<what>.*?)(?: - at (?:`key` in )?`\$\.?(?P<path>[^`]*)`)?\Z", re.DOTALL)
 _EXPECTED = re.compile(r"Expected `(?P<wanted>[^`]*)`(?:, got `(?P<found>[^`]*)`| (?P<rest>.*))\Z")
 _LACKING = re.compile(r"Object missing required field `(?P<name>[^`]*)`\Z")
@@ -111,7 +111,7 @@ def _out_of_bounds(bound: str) -> str:
 
 
 def _in_words(names: str) -> str:
-    """The names that msgspec has of types; that a field can be left out is known."""
+    """The type names of msgspec in words, without null, which means that a field is optional."""
     kinds = [name for name in names.split(" | ") if name != "null"] or ["null"]
     return listed([_KINDS.get(kind, kind) for kind in kinds])
 
@@ -121,7 +121,7 @@ def _join(path: str, name: str) -> str:
 
 
 def _type_at(path: str, root: type[msgspec.Struct]) -> Type | None:
-    """The type of what a path leads to; None where that is beyond the structs."""
+    """The type at a path; None if the structs do not define it."""
     here: Type | None = bare(type_info(root))
     for step in _STEP.findall(path):
         match here:
@@ -136,7 +136,7 @@ def _type_at(path: str, root: type[msgspec.Struct]) -> Type | None:
 
 
 def bare(kind: Type) -> Type:
-    """A type without what is said of it, and without the choice to leave it out."""
+    """A type without its metadata and without None."""
     if isinstance(kind, Metadata):
         return bare(kind.type)
     if isinstance(kind, UnionType):
@@ -146,7 +146,7 @@ def bare(kind: Type) -> Type:
     return kind
 
 
-# ---- From a manifest's bytes or parsed fields to its structs, with what is wrong with it.
+# ---- checks of the structs
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\Z")
 _PERCENTAGE = re.compile(r"(100|[0-9]{1,2})%\Z")
@@ -163,7 +163,7 @@ class Read:
 
 
 def is_ours(value: object) -> bool:
-    """Whether a parsed document says that it is one of ours, in whatever version."""
+    """Whether a parsed document has one of our kinds, in any version."""
     if not isinstance(value, dict):
         return False
     group = str(value.get("apiVersion")).partition("/")[0]
@@ -171,10 +171,10 @@ def is_ours(value: object) -> bool:
 
 
 def manifest_from(value: object, page: Page, *, stored: bool = False) -> Read:
-    """A manifest from parsed fields.
+    """A manifest from its parsed fields.
 
-    `stored` says that the API server has it. It shows an object in each version, whichever it was
-    written in, so that a weight which only v1alpha1 takes can stand in a v1 one.
+    `stored` is true for an object of the API server. That shows each object in every version, so a
+    weight that only v1alpha1 allows can appear in a v1 object.
     """
     if not is_ours(value):
         kinds = listed([f"`{kind}`" for kind in KINDS])
@@ -278,17 +278,17 @@ def _selector(
 
 
 def is_selective(selector: Selector | NodeSelector | None) -> bool:
-    """Whether a selector asks for anything."""
+    """Whether a selector has any requirement."""
     return selector is not None and bool(selector.matchLabels or selector.matchExpressions)
 
 
-# ---- Files of manifests to policies that are not yet checked, with what is wrong with the text.
+# ---- manifest files to policies
 
 
 def parse_manifests(source: Source) -> tuple[File, list[Diagnostic]]:
-    """The policies of a file's manifests that could be read, and what is wrong with the rest.
+    """The policies of a manifest file that could be read, and the diagnostics of the rest.
 
-    As `grammar.parser.parse_file` does for a text of the language.
+    The policies are not checked yet. For a text of the language, `parse_file` does the same.
     """
     try:
         found = documents(source)
@@ -299,13 +299,13 @@ def parse_manifests(source: Source) -> tuple[File, list[Diagnostic]]:
     for document in found:
         page = file_page(source, document)
         if not is_ours(document.value):
-            wrong.append(_foreign(document.value, page))
+            wrong.append(_not_a_policy(document.value, page))
             continue
         read = manifest_from(document.value, page)
         wrong.extend(read.diagnostics)
         if read.manifest is not None:
             if isinstance(read.manifest, PlacementPolicy) and not read.manifest.metadata.namespace:
-                wrong.append(_homeless(page))
+                wrong.append(_without_namespace(page))
             policy, mistakes = policy_of(read.manifest, page)
             policies.append(policy)
             wrong.extend(mistakes)
@@ -313,7 +313,7 @@ def parse_manifests(source: Source) -> tuple[File, list[Diagnostic]]:
 
 
 def mendable(source: Source) -> tuple[Span, ...]:
-    """The parts of a file in which the edits that diagnostics propose can be made."""
+    """The spans of a file in which fixes of diagnostics can be applied."""
     try:
         found = (literal_rules(document) for document in documents(source))
         return tuple(span for span in found if span is not None)
@@ -321,7 +321,7 @@ def mendable(source: Source) -> tuple[Span, ...]:
         return ()
 
 
-def _foreign(value: object, page: Page) -> Diagnostic:
+def _not_a_policy(value: object, page: Page) -> Diagnostic:
     kind = str(value.get("kind", "")) if isinstance(value, dict) else ""
     what = f"`{kind}` of `{value.get('apiVersion', '')}`" if isinstance(value, dict) else "this"
     kinds = listed([f"`{kind}`" for kind in KINDS])
@@ -330,12 +330,12 @@ def _foreign(value: object, page: Page) -> Diagnostic:
     return Diagnostic("P0502", "error", f"{what} is not a policy", place, hint=hint)
 
 
-def _homeless(page: Page) -> Diagnostic:
+def _without_namespace(page: Page) -> Diagnostic:
     message = f"metadata.namespace: is missing, so `{DEFAULT_NAMESPACE}` is used"
     return Diagnostic("P0322", "warning", message, page.place("metadata.name"))
 
 
-# ---- What an object leaves out, as the additions of a JSON patch that fill it in.
+# ---- defaults, as a JSON patch
 
 
 class Addition(msgspec.Struct, frozen=True, tag_field="op", tag="add"):
@@ -346,9 +346,9 @@ class Addition(msgspec.Struct, frozen=True, tag_field="op", tag="add"):
 
 
 def additions(value: object) -> tuple[Addition, ...]:
-    """What the object would be read as, added where it says nothing, under names that it uses.
+    """A patch that adds the defaults of absent fields.
 
-    An API server that has the definitions has filled this in already, and nothing is left to add.
+    It is empty if the API server has the CustomResourceDefinitions, which add them already.
     """
     spec = value.get("spec") if isinstance(value, dict) and is_ours(value) else None
     if not isinstance(spec, dict):
@@ -365,7 +365,7 @@ def _absent(
 ) -> Iterator[Addition]:
     for field in struct_fields(struct):
         default = field.default
-        # Empty is what is left out anyway.
+        # An empty default needs no field.
         has_default = isinstance(default, int | str) and bool(default)
         if has_default and given.get(field.encode_name) is None:
             yield Addition(f"{path}/{field.encode_name}", default)

@@ -1,4 +1,4 @@
-"""policies.page."""
+"""Page: the text of a manifest, and the span of each of its fields, for diagnostics."""
 
 from __future__ import annotations
 
@@ -11,15 +11,10 @@ from grammar.source import Source, Span
 from grammar.walk import rewritten
 
 T = TypeVar("T")
-
-
 Move = Callable[[Span], Span]
 
-
 RULES = "spec.rules"
-
-
-# What an object's page has a line for; a field further down is on the line of the one above it.
+# The fields with a line on the page of an object; a field inside one of them uses its line.
 _LINES = (
     "object",
     "metadata",
@@ -39,10 +34,10 @@ _LINES = (
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A text, and the places in it.
+    """A text and the spans in it.
 
-    `place` has where a field is written, or else what it would be in. `rules` moves a place in the
-    rules to where it is written; it is None where they are written too differently.
+    `place` gives the span of a field, or of the nearest field around an absent one. `rules` maps a
+    span of the rules to a span of the text; it is None if the text folds the lines of the rules.
     """
 
     source: Source
@@ -64,7 +59,7 @@ class Page:
 
 
 def object_page(name: str, rules: str) -> Page:
-    """The page of an object that stands in no file: its rules, then a line for each other field."""
+    """The page of an object of the cluster: its rules, then a line for each other field."""
     starts: dict[str, int] = {}
     text = f"{rules}\n"
     for field in _LINES:
@@ -79,16 +74,16 @@ def object_page(name: str, rules: str) -> Page:
 
 
 def report(found: Diagnostic, source: Source) -> str:
-    """A diagnostic of an object's page in one line: `rules:3:12 error[P0102]: …`.
+    """A diagnostic of an object in one line: `rules:3:12 error[P0102]: …`.
 
-    About any other field it begins with that field.
+    A diagnostic of another field begins with the name of that field.
     """
     line, column = source.position(found.span.start)
     where, message = f"rules:{line}:{column}", found.message
     fields = sum(len(field) + 1 for field in _LINES)
     if found.span.start >= len(source.text) - fields:
         where = source.line(line)
-        if message.startswith(where):  # it names the field, which may be one further down
+        if message.startswith(where):  # it names the field itself, or one inside it
             where, _, message = message.partition(": ")
     hint = f" ({found.hint})" if found.hint else ""
     return f"{where} {found.severity}[{found.code}]: {message}{hint}"
@@ -107,5 +102,5 @@ def moved(node: T, move: Move) -> T:
 
 
 def put(node: T, place: Span) -> T:
-    """The tree with all of it in one place."""
+    """A tree with `place` as the span of every node."""
     return moved(node, lambda _: place)

@@ -1,4 +1,4 @@
-"""`"…".format([…])` of cel-go's strings extension, and how values are shown in messages."""
+"""Formatting: `"…".format([…])` of cel-go's strings extension, and values in messages."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _MOST_PRECISION = 1100
 
 
 def format_text(text: str, args: Sequence[object]) -> str:
-    """Replaces each clause by the next argument.
+    """The text with each clause replaced by the next argument.
 
-    Raises EvaluationError for a clause that does not take it.
+    Raises EvaluationError for a clause that does not accept its argument.
     """
     rest = iter(enumerate(args))
 
@@ -102,7 +102,7 @@ def _special(value: float) -> str:
 
 
 def show(value: object) -> str:
-    """A value as people read it: texts without quotes, maps ordered by key."""
+    """A value for messages: strings without quotes, maps sorted by key."""
     match kind(value):
         case "null":
             return "null"

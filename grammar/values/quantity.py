@@ -27,16 +27,16 @@ _WRONG_SUFFIX = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))\s*([A-Za-z]+)\Z", re.ASC
 _MOST_CHARACTERS = 200
 # What Go caps a binary quantity at, silently; decimal ones it does not.
 _LARGEST_BINARY = (2**63 - 1) * NANO
-# Far beyond any resource, and still a double.
+# Far more than any resource, and still in the range of a double.
 _LARGEST = 10**100
 
 
-# Never written to. It is not frozen, for rules make one for each node, in a third of the time then.
+# Immutable by convention. Rules make one for each node; a frozen class takes three times as long.
 @dataclass(slots=True, unsafe_hash=True)
 class Quantity:
-    """An amount in units of 10⁻⁹, the finest there are, and the kind of suffix it is shown with.
+    """An amount in units of 10⁻⁹, and the kind of suffix that it is printed with.
 
-    Equality and order are by amount alone: `1000m` is `1`.
+    Equality and order depend only on the amount: `1000m` equals `1`.
     """
 
     nanos: int
@@ -45,21 +45,21 @@ class Quantity:
 
     @staticmethod
     def parse(text: str) -> Quantity:
-        """Raises EvaluationError, whose text is a hint, for what is no quantity.
+        """The quantity of a text; amounts finer than 10⁻⁹ round up, away from 0.
 
-        Finer than 10⁻⁹ rounds up, away from 0.
+        Raises EvaluationError for any other text; its message is a hint.
         """
         return _parse(text)
 
     @staticmethod
     def of(nanos: int, suffix: str) -> Quantity:
-        """A quantity that an operation made; raises EvaluationError where it is past all reason."""
+        """The result of an operation; raises EvaluationError beyond ±10¹⁰⁰ units."""
         if not -_LARGEST <= nanos <= _LARGEST:
             raise EvaluationError("quantity out of range")
         return Quantity(nanos, suffix)
 
     def __add__(self, other: Quantity) -> Quantity:
-        """Shown with this one's kind of suffix, or, where this is 0, with the other's, as in Go."""
+        """The sum, with this suffix, or, if this is 0, with that of the other, as in Go."""
         return Quantity(self.nanos + other.nanos, self.suffix if self.nanos else other.suffix)
 
     def __sub__(self, other: Quantity) -> Quantity:
@@ -105,7 +105,7 @@ def _parse(text: str) -> Quantity:
 
 
 def corrected(text: str) -> str | None:
-    """The quantity that a text with a wrong suffix certainly means: `200k` for `200K`."""
+    """The quantity that a text with a wrong suffix means: `200k` for `200K`."""
     found = _WRONG_SUFFIX.match(text.strip()) if len(text) <= _MOST_CHARACTERS else None
     if found is None:
         return None
@@ -134,7 +134,7 @@ def _advice(text: str) -> str:
 
 
 def _scaled(amount: int, steps: list[tuple[int, str]]) -> str:
-    """The amount in the largest step that divides it."""
+    """The amount in the largest unit that divides it."""
     if amount == 0:
         return "0"
     for factor, suffix in steps:

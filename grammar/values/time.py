@@ -37,18 +37,18 @@ class Duration:
 
     @staticmethod
     def parse(text: str) -> Duration:
-        """`1h30m`, `-1.5s`, `2d`. Raises EvaluationError for what is none or is out of range."""
+        """A text such as `1h30m`, `-1.5s` or `2d`. Raises EvaluationError, also if out of range."""
         return _parse_duration(text)
 
     @staticmethod
     def of(nanos: int) -> Duration:
-        """A duration that an operation made; raises EvaluationError out of range."""
+        """The result of an operation; raises EvaluationError out of range."""
         if not -LIMIT - 1 <= nanos <= LIMIT:
             raise EvaluationError("duration out of range")
         return Duration(nanos)
 
     def __str__(self) -> str:
-        """Seconds with as many decimals as it takes: `90s`, `1.5s`."""
+        """Seconds with as many decimals as needed: `90s`, `1.5s`."""
         whole, rest = divmod(abs(self.nanos), SECOND)
         decimals = f".{rest:09d}".rstrip("0") if rest else ""
         return f"{'-' if self.nanos < 0 else ''}{whole}{decimals}s"
@@ -95,12 +95,12 @@ class Timestamp:
 
     @staticmethod
     def parse(text: str) -> Timestamp:
-        """RFC 3339. Raises EvaluationError for what is none or is out of range."""
+        """A text as in RFC 3339. Raises EvaluationError, also if out of range."""
         return _parse_timestamp(text)
 
     @staticmethod
     def of(nanos: int) -> Timestamp:
-        """A timestamp that an operation made; raises EvaluationError out of range."""
+        """The result of an operation; raises EvaluationError out of range."""
         if not LEAST <= nanos <= GREATEST:
             raise EvaluationError("timestamp out of range")
         return Timestamp(nanos)
@@ -110,7 +110,7 @@ class Timestamp:
         return Timestamp(time.time_ns())
 
     def __str__(self) -> str:
-        """RFC 3339 in UTC, with as many decimals as it takes."""
+        """RFC 3339 in UTC, with as many decimals as needed."""
         seconds, rest = divmod(self.nanos, SECOND)
         decimals = f".{rest:09d}".rstrip("0") if rest else ""
         return (
@@ -120,7 +120,7 @@ class Timestamp:
     def local(self, zone: str | None = None) -> datetime:
         """The calendar time in a zone (an IANA name or `+01:30`), to the second.
 
-        Raises EvaluationError for no zone.
+        Raises EvaluationError for an unknown zone.
         """
         moment = _EPOCH + timedelta(seconds=self.nanos // SECOND)
         try:
@@ -129,7 +129,7 @@ class Timestamp:
             raise EvaluationError("timestamp out of range") from None
 
 
-# Go's zero time.Time, which is what an absent one reads as.
+# Go's zero time.Time, the value of an absent timestamp.
 Timestamp.ZERO = Timestamp(LEAST)
 
 
@@ -195,7 +195,7 @@ def _truncated(unit: int) -> Callable[[Duration], int]:
 
 
 def _milliseconds(value: Duration) -> int:
-    """The milliseconds beside the whole seconds."""
+    """The milliseconds after the whole seconds."""
     rest = abs(value.nanos) % SECOND // 10**6
     return rest if value.nanos >= 0 else -rest
 

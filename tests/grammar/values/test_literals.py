@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from grammar.expression_builder import parse_double, parse_int, unquote
+from grammar.expression_builder import parse_int, unquote
 
 STRINGS = {
     '""': "",
@@ -50,4 +50,3 @@ def test_numbers() -> None:
     assert parse_int("9223372036854775808") == 2**63
     assert parse_int("0" * 5000 + "7") == 7
     assert parse_int("1" * 5000) > 2**63
-    assert (parse_double(".5"), parse_double("1e3")) == (0.5, 1000.0)
