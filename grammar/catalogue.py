@@ -14,7 +14,7 @@ from grammar.source import Span
 from grammar.types import BOOL, STRING, Type
 
 
-class MistakeError(Exception):
+class ParseError(Exception):
     """Raised to end the parse of one item; carries the diagnostic."""
 
     def __init__(self, diagnostic: Diagnostic) -> None:

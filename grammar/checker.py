@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import assert_never
 
-from grammar import catalogue as mistakes
+from grammar import catalogue
 from grammar import schema as shortforms
 from grammar.ast import (
     Binary,
@@ -160,7 +160,7 @@ def coerce(expr: Expr, wanted: Type, found: list[Diagnostic]) -> Expr:
 
 def _bad_constant(text: str, wanted: Type, reason: str, span: Span) -> Diagnostic:
     meant = quantity.corrected(text) if wanted == QUANTITY else None
-    return mistakes.bad_constant(text, wanted, reason, span, meant)
+    return catalogue.bad_constant(text, wanted, reason, span, meant)
 
 
 def coerce_beside(op: str, left: Expr, right: Expr, found: list[Diagnostic]) -> tuple[Expr, Expr]:
@@ -220,9 +220,9 @@ class Checker:
             return checked
         checked = coerce(checked, wanted, self.found)
         if not agrees(wanted, checked.type):
-            hint = mistakes.wanted_hint(wanted, checked.type)
+            hint = catalogue.wanted_hint(wanted, checked.type)
             self.found.append(
-                mistakes.wrong_type(checked.type, mistakes.an(wanted), checked.span, hint)
+                catalogue.wrong_type(checked.type, catalogue.an(wanted), checked.span, hint)
             )
         return checked
 
@@ -273,7 +273,7 @@ class Checker:
                 if isinstance(checked, Select | Index):
                     return replace(expr, operand=checked, type=BOOL)
                 if checked.type != POISON:
-                    self.found.append(mistakes.has_needs_selection(operand.span))
+                    self.found.append(catalogue.has_needs_selection(operand.span))
                 return replace(expr, type=BOOL)
             case DefCall(_, args):
                 return replace(expr, args=tuple(self._check(a) for a in args))
@@ -293,7 +293,7 @@ class Checker:
                 found[0], expr.absolute or bool(self.environment.container), expr.span, found[1]
             )
         names = {*self._locals, *self.environment.lets, *self.environment.variables}
-        self.found.append(mistakes.unknown_name(name, names, expr.span))
+        self.found.append(catalogue.unknown_name(name, names, expr.span))
         return replace(expr, type=POISON)
 
     def _qualified(self, expr: Select) -> Ident | None:
@@ -328,7 +328,7 @@ class Checker:
             case Type() if inner.is_record:
                 return self._field(replace(expr, operand=operand), inner, wrapped=wrapped)
             case _:
-                self.found.append(mistakes.no_fields(inner, expr.name, expr.name_span))
+                self.found.append(catalogue.no_fields(inner, expr.name, expr.name_span))
                 found = POISON
         return replace(expr, operand=operand, type=optional_of(found) if wrapped else found)
 
@@ -343,7 +343,7 @@ class Checker:
             )
             return replace(expr, type=POISON)
         if known.parameter is not None:
-            self.found.append(mistakes.must_index(expr.name, expr.span))
+            self.found.append(catalogue.must_index(expr.name, expr.span))
             return replace(expr, type=POISON)
         if known.derived is not None and not expr.optional:
             return self._check(shortforms.written_out(known.derived, expr.operand, None, expr.span))
@@ -366,14 +366,14 @@ class Checker:
                 key, found = (INT, inner.args[0]) if inner.name == "list" else inner.args
                 if not (agrees(key, index.type) or (key == INT and index.type == Type("double"))):
                     self.found.append(
-                        mistakes.wrong_type(
+                        catalogue.wrong_type(
                             index.type,
-                            f"{mistakes.an(key)}, the key of this {inner.name}",
+                            f"{catalogue.an(key)}, the key of this {inner.name}",
                             index.span,
                         )
                     )
             case _:
-                self.found.append(mistakes.no_keys(inner, operand.span))
+                self.found.append(catalogue.no_keys(inner, operand.span))
                 found = POISON
         return replace(
             expr, operand=operand, index=index, type=optional_of(found) if wrapped else found
@@ -415,7 +415,7 @@ class Checker:
             for argument in expr.args:
                 self._check(argument)
             names = {*self.environment.defs, *self.environment.function_names(member=False)}
-            self.found.append(mistakes.unknown_function(expr.function, names, expr.name_span))
+            self.found.append(catalogue.unknown_function(expr.function, names, expr.name_span))
             return replace(expr, type=POISON)
         target = self._check(expr.target)
         args = tuple(self._argument(target, expr.function, self._check(a)) for a in expr.args)
@@ -440,7 +440,7 @@ class Checker:
         known = self.environment.defs[expr.function]
         if len(expr.args) != len(known.parameters):
             wanted, given = len(known.parameters), len(expr.args)
-            self.found.append(mistakes.wrong_count(expr.function, wanted, given, expr.span))
+            self.found.append(catalogue.wrong_count(expr.function, wanted, given, expr.span))
         args = tuple(
             self.check(a, p.type) for a, p in zip(expr.args, known.parameters, strict=False)
         )
@@ -461,13 +461,13 @@ class Checker:
         if not overloads:
             if POISON not in kinds:
                 names = self.environment.function_names(member=member)
-                self.found.append(mistakes.unknown_function(shown, names, name_span or span))
+                self.found.append(catalogue.unknown_function(shown, names, name_span or span))
             return POISON
         found = resolve(overloads, kinds)
         if found is None:
             if POISON not in kinds:
                 self.found.append(
-                    mistakes.no_overload(shown, kinds, span, mistakes.overload_hint(shown, kinds))
+                    catalogue.no_overload(shown, kinds, span, catalogue.overload_hint(shown, kinds))
                 )
             return POISON
         return found
@@ -481,8 +481,8 @@ class Checker:
             if not comparable(left.type, right.type):
                 kinds = [left.type, right.type]
                 self.found.append(
-                    mistakes.no_overload(
-                        expr.op, kinds, expr.span, mistakes.overload_hint(expr.op, kinds)
+                    catalogue.no_overload(
+                        expr.op, kinds, expr.span, catalogue.overload_hint(expr.op, kinds)
                     )
                 )
             return replace(checked, type=BOOL)
@@ -505,7 +505,7 @@ class Checker:
     def _conditional(self, expr: Conditional, condition: Expr, then: Expr, otherwise: Expr) -> Expr:
         then, otherwise = coerce_beside("==", then, otherwise, self.found)
         if not comparable(then.type, otherwise.type):
-            self.found.append(mistakes.branches_differ(then.type, otherwise.type, expr.span))
+            self.found.append(catalogue.branches_differ(then.type, otherwise.type, expr.span))
         kind = join((then.type, otherwise.type))
         return replace(expr, condition=condition, then=then, otherwise=otherwise, type=kind)
 
@@ -515,7 +515,7 @@ class Checker:
         checked = self._check(expr)
         if marked and checked.type.name not in ("optional", "dyn", "error"):
             self.found.append(
-                mistakes.wrong_type(checked.type, "an optional", checked.span, "leave out the `?`")
+                catalogue.wrong_type(checked.type, "an optional", checked.span, "leave out the `?`")
             )
         return checked
 
@@ -527,7 +527,7 @@ class Checker:
         for entry in entries:
             if entry.key.type.name not in ("int", "string", "bool", "dyn", "error"):
                 self.found.append(
-                    mistakes.wrong_type(
+                    catalogue.wrong_type(
                         entry.key.type, "an int, string or bool key", entry.key.span
                     )
                 )
@@ -539,7 +539,7 @@ class Checker:
         target, count = self._check(expr.target), len(expr.variables)
         kinds = variables(expr.macro, target.type, count)
         if kinds is None:
-            self.found.append(mistakes.not_iterable(target.type, expr.macro, target.span))
+            self.found.append(catalogue.not_iterable(target.type, expr.macro, target.span))
             kinds = unknown(count)
         with self.scope(dict(zip(expr.variables, kinds, strict=True))):
             *conditions, last = expr.body
@@ -549,12 +549,12 @@ class Checker:
         found = result(expr.macro, target.type, kinds, made)
         if found is None:
             hint = "use `optMap` for a plain value"
-            self.found.append(mistakes.wrong_type(made, "an optional", checked[-1].span, hint))
+            self.found.append(catalogue.wrong_type(made, "an optional", checked[-1].span, hint))
         return replace(expr, target=target, body=tuple(checked), type=found or POISON)
 
 
 def schema_mistake(record: Type, name: str, known: Mapping[str, object], span: Span) -> Diagnostic:
     """The error for an unknown field; of a peer, that the cache does not keep it."""
     if record.name == "Peer" and nearest(name, known) is None:
-        return mistakes.not_kept(record, name, span, known)
-    return mistakes.unknown_field(record, name, known, span)
+        return catalogue.not_kept(record, name, span, known)
+    return catalogue.unknown_field(record, name, known, span)

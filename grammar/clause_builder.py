@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 from typing import Literal as OneOf
 
-from grammar import catalogue as mistakes
+from grammar import catalogue
 from grammar.ast import Expr, Literal, MapLiteral
-from grammar.catalogue import MistakeError
+from grammar.catalogue import ParseError
 from grammar.clauses import (
     At,
     Bound,
@@ -115,12 +115,12 @@ def _collect(c: list[Child], where: str, needs: tuple[str, ...], many: str = "")
         if part.name == many:
             found[many] += (part.value,)
         elif part.name in found:
-            raise MistakeError(mistakes.twice(part.name, where, part.span))
+            raise ParseError(catalogue.twice(part.name, where, part.span))
         else:
             found[part.name] = part.value
     lacking = [n for n in needs if not found.get(n)]
     if lacking:
-        raise MistakeError(mistakes.lacking(lacking, where, token_span(_string(c))))
+        raise ParseError(catalogue.lacking(lacking, where, token_span(_string(c))))
     return {_FIELDS.get(name, name): value for name, value in found.items()}
 
 
@@ -208,7 +208,7 @@ class Builder(ExpressionBuilder):
             return map_of(*args)
         if name in _TYPES and not args:
             return _TYPES[name]
-        raise MistakeError(mistakes.unknown_type(name, (*_TYPES, "list", "map"), token_span(token)))
+        raise ParseError(catalogue.unknown_type(name, (*_TYPES, "list", "map"), token_span(token)))
 
     # ---- clauses
 
@@ -358,7 +358,7 @@ def _number_of(text: str) -> float:
 def _choice(c: list[Child], part: str, allowed: tuple[str, ...]) -> str:
     (token,) = _tokens(c, "NAME")
     if str(token) not in allowed:
-        raise MistakeError(mistakes.bad_word(str(token), part, allowed, token_span(token)))
+        raise ParseError(catalogue.bad_word(str(token), part, allowed, token_span(token)))
     return str(token)
 
 
@@ -375,8 +375,8 @@ def _positive(token: Token, what: str) -> int:
     return count
 
 
-def _bad_number(token: Token, what: str, allowed: str) -> MistakeError:
-    return MistakeError(mistakes.bad_number(str(token), what, allowed, token_span(token)))
+def _bad_number(token: Token, what: str, allowed: str) -> ParseError:
+    return ParseError(catalogue.bad_number(str(token), what, allowed, token_span(token)))
 
 
 def _edge(token: Token) -> Expr:

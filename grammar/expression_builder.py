@@ -1,7 +1,7 @@
 """Expression builder: the parser's callbacks for expressions, literals and message templates.
 
 The builder is stateless, so that one parse table serves all threads. An error ends the parse of an
-item with a `MistakeError`; the parser goes on with the rest of the text.
+item with a `ParseError`; the parser goes on with the rest of the text.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeGuard
 
-from grammar import catalogue as mistakes
+from grammar import catalogue
 from grammar.ast import (
     Binary,
     Call,
@@ -29,7 +29,7 @@ from grammar.ast import (
     Select,
     Unary,
 )
-from grammar.catalogue import MistakeError
+from grammar.catalogue import ParseError
 from grammar.clauses import Template
 from grammar.source import Span
 from grammar.types import BOOL, DOUBLE, INT, NULL, STRING
@@ -154,7 +154,7 @@ def text_of(token: Token) -> str:
     try:
         return unquote(str(token))
     except ValueError as error:
-        raise MistakeError(mistakes.bad_literal(str(error), token_span(token))) from None
+        raise ParseError(catalogue.bad_literal(str(error), token_span(token))) from None
 
 
 def _field_name(token: Token) -> str:
@@ -271,7 +271,7 @@ class ExpressionBuilder:
         name = c[-1]
         assert is_token(name)
         if str(name) in RESERVED:
-            raise MistakeError(mistakes.reserved_word(str(name), token_span(name)))
+            raise ParseError(catalogue.reserved_word(str(name), token_span(name)))
         return Ident(str(name), len(c) == 2, span_of(c))
 
     def call(self, c: list[Child]) -> Expr:
@@ -283,9 +283,9 @@ class ExpressionBuilder:
         if str(name) == "has" and len(args) == 1 and not absolute:
             if isinstance(args[0], Select | Index) and not args[0].optional:
                 return Has(args[0], span)
-            raise MistakeError(mistakes.has_needs_selection(args[0].span))
+            raise ParseError(catalogue.has_needs_selection(args[0].span))
         if str(name) in RESERVED:
-            raise MistakeError(mistakes.reserved_word(str(name), token_span(name)))
+            raise ParseError(catalogue.reserved_word(str(name), token_span(name)))
         return Call(str(name), None, args, absolute, span, name_span=token_span(name))
 
     def element(self, c: list[Child]) -> _Optional:
@@ -322,7 +322,7 @@ class ExpressionBuilder:
             case "NULL":
                 return Literal(None, NULL, span)
             case kind:
-                raise MistakeError(mistakes.no_such_literal(kind, str(token), span))
+                raise ParseError(catalogue.no_such_literal(kind, str(token), span))
 
 
 def _method(name: str, target: Expr, args: tuple[Expr, ...], span: Span, name_span: Span) -> Expr:
@@ -338,10 +338,10 @@ def _method(name: str, target: Expr, args: tuple[Expr, ...], span: Span, name_sp
 def _variables(macro: str, args: tuple[Expr, ...]) -> tuple[str, ...]:
     for argument in args:
         if not isinstance(argument, Ident) or argument.absolute:
-            raise MistakeError(mistakes.macro_variable(macro, argument.span))
+            raise ParseError(catalogue.macro_variable(macro, argument.span))
     names = tuple(a.name for a in args if isinstance(a, Ident))
     if len(set(names)) != len(names):
-        raise MistakeError(mistakes.same_variable_twice(names[0], args[1].span))
+        raise ParseError(catalogue.same_variable_twice(names[0], args[1].span))
     return names
 
 
@@ -374,7 +374,7 @@ def template(token: Token, parse_hole: Callable[[str, int], Expr]) -> Template:
             parts.append(parse_hole(raw[at + 1 : close], token.start_pos + at + 1))
             at = close + 1
         elif char == "}":
-            raise MistakeError(mistakes.bad_hole("`}` has no matching `{`", _at(token, at, at + 1)))
+            raise ParseError(catalogue.bad_hole("`}` has no matching `{`", _at(token, at, at + 1)))
         else:
             text += char
             at += 1
@@ -398,8 +398,8 @@ def _closing(raw: str, opening: int, end: int, token: Token) -> int:
     for at in range(opening + 1, end):
         char = raw[at]
         if char == "\\":
-            raise MistakeError(
-                mistakes.bad_hole(
+            raise ParseError(
+                catalogue.bad_hole(
                     "an expression in braces cannot contain a backslash", _at(token, at, at + 1)
                 )
             )
@@ -413,7 +413,7 @@ def _closing(raw: str, opening: int, end: int, token: Token) -> int:
             stack.pop()
             if not stack:
                 return at
-    raise MistakeError(mistakes.bad_hole("the `{` has no matching `}`", _at(token, opening, end)))
+    raise ParseError(catalogue.bad_hole("the `{` has no matching `}`", _at(token, opening, end)))
 
 
 def _at(token: Token, start: int, end: int) -> Span:

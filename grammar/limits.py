@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from grammar import catalogue as mistakes
+from grammar import catalogue
 from grammar.ast import Expr, Literal
 from grammar.diagnostics import Diagnostic
 from grammar.source import Source, Span
@@ -34,7 +34,7 @@ def scan(source: Source) -> Diagnostic | None:
     """The reason to refuse a text before it is parsed, or None."""
     size = len(source.text.encode("utf-8", "surrogatepass"))
     if size > MAX_BYTES:
-        return mistakes.too_large("bytes", size, MAX_BYTES)
+        return catalogue.too_large("bytes", size, MAX_BYTES)
     tokens = depth = 0
     for match in _TOKEN.finditer(source.text):
         kind = match.lastgroup
@@ -42,14 +42,14 @@ def scan(source: Source) -> Diagnostic | None:
             continue
         tokens += 1
         if match.end() - match.start() > MAX_DIGITS and match.group()[0].isdigit():
-            return mistakes.bad_literal("the number has too many digits", Span(*match.span()))
+            return catalogue.bad_literal("the number has too many digits", Span(*match.span()))
         if kind == "open":
             depth += 1
             if depth > MAX_DEPTH:
-                return mistakes.too_deep(MAX_DEPTH, Span(*match.span()))
+                return catalogue.too_deep(MAX_DEPTH, Span(*match.span()))
         elif kind == "close":
             depth -= 1
-    return mistakes.too_large("tokens", tokens, MAX_TOKENS) if tokens > MAX_TOKENS else None
+    return catalogue.too_large("tokens", tokens, MAX_TOKENS) if tokens > MAX_TOKENS else None
 
 
 def problems(root: object) -> Iterator[Diagnostic]:
@@ -58,10 +58,10 @@ def problems(root: object) -> Iterator[Diagnostic]:
     while stack:
         expr, depth = stack.pop()
         if depth > MAX_DEPTH:
-            yield mistakes.too_deep(MAX_DEPTH, expr.span)
+            yield catalogue.too_deep(MAX_DEPTH, expr.span)
             return
         match expr:
             case Literal(int() as number, type_) if type_ == INT and not -(2**63) <= number < 2**63:
-                yield mistakes.int_out_of_range(str(number), expr.span)
+                yield catalogue.int_out_of_range(str(number), expr.span)
             case _:
                 stack.extend((child, depth + 1) for child in children(expr))

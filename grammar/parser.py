@@ -14,28 +14,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import cast
+from typing import cast, get_args
 
 from lark import Lark
 from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedToken
 
-from grammar import catalogue as mistakes
-from grammar import limits
+from grammar import catalogue, limits
 from grammar.ast import Expr
-from grammar.catalogue import MistakeError
+from grammar.catalogue import ParseError
 from grammar.clause_builder import Builder
-from grammar.clauses import File, Item
+from grammar.clauses import Clause, File, Item
 from grammar.diagnostics import Diagnostic, Fix, nearest, only_nearest
 from grammar.source import Source, Span
 
 _BLOCKS = frozenset({"policy", "cluster", "test"})
-_ITEMS = frozenset(
-    (
-        "use description weight mode failure for let def filter score share spread limit"
-        " preempt bind"
-        " node pod at expect"
-    ).split(),
-)
+_CLAUSES = frozenset({"bind", *(clause.__name__.lower() for clause in get_args(Clause))})
+_POLICY_ITEMS = _CLAUSES | frozenset("use description weight mode failure for let def".split())
+_ITEMS = _POLICY_ITEMS | frozenset("node pod at expect".split())
 _TOKEN = re.compile(
     r"(?P<skip>[ \t\r\f]+|(?:#|//)[^\n]*)|(?P<line>\n)|(?P<open>\{)|(?P<close>\})"
     r"|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|(?P<word>[A-Za-z_]\w*)|[\s\S]",
@@ -119,22 +114,19 @@ _NAMED = {
     "STRING": "a string",
     "SIGNED": "a number",
     "INT": "a whole number",
-}
-_NAMED |= {
     "PERCENT": "a percentage",
     "RELOP": "a comparison",
     "LBRACE": "`{`",
     "RBRACE": "`}`",
     "EQUAL": "`=`",
+    "LPAR": "`(`",
+    "RPAR": "`)`",
+    "RSQB": "`]`",
+    "COLON": "`:`",
+    "__ANON_1": "`..`",
 }
-_NAMED |= {"LPAR": "`(`", "RPAR": "`)`", "RSQB": "`]`", "COLON": "`:`", "__ANON_1": "`..`"}
 # Where all of these are allowed, any item of a policy is.
-_ITEM_RULES = frozenset(
-    (
-        "BIND DEF DESCRIPTION FAILURE FILTER FOR LET LIMIT MODE PREEMPT SCORE SHARE SPREAD USE"
-        " WEIGHT"
-    ).split()
-)
+_ITEM_RULES = frozenset(word.upper() for word in _POLICY_ITEMS)
 # Terminals that begin or continue an expression; messages do not list them one by one.
 _STARTERS = frozenset({"FLOAT", "UINT", "BYTES", "TRUE", "FALSE", "NULL", "NOT"})
 _OPERATORS = frozenset(
@@ -165,7 +157,7 @@ def accepts(text: str, start: str = "file") -> set[str]:
     interactive = _lark().parse_interactive(text, start=start)
     try:
         interactive.exhaust_lexer()
-    except (UnexpectedToken, UnexpectedCharacters, MistakeError):
+    except (UnexpectedToken, UnexpectedCharacters, ParseError):
         return set()
     return set(interactive.accepts())  # type: ignore[no-untyped-call]
 
@@ -185,14 +177,14 @@ def _parse(source: Source, start: str) -> tuple[object | None, list[Diagnostic]]
     while True:
         try:
             tree = _lark().parse(text, start=start)
-        except MistakeError as error:
+        except ParseError as error:
             found.append(error.diagnostic)
         except UnexpectedToken as error:
             found.append(_unexpected(error, source))
         except UnexpectedCharacters as error:
             found.append(_bad_character(error, source))
         except UnexpectedEOF:
-            found.append(mistakes.unexpected("", (), Span(len(text), len(text))))
+            found.append(catalogue.unexpected("", (), Span(len(text), len(text))))
         else:
             problems = list(limits.problems(tree))
             # Functions that recurse over a tree rely on the depth limit.
@@ -243,7 +235,7 @@ def _unexpected(error: UnexpectedToken, source: Source) -> Diagnostic:
     token = error.token
     end = len(source.text.rstrip())
     if token.type == "$END":
-        return mistakes.unexpected("", _expected(error.accepts or set()), Span(end, end))
+        return catalogue.unexpected("", _expected(error.accepts or set()), Span(end, end))
     span = Span(token.start_pos or 0, token.end_pos or 0)
     accepted = error.accepts or set()
     if (negation := _NEGATION.search(source.text, 0, span.start)) is not None:
@@ -251,12 +243,12 @@ def _unexpected(error: UnexpectedToken, source: Source) -> Diagnostic:
     if (operator := _SYNONYMS.get(str(token))) is not None:
         # If no operator is allowed here, another operator does not fix it.
         fix = Fix(span, operator) if accepted & _OPERATORS else None
-        return mistakes.unexpected(str(token), (), span, hint=f"write `{operator}`", fix=fix)
+        return catalogue.unexpected(str(token), (), span, hint=f"write `{operator}`", fix=fix)
     words = [t.lower() for t in accepted if t.isalpha() and t not in _NAMED and t not in _STARTERS]
     if (close := nearest(str(token), words)) is not None and close != str(token):
         fix = Fix(span, close) if only_nearest(str(token), words) else None
-        return mistakes.unexpected(str(token), (), span, hint=f"did you mean `{close}`?", fix=fix)
-    return mistakes.unexpected(str(token), _expected(accepted), span)
+        return catalogue.unexpected(str(token), (), span, hint=f"did you mean `{close}`?", fix=fix)
+    return catalogue.unexpected(str(token), _expected(accepted), span)
 
 
 def _not(source: Source, span: Span) -> Diagnostic:
@@ -264,7 +256,7 @@ def _not(source: Source, span: Span) -> Diagnostic:
     sure = _OPERAND.match(source.text, span.end) is not None
     fix = Fix(span, "!") if sure else None
     word = Span(span.start, span.start + len("not"))
-    return mistakes.unexpected("not", (), word, hint="write `!`", fix=fix)
+    return catalogue.unexpected("not", (), word, hint="write `!`", fix=fix)
 
 
 def _expected(accepted: set[str]) -> list[str]:
@@ -295,9 +287,9 @@ def _bad_character(error: UnexpectedCharacters, source: Source) -> Diagnostic:
     found = source.text[at]
     span = Span(at, at + 1)
     if found in "\"'":
-        return mistakes.unclosed_string(span)
+        return catalogue.unclosed_string(span)
     if found in _SYNONYMS:
         fix = Fix(span, _SYNONYMS[found])
-        return mistakes.unexpected(found, (), span, hint=f"write `{_SYNONYMS[found]}`", fix=fix)
+        return catalogue.unexpected(found, (), span, hint=f"write `{_SYNONYMS[found]}`", fix=fix)
     hints = {";": "lines need no `;`"} | dict.fromkeys(_SMART_QUOTES, "write straight quotes")
-    return mistakes.bad_character(found, span, hints.get(found))
+    return catalogue.bad_character(found, span, hints.get(found))

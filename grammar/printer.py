@@ -41,7 +41,6 @@ from grammar.clauses import (
     Item,
     Let,
     Limit,
-    MissingRule,
     PodSet,
     Policy,
     Preempt,
@@ -50,7 +49,6 @@ from grammar.clauses import (
     Setting,
     Share,
     Spread,
-    Strength,
     Template,
     Test,
     TestItem,
@@ -331,7 +329,7 @@ def _wrapped(depth: int, head: str, expr: Expr, span: Span) -> Iterator[_Row]:
 def _clause(clause: Clause, depth: int, source: Source, *, wide: bool) -> Iterator[_Row]:
     head = f"{clause.keyword} {print_string(clause.name)}"
     if isinstance(clause, Score):
-        head += f" weight {_number(clause.weight)}"
+        head += f" weight {clause.weight}"
     if clause.when is not None:
         head += f" when {print_expression(clause.when)}"
     parts = list(_parts(clause, source))
@@ -367,8 +365,13 @@ def _parts(clause: Clause, source: Source) -> Iterator[_Part]:
             yield from (("require ", e, e.span) for e in clause.requires)
         case Score():
             yield "value ", clause.value, clause.value.span
-            if clause.range is not None:
-                yield _range(clause.range), None, None
+            match clause.range:
+                case Bounds(low, high):
+                    yield f"range {print_expression(low)} .. {print_expression(high)}", None, None
+                case str() as word:
+                    yield f"range {word}", None, None
+                case None:
+                    pass
         case Share():
             yield from _pod_set(clause.pods, "of ")
             yield "on nodes where ", clause.on, clause.on.span
@@ -397,7 +400,9 @@ def _parts(clause: Clause, source: Source) -> Iterator[_Part]:
         case _:
             assert_never(clause)
     if isinstance(clause, CountingClause):
-        yield _strength(clause.strength), None, clause.strength.span
+        weight = clause.strength.weight
+        words = "strict" if weight is None else f"best effort weight {weight}"
+        yield words, None, clause.strength.span
     if isinstance(clause, RejectingClause):
         yield from (
             _template(w, t, source)
@@ -405,7 +410,7 @@ def _parts(clause: Clause, source: Source) -> Iterator[_Part]:
             if t
         )
     if clause.missing is not None:
-        yield f"missing {_missing(clause.missing)}", None, None
+        yield f"missing {clause.missing}", None, None
 
 
 def _pod_set(pods: PodSet | None, head: str = "") -> Iterator[_Part]:
@@ -419,25 +424,7 @@ def _pod_set(pods: PodSet | None, head: str = "") -> Iterator[_Part]:
 
 
 def _bound(bound: Bound) -> str:
-    return f"{bound.kind} {_number(bound.amount)}{'%' if bound.percent else ''}"
-
-
-def _strength(strength: Strength) -> str:
-    return "strict" if strength.weight is None else f"best effort weight {_number(strength.weight)}"
-
-
-def _range(given: Bounds | str) -> str:
-    if isinstance(given, str):
-        return f"range {given}"
-    return f"range {print_expression(given.low)} .. {print_expression(given.high)}"
-
-
-def _missing(rule: MissingRule) -> str:
-    return rule if isinstance(rule, str) else _number(rule)
-
-
-def _number(number: float) -> str:
-    return str(number)
+    return f"{bound.kind} {bound.amount}{'%' if bound.percent else ''}"
 
 
 def _template(word: str, template: Template, source: Source) -> _Part:
@@ -461,7 +448,7 @@ def _test_item(item: TestItem) -> str:
         case Expectation("reject", node, clause):
             return f"expect reject {print_string(node)} by {print_string(clause or '')}"
         case Expectation(_, node, _, op, number):
-            return f"expect score {print_string(node)} {op} {_number(number or 0)}"
+            return f"expect score {print_string(node)} {op} {number or 0}"
         case _:
             assert_never(item)
 

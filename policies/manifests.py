@@ -306,9 +306,9 @@ def parse_manifests(source: Source) -> tuple[File, list[Diagnostic]]:
         if read.manifest is not None:
             if isinstance(read.manifest, PlacementPolicy) and not read.manifest.metadata.namespace:
                 wrong.append(_without_namespace(page))
-            policy, mistakes = policy_of(read.manifest, page)
+            policy, found_in_rules = policy_of(read.manifest, page)
             policies.append(policy)
-            wrong.extend(mistakes)
+            wrong.extend(found_in_rules)
     return File(tuple(policies)), sorted(wrong, key=lambda d: d.span.start)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import assert_never
 
-from grammar import catalogue as mistakes
+from grammar import catalogue
 from grammar.clauses import ForPods, Item, Policy, Setting, Share
 from grammar.diagnostics import Diagnostic
 from grammar.parser import parse_expression, parse_rules
@@ -239,5 +239,5 @@ def _repeated_field(item: Item) -> Diagnostic | None:
     name = "for" if isinstance(item, ForPods) else item.name
     if not isinstance(item, ForPods | Setting) or name not in _FIELDS:
         return None
-    mistake = mistakes.twice(name, "the policy", item.span)
-    return replace(mistake, label="", hint=f"remove it: `{_FIELDS[name]}` sets it")
+    error = catalogue.twice(name, "the policy", item.span)
+    return replace(error, label="", hint=f"remove it: `{_FIELDS[name]}` sets it")

@@ -6,8 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from grammar import catalogue as mistakes
-from grammar import checks
+from grammar import catalogue, checks
 from grammar.checks.costs import LIMIT
 from grammar.clauses import Def, File, Let, Policy, Test, Use
 from grammar.diagnostics import Diagnostic, Fix
@@ -40,7 +39,7 @@ def resolve(checked: Checked, names: Mapping[str, Checked]) -> Checked:
     for use, other in used:
         for clause in other.policy.clauses:
             if clause.name in taken:
-                found.append(mistakes.duplicate_name("the clause", clause.name, use.span))
+                found.append(catalogue.duplicate_name("the clause", clause.name, use.span))
             taken.add(clause.name)
     uses = tuple(other for _, other in used)
     return replace(checked, uses=uses, diagnostics=(*checked.diagnostics, *found))
@@ -52,11 +51,11 @@ def _used(
     for use in (i for i in checked.policy.items if isinstance(i, Use)):
         other = _named(use.name, checked.policy, names)
         if other is None:
-            found.append(mistakes.unknown_policy(use.name, names, use.span))
+            found.append(catalogue.unknown_policy(use.name, names, use.span))
         elif other.policy.address in path:
-            found.append(mistakes.recursion([*path, other.policy.address], use.span))
+            found.append(catalogue.recursion([*path, other.policy.address], use.span))
         elif other.broken:
-            found.append(mistakes.broken_use(use.name, use.span))
+            found.append(catalogue.broken_use(use.name, use.span))
         else:
             yield use, other
             inner = _used(other, names, [*path, other.policy.address], found)
@@ -246,7 +245,7 @@ def _second(checked: Checked, there: str) -> Checked:
     policy = checked.policy
     kind = "cluster policy" if policy.cluster else "policy"
     error = replace(
-        mistakes.duplicate_name(kind, policy.address, policy.name_span),
+        catalogue.duplicate_name(kind, policy.address, policy.name_span),
         notes=(f"the first one is at {there}",),
     )
     return replace(checked, diagnostics=(*checked.diagnostics, error))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from grammar import catalogue as mistakes
+from grammar import catalogue
 from grammar.ast import Binary, Call, DefCall, Expr, Index, LetReference, Literal, Select
 from grammar.clauses import Def, Let
 from grammar.diagnostics import Diagnostic, nearest
@@ -77,7 +77,7 @@ def bad_patterns(checked: Checked) -> Iterator[Diagnostic]:
                     try:
                         regex.pattern(str(constant.value))
                     except EvaluationError as error:
-                        yield mistakes.bad_pattern(str(error), constant.span)
+                        yield catalogue.bad_pattern(str(error), constant.span)
             case _:
                 pass
 
