@@ -8,6 +8,7 @@ P01xx names and types, P02xx clauses, P03xx conditions, P04xx cost.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TypedDict
 
 from grammar.diagnostics import Diagnostic, Fix, nearest, only_nearest
 from grammar.source import Span
@@ -22,12 +23,16 @@ class ParseError(Exception):
         self.diagnostic = diagnostic
 
 
-def _error(code: str, message: str, span: Span, **more: object) -> Diagnostic:
-    return Diagnostic(code, "error", message, span, **more)  # type: ignore[arg-type]
-
-
-def _warning(code: str, message: str, span: Span, **more: object) -> Diagnostic:
-    return Diagnostic(code, "warning", message, span, **more)  # type: ignore[arg-type]
+def _error(
+    code: str,
+    message: str,
+    span: Span,
+    hint: str | None = None,
+    *,
+    label: str = "",
+    fix: Fix | None = None,
+) -> Diagnostic:
+    return Diagnostic(code, "error", message, span, label, hint, fix)
 
 
 def listed(words: Iterable[str], last: str = "or") -> str:
@@ -36,7 +41,12 @@ def listed(words: Iterable[str], last: str = "or") -> str:
     return f"{', '.join(head)} {last} {tail}" if head else tail
 
 
-def _similar(name: str, candidates: Iterable[str], span: Span) -> dict[str, object]:
+class _Similar(TypedDict, total=False):
+    hint: str
+    fix: Fix | None
+
+
+def _similar(name: str, candidates: Iterable[str], span: Span) -> _Similar:
     """A hint if a candidate is similar to the name, and a fix if only one is."""
     names = tuple(candidates)
     if (close := nearest(name, names)) is None:
@@ -49,11 +59,7 @@ def _similar(name: str, candidates: Iterable[str], span: Span) -> dict[str, obje
 
 
 def unexpected(
-    found: str,
-    expected: Sequence[str],
-    span: Span,
-    hint: str | None = None,
-    fix: Fix | None = None,
+    found: str, expected: Sequence[str], span: Span, hint: str | None = None, fix: Fix | None = None
 ) -> Diagnostic:
     if hint is None and expected:
         hint = f"expected {listed(expected)}"
@@ -66,7 +72,7 @@ def unexpected(
 
 
 def bad_character(found: str, span: Span, hint: str | None = None) -> Diagnostic:
-    return _error("P0002", f"`{found}` is not a character of the language", span, hint=hint)
+    return _error("P0002", f"`{found}` is not a character of the language", span, hint)
 
 
 def unclosed_string(span: Span) -> Diagnostic:
@@ -87,31 +93,26 @@ def no_such_literal(kind: str, text: str, span: Span) -> Diagnostic:
     if kind == "UINT":
         hint = f"write `{text[:-1]}`: every whole number is a 64-bit int"
         return _error(
-            "P0005", "unsigned numbers are not supported", span, hint=hint, fix=Fix(span, text[:-1])
+            "P0005", "unsigned numbers are not supported", span, hint, fix=Fix(span, text[:-1])
         )
     hint = "leave out the `b` for a string"
-    return _error("P0005", "byte strings are not supported", span, hint=hint)
+    return _error("P0005", "byte strings are not supported", span, hint)
 
 
 def int_out_of_range(text: str, span: Span) -> Diagnostic:
     return _error(
-        "P0006", f"`{text}` does not fit in a 64-bit int", span, hint="write `1e19` for a double"
+        "P0006", f"`{text}` does not fit in a 64-bit int", span, "write `1e19` for a double"
     )
 
 
 def reserved_word(word: str, span: Span) -> Diagnostic:
     return _error(
-        "P0007",
-        f"`{word}` is a reserved word",
-        span,
-        hint="reserved words are allowed only after a dot",
+        "P0007", f"`{word}` is a reserved word", span, "reserved words are allowed only after a dot"
     )
 
 
 def has_needs_selection(span: Span) -> Diagnostic:
-    return _error(
-        "P0008", "`has` takes a field or a key", span, hint='write `has(pod.labels["app"])`'
-    )
+    return _error("P0008", "`has` takes a field or a key", span, 'write `has(pod.labels["app"])`')
 
 
 def macro_variable(macro: str, span: Span) -> Diagnostic:
@@ -119,12 +120,12 @@ def macro_variable(macro: str, span: Span) -> Diagnostic:
         "P0009",
         f"`{macro}` needs a variable name here",
         span,
-        hint=f"write `{macro}(x, …)` with a plain name",
+        f"write `{macro}(x, …)` with a plain name",
     )
 
 
 def same_variable_twice(name: str, span: Span) -> Diagnostic:
-    return _error("P0009", f"`{name}` names two variables", span, hint="rename the second variable")
+    return _error("P0009", f"`{name}` names two variables", span, "rename the second variable")
 
 
 def too_large(what: str, size: int, limit: int) -> Diagnostic:
@@ -141,17 +142,17 @@ def too_deep(limit: int, span: Span) -> Diagnostic:
         "P0011",
         f"this is nested more than {limit} levels deep",
         span,
-        hint="name a part of it with `let`",
+        "name a part of it with `let`",
     )
 
 
 def deep_definition(name: str, limit: int, span: Span) -> Diagnostic:
     message = f"`{name}` and the definitions it uses are nested more than {limit} levels deep"
-    return _error("P0011", message, span, hint="make fewer definitions use each other")
+    return _error("P0011", message, span, "make fewer definitions use each other")
 
 
 def bad_hole(reason: str, span: Span) -> Diagnostic:
-    return _error("P0012", reason, span, hint="write `{{` or `}}` for a brace in the text")
+    return _error("P0012", reason, span, "write `{{` or `}}` for a brace in the text")
 
 
 # ---- P02xx: clauses
@@ -175,27 +176,21 @@ def bad_word(word: str, part: str, allowed: Sequence[str], span: Span) -> Diagno
     hint = f"write {listed(f'`{a}`' for a in allowed)}"
     close = only_nearest(word, allowed)
     return _error(
-        "P0203",
-        f"`{word}` is not a {part}",
-        span,
-        hint=hint,
-        fix=Fix(span, close) if close else None,
+        "P0203", f"`{word}` is not a {part}", span, hint, fix=Fix(span, close) if close else None
     )
 
 
 def bad_number(number: str, what: str, allowed: str, span: Span) -> Diagnostic:
-    return _error("P0204", f"`{number}` is not a {what}", span, hint=f"write {allowed}")
+    return _error("P0204", f"`{number}` is not a {what}", span, f"write {allowed}")
 
 
 def selects_everything(name: str, span: Span) -> Diagnostic:
     hint = 'write `for pods where …`, or `in namespace "…"` after its name'
-    return _error("P0206", f"policy `{name}` would apply to every pod", span, hint=hint)
+    return _error("P0206", f"policy `{name}` would apply to every pod", span, hint)
 
 
 def missing_rule(rule: str, where: str, allowed: str, span: Span) -> Diagnostic:
-    return _error(
-        "P0207", f"`missing {rule}` is not allowed in {where}", span, hint=f"write {allowed}"
-    )
+    return _error("P0207", f"`missing {rule}` is not allowed in {where}", span, f"write {allowed}")
 
 
 def range_type(edge: Type, value: Type, span: Span) -> Diagnostic:
@@ -208,22 +203,17 @@ def range_of_bool(span: Span) -> Diagnostic:
         "P0208",
         "a bool cannot have a range",
         span,
-        hint="leave out the range: true counts as 100, false as 0",
+        "leave out the range: true counts as 100, false as 0",
     )
 
 
 def empty_range(span: Span) -> Diagnostic:
-    return _error(
-        "P0208", "both ends of the range are equal", span, hint="write two different values"
-    )
+    return _error("P0208", "both ends of the range are equal", span, "write two different values")
 
 
 def needs_range(found: Type, span: Span) -> Diagnostic:
     return _error(
-        "P0209",
-        f"{an(found)} needs a range to become a score",
-        span,
-        hint='write `range "…" .. "…"`',
+        "P0209", f"{an(found)} needs a range to become a score", span, 'write `range "…" .. "…"`'
     )
 
 
@@ -242,12 +232,7 @@ def message_varies(what: str, span: Span) -> Diagnostic:
 
 
 def unknown_name(name: str, candidates: Iterable[str], span: Span) -> Diagnostic:
-    return _error(
-        "P0101",
-        f"unknown name `{name}`",
-        span,
-        **_similar(name, candidates, span),
-    )
+    return _error("P0101", f"unknown name `{name}`", span, **_similar(name, candidates, span))
 
 
 def unknown_field(record: Type, name: str, candidates: Iterable[str], span: Span) -> Diagnostic:
@@ -267,7 +252,7 @@ def no_overload(
 ) -> Diagnostic:
     kinds = listed((str(t) for t in found), "and")
     message = f"`{what}` does not accept {kinds}" if found else f"`{what}` needs arguments"
-    return _error("P0104", message, span, hint=hint)
+    return _error("P0104", message, span, hint)
 
 
 def wrong_type(found: Type, expected: str, span: Span, hint: str | None = None) -> Diagnostic:
@@ -283,7 +268,7 @@ def bad_constant(
     if corrected is not None and span.end - span.start == len(text) + 2:
         # Between the quotes, whichever they are: what stands there is the text itself.
         fix = Fix(Span(span.start + 1, span.end - 1), corrected)
-    return _error("P0106", f"`{text}` is not {an(kind)}", span, hint=reason or None, fix=fix)
+    return _error("P0106", f"`{text}` is not {an(kind)}", span, reason or None, fix=fix)
 
 
 def bad_pattern(reason: str, span: Span) -> Diagnostic:
@@ -300,7 +285,7 @@ def no_fields(found: Type, name: str, span: Span) -> Diagnostic:
 
 def no_keys(found: Type, span: Span) -> Diagnostic:
     return _error(
-        "P0108", f"{an(found)} cannot be indexed", span, hint="only lists and maps can be indexed"
+        "P0108", f"{an(found)} cannot be indexed", span, "only lists and maps can be indexed"
     )
 
 
@@ -314,7 +299,7 @@ def recursion(names: Sequence[str], span: Span) -> Diagnostic:
         "P0110",
         f"the definition is circular: {path}",
         span,
-        hint="a `let`, `def` or policy cannot use itself",
+        "a `let`, `def` or policy cannot use itself",
     )
 
 
@@ -324,7 +309,7 @@ def unavailable(name: str, where: str, span: Span) -> Diagnostic:
 
 def not_kept(record: Type, name: str, span: Span, kept: Iterable[str]) -> Diagnostic:
     hint = f"the cache keeps {listed(sorted(kept), 'and')}"
-    return _error("P0112", f"the cache does not keep `{name}` of {an(record)}", span, hint=hint)
+    return _error("P0112", f"the cache does not keep `{name}` of {an(record)}", span, hint)
 
 
 def unknown_type(name: str, candidates: Iterable[str], span: Span) -> Diagnostic:
@@ -340,24 +325,22 @@ def wrong_count(name: str, wanted: int, given: int, span: Span) -> Diagnostic:
 
 
 def must_index(name: str, span: Span) -> Diagnostic:
-    return _error("P0115", f"`{name}` needs a key", span, hint=f'write `{name}["cpu"]`')
+    return _error("P0115", f"`{name}` needs a key", span, f'write `{name}["cpu"]`')
 
 
 def branches_differ(then: Type, otherwise: Type, span: Span) -> Diagnostic:
     hint = "give both the same type, or write `dyn(…)` around one of them"
-    return _error(
-        "P0116", f"one branch is {an(then)}, the other is {an(otherwise)}", span, hint=hint
-    )
+    return _error("P0116", f"one branch is {an(then)}, the other is {an(otherwise)}", span, hint)
 
 
 def unknown_policy(name: str, candidates: Iterable[str], span: Span) -> Diagnostic:
     close = nearest(name, candidates)
     hint = f"a similar name exists: `{close}`" if close else "write its address: `namespace/name`"
-    return _error("P0117", f"unknown policy `{name}`", span, hint=hint)
+    return _error("P0117", f"unknown policy `{name}`", span, hint)
 
 
 def broken_use(name: str, span: Span) -> Diagnostic:
-    return _error("P0118", f"policy `{name}` has errors", span, hint="fix them first")
+    return _error("P0118", f"policy `{name}` has errors", span, "fix them first")
 
 
 def wanted_hint(wanted: Type, found: Type) -> str | None:
