@@ -13,14 +13,13 @@ from engine.program.trace import Step, Tracer
 from grammar import catalogue
 from grammar.ast import Expr
 from grammar.checker import Checker
-from grammar.clauses import Let, Policy
+from grammar.clauses import Policy
 from grammar.diagnostics import Diagnostic, human
 from grammar.environment import Environment
 from grammar.errors import EvaluationError, MissingError
 from grammar.parser import parse_expression, parse_rules
 from grammar.policy_checker import VARIABLES, check_policy
 from grammar.printer import print_string
-from grammar.reads import Definitions, reads
 from grammar.schema import Schema
 from grammar.source import Source, Span
 from grammar.types import DYN, Type
@@ -28,6 +27,7 @@ from grammar.values.format import show
 from grammar.values.kinds import kind, type_of
 from grammar.values.maps import key_values
 from grammar.values.optional import Optional
+from grammar.walk import Definitions, reads
 
 _WIDTH = 100
 # A part of a value: its name or index label, its value, and its type.
@@ -132,11 +132,8 @@ class Expression:
     @property
     def annotations(self) -> frozenset[str]:
         """The annotations of other pods that it can read."""
-        definitions = (
-            *self.environment.lets.values(),
-            *(d.body for d in self.environment.defs.values()),
-        )
-        return named_annotations([Policy("", tuple(Let("", e) for e in (self.expr, *definitions)))])
+        bodies = (d.body for d in self.environment.defs.values())
+        return named_annotations((self.expr, *self.environment.lets.values(), *bodies))
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +176,7 @@ def check(
     expr = checker.check(parsed)
     found = list(checker.found)
     names = set()
-    for read in reads(expr, _definitions(environment)):
+    for read in reads(expr, Definitions(environment.lets, environment.defs)):
         name = read.path[0]
         if name in VARIABLES:
             names.add(name)
@@ -225,12 +222,6 @@ def _environment(text: str, definitions: str, schema: Schema) -> Environment:
     before = "".join("\n" if c == "\n" else " " for c in text)
     items, _ = parse_rules(Source(NAME, f"{before}\n{definitions}"))
     return check_policy(Policy("", items, cluster=True), schema).environment
-
-
-def _definitions(environment: Environment) -> Definitions:
-    defs = environment.defs
-    parameters = {name: frozenset(p for p, _ in d.params) for name, d in defs.items()}
-    return Definitions(environment.lets, {n: d.body for n, d in defs.items()}, parameters)
 
 
 def _unavailable(name: str, hint: str, span: Span) -> Diagnostic:

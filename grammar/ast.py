@@ -1,8 +1,8 @@
-"""The one tree form: frozen nodes with spans, the same before and after checking.
+"""Syntax tree of expressions: frozen nodes with spans, the same before and after checking.
 
-The parser leaves `type` at dyn; the checker returns the same nodes with types filled in, short
-forms written out, and `let` and `def` names turned into `LetReference` and `DefCall`. Equality
-ignores spans and types, so that a printed tree parses back to an equal one.
+The parser leaves `type` at dyn. The checker returns the same nodes with their types, with short
+forms written out, and with `let` and `def` names as `LetReference` and `DefCall`. Equality ignores
+spans and types, so that a printed tree parses back to an equal one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NOWHERE = Span(0, 0)
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A constant. `type` is part of equality here: 1, 1.0 and true are equal in Python."""
+    """A constant. Its type counts for equality, because 1, 1.0 and true are equal in Python."""
 
     value: object
     type: Type
@@ -27,7 +27,7 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Ident:
-    """A name; `absolute` for `.name`, which skips the container."""
+    """A name; `absolute` is true for `.name`, which skips the container."""
 
     name: str
     absolute: bool = False
@@ -62,7 +62,7 @@ class Index:
 class Call:
     """`function(args)` or `target.function(args)`.
 
-    Namespaced functions keep the dotted target until checked.
+    Until it is checked, a namespaced function has its namespace as the target.
     """
 
     function: str
@@ -97,7 +97,7 @@ class Binary:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """`a op b op c …`, kept flat so that a long chain is not a deep tree."""
+    """`a op b op c …` in one node, so that a long chain is not a deep tree."""
 
     op: OneOf["&&", "||", "+"]
     operands: tuple[Expr, ...]
@@ -118,7 +118,7 @@ class Conditional:
 
 @dataclass(frozen=True, slots=True)
 class ListLiteral:
-    """`[a, ?b]`; `optional` has the positions of elements written with `?`."""
+    """`[a, ?b]`; `optional` has the positions of the elements with `?`."""
 
     elements: tuple[Expr, ...]
     optional: tuple[int, ...] = ()
@@ -148,9 +148,9 @@ class MapLiteral:
 class Comprehension:
     """A macro with variables: `target.macro(variables…, body…)`.
 
-    all, exists, exists_one, existsOne, map, filter, transformList, transformMap, transformMapEntry,
-    sortBy, optMap, optFlatMap; and `cel.bind(variable, target, body)` under the macro name
-    `cel.bind`.
+    The macros are all, exists, exists_one, existsOne, map, filter, transformList, transformMap,
+    transformMapEntry, sortBy, optMap and optFlatMap. `cel.bind(variable, target, body)` is the
+    macro `cel.bind`.
     """
 
     macro: str
@@ -163,7 +163,7 @@ class Comprehension:
 
 @dataclass(frozen=True, slots=True)
 class Has:
-    """`has(operand)`: whether a selection or an index would find something."""
+    """`has(operand)`: whether a field or a key exists."""
 
     operand: Select | Index
     span: Span = field(default=NOWHERE, compare=False)

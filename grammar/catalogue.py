@@ -1,33 +1,38 @@
-"""Every mistake in syntax, names and types: one function each, so that all wording is on one page.
+"""Catalogue: the diagnostics of the parser and the type checker, one function for each message.
 
-Messages are one sentence in lower case without a full stop, the user's text in backticks, advice in
-the hint. Codes are stable and documented in docs/language.md: P00xx syntax, P01xx names and types,
-P02xx clauses, P03xx conditions, P04xx cost.
+A message is one sentence in lower case without a full stop; the user's text stands in backticks;
+the hint says how to fix it. Codes are stable and documented in docs/diagnostics.md: P00xx syntax,
+P01xx names and types, P02xx clauses, P03xx conditions, P04xx cost.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TypedDict
 
 from grammar.diagnostics import Diagnostic, Fix, nearest, only_nearest
 from grammar.source import Span
 from grammar.types import BOOL, STRING, Type
 
 
-class MistakeError(Exception):
-    """Ends the parse of one item; carries the diagnostic."""
+class ParseError(Exception):
+    """Raised to end the parse of one item; carries the diagnostic."""
 
     def __init__(self, diagnostic: Diagnostic) -> None:
         super().__init__(diagnostic.message)
         self.diagnostic = diagnostic
 
 
-def _error(code: str, message: str, span: Span, **more: object) -> Diagnostic:
-    return Diagnostic(code, "error", message, span, **more)  # type: ignore[arg-type]
-
-
-def _warning(code: str, message: str, span: Span, **more: object) -> Diagnostic:
-    return Diagnostic(code, "warning", message, span, **more)  # type: ignore[arg-type]
+def _error(
+    code: str,
+    message: str,
+    span: Span,
+    hint: str | None = None,
+    *,
+    label: str = "",
+    fix: Fix | None = None,
+) -> Diagnostic:
+    return Diagnostic(code, "error", message, span, label, hint, fix)
 
 
 def listed(words: Iterable[str], last: str = "or") -> str:
@@ -36,8 +41,13 @@ def listed(words: Iterable[str], last: str = "or") -> str:
     return f"{', '.join(head)} {last} {tail}" if head else tail
 
 
-def _similar(name: str, candidates: Iterable[str], span: Span) -> dict[str, object]:
-    """A hint when there is a name the reader will have meant, a fix when only that one."""
+class _Similar(TypedDict, total=False):
+    hint: str
+    fix: Fix | None
+
+
+def _similar(name: str, candidates: Iterable[str], span: Span) -> _Similar:
+    """A hint if a candidate is similar to the name, and a fix if only one is."""
     names = tuple(candidates)
     if (close := nearest(name, names)) is None:
         return {}
@@ -45,15 +55,11 @@ def _similar(name: str, candidates: Iterable[str], span: Span) -> dict[str, obje
     return {"hint": f"a similar name exists: `{close}`", "fix": fix}
 
 
-# ---- P00xx syntax
+# ---- P00xx: syntax
 
 
 def unexpected(
-    found: str,
-    expected: Sequence[str],
-    span: Span,
-    hint: str | None = None,
-    fix: Fix | None = None,
+    found: str, expected: Sequence[str], span: Span, hint: str | None = None, fix: Fix | None = None
 ) -> Diagnostic:
     if hint is None and expected:
         hint = f"expected {listed(expected)}"
@@ -61,12 +67,12 @@ def unexpected(
         return _error(
             "P0001", "the text ends too early", span, label="more is needed here", hint=hint
         )
-    message = f"`{found}` cannot stand here"
+    message = f"`{found}` is not allowed here"
     return _error("P0001", message, span, label="unexpected", hint=hint, fix=fix)
 
 
 def bad_character(found: str, span: Span, hint: str | None = None) -> Diagnostic:
-    return _error("P0002", f"`{found}` is not a character of the language", span, hint=hint)
+    return _error("P0002", f"`{found}` is not a character of the language", span, hint)
 
 
 def unclosed_string(span: Span) -> Diagnostic:
@@ -87,43 +93,39 @@ def no_such_literal(kind: str, text: str, span: Span) -> Diagnostic:
     if kind == "UINT":
         hint = f"write `{text[:-1]}`: every whole number is a 64-bit int"
         return _error(
-            "P0005", "there are no unsigned numbers", span, hint=hint, fix=Fix(span, text[:-1])
+            "P0005", "unsigned numbers are not supported", span, hint, fix=Fix(span, text[:-1])
         )
-    return _error("P0005", "there are no byte strings", span, hint="leave out the `b` for a string")
+    hint = "leave out the `b` for a string"
+    return _error("P0005", "byte strings are not supported", span, hint)
 
 
 def int_out_of_range(text: str, span: Span) -> Diagnostic:
-    return _error("P0006", f"`{text}` is not a 64-bit int", span, hint="write `1e19` for a double")
+    return _error(
+        "P0006", f"`{text}` does not fit in a 64-bit int", span, "write `1e19` for a double"
+    )
 
 
 def reserved_word(word: str, span: Span) -> Diagnostic:
     return _error(
-        "P0007",
-        f"`{word}` is a reserved word",
-        span,
-        hint="reserved words are legal after a dot only",
+        "P0007", f"`{word}` is a reserved word", span, "reserved words are allowed only after a dot"
     )
 
 
 def has_needs_selection(span: Span) -> Diagnostic:
-    return _error(
-        "P0008", "`has` takes a field or a key", span, hint='write `has(pod.labels["app"])`'
-    )
+    return _error("P0008", "`has` takes a field or a key", span, 'write `has(pod.labels["app"])`')
 
 
 def macro_variable(macro: str, span: Span) -> Diagnostic:
     return _error(
         "P0009",
-        f"`{macro}` takes a name here",
+        f"`{macro}` needs a variable name here",
         span,
-        hint=f"write `{macro}(x, …)` with a plain name",
+        f"write `{macro}(x, …)` with a plain name",
     )
 
 
 def same_variable_twice(name: str, span: Span) -> Diagnostic:
-    return _error(
-        "P0009", f"`{name}` names two variables", span, hint="give the second another name"
-    )
+    return _error("P0009", f"`{name}` names two variables", span, "rename the second variable")
 
 
 def too_large(what: str, size: int, limit: int) -> Diagnostic:
@@ -137,17 +139,23 @@ def too_large(what: str, size: int, limit: int) -> Diagnostic:
 
 def too_deep(limit: int, span: Span) -> Diagnostic:
     return _error(
-        "P0011", f"nested more than {limit} deep", span, hint="name a part of it with `let`"
+        "P0011",
+        f"this is nested more than {limit} levels deep",
+        span,
+        "name a part of it with `let`",
     )
 
 
 def deep_definition(name: str, limit: int, span: Span) -> Diagnostic:
-    message = f"`{name}` and the definitions it uses are nested more than {limit} deep"
-    return _error("P0011", message, span, hint="let fewer definitions use each other")
+    message = f"`{name}` and the definitions it uses are nested more than {limit} levels deep"
+    return _error("P0011", message, span, "make fewer definitions use each other")
 
 
 def bad_hole(reason: str, span: Span) -> Diagnostic:
-    return _error("P0012", reason, span, hint="write `{{` for a brace")
+    return _error("P0012", reason, span, "write `{{` or `}}` for a brace in the text")
+
+
+# ---- P02xx: clauses
 
 
 def twice(part: str, where: str, span: Span) -> Diagnostic:
@@ -161,59 +169,56 @@ def twice(part: str, where: str, span: Span) -> Diagnostic:
 
 
 def lacking(parts: Sequence[str], where: str, span: Span) -> Diagnostic:
-    return _error("P0202", f"{where} lacks {listed(f'`{p}`' for p in parts)}", span)
+    return _error("P0202", f"{where} needs {listed((f'`{p}`' for p in parts), 'and')}", span)
 
 
 def bad_word(word: str, part: str, allowed: Sequence[str], span: Span) -> Diagnostic:
     hint = f"write {listed(f'`{a}`' for a in allowed)}"
     close = only_nearest(word, allowed)
     return _error(
-        "P0203",
-        f"`{word}` is not a {part}",
-        span,
-        hint=hint,
-        fix=Fix(span, close) if close else None,
+        "P0203", f"`{word}` is not a {part}", span, hint, fix=Fix(span, close) if close else None
     )
 
 
-def bad_number(number: str, why: str, span: Span) -> Diagnostic:
-    return _error("P0204", f"`{number}` {why}", span)
+def bad_number(number: str, what: str, allowed: str, span: Span) -> Diagnostic:
+    return _error("P0204", f"`{number}` is not a {what}", span, f"write {allowed}")
 
 
 def selects_everything(name: str, span: Span) -> Diagnostic:
     hint = 'write `for pods where …`, or `in namespace "…"` after its name'
-    return _error("P0206", f"policy `{name}` would govern every pod", span, hint=hint)
+    return _error("P0206", f"policy `{name}` would apply to every pod", span, hint)
 
 
 def missing_rule(rule: str, where: str, allowed: str, span: Span) -> Diagnostic:
-    return _error("P0207", f"`missing {rule}` is not for {where}", span, hint=f"write {allowed}")
+    return _error("P0207", f"`missing {rule}` is not allowed in {where}", span, f"write {allowed}")
 
 
 def range_type(edge: Type, value: Type, span: Span) -> Diagnostic:
-    return _error("P0208", f"the value is {_an(value)}, this edge of its range {_an(edge)}", span)
+    message = f"the value is {an(value)}, but this end of the range is {an(edge)}"
+    return _error("P0208", message, span)
 
 
 def range_of_bool(span: Span) -> Diagnostic:
     return _error(
-        "P0208", "a bool has no range", span, hint="true counts 100, false 0: leave out the range"
+        "P0208",
+        "a bool cannot have a range",
+        span,
+        "leave out the range: true counts as 100, false as 0",
     )
 
 
 def empty_range(span: Span) -> Diagnostic:
-    return _error("P0208", "the range has no width", span, hint="its two edges differ")
+    return _error("P0208", "both ends of the range are equal", span, "write two different values")
 
 
 def needs_range(found: Type, span: Span) -> Diagnostic:
     return _error(
-        "P0209",
-        f"{_an(found)} needs a range to become a score",
-        span,
-        hint='write `range "…" .. "…"`',
+        "P0209", f"{an(found)} needs a range to become a score", span, 'write `range "…" .. "…"`'
     )
 
 
 def message_varies(what: str, span: Span) -> Diagnostic:
-    hint = "say it in `detail`; a message may read the pod's name, namespace, labels and spec"
+    hint = "put it into `detail`; a message may read the pod's name, namespace, labels and spec"
     return _error(
         "P0210",
         f"a message cannot read `{what}`",
@@ -223,17 +228,11 @@ def message_varies(what: str, span: Span) -> Diagnostic:
     )
 
 
-# ---- P01xx names and types
+# ---- P01xx: names and types
 
 
 def unknown_name(name: str, candidates: Iterable[str], span: Span) -> Diagnostic:
-    return _error(
-        "P0101",
-        f"nothing is called `{name}`",
-        span,
-        label="unknown name",
-        **_similar(name, candidates, span),
-    )
+    return _error("P0101", f"unknown name `{name}`", span, **_similar(name, candidates, span))
 
 
 def unknown_field(record: Type, name: str, candidates: Iterable[str], span: Span) -> Diagnostic:
@@ -245,19 +244,20 @@ def unknown_function(name: str, candidates: Iterable[str], span: Span) -> Diagno
     more = _similar(name, candidates, span)
     if name == "not":
         more = {"hint": "write `!`", "fix": Fix(span, "!")}
-    return _error("P0103", f"there is no function `{name}`", span, label="unknown function", **more)
+    return _error("P0103", f"unknown function `{name}`", span, **more)
 
 
 def no_overload(
     what: str, found: Sequence[Type], span: Span, hint: str | None = None
 ) -> Diagnostic:
-    kinds = listed((str(t) for t in found), "and") if found else "nothing"
-    return _error("P0104", f"`{what}` does not take {kinds}", span, hint=hint)
+    kinds = listed((str(t) for t in found), "and")
+    message = f"`{what}` does not accept {kinds}" if found else f"`{what}` needs arguments"
+    return _error("P0104", message, span, hint)
 
 
 def wrong_type(found: Type, expected: str, span: Span, hint: str | None = None) -> Diagnostic:
     return _error(
-        "P0105", f"this is {_an(found)}, not {expected}", span, label=str(found), hint=hint
+        "P0105", f"this is {an(found)}, not {expected}", span, label=str(found), hint=hint
     )
 
 
@@ -268,84 +268,87 @@ def bad_constant(
     if corrected is not None and span.end - span.start == len(text) + 2:
         # Between the quotes, whichever they are: what stands there is the text itself.
         fix = Fix(Span(span.start + 1, span.end - 1), corrected)
-    return _error("P0106", f"`{text}` is not {_an(kind)}", span, hint=reason or None, fix=fix)
+    return _error("P0106", f"`{text}` is not {an(kind)}", span, reason or None, fix=fix)
 
 
 def bad_pattern(reason: str, span: Span) -> Diagnostic:
-    hint = "the syntax is RE2's: no lookaround, no backreferences, at most 1,000 repetitions"
+    hint = "use the syntax of RE2: no lookaround, no backreferences, at most 1,000 repetitions"
     return _error("P0119", reason, span, label="bad pattern", hint=hint)
 
 
 def no_fields(found: Type, name: str, span: Span) -> Diagnostic:
     hint = f'write `["{name}"]` for a key of a map' if found.name == "map" else None
     return _error(
-        "P0107", f"{_an(found)} has no fields", span, label=f"`.{name}` of {_an(found)}", hint=hint
+        "P0107", f"{an(found)} has no fields", span, label=f"`.{name}` of {an(found)}", hint=hint
     )
 
 
 def no_keys(found: Type, span: Span) -> Diagnostic:
     return _error(
-        "P0108", f"{_an(found)} cannot be indexed", span, hint="lists take numbers, maps take keys"
+        "P0108", f"{an(found)} cannot be indexed", span, "only lists and maps can be indexed"
     )
 
 
 def not_iterable(found: Type, macro: str, span: Span) -> Diagnostic:
-    return _error("P0109", f"`{macro}` goes over a list or a map, not {_an(found)}", span)
+    return _error("P0109", f"`{macro}` needs a list or a map, not {an(found)}", span)
 
 
 def recursion(names: Sequence[str], span: Span) -> Diagnostic:
     path = " → ".join(f"`{n}`" for n in names)
-    return _error("P0110", f"{path} is a circle", span, hint="a `let` or `def` cannot use itself")
+    return _error(
+        "P0110",
+        f"the definition is circular: {path}",
+        span,
+        "a `let`, `def` or policy cannot use itself",
+    )
 
 
 def unavailable(name: str, where: str, span: Span) -> Diagnostic:
-    return _error("P0111", f"`{name}` cannot be read in {where}", span)
+    return _error("P0111", f"`{name}` is not available in {where}", span)
 
 
 def not_kept(record: Type, name: str, span: Span, kept: Iterable[str]) -> Diagnostic:
     hint = f"the cache keeps {listed(sorted(kept), 'and')}"
-    return _error("P0112", f"the cache does not keep `{name}` of {_an(record)}", span, hint=hint)
+    return _error("P0112", f"the cache does not keep `{name}` of {an(record)}", span, hint)
 
 
 def unknown_type(name: str, candidates: Iterable[str], span: Span) -> Diagnostic:
-    return _error("P0113", f"there is no type `{name}`", span, **_similar(name, candidates, span))
+    return _error("P0113", f"unknown type `{name}`", span, **_similar(name, candidates, span))
 
 
 def wrong_count(name: str, wanted: int, given: int, span: Span) -> Diagnostic:
     return _error(
         "P0114",
-        f"`{name}` takes {wanted} {'value' if wanted == 1 else 'values'}, not {given}",
+        f"`{name}` takes {wanted} {'argument' if wanted == 1 else 'arguments'}, not {given}",
         span,
     )
 
 
 def must_index(name: str, span: Span) -> Diagnostic:
-    return _error("P0115", f"`{name}` is read by key", span, hint=f'write `{name}["cpu"]`')
+    return _error("P0115", f"`{name}` needs a key", span, f'write `{name}["cpu"]`')
 
 
 def branches_differ(then: Type, otherwise: Type, span: Span) -> Diagnostic:
-    hint = "both sides of `:` have one type; `dyn(…)` lets them differ"
-    return _error(
-        "P0116", f"one branch is {_an(then)}, the other {_an(otherwise)}", span, hint=hint
-    )
+    hint = "give both the same type, or write `dyn(…)` around one of them"
+    return _error("P0116", f"one branch is {an(then)}, the other is {an(otherwise)}", span, hint)
 
 
 def unknown_policy(name: str, candidates: Iterable[str], span: Span) -> Diagnostic:
     close = nearest(name, candidates)
     hint = f"a similar name exists: `{close}`" if close else "write its address: `namespace/name`"
-    return _error("P0117", f"there is no policy `{name}` to use", span, hint=hint)
+    return _error("P0117", f"unknown policy `{name}`", span, hint)
 
 
 def broken_use(name: str, span: Span) -> Diagnostic:
-    return _error("P0118", f"policy `{name}` has errors", span, hint="mend it first")
+    return _error("P0118", f"policy `{name}` has errors", span, "fix them first")
 
 
 def wanted_hint(wanted: Type, found: Type) -> str | None:
-    """What to write to get from one type to the other."""
+    """Advice on how to get from one type to the other."""
     if wanted == BOOL:
         return "compare it with something: `== …`, `< …`, or `has(…)`"
     if wanted == STRING:
-        return "turn it into text: `string(…)`"
+        return "convert it to a string: `string(…)`"
     return overload_hint("", (wanted, found))
 
 
@@ -353,15 +356,15 @@ def overload_hint(what: str, found: Sequence[Type]) -> str | None:
     """Advice for the pairs of types that people mix."""
     names = {t.name for t in found}
     if names == {"int", "double"}:
-        return "ints and doubles do not mix: write `double(…)` around the int"
+        return "convert the int: `double(…)`"
     if names == {"quantity", "double"}:
-        return 'write the quantity as text: `"500m"` or `"1.5Gi"`'
+        return 'write the number as a quantity: `"500m"` or `"1.5Gi"`'
     if "optional" in names and len(names) > 1:
-        return "take the value out of the optional: `.orValue(…)`"
+        return "get the value of the optional: `.orValue(…)`"
     if "string" in names and len(names) == 2:
         other = next(iter(names - {"string"}))
         if other in ("int", "double", "quantity", "duration", "timestamp", "semver"):
-            return f"turn the string into a value: `{other}(…)`"
+            return f"convert the string: `{other}(…)`"
     if what in ("<", "<=", ">", ">=") and names == {"bool"}:
         return None
     return None
@@ -377,6 +380,7 @@ def duplicate_name(kind: str, name: str, span: Span) -> Diagnostic:
     )
 
 
-def _an(found: Type) -> str:
+def an(found: Type) -> str:
+    """The type with its article: `an int`."""
     word = str(found)
     return f"an {word}" if word[0] in "aeiouAEIOU" else f"a {word}"

@@ -1,4 +1,9 @@
-"""The types of macros: of their variables, and of what they make."""
+"""Checker: resolves names and infers types; returns the same tree, typed, with diagnostics.
+
+Short forms such as `node.zone` are written out, constants take the type of the operand beside them,
+`let` names become LetReference and `def` calls DefCall. A wrong part gets the poison type, which
+agrees with every type, so that one mistake is one message. Checking a checked tree changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import assert_never
 
-from grammar import catalogue as mistakes
+from grammar import catalogue
 from grammar import schema as shortforms
 from grammar.ast import (
     Binary,
@@ -56,18 +61,20 @@ from grammar.values.quantity import Quantity
 from grammar.values.semver import Semver
 from grammar.values.time import Duration, Timestamp
 
-# Macros whose last argument is a condition.
+# ---- macros
+
+# The macros whose last argument is a condition.
 TESTS = frozenset({"all", "exists", "exists_one", "existsOne", "filter"})
 _OPTIONAL = frozenset({"optMap", "optFlatMap"})
 
 
 def inside(found: Type) -> Type:
-    """What an optional holds; any other type as it is."""
+    """The type inside an optional; any other type as it is."""
     return found.args[0] if found.name == "optional" else found
 
 
 def variables(macro: str, target: Type, count: int) -> tuple[Type, ...] | None:
-    """The types of the variables, dyn where the target is; None where it cannot go over it."""
+    """The types of a macro's variables; None if the macro does not accept the target."""
     if macro == "cel.bind":
         return (target,)
     if macro in _OPTIONAL:
@@ -84,7 +91,7 @@ def variables(macro: str, target: Type, count: int) -> tuple[Type, ...] | None:
 
 
 def result(macro: str, target: Type, kinds: tuple[Type, ...], made: Type) -> Type | None:
-    """What the macro makes; None where the body, of type `made`, must be an optional and is not."""
+    """The type of a macro whose body has the type `made`; None if `made` must be an optional."""
     match macro:
         case "all" | "exists" | "exists_one" | "existsOne":
             return BOOL
@@ -107,11 +114,11 @@ def result(macro: str, target: Type, kinds: tuple[Type, ...], made: Type) -> Typ
 
 
 def unknown(count: int) -> tuple[Type, ...]:
-    """Variables of a macro that was already reported."""
+    """The types of the variables of a macro that was already reported."""
     return (POISON,) * count
 
 
-# ---- String and int constants take the type of the operand beside them.
+# ---- constants that take the type of the operand beside them
 
 _PARSERS: dict[Type, Callable[[str], object]] = {
     QUANTITY: Quantity.parse,
@@ -122,10 +129,10 @@ _PARSERS: dict[Type, Callable[[str], object]] = {
 
 
 def coerce(expr: Expr, wanted: Type, found: list[Diagnostic]) -> Expr:
-    """The expression with its constants turned to `wanted` where that is a type they can take.
+    """The expression with its string and int constants converted to `wanted`, where possible.
 
-    Goes through lists and the branches of a conditional, and no further: a `let` has the type it
-    was written with.
+    This includes constants in lists and in the branches of a conditional, and nothing else: a `let`
+    keeps its type. Bad constants are appended to `found`.
     """
     match expr:
         case Literal(str() as text) if wanted in _PARSERS and expr.type == STRING:
@@ -153,11 +160,11 @@ def coerce(expr: Expr, wanted: Type, found: list[Diagnostic]) -> Expr:
 
 def _bad_constant(text: str, wanted: Type, reason: str, span: Span) -> Diagnostic:
     meant = quantity.corrected(text) if wanted == QUANTITY else None
-    return mistakes.bad_constant(text, wanted, reason, span, meant)
+    return catalogue.bad_constant(text, wanted, reason, span, meant)
 
 
 def coerce_beside(op: str, left: Expr, right: Expr, found: list[Diagnostic]) -> tuple[Expr, Expr]:
-    """Both operands of a binary operator, each with the constants that the other gives a type."""
+    """Both operands of a binary operator; constants take the type of the other operand."""
     if op == "in":
         items = right.type.args[0] if right.type.name == "list" else None
         if items is not None and items in _PARSERS:
@@ -166,7 +173,7 @@ def coerce_beside(op: str, left: Expr, right: Expr, found: list[Diagnostic]) -> 
     if op in ("*", "%"):
         return left, right
     if op == "/":
-        # A quantity divided by an int is a quantity; only a text beside it can be meant as one.
+        # A quantity divided by an int is a quantity, so only a string can mean a quantity here.
         return left, coerce(right, left.type, found) if right.type == STRING else right
     return (
         coerce(left, _beside(op, right.type, left), found),
@@ -175,7 +182,7 @@ def coerce_beside(op: str, left: Expr, right: Expr, found: list[Diagnostic]) -> 
 
 
 def coerce_chain(chain: Chain, found: list[Diagnostic]) -> Chain:
-    """The operands of `a + b + …`: constants take the type of the first that has one to give."""
+    """`a + b + …`, with constants converted to the type of the first quantity, time or the like."""
     given = next((o.type for o in chain.operands if o.type in _PARSERS), None)
     if given is None:
         return chain
@@ -185,7 +192,7 @@ def coerce_chain(chain: Chain, found: list[Diagnostic]) -> Chain:
 
 
 def _beside(op: str, other: Type, constant: Expr) -> Type:
-    """What a constant beside `other` is: a duration beside a time, unless it reads as a time."""
+    """The type for a constant beside `other`; beside a timestamp it may be a duration."""
     if other != TIMESTAMP or op not in ("+", "-") or not isinstance(constant, Literal):
         return other
     try:
@@ -195,16 +202,11 @@ def _beside(op: str, other: Type, constant: Expr) -> Type:
     return TIMESTAMP
 
 
-# ---- Resolves names and infers types: the same tree, typed, and what is wrong with it.
-#
-# Short forms (`node.zone`) are written out, constants take the type beside them, a `let` becomes a
-# LetReference and a `def` a DefCall. A wrong part gets the poison type, which agrees with
-# everything,
-# so one mistake is one message. Checking a checked tree changes nothing.
+# ---- expressions
 
 
 class Checker:
-    """Checks expressions in one environment, collecting diagnostics in `found`."""
+    """Checks expressions in one environment and collects diagnostics in `found`."""
 
     def __init__(self, environment: Environment) -> None:
         self.environment = environment
@@ -212,22 +214,21 @@ class Checker:
         self._locals: dict[str, Type] = {}
 
     def check(self, expr: Expr, wanted: Type | None = None) -> Expr:
-        """The typed tree.
-
-        With `wanted`, constants take that type and any other type is a mistake.
-        """
+        """The typed tree. With `wanted`, constants take that type; any other type is an error."""
         checked = self._check(expr)
         if wanted is None:
             return checked
         checked = coerce(checked, wanted, self.found)
         if not agrees(wanted, checked.type):
-            hint = mistakes.wanted_hint(wanted, checked.type)
-            self.found.append(mistakes.wrong_type(checked.type, str(wanted), checked.span, hint))
+            hint = catalogue.wanted_hint(wanted, checked.type)
+            self.found.append(
+                catalogue.wrong_type(checked.type, catalogue.an(wanted), checked.span, hint)
+            )
         return checked
 
     @contextmanager
     def scope(self, names: Mapping[str, Type], *, closed: bool = False) -> Iterator[None]:
-        """Local names for a while; `closed` hides the outer ones (the body of a `def`)."""
+        """Adds local names; `closed` hides the outer ones, for the body of a `def`."""
         outer = self._locals
         self._locals = dict(names) if closed else {**outer, **names}
         try:
@@ -272,7 +273,7 @@ class Checker:
                 if isinstance(checked, Select | Index):
                     return replace(expr, operand=checked, type=BOOL)
                 if checked.type != POISON:
-                    self.found.append(mistakes.has_needs_selection(operand.span))
+                    self.found.append(catalogue.has_needs_selection(operand.span))
                 return replace(expr, type=BOOL)
             case DefCall(_, args):
                 return replace(expr, args=tuple(self._check(a) for a in args))
@@ -292,11 +293,11 @@ class Checker:
                 found[0], expr.absolute or bool(self.environment.container), expr.span, found[1]
             )
         names = {*self._locals, *self.environment.lets, *self.environment.variables}
-        self.found.append(mistakes.unknown_name(name, names, expr.span))
+        self.found.append(catalogue.unknown_name(name, names, expr.span))
         return replace(expr, type=POISON)
 
     def _qualified(self, expr: Select) -> Ident | None:
-        """`a.b.c` as one declared name, the longest that there is; locals are never qualified."""
+        """`a.b.c` as one declared name, if there is one; local names are never qualified."""
         parts: list[str] = []
         node: Expr = expr
         while isinstance(node, Select) and not node.optional:
@@ -327,7 +328,7 @@ class Checker:
             case Type() if inner.is_record:
                 return self._field(replace(expr, operand=operand), inner, wrapped=wrapped)
             case _:
-                self.found.append(mistakes.no_fields(inner, expr.name, expr.name_span))
+                self.found.append(catalogue.no_fields(inner, expr.name, expr.name_span))
                 found = POISON
         return replace(expr, operand=operand, type=optional_of(found) if wrapped else found)
 
@@ -342,7 +343,7 @@ class Checker:
             )
             return replace(expr, type=POISON)
         if known.parameter is not None:
-            self.found.append(mistakes.must_index(expr.name, expr.span))
+            self.found.append(catalogue.must_index(expr.name, expr.span))
             return replace(expr, type=POISON)
         if known.derived is not None and not expr.optional:
             return self._check(shortforms.written_out(known.derived, expr.operand, None, expr.span))
@@ -365,19 +366,21 @@ class Checker:
                 key, found = (INT, inner.args[0]) if inner.name == "list" else inner.args
                 if not (agrees(key, index.type) or (key == INT and index.type == Type("double"))):
                     self.found.append(
-                        mistakes.wrong_type(
-                            index.type, f"{key}, the key of this {inner.name}", index.span
+                        catalogue.wrong_type(
+                            index.type,
+                            f"{catalogue.an(key)}, the key of this {inner.name}",
+                            index.span,
                         )
                     )
             case _:
-                self.found.append(mistakes.no_keys(inner, operand.span))
+                self.found.append(catalogue.no_keys(inner, operand.span))
                 found = POISON
         return replace(
             expr, operand=operand, index=index, type=optional_of(found) if wrapped else found
         )
 
     def _computed_index(self, expr: Index, select: Select) -> Expr | None:
-        """`node.usage[r]`: a short form that takes its index as a parameter."""
+        """`node.usage[r]` written out: a short form with its index as a parameter."""
         schema = self.environment.schema
         if schema is None or not any(select.name in r.fields for r in schema.records.values()):
             return None
@@ -389,7 +392,7 @@ class Checker:
         return self._check(shortforms.written_out(known.derived, operand, index, expr.span))
 
     def _quietly(self, expr: Expr) -> Expr:
-        """Checks a part that will be checked again, so its diagnostics are not counted twice."""
+        """Checks a part that is checked again later, without its diagnostics."""
         kept = len(self.found)
         checked = self._check(expr)
         del self.found[kept:]
@@ -412,7 +415,7 @@ class Checker:
             for argument in expr.args:
                 self._check(argument)
             names = {*self.environment.defs, *self.environment.function_names(member=False)}
-            self.found.append(mistakes.unknown_function(expr.function, names, expr.name_span))
+            self.found.append(catalogue.unknown_function(expr.function, names, expr.name_span))
             return replace(expr, type=POISON)
         target = self._check(expr.target)
         args = tuple(self._argument(target, expr.function, self._check(a)) for a in expr.args)
@@ -427,7 +430,7 @@ class Checker:
         return replace(expr, target=target, args=args, type=found)
 
     def _argument(self, target: Expr, function: str, argument: Expr) -> Expr:
-        """`orValue` and the comparisons of a typed value give their constant that type."""
+        """An argument; constants of `orValue` and of comparisons take the type of the target."""
         wanted = inside(target.type) if target.type.name == "optional" else target.type
         if function in ("orValue", "isLessThan", "isGreaterThan", "compareTo", "add", "sub"):
             return coerce(argument, wanted, self.found)
@@ -435,11 +438,11 @@ class Checker:
 
     def _def_call(self, expr: Call) -> Expr:
         known = self.environment.defs[expr.function]
-        if len(expr.args) != len(known.params):
-            wanted, given = len(known.params), len(expr.args)
-            self.found.append(mistakes.wrong_count(expr.function, wanted, given, expr.span))
+        if len(expr.args) != len(known.parameters):
+            wanted, given = len(known.parameters), len(expr.args)
+            self.found.append(catalogue.wrong_count(expr.function, wanted, given, expr.span))
         args = tuple(
-            self.check(a, kind) for a, (_, kind) in zip(expr.args, known.params, strict=False)
+            self.check(a, p.type) for a, p in zip(expr.args, known.parameters, strict=False)
         )
         return DefCall(expr.function, args, expr.span, known.result)
 
@@ -458,13 +461,13 @@ class Checker:
         if not overloads:
             if POISON not in kinds:
                 names = self.environment.function_names(member=member)
-                self.found.append(mistakes.unknown_function(shown, names, name_span or span))
+                self.found.append(catalogue.unknown_function(shown, names, name_span or span))
             return POISON
         found = resolve(overloads, kinds)
         if found is None:
             if POISON not in kinds:
                 self.found.append(
-                    mistakes.no_overload(shown, kinds, span, mistakes.overload_hint(shown, kinds))
+                    catalogue.no_overload(shown, kinds, span, catalogue.overload_hint(shown, kinds))
                 )
             return POISON
         return found
@@ -478,8 +481,8 @@ class Checker:
             if not comparable(left.type, right.type):
                 kinds = [left.type, right.type]
                 self.found.append(
-                    mistakes.no_overload(
-                        expr.op, kinds, expr.span, mistakes.overload_hint(expr.op, kinds)
+                    catalogue.no_overload(
+                        expr.op, kinds, expr.span, catalogue.overload_hint(expr.op, kinds)
                     )
                 )
             return replace(checked, type=BOOL)
@@ -502,7 +505,7 @@ class Checker:
     def _conditional(self, expr: Conditional, condition: Expr, then: Expr, otherwise: Expr) -> Expr:
         then, otherwise = coerce_beside("==", then, otherwise, self.found)
         if not comparable(then.type, otherwise.type):
-            self.found.append(mistakes.branches_differ(then.type, otherwise.type, expr.span))
+            self.found.append(catalogue.branches_differ(then.type, otherwise.type, expr.span))
         kind = join((then.type, otherwise.type))
         return replace(expr, condition=condition, then=then, otherwise=otherwise, type=kind)
 
@@ -512,7 +515,7 @@ class Checker:
         checked = self._check(expr)
         if marked and checked.type.name not in ("optional", "dyn", "error"):
             self.found.append(
-                mistakes.wrong_type(checked.type, "an optional", checked.span, "leave out the `?`")
+                catalogue.wrong_type(checked.type, "an optional", checked.span, "leave out the `?`")
             )
         return checked
 
@@ -524,7 +527,7 @@ class Checker:
         for entry in entries:
             if entry.key.type.name not in ("int", "string", "bool", "dyn", "error"):
                 self.found.append(
-                    mistakes.wrong_type(
+                    catalogue.wrong_type(
                         entry.key.type, "an int, string or bool key", entry.key.span
                     )
                 )
@@ -536,7 +539,7 @@ class Checker:
         target, count = self._check(expr.target), len(expr.variables)
         kinds = variables(expr.macro, target.type, count)
         if kinds is None:
-            self.found.append(mistakes.not_iterable(target.type, expr.macro, target.span))
+            self.found.append(catalogue.not_iterable(target.type, expr.macro, target.span))
             kinds = unknown(count)
         with self.scope(dict(zip(expr.variables, kinds, strict=True))):
             *conditions, last = expr.body
@@ -546,12 +549,12 @@ class Checker:
         found = result(expr.macro, target.type, kinds, made)
         if found is None:
             hint = "use `optMap` for a plain value"
-            self.found.append(mistakes.wrong_type(made, "an optional", checked[-1].span, hint))
+            self.found.append(catalogue.wrong_type(made, "an optional", checked[-1].span, hint))
         return replace(expr, target=target, body=tuple(checked), type=found or POISON)
 
 
 def schema_mistake(record: Type, name: str, known: Mapping[str, object], span: Span) -> Diagnostic:
-    """An unknown field; of a peer the message may say that the cache does not keep it."""
+    """The error for an unknown field; of a peer, that the cache does not keep it."""
     if record.name == "Peer" and nearest(name, known) is None:
-        return mistakes.not_kept(record, name, span, known)
-    return mistakes.unknown_field(record, name, known, span)
+        return catalogue.not_kept(record, name, span, known)
+    return catalogue.unknown_field(record, name, known, span)

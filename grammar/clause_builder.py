@@ -1,4 +1,4 @@
-"""The parser's callbacks for policies, clauses and tests; expressions are `grammar.builder`'s."""
+"""Clause builder: the parser's callbacks for policies, clauses and tests."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 from typing import Literal as OneOf
 
-from grammar import catalogue as mistakes
+from grammar import catalogue
 from grammar.ast import Expr, Literal, MapLiteral
-from grammar.catalogue import MistakeError
+from grammar.catalogue import ParseError
 from grammar.clauses import (
     At,
     Bound,
@@ -66,7 +66,7 @@ from grammar.types import (
     map_of,
 )
 
-# What a `def` may declare; records are the schema's and are checked with the rest.
+# The types that a `def` may declare, besides lists and maps.
 _TYPES = {
     str(t): t for t in (BOOL, INT, DOUBLE, STRING, QUANTITY, DURATION, TIMESTAMP, SEMVER, DYN)
 }
@@ -74,7 +74,7 @@ _TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """One line of a clause's block: the name of its field, and the value."""
+    """A part of a clause: its keyword and its value."""
 
     name: str
     value: Any
@@ -107,7 +107,7 @@ def _count(token: Token) -> int:
 
 
 def _collect(c: list[Child], where: str, needs: tuple[str, ...], many: str = "") -> dict[str, Any]:
-    """The parts of a block by field: each at most once but for `many`; `needs` must be there."""
+    """The parts of a block by field. Only `many` may repeat; `needs` are required."""
     found: dict[str, Any] = {many: ()} if many else {}
     for part in c:
         if not isinstance(part, _Part):
@@ -115,21 +115,26 @@ def _collect(c: list[Child], where: str, needs: tuple[str, ...], many: str = "")
         if part.name == many:
             found[many] += (part.value,)
         elif part.name in found:
-            raise MistakeError(mistakes.twice(part.name, where, part.span))
+            raise ParseError(catalogue.twice(part.name, where, part.span))
         else:
             found[part.name] = part.value
     lacking = [n for n in needs if not found.get(n)]
     if lacking:
-        raise MistakeError(mistakes.lacking(lacking, where, token_span(_string(c))))
+        raise ParseError(catalogue.lacking(lacking, where, token_span(_string(c))))
     return {_FIELDS.get(name, name): value for name, value in found.items()}
 
 
-# Where a word of the language is not the name of the field.
-_FIELDS = {"require": "requires", "min domains": "min_domains"}
+# The fields that have another name than their keyword.
+_FIELDS = {"require": "requires", "of": "pods", "min domains": "min_domains"}
+
+
+def _expression_part(name: str) -> Callable[[Builder, list[Child]], _Part]:
+    """The callback for a keyword that an expression follows."""
+    return lambda _, c: _Part(name, _expr(c), span_of(c))
 
 
 class Builder(ExpressionBuilder):
-    """One method a grammar rule; `parse_hole` parses an expression inside a message."""
+    """A method for each grammar rule; `parse_hole` parses an expression inside a message."""
 
     def __init__(self, parse_hole: Callable[[str, int], Expr]) -> None:
         self._parse_hole = parse_hole
@@ -167,8 +172,7 @@ class Builder(ExpressionBuilder):
         (token,) = _tokens(c, "SIGNED")
         number = _number(token)
         if number != int(number) or not 0 <= number < 2**31:
-            why = "is not a policy's weight: a whole number from 0"
-            raise MistakeError(mistakes.bad_number(str(token), why, token_span(token)))
+            raise _bad_number(token, "weight of a policy", "a whole number from 0 to 2147483647")
         return Setting("weight", int(number), span_of(c))
 
     def mode(self, c: list[Child]) -> Setting:
@@ -204,7 +208,7 @@ class Builder(ExpressionBuilder):
             return map_of(*args)
         if name in _TYPES and not args:
             return _TYPES[name]
-        raise MistakeError(mistakes.unknown_type(name, (*_TYPES, "list", "map"), token_span(token)))
+        raise ParseError(catalogue.unknown_type(name, (*_TYPES, "list", "map"), token_span(token)))
 
     # ---- clauses
 
@@ -235,11 +239,13 @@ class Builder(ExpressionBuilder):
         name = _string(c)
         return {"name": text_of(name), "span": span_of(c), "name_span": token_span(name)}
 
-    def when(self, c: list[Child]) -> _Part:
-        return _Part("when", _expr(c), span_of(c))
-
-    def require(self, c: list[Child]) -> _Part:
-        return _Part("require", _expr(c), span_of(c))
+    when = _expression_part("when")
+    require = _expression_part("require")
+    value = _expression_part("value")
+    on = _expression_part("on")
+    over = _expression_part("over")
+    protect = _expression_part("protect")
+    allow = _expression_part("allow")
 
     def message(self, c: list[Child]) -> _Part:
         return _Part("message", template(_string(c), self._parse_hole), span_of(c))
@@ -252,9 +258,6 @@ class Builder(ExpressionBuilder):
             return _Part("missing", _number(numbers[0]), span_of(c))
         return _Part("missing", _choice(c, "rule for missing values", ("fail", "pass")), span_of(c))
 
-    def value(self, c: list[Child]) -> _Part:
-        return _Part("value", _expr(c), span_of(c))
-
     def range(self, c: list[Child]) -> _Part:
         edges = _tokens(c, "SIGNED", "STRING")
         if not edges:
@@ -265,9 +268,6 @@ class Builder(ExpressionBuilder):
     def of(self, c: list[Child]) -> _Part:
         return _Part("of", self._pod_set(c), span_of(c))
 
-    def on(self, c: list[Child]) -> _Part:
-        return _Part("on", _expr(c), span_of(c))
-
     def pods(self, c: list[Child]) -> _Part:
         return _Part("pods", self._pod_set(c), span_of(c))
 
@@ -275,20 +275,17 @@ class Builder(ExpressionBuilder):
         where = next(iter(nodes(c)), None)
         return PodSet(where, _has(c, "ALL"), _has(c, "PLACED"), span=span_of(c))
 
-    def over(self, c: list[Child]) -> _Part:
-        return _Part("over", _expr(c), span_of(c))
-
     def per(self, c: list[Child]) -> _Part:
         if _has(c, "DOMAIN"):
             return _Part("per", Per("domain", _expr(c)), span_of(c))
         return _Part("per", Per("node" if _has(c, "NODE") else "cluster"), span_of(c))
 
     def skew(self, c: list[Child]) -> _Part:
-        return _Part("skew", _positive(_tokens(c, "INT")[0], "is not a skew"), span_of(c))
+        return _Part("skew", _positive(_tokens(c, "INT")[0], "skew"), span_of(c))
 
     def min_domains(self, c: list[Child]) -> _Part:
         return _Part(
-            "min domains", _positive(_tokens(c, "INT")[0], "is not a number of domains"), span_of(c)
+            "min domains", _positive(_tokens(c, "INT")[0], "number of domains"), span_of(c)
         )
 
     def bound(self, c: list[Child]) -> _Part:
@@ -300,28 +297,18 @@ class Builder(ExpressionBuilder):
             return _Part("bound", Bound(kind, _count(token), False, span_of(c)), span_of(c))
         percent = _number_of(str(token)[:-1])
         if percent > 100:
-            raise MistakeError(
-                mistakes.bad_number(str(token), "is more than all of them", token_span(token))
-            )
+            raise _bad_number(token, "percentage of pods", "at most `100%`")
         return _Part("bound", Bound(kind, percent, True, span_of(c)), span_of(c))
 
     def strength(self, c: list[Child]) -> _Part:
         numbers = _tokens(c, "SIGNED")
         weight = _weight(numbers[0]) if numbers else None
         if weight is not None and weight < 0:
-            raise MistakeError(
-                mistakes.bad_number(str(numbers[0]), "is below 0", token_span(numbers[0]))
-            )
+            raise _bad_number(numbers[0], "weight of a preference", "a number above 0")
         return _Part("strength", Strength(weight, span_of(c)), span_of(c))
 
-    def protect(self, c: list[Child]) -> _Part:
-        return _Part("protect", _expr(c), span_of(c))
-
-    def allow(self, c: list[Child]) -> _Part:
-        return _Part("allow", _expr(c), span_of(c))
-
     def keep(self, c: list[Child]) -> _Part:
-        count = _positive(_tokens(c, "INT")[0], "is not a number of candidates to keep")
+        count = _positive(_tokens(c, "INT")[0], "number of candidates to keep")
         return _Part("keep", Keep(count, _expr(c)), span_of(c))
 
     # ---- tests
@@ -371,25 +358,25 @@ def _number_of(text: str) -> float:
 def _choice(c: list[Child], part: str, allowed: tuple[str, ...]) -> str:
     (token,) = _tokens(c, "NAME")
     if str(token) not in allowed:
-        raise MistakeError(mistakes.bad_word(str(token), part, allowed, token_span(token)))
+        raise ParseError(catalogue.bad_word(str(token), part, allowed, token_span(token)))
     return str(token)
 
 
 def _weight(token: Token) -> float:
     number = _number(token)
     if number == 0:
-        raise MistakeError(
-            mistakes.bad_number(str(token), "gives the score no weight", token_span(token))
-        )
+        raise _bad_number(token, "weight", "a number other than 0")
     return number
 
 
-def _positive(token: Token, why: str) -> int:
+def _positive(token: Token, what: str) -> int:
     if (count := _count(token)) < 1:
-        raise MistakeError(
-            mistakes.bad_number(str(token), f"{why}: it starts at 1", token_span(token))
-        )
+        raise _bad_number(token, what, "a whole number from 1")
     return count
+
+
+def _bad_number(token: Token, what: str, allowed: str) -> ParseError:
+    return ParseError(catalogue.bad_number(str(token), what, allowed, token_span(token)))
 
 
 def _edge(token: Token) -> Expr:

@@ -1,11 +1,8 @@
-"""The nodes outside expressions: policies, their clauses, and tests.
-
-Same rules as `grammar.ast`.
-"""
+"""Syntax tree of policies, clauses and tests; the same rules as in `grammar.ast` hold."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Literal as OneOf
 
 from grammar.ast import NOWHERE, Expr, Literal, MapLiteral
@@ -17,7 +14,7 @@ MissingRule = OneOf["fail", "pass"] | float
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """Text with `{expression}` holes, in order; `{{` and `}}` are already braces here."""
+    """A text with expressions in braces, in order; `{{` and `}}` are already single braces here."""
 
     parts: tuple[str | Expr, ...]
     span: Span = field(default=NOWHERE, compare=False)
@@ -25,7 +22,7 @@ class Template:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """`range a .. b`; the bounds are numbers, or texts of a quantity or a duration."""
+    """`range a .. b`: two numbers, or two strings with a quantity or a duration."""
 
     low: Expr
     high: Expr
@@ -35,8 +32,8 @@ class Bounds:
 class PodSet:
     """`[all|placed] pods where e`. `where` is None for `of replicas`.
 
-    Of `all` pods, `namespaces` takes those of the namespaces for which it is true: only an object
-    with a `namespaceSelector` has it, and it reads the `namespaceObject` of each.
+    `namespaces` restricts `all` pods to the namespaces for which it is true. Only an object with a
+    `namespaceSelector` has it; it reads `namespaceObject`.
     """
 
     where: Expr | None
@@ -85,101 +82,109 @@ class Keep:
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
+class _Clause:
+    """The parts of every clause; `missing` says what a missing value means for it."""
+
+    name: str
+    _: KW_ONLY
+    when: Expr | None = None
+    missing: MissingRule | None = None
+    span: Span = field(default=NOWHERE, compare=False)
+    name_span: Span = field(default=NOWHERE, compare=False)
+
+    @property
+    def keyword(self) -> str:
+        """The word that the clause starts with."""
+        return type(self).__name__.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class _RejectingClause(_Clause):
+    """A clause that can reject a node, with the texts for that."""
+
+    _: KW_ONLY
+    message: Template | None = None
+    detail: Template | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _CountingClause(_RejectingClause):
+    """A clause about how many pods there are. Without `pods`, the pods of one workload count."""
+
+    strength: Strength
+    _: KW_ONLY
+    pods: PodSet | None = None
+
+    @property
+    def counts_by_workload(self) -> bool:
+        """True for `of replicas`, and for a spread or limit without a `pods` line."""
+        return self.pods is None or self.pods.where is None
+
+
+@dataclass(frozen=True, slots=True)
+class Filter(_RejectingClause):
     """Every `require` must be true. `bind` is the same, checked again before the binding."""
 
-    name: str
     requires: tuple[Expr, ...]
-    when: Expr | None = None
-    message: Template | None = None
-    detail: Template | None = None
-    missing: MissingRule | None = None
+    _: KW_ONLY
     at_bind: bool = False
-    span: Span = field(default=NOWHERE, compare=False)
-    name_span: Span = field(default=NOWHERE, compare=False)
+
+    @property
+    def keyword(self) -> str:
+        return "bind" if self.at_bind else "filter"
 
 
 @dataclass(frozen=True, slots=True)
-class Score:
-    """A value to 0..100, with its weight in the policy's mean."""
+class Score(_Clause):
+    """A value scaled to 0..100, with its weight in the policy's mean."""
 
-    name: str
     weight: float
     value: Expr
-    when: Expr | None = None
+    _: KW_ONLY
     range: Bounds | OneOf["minmax", "rank"] | None = None
-    missing: MissingRule | None = None
-    span: Span = field(default=NOWHERE, compare=False)
-    name_span: Span = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
-    """How many of the pods sit on the nodes."""
+class Share(_CountingClause):
+    """How many of the pods are on the nodes for which `on` is true."""
 
-    name: str
-    of: PodSet
     on: Expr
     bound: Bound
-    strength: Strength
-    when: Expr | None = None
-    message: Template | None = None
-    detail: Template | None = None
-    missing: MissingRule | None = None
-    span: Span = field(default=NOWHERE, compare=False)
-    name_span: Span = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
-    """The count in a node's domain minus the least count over the domains."""
+class Spread(_CountingClause):
+    """The count in a node's domain minus the lowest count of all domains."""
 
-    name: str
     over: Expr
     skew: int
-    strength: Strength
-    pods: PodSet | None = None
+    _: KW_ONLY
     min_domains: int | None = None
-    when: Expr | None = None
-    message: Template | None = None
-    detail: Template | None = None
-    missing: MissingRule | None = None
-    span: Span = field(default=NOWHERE, compare=False)
-    name_span: Span = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
-    """Cardinality per node, domain or cluster."""
+class Limit(_CountingClause):
+    """How many pods may be on a node, in a domain or in the cluster."""
 
-    name: str
     per: Per
     bound: Bound
-    strength: Strength
-    pods: PodSet | None = None
-    when: Expr | None = None
-    message: Template | None = None
-    detail: Template | None = None
-    missing: MissingRule | None = None
-    span: Span = field(default=NOWHERE, compare=False)
-    name_span: Span = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Preempt:
-    """Which victims are spared and which candidates are kept."""
+class Preempt(_Clause):
+    """Which victims are protected and which candidate nodes are kept."""
 
-    name: str
+    _: KW_ONLY
     protect: tuple[Expr, ...] = ()
     allow: Expr | None = None
     keep: Keep | None = None
-    when: Expr | None = None
-    missing: MissingRule | None = None
-    span: Span = field(default=NOWHERE, compare=False)
-    name_span: Span = field(default=NOWHERE, compare=False)
 
 
-Clause = Filter | Score | Share | Spread | Limit | Preempt
+# A new kind of clause belongs in these unions: `match` with `assert_never` then finds every place
+# that must know it.
+CountingClause = Share | Spread | Limit
+RejectingClause = Filter | CountingClause
+Clause = RejectingClause | Score | Preempt
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +197,7 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class Let:
-    """A named expression; evaluated where its name stands."""
+    """A named expression, evaluated wherever its name is used."""
 
     name: str
     value: Expr
@@ -231,7 +236,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class ForPods:
-    """`for pods where e`: which pods the policy is about."""
+    """`for pods where e`: the pods that the policy selects."""
 
     where: Expr
     span: Span = field(default=NOWHERE, compare=False)
@@ -242,7 +247,7 @@ Item = Setting | ForPods | Let | Def | Use | Clause
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """A policy as written: its items in order. `namespace` is None for one of every namespace."""
+    """A policy as written. `namespace` is None for a policy of all namespaces."""
 
     name: str
     items: tuple[Item, ...]
@@ -257,7 +262,7 @@ class Policy:
 
     @property
     def only_used(self) -> bool:
-        """Whether it says `for pods where false`: its clauses are there for `use` alone."""
+        """Whether it is `for pods where false`: its clauses exist only for `use`."""
         selector = self.selector
         return isinstance(selector, Literal) and selector.value is False
 
@@ -267,7 +272,7 @@ class Policy:
 
     @property
     def address(self) -> str:
-        """How messages and metrics name it: `namespace/name`, or the name alone."""
+        """Its name in messages and metrics: `namespace/name`, or the name alone."""
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
     def setting(self, name: str, default: str | int) -> str | int:
@@ -309,7 +314,7 @@ class Expectation:
 
 @dataclass(frozen=True, slots=True)
 class ClusterFile:
-    """`cluster "FILE"` in a test: a snapshot, path relative to the policy file."""
+    """`cluster "FILE"` in a test: a snapshot; its path is relative to the policy file."""
 
     path: str
     span: Span = field(default=NOWHERE, compare=False)
@@ -317,7 +322,7 @@ class ClusterFile:
 
 @dataclass(frozen=True, slots=True)
 class At:
-    """`at "TIME"` in a test: what `now` is."""
+    """`at "TIME"` in a test: the value of `now`."""
 
     time: str
     span: Span = field(default=NOWHERE, compare=False)
@@ -338,7 +343,7 @@ class Test:
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """What one policy file holds, in order."""
+    """The policies and tests of a file, in order."""
 
     blocks: tuple[Policy | Test, ...]
 

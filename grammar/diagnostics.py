@@ -1,4 +1,4 @@
-"""One problem in a text, how it is shown, and the nearest name to a misspelt one."""
+"""Diagnostics: problems in a text, their rendering, similar names, and automatic fixes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Severity = OneOf["error", "warning"]
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """An edit that is certainly meant: replace the span's text."""
+    """A safe edit: `text` replaces the text of the span."""
 
     span: Span
     text: str
@@ -23,9 +23,9 @@ class Fix:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One mistake.
+    """A problem in a text.
 
-    `code` is stable and documented; `label` stands beside the caret; `notes` add places and facts.
+    `code` is stable and documented. `label` stands beside the caret; `notes` add facts.
     """
 
     code: str
@@ -44,7 +44,7 @@ class Diagnostic:
 
 
 def nearest(name: str, candidates: Iterable[str]) -> str | None:
-    """The candidate a reader would take `name` for, or None."""
+    """The candidate that is most similar to `name`, or None."""
     pool = _alike(name, candidates)
     folded = {c.lower(): c for c in reversed(pool)}
     if name.lower() in folded:
@@ -54,7 +54,7 @@ def nearest(name: str, candidates: Iterable[str]) -> str | None:
 
 
 def only_nearest(name: str, candidates: Iterable[str]) -> str | None:
-    """The candidate that `name` certainly means: there is no second one like it."""
+    """The candidate that is similar to `name`, if there is exactly one."""
     pool = _alike(name, candidates)
     if name.lower() in (folded := [c.lower() for c in pool]):
         return pool[folded.index(name.lower())] if folded.count(name.lower()) == 1 else None
@@ -63,7 +63,7 @@ def only_nearest(name: str, candidates: Iterable[str]) -> str | None:
 
 
 def _alike(name: str, candidates: Iterable[str]) -> list[str]:
-    """Those worth a closer look, which takes a thousand times longer; sorted, at most 50."""
+    """At most 50 candidates, sorted, for the comparison, which takes a thousand times longer."""
     ends = name[:1].lower(), name[-1:].lower()
     most = 5 + len(name) // 2
     found = (
@@ -84,7 +84,7 @@ def plain(diagnostic: Diagnostic, source: Source) -> str:
 
 
 def human(diagnostic: Diagnostic, source: Source) -> str:
-    """The message, the line it stands on, carets under the span, and the hint."""
+    """Several lines: the message, the line of text, carets under the span, and the hint."""
     line, column = source.position(diagnostic.span.start)
     end_line, end_column = source.position(diagnostic.span.end)
     text = source.line(line)
@@ -105,22 +105,22 @@ def human(diagnostic: Diagnostic, source: Source) -> str:
     return "\n".join(rows)
 
 
-# ---- The edits of diagnostics put into a text: those that touch each other wait for the next pass.
+# ---- automatic fixes
 
-# One mistake can hide others of its clause; more passes than this mean that edits chase each other.
+# An error can hide others in its clause, so fixes need several passes. More than these never end.
 MAX_PASSES = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Mended:
-    """A mended text, and each diagnostic that went into it with the text that it was found in."""
+    """A fixed text, and the applied diagnostics, each with the text that it was found in."""
 
     source: Source
     applied: tuple[tuple[Diagnostic, Source], ...]
 
 
 def mend(source: Source, look: Callable[[Source], Iterable[Diagnostic]]) -> Mended:
-    """Applies every edit that `look` finds, looks again, and so on until there is none left."""
+    """Applies the fixes that `look` finds, and repeats this until there are none left."""
     applied: list[tuple[Diagnostic, Source]] = []
     seen = {source.text}
     for _ in range(MAX_PASSES):
@@ -134,9 +134,9 @@ def mend(source: Source, look: Callable[[Source], Iterable[Diagnostic]]) -> Mend
 
 
 def apply(text: str, found: Iterable[Diagnostic]) -> tuple[str, list[Diagnostic]]:
-    """The text after one pass, and the diagnostics whose edits are in it.
+    """The text after one pass, and the diagnostics whose fixes are in it.
 
-    Of edits that overlap the first in the text is made.
+    Of overlapping fixes, only the first in the text is applied.
     """
     edits = [(d.fix, d) for d in found if d.fix is not None]
     edits.sort(key=lambda edit: (edit[0].span.start, edit[0].span.end))
@@ -144,7 +144,7 @@ def apply(text: str, found: Iterable[Diagnostic]) -> tuple[str, list[Diagnostic]
     used: list[Diagnostic] = []
     done = 0
     for fix, diagnostic in edits:
-        # Two edits at one place are one mistake said twice, or contradict each other.
+        # Two fixes of one span repeat or contradict each other.
         if fix.span.start < done or (used and fix == used[-1].fix):
             continue
         parts += [text[done : fix.span.start], fix.text]

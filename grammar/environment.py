@@ -1,4 +1,4 @@
-"""The table of functions and operators, and which overload given values mean."""
+"""Environment: the names and functions that an expression may use, for all that works on it."""
 
 from __future__ import annotations
 
@@ -8,34 +8,32 @@ from types import MappingProxyType
 from typing import Any
 
 from grammar.ast import Call, Expr, Ident, Select
+from grammar.clauses import Def, Let
 from grammar.errors import EvaluationError
 from grammar.schema import Field, Schema
 from grammar.types import DYN, POISON, TYPE, Overload, Type, resolve
+from grammar.values import format as format_
 from grammar.values import (
-    amounts,
     ip,
     kinds,
     lists,
     maps,
     numbers,
-    optional_functions,
+    optional,
+    quantity,
     semver,
     strings,
-    time_functions,
+    time,
 )
-from grammar.values import format as format_
 from grammar.values.kinds import TYPE_NAMES, TypeValue, kind
 
 Functions = Mapping[str, tuple[Overload, ...]]
 
-_TOPICS = (
-    *(numbers, time_functions, amounts, semver, strings, format_),
-    *(lists, maps, optional_functions, ip, kinds),
-)
+_TOPICS = (*(numbers, time, quantity, semver, strings, format_, lists, maps, optional, ip, kinds),)
 
 
 def table(overloads: Iterable[Overload]) -> Functions:
-    """Overloads by name, in order."""
+    """The overloads by name, in order."""
     found: dict[str, list[Overload]] = {}
     for overload in overloads:
         found.setdefault(overload.name, []).append(overload)
@@ -46,7 +44,7 @@ FUNCTIONS: Functions = table(o for topic in _TOPICS for o in topic.OVERLOADS)
 
 
 def dispatch(overloads: Sequence[Overload], args: Sequence[object], *, member: bool) -> Any:
-    """Calls the first overload that takes the values. Raises EvaluationError if there is none."""
+    """Calls the first overload that accepts the values; raises EvaluationError if there is none."""
     names = [kind(a) for a in args]
     for overload in overloads:
         params = overload.params
@@ -65,24 +63,11 @@ def _admits(parameter: Type, name: str) -> bool:
     return parameter.name == "number" and name in ("int", "double")
 
 
-# ---- What an expression may name: variables, functions, fields, and a policy's own definitions.
-
-
-@dataclass(frozen=True, slots=True)
-class Definition:
-    """A checked `def`."""
-
-    params: tuple[tuple[str, Type], ...]
-    result: Type
-    body: Expr
-
-
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """Names and their meanings, for checking, evaluating and compiling alike.
+    """The meaning of names, for checking, evaluating and compiling.
 
-    `container` is CEL's: names are looked up in it and its parents first (langdef, Name
-    Resolution).
+    Names are looked up first in `container` and its parents (CEL langdef, Name Resolution).
     """
 
     variables: Mapping[str, Type]
@@ -90,18 +75,18 @@ class Environment:
     schema: Schema | None = None
     functions: Functions = field(default_factory=lambda: FUNCTIONS)
     lets: Mapping[str, Expr] = field(default_factory=dict)
-    defs: Mapping[str, Definition] = field(default_factory=dict)
+    defs: Mapping[str, Def] = field(default_factory=dict)
 
-    def with_let(self, name: str, value: Expr) -> Environment:
-        return replace(self, lets={**self.lets, name: value})
-
-    def with_def(self, name: str, definition: Definition) -> Environment:
-        return replace(self, defs={**self.defs, name: definition})
+    def defining(self, item: Let | Def) -> Environment:
+        """The environment with one definition more, or with another one of its name."""
+        if isinstance(item, Let):
+            return replace(self, lets={**self.lets, item.name: item.value})
+        return replace(self, defs={**self.defs, item.name: item})
 
     # ---- names
 
     def candidates(self, name: str, *, absolute: bool) -> Iterator[str]:
-        """The full names that a name can mean, the innermost container's first."""
+        """The full names that a name can stand for, the innermost container first."""
         parts = [] if absolute or not self.container else self.container.split(".")
         for count in range(len(parts), 0, -1):
             yield ".".join((*parts[:count], name))
@@ -115,7 +100,7 @@ class Environment:
         return (name, TYPE) if name in TYPE_NAMES else None
 
     def constant(self, name: str) -> TypeValue | None:
-        """What a name means that is no variable: a type."""
+        """The type that a name stands for, if it is not a variable."""
         return TYPE_NAMES.get(name) if name not in self.variables else None
 
     def function_name(self, call: Call) -> str | None:
@@ -135,7 +120,7 @@ class Environment:
         return [o for o in self.functions.get(name, ()) if o.member is member]
 
     def function_names(self, *, member: bool) -> set[str]:
-        """Names that can be called; operators cannot."""
+        """The names of functions, without operators."""
         return {
             n
             for n, its in self.functions.items()
@@ -145,7 +130,7 @@ class Environment:
     def implementation(
         self, name: str, kinds: Sequence[Type], *, member: bool
     ) -> Callable[..., Any]:
-        """What to call: the overload where the types tell it, else one that looks at the values."""
+        """The overload that the types select, or a function that selects it by the values."""
         overloads = self.overloads(name, member=member)
         if not any(k in (DYN, POISON) for k in kinds):
             for overload in overloads:
@@ -159,14 +144,14 @@ class Environment:
         return self.schema.field(record.name, name) if self.schema is not None else None
 
     def zero(self, known: Field) -> object:
-        """What the field reads as where it is absent; for an optional one nothing does."""
+        """The value of an absent field; None for an optional one, which is missing then."""
         return (
             self.schema.zero(known.type) if self.schema is not None and not known.optional else None
         )
 
 
 def _dotted(call: Call) -> str | None:
-    """`a.b.f` of a call whose target is a chain of names, with its leading dot if any."""
+    """The name `a.b.f` of a call whose target is a chain of names, with any leading dot."""
     parts = [call.function]
     node = call.target
     while isinstance(node, Select) and not node.optional:

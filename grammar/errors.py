@@ -1,9 +1,9 @@
-"""What evaluating an expression can fail with; a clause's edge turns these into values."""
+"""Errors of evaluation; a clause turns them into a verdict."""
 
 
 class EvaluationError(Exception):
-    """An expression has no value here: overflow, division by zero, no matching overload."""
+    """An expression without a value: overflow, division by zero, no matching overload."""
 
 
 class MissingError(EvaluationError):
-    """A key or an optional field that is not there: CEL's "no such key"."""
+    """An absent key or optional field: CEL's "no such key"."""

@@ -1,4 +1,8 @@
-"""What the macros with variables mean, for the plain evaluator (CEL langdef, Macros)."""
+"""Evaluator: the meaning of every expression, written to be read, not to be fast.
+
+It works on unchecked trees by the types of values, and on checked trees. Tests hold compiled
+programs equal to it.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +41,7 @@ Value = Callable[[Expr, Locals], object]
 
 
 def comprehension(expr: Comprehension, target: object, local: Locals, value: Value) -> object:
-    """The macro over what its target came to; `value` works out its body with its variables."""
+    """The value of a macro over its target; `value` evaluates the body (CEL langdef, Macros)."""
     *tests, last = expr.body
     if expr.macro == "cel.bind":
         return value(last, {**local, expr.variables[0]: target})
@@ -66,7 +70,7 @@ def comprehension(expr: Comprehension, target: object, local: Locals, value: Val
         case "sortBy":
             return lists.sort_by([(v, item) for item, v in made])
         case _:
-            raise EvaluationError(f"there is no macro `{expr.macro}`")
+            raise EvaluationError(f"unknown macro `{expr.macro}`")
 
 
 def _optional(expr: Comprehension, target: object, local: Locals, value: Value) -> object:
@@ -83,7 +87,7 @@ def _optional(expr: Comprehension, target: object, local: Locals, value: Value) 
 
 
 def _items(target: object, count: int) -> list[tuple[object, ...]]:
-    """What a macro goes over: items or keys; with two variables their place or value too."""
+    """The items or keys that a macro visits; with two variables, also their index or value."""
     if isinstance(target, Mapping):
         pairs = maps.key_values(target)
         return [(k, v) if count == 2 else (k,) for k, v in pairs]
@@ -112,16 +116,10 @@ def absorb(values: Iterable[Callable[[], object]], *, decisive: bool) -> bool:
     return not decisive
 
 
-# ---- The plain evaluator: what every expression means, written to be read and not to be fast.
-#
-# Works on unchecked trees, by the types of values, and on checked ones. Compiled programs are held
-# equal to it.
-
-
 def evaluate(expr: Expr, variables: Mapping[str, object], environment: Environment) -> object:
     """The value of an expression.
 
-    Raises EvaluationError where it has none, MissingError where a part is missing.
+    Raises EvaluationError if it has none, MissingError if a part is missing.
     """
     return _Evaluator(environment, variables).value(expr, {})
 
@@ -190,7 +188,7 @@ class _Evaluator:
                 known = self._environment.defs[name]
                 values = [self.value(a, local) for a in args]
                 return self.value(
-                    known.body, dict(zip((n for n, _ in known.params), values, strict=True))
+                    known.body, dict(zip((p.name for p in known.parameters), values, strict=True))
                 )
             case _:
                 assert_never(expr)
@@ -210,7 +208,7 @@ class _Evaluator:
                 return value
         if (constant := self._environment.constant(name)) is not None:
             return constant
-        raise EvaluationError(f"nothing is called `{name}`")
+        raise EvaluationError(f"unknown name `{name}`")
 
     def _select(self, expr: Select, local: Locals) -> object:
         if (found := self._qualified(expr, local)) is not None:
@@ -230,16 +228,16 @@ class _Evaluator:
         )
 
     def _field_of(self, value: object, name: str, expr: Select) -> object:
-        """A key of a map; of an optional record, its field."""
+        """The value of a map's key, or of the field of an optional record."""
         if isinstance(value, Mapping):
             return maps.lookup(value, name)
         inside = expr.operand.type.args[0] if expr.operand.type.name == "optional" else None
         if inside is not None and (known := self._environment.field(inside, name)) is not None:
             return read_field(value, name, self._environment.zero(known), optional=known.optional)
-        raise EvaluationError(f"no such overload: `.{name}` of what has no fields")
+        raise EvaluationError(f"no such overload: `.{name}` of a value without fields")
 
     def _qualified(self, expr: Select, local: Locals) -> tuple[object] | None:
-        """`a.b.c` as one variable, or as a type's name."""
+        """The value of `a.b.c` in a tuple, if that is one variable or the name of a type."""
         parts: list[str] = []
         node: Expr = expr
         while isinstance(node, Select) and not node.optional:
@@ -266,7 +264,7 @@ class _Evaluator:
         if isinstance(operand, Select) and not isinstance(held, Mapping):
             if operand.operand.type.name == "optional":
                 return getattr(held, operand.name, None) is not None
-            raise EvaluationError("no such overload: `has` of what has no fields")
+            raise EvaluationError("no such overload: `has` of a value without fields")
         try:
             _element(held, at)
         except MissingError:
@@ -280,13 +278,13 @@ class _Evaluator:
         if not shadowed and (name := self._environment.function_name(expr)) is not None:
             return self._apply(name, expr.args, local)
         if expr.target is None:
-            raise EvaluationError(f"there is no function `{expr.function}`")
+            raise EvaluationError(f"unknown function `{expr.function}`")
         if expr.function in ("or", "orValue") and len(expr.args) == 1:
             return self._alternative(expr, expr.target, expr.args[0], local)
         return self._apply(expr.function, (expr.target, *expr.args), local, member=True)
 
     def _alternative(self, expr: Call, target: Expr, other: Expr, local: Locals) -> object:
-        """`or` and `orValue`: the other value is worked out only where it is needed."""
+        """`or` and `orValue`, which evaluate their argument only if it is needed."""
         held = self.value(target, local)
         if isinstance(held, Optional) and held.present:
             return held if expr.function == "or" else held.value
@@ -297,7 +295,7 @@ class _Evaluator:
     def _apply(
         self, name: str, args: tuple[Expr, ...], local: Locals, *, member: bool = False
     ) -> object:
-        """By the tree's types where it is checked: they tell what the sum of no quantities is."""
+        """The call by the types of a checked tree, which give the sum of an empty list its type."""
         kinds = [a.type for a in args]
         return self._environment.implementation(name, kinds, member=member)(
             *[self.value(a, local) for a in args]
@@ -311,7 +309,7 @@ def _root(expr: Expr) -> str:
 
 
 def _through(held: object, choose: Callable[[object], object], *, optional: bool) -> object:
-    """Looks into a value; into an optional, or with `?`, what is missing is none."""
+    """A part of a value. Of an optional, or with `?`, it is an optional, empty if missing."""
     wrapped = isinstance(held, Optional)
     if not wrapped and not optional:
         return choose(held)
@@ -334,7 +332,7 @@ def _element(value: object, at: object) -> object:
 
 
 def _marked(value: object, *, optional: bool) -> tuple[object, ...]:
-    """An element as it is, or what is in an optional that was written with `?`."""
+    """An element in a tuple; an element with `?` is the value of an optional, if it has one."""
     if not optional:
         return (value,)
     if not isinstance(value, Optional):

@@ -1,4 +1,8 @@
-"""What a literal's text means (CEL langdef, Syntax)."""
+"""Expression builder: the parser's callbacks for expressions, literals and message templates.
+
+The builder is stateless, so that one parse table serves all threads. An error ends the parse of an
+item with a `ParseError`; the parser goes on with the rest of the text.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeGuard
 
-from grammar import catalogue as mistakes
+from grammar import catalogue
 from grammar.ast import (
     Binary,
     Call,
@@ -25,7 +29,7 @@ from grammar.ast import (
     Select,
     Unary,
 )
-from grammar.catalogue import MistakeError
+from grammar.catalogue import ParseError
 from grammar.clauses import Template
 from grammar.source import Span
 from grammar.types import BOOL, DOUBLE, INT, NULL, STRING
@@ -39,9 +43,9 @@ _ESCAPE = re.compile(
 
 
 def unquote(token: str) -> str:
-    """The text of a string token, quotes and escapes taken off.
+    """The value of a string token, without quotes and escapes (CEL langdef, Syntax).
 
-    Raises ValueError for an escape that is none.
+    Raises ValueError for an invalid escape sequence.
     """
     raw = token[0] in "rR"
     body = token[1:] if raw else token
@@ -55,34 +59,26 @@ def _character(match: re.Match[str]) -> str:
     if simple:
         return _SIMPLE[simple]
     if bad is not None:
-        raise ValueError(f"`\\{bad}` is no escape")
+        raise ValueError(f"`\\{bad}` is not an escape sequence")
     code = int(octal, 8) if octal else int(next(c for c in codes if c), 16)
     if code > 0x10FFFF or 0xD800 <= code < 0xE000:
-        raise ValueError(f"`{match.group()}` is no character")
+        raise ValueError(f"`{match.group()}` is not a character")
     return chr(code)
 
 
 def parse_int(text: str) -> int:
-    """Decimal or `0x…`; the 64-bit range is checked once the sign is known."""
+    """A decimal or `0x…` number; its range is checked later, when the sign is known."""
     if text[:2] in ("0x", "0X"):
         return int(text, 16)
-    # More digits than these are out of range all the same, and Python refuses to read thousands.
+    # 25 digits are out of range anyway, and Python refuses to read thousands of digits.
     return int(text.lstrip("0")[:25] or "0")
 
 
-def parse_double(text: str) -> float:
-    return float(text)
-
-
-# ---- The parser's callbacks for expressions: tokens and finished children to tree nodes.
-#
-# Stateless, so that one parse table serves every thread. A mistake ends the parse by
-# `MistakeError`;
-# the parser goes on with the rest of the text.
+# ---- expressions
 
 
 class Token(Protocol):
-    """A terminal as the parser hands it over: a `str` with its name and offsets."""
+    """A terminal of the parser: a `str` with its type and offsets."""
 
     type: str
     start_pos: int
@@ -105,8 +101,8 @@ RESERVED = frozenset(
         " return var void while"
     ).split(),
 )
-# Macro names with the numbers of variables and of arguments they are told by (CEL langdef, Macros;
-# comprehensions V2).
+# The number of variables by macro name and number of arguments (CEL langdef, Macros; comprehensions
+# V2).
 _MACROS: dict[tuple[str, int], int] = {
     **{
         (name, 2): 1
@@ -122,7 +118,7 @@ _MACROS: dict[tuple[str, int], int] = {
 
 @dataclass(frozen=True, slots=True)
 class _Postfix:
-    """`.name`, `[index]` or `.name(args)`, waiting for what stands before it."""
+    """`.name`, `[index]` or `.name(args)` before its operand is known."""
 
     apply: Callable[[Expr, Span], Expr]
     end: int
@@ -130,7 +126,7 @@ class _Postfix:
 
 @dataclass(frozen=True, slots=True)
 class _Optional:
-    """An element or entry with its question mark noted."""
+    """An element of a list; `optional` if it has a question mark."""
 
     value: Expr | MapEntry
     optional: bool
@@ -158,7 +154,7 @@ def text_of(token: Token) -> str:
     try:
         return unquote(str(token))
     except ValueError as error:
-        raise MistakeError(mistakes.bad_literal(str(error), token_span(token))) from None
+        raise ParseError(catalogue.bad_literal(str(error), token_span(token))) from None
 
 
 def _field_name(token: Token) -> str:
@@ -166,7 +162,7 @@ def _field_name(token: Token) -> str:
 
 
 class ExpressionBuilder:
-    """One method a grammar rule of an expression; the parser calls them bottom-up."""
+    """A method for each grammar rule of expressions; the parser calls them bottom-up."""
 
     def conditional(self, c: list[Child]) -> Expr:
         condition, then, otherwise = nodes(c)
@@ -210,7 +206,7 @@ class ExpressionBuilder:
         return Chain("+", tuple(run), Span(run[0].span.start, run[-1].span.end))
 
     def unary(self, c: list[Child]) -> Expr:
-        """A minus before a number is part of it, so that the least int can be written."""
+        """A minus before a number becomes part of it, so that the lowest int can be written."""
         (operand,) = nodes(c[-1:])
         signs = [s for s in c[:-1] if is_token(s)]
         for sign in reversed(signs):
@@ -275,7 +271,7 @@ class ExpressionBuilder:
         name = c[-1]
         assert is_token(name)
         if str(name) in RESERVED:
-            raise MistakeError(mistakes.reserved_word(str(name), token_span(name)))
+            raise ParseError(catalogue.reserved_word(str(name), token_span(name)))
         return Ident(str(name), len(c) == 2, span_of(c))
 
     def call(self, c: list[Child]) -> Expr:
@@ -287,9 +283,9 @@ class ExpressionBuilder:
         if str(name) == "has" and len(args) == 1 and not absolute:
             if isinstance(args[0], Select | Index) and not args[0].optional:
                 return Has(args[0], span)
-            raise MistakeError(mistakes.has_needs_selection(args[0].span))
+            raise ParseError(catalogue.has_needs_selection(args[0].span))
         if str(name) in RESERVED:
-            raise MistakeError(mistakes.reserved_word(str(name), token_span(name)))
+            raise ParseError(catalogue.reserved_word(str(name), token_span(name)))
         return Call(str(name), None, args, absolute, span, name_span=token_span(name))
 
     def element(self, c: list[Child]) -> _Optional:
@@ -318,7 +314,7 @@ class ExpressionBuilder:
             case "INT":
                 return Literal(parse_int(str(token)), INT, span)
             case "FLOAT":
-                return Literal(parse_double(str(token)), DOUBLE, span)
+                return Literal(float(str(token)), DOUBLE, span)
             case "STRING":
                 return Literal(text_of(token), STRING, span)
             case "TRUE" | "FALSE":
@@ -326,11 +322,11 @@ class ExpressionBuilder:
             case "NULL":
                 return Literal(None, NULL, span)
             case kind:
-                raise MistakeError(mistakes.no_such_literal(kind, str(token), span))
+                raise ParseError(catalogue.no_such_literal(kind, str(token), span))
 
 
 def _method(name: str, target: Expr, args: tuple[Expr, ...], span: Span, name_span: Span) -> Expr:
-    """A method call, or the macro that its name and number of arguments make it."""
+    """A method call, or a macro if its name and number of arguments match one."""
     if name == "bind" and len(args) == 3 and isinstance(target, Ident) and target.name == "cel":
         return Comprehension("cel.bind", args[1], _variables(name, args[:1]), args[2:], span)
     count = _MACROS.get((name, len(args)))
@@ -342,21 +338,21 @@ def _method(name: str, target: Expr, args: tuple[Expr, ...], span: Span, name_sp
 def _variables(macro: str, args: tuple[Expr, ...]) -> tuple[str, ...]:
     for argument in args:
         if not isinstance(argument, Ident) or argument.absolute:
-            raise MistakeError(mistakes.macro_variable(macro, argument.span))
+            raise ParseError(catalogue.macro_variable(macro, argument.span))
     names = tuple(a.name for a in args if isinstance(a, Ident))
     if len(set(names)) != len(names):
-        raise MistakeError(mistakes.same_variable_twice(names[0], args[1].span))
+        raise ParseError(catalogue.same_variable_twice(names[0], args[1].span))
     return names
 
 
-# ---- Splits a message's string into text and `{expression}` holes.
+# ---- templates
 
 _CLOSERS = {"{": "}", "[": "]", "(": ")"}
 
 
 def template(token: Token, parse_hole: Callable[[str, int], Expr]) -> Template:
-    """The parts of a STRING token; holes are parsed where they stand, for their spans."""
-    text_of(token)  # the string as a whole must be one
+    """The parts of a STRING token; holes are parsed at their offsets, which gives right spans."""
+    text_of(token)  # the whole string must be valid
     raw = str(token)
     start, end, plain = _body(raw)
     parts: list[str | Expr] = []
@@ -378,7 +374,7 @@ def template(token: Token, parse_hole: Callable[[str, int], Expr]) -> Template:
             parts.append(parse_hole(raw[at + 1 : close], token.start_pos + at + 1))
             at = close + 1
         elif char == "}":
-            raise MistakeError(mistakes.bad_hole("`}` closes nothing", _at(token, at, at + 1)))
+            raise ParseError(catalogue.bad_hole("`}` has no matching `{`", _at(token, at, at + 1)))
         else:
             text += char
             at += 1
@@ -388,7 +384,7 @@ def template(token: Token, parse_hole: Callable[[str, int], Expr]) -> Template:
 
 
 def _body(raw: str) -> tuple[int, int, bool]:
-    """Where the text between the quotes starts and ends, and whether it is a raw string."""
+    """The start and end of the text between the quotes, and whether it is a raw string."""
     plain = raw[0] in "rR"
     opening = 1 if plain else 0
     quotes = 3 if raw[opening : opening + 3] in ('"""', "'''") else 1
@@ -396,14 +392,16 @@ def _body(raw: str) -> tuple[int, int, bool]:
 
 
 def _closing(raw: str, opening: int, end: int, token: Token) -> int:
-    """The offset of the brace that closes the hole: quotes and inner brackets are passed over."""
+    """The offset of the brace that closes a hole, beyond quotes and inner brackets."""
     stack = ["}"]
     quote = ""
     for at in range(opening + 1, end):
         char = raw[at]
         if char == "\\":
-            raise MistakeError(
-                mistakes.bad_hole("a hole cannot hold a backslash", _at(token, at, at + 1))
+            raise ParseError(
+                catalogue.bad_hole(
+                    "an expression in braces cannot contain a backslash", _at(token, at, at + 1)
+                )
             )
         if quote:
             quote = "" if char == quote else quote
@@ -415,7 +413,7 @@ def _closing(raw: str, opening: int, end: int, token: Token) -> int:
             stack.pop()
             if not stack:
                 return at
-    raise MistakeError(mistakes.bad_hole("the hole is not closed", _at(token, opening, end)))
+    raise ParseError(catalogue.bad_hole("the `{` has no matching `}`", _at(token, opening, end)))
 
 
 def _at(token: Token, start: int, end: int) -> Span:

@@ -1,25 +1,25 @@
-"""How large a text may be: a scan before the lexer, and the depth of what was parsed.
+"""Limits: the size of a text, checked before the lexer, and the depth of a parsed tree.
 
-Hostile input must cost little: the scan is one regular expression without backtracking, and both it
-and the depth check are loops, so that nothing here can overflow the stack.
+Hostile input must cost little. The scan is one regular expression without backtracking, and both
+checks are loops, so that nothing here can overflow the stack.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
 
-from grammar import catalogue as mistakes
+from grammar import catalogue
 from grammar.ast import Expr, Literal
 from grammar.diagnostics import Diagnostic
 from grammar.source import Source, Span
 from grammar.types import INT
+from grammar.walk import children
 
 MAX_BYTES = 64 * 1024
 MAX_TOKENS = 20_000
 MAX_DEPTH = 100
-# No number of the language needs more, and every one of them still fits a double.
+# No number needs more digits, and each number with these still fits in a double.
 MAX_DIGITS = 250
 
 _TOKEN = re.compile(
@@ -31,10 +31,10 @@ _TOKEN = re.compile(
 
 
 def scan(source: Source) -> Diagnostic | None:
-    """The reason to refuse a text unread, or None."""
+    """The reason to refuse a text before it is parsed, or None."""
     size = len(source.text.encode("utf-8", "surrogatepass"))
     if size > MAX_BYTES:
-        return mistakes.too_large("bytes", size, MAX_BYTES)
+        return catalogue.too_large("bytes", size, MAX_BYTES)
     tokens = depth = 0
     for match in _TOKEN.finditer(source.text):
         kind = match.lastgroup
@@ -42,33 +42,26 @@ def scan(source: Source) -> Diagnostic | None:
             continue
         tokens += 1
         if match.end() - match.start() > MAX_DIGITS and match.group()[0].isdigit():
-            return mistakes.bad_literal("the number has too many digits", Span(*match.span()))
+            return catalogue.bad_literal("the number has too many digits", Span(*match.span()))
         if kind == "open":
             depth += 1
             if depth > MAX_DEPTH:
-                return mistakes.too_deep(MAX_DEPTH, Span(*match.span()))
+                return catalogue.too_deep(MAX_DEPTH, Span(*match.span()))
         elif kind == "close":
             depth -= 1
-    return mistakes.too_large("tokens", tokens, MAX_TOKENS) if tokens > MAX_TOKENS else None
+    return catalogue.too_large("tokens", tokens, MAX_TOKENS) if tokens > MAX_TOKENS else None
 
 
 def problems(root: object) -> Iterator[Diagnostic]:
-    """What a finished tree has too much of: depth (reported once), and ints over 64 bits."""
-    stack: list[tuple[object, int]] = [(root, 0)]
+    """Errors of a parsed tree: too deep (reported once), and ints beyond 64 bits."""
+    stack = [(expr, 1) for expr in ([root] if isinstance(root, Expr) else children(root))]
     while stack:
-        node, depth = stack.pop()
-        if isinstance(node, tuple):
-            stack.extend((child, depth) for child in node)
-            continue
-        if not is_dataclass(node) or isinstance(node, Span):
-            continue
-        if isinstance(node, Expr):
-            depth += 1
-            if depth > MAX_DEPTH:
-                yield mistakes.too_deep(MAX_DEPTH, node.span)
-                return
-        if isinstance(node, Literal):
-            if node.type == INT and not -(2**63) <= node.value < 2**63:  # type: ignore[operator]
-                yield mistakes.int_out_of_range(str(node.value), node.span)
-            continue
-        stack.extend((getattr(node, f.name), depth) for f in fields(node))
+        expr, depth = stack.pop()
+        if depth > MAX_DEPTH:
+            yield catalogue.too_deep(MAX_DEPTH, expr.span)
+            return
+        match expr:
+            case Literal(int() as number, type_) if type_ == INT and not -(2**63) <= number < 2**63:
+                yield catalogue.int_out_of_range(str(number), expr.span)
+            case _:
+                stack.extend((child, depth + 1) for child in children(expr))

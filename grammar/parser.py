@@ -1,4 +1,9 @@
-"""Where to go on after a mistake, so that one run reports every clause."""
+"""Parser: text to syntax tree. Only this module imports lark.
+
+The parse tables are built once and kept in the cache folder of the user; callbacks build the tree
+while lark parses. After an error the item around it is blanked and the rest is parsed again, so
+that one run reports every item.
+"""
 
 from __future__ import annotations
 
@@ -9,28 +14,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import cast
+from typing import cast, get_args
 
 from lark import Lark
 from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedToken
 
-from grammar import catalogue as mistakes
-from grammar import limits
+from grammar import catalogue, limits
 from grammar.ast import Expr
-from grammar.catalogue import MistakeError
+from grammar.catalogue import ParseError
 from grammar.clause_builder import Builder
-from grammar.clauses import File, Item
+from grammar.clauses import Clause, File, Item
 from grammar.diagnostics import Diagnostic, Fix, nearest, only_nearest
 from grammar.source import Source, Span
 
 _BLOCKS = frozenset({"policy", "cluster", "test"})
-_ITEMS = frozenset(
-    (
-        "use description weight mode failure for let def filter score share spread limit"
-        " preempt bind"
-        " node pod at expect"
-    ).split(),
-)
+_CLAUSES = frozenset({"bind", *(clause.__name__.lower() for clause in get_args(Clause))})
+_POLICY_ITEMS = _CLAUSES | frozenset("use description weight mode failure for let def".split())
+_ITEMS = _POLICY_ITEMS | frozenset("node pod at expect".split())
 _TOKEN = re.compile(
     r"(?P<skip>[ \t\r\f]+|(?:#|//)[^\n]*)|(?P<line>\n)|(?P<open>\{)|(?P<close>\})"
     r"|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|(?P<word>[A-Za-z_]\w*)|[\s\S]",
@@ -39,7 +39,7 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
-    """The start of a block (depth 0) or of an item (depth 1), or the brace that closes a block."""
+    """The start of a block (depth 0) or item (depth 1), or the closing brace of a block."""
 
     offset: int
     depth: int
@@ -47,10 +47,10 @@ class _Mark:
 
 
 def stretch(text: str, offset: int, *, in_block: bool) -> Span:
-    """What to leave out so that the rest can be read: the item around the offset, else the block.
+    """The part to leave out so that the rest can be parsed: the item at the offset, else the block.
 
-    `in_block` is True for a text that is the inside of a policy. Only a word that is the first of
-    its line, or the first after a brace, starts an item; so names inside expressions do not.
+    `in_block` is true for a text that is the inside of a policy. Only the first word of a line, or
+    after a brace, starts an item; so names inside expressions do not.
     """
     marks = _marks(text, 1 if in_block else 0)
     before = [m for m in marks if m.offset <= offset and not m.closes]
@@ -64,7 +64,7 @@ def stretch(text: str, offset: int, *, in_block: bool) -> Span:
 
 
 def blank(text: str, span: Span) -> str:
-    """The text with a stretch turned into spaces: every offset and line stays what it was."""
+    """The text with a span replaced by spaces, which keeps every offset and line."""
     hole = re.sub(r"[^\n]", " ", text[span.start : span.end])
     return text[: span.start] + hole + text[span.end :]
 
@@ -78,8 +78,7 @@ def _marks(text: str, base: int) -> list[_Mark]:
             continue
         if kind == "word" and fresh:
             words = _BLOCKS if depth == 0 else _ITEMS if depth == 1 else frozenset[str]()
-            # A line that starts a policy starts one at any depth: the brace before it was
-            # forgotten.
+            # `policy` at the start of a line starts a policy at any depth: a brace is missing.
             if match.group() == "policy" and text[match.start() - 1 : match.start()] in ("", "\n"):
                 depth, words = 0, _BLOCKS
             if match.group() in words:
@@ -88,7 +87,7 @@ def _marks(text: str, base: int) -> list[_Mark]:
             depth -= 1
             if depth <= 0:
                 depth = 0
-                # The closing brace stays when an item is left out, and goes with its block.
+                # The closing brace belongs to the block, not to its last item.
                 marks.append(_Mark(match.start(), 1, closes=True))
         elif kind == "open":
             depth += 1
@@ -96,23 +95,18 @@ def _marks(text: str, base: int) -> list[_Mark]:
     return marks
 
 
-# ---- Text to tree: the only importer of lark.
-#
-# The tables are read once and kept in the user's cache folder; trees are built by callbacks while
-# parsing. After a mistake the item around it is blanked and the rest is parsed again, so that one
-# run
-# reports every item.
+# ---- parsing
 
-# More mistakes than this in one text help nobody.
+# The parser stops after this many errors.
 MAX_MISTAKES = 20
 
 _SYNONYMS = {"and": "&&", "or": "||", "not": "!", "=": "==", "&": "&&", "|": "||", "<>": "!="}
-# The word `not` with nothing but spaces behind it, and an operand after which no operator comes.
+# The word `not` followed only by spaces, and an operand that no operator follows.
 _NEGATION = re.compile(r"(?<![\w.])not[ \t]+\Z")
 _OPERAND = re.compile(
     r"[A-Za-z_][\w.]*+(?:\[[^\[\]\n]*\]|\([^()\n]*\)|\.\w+)*+[ \t]*+(?![ \t=!<>+*/%\-?.\[(]|in\b)"
 )
-# The quotes that word processors make.
+# The quotes of word processors.
 _SMART_QUOTES = "\u201c\u201d\u2018\u2019"
 _NAMED = {
     "NAME": "a name",
@@ -120,24 +114,20 @@ _NAMED = {
     "STRING": "a string",
     "SIGNED": "a number",
     "INT": "a whole number",
-}
-_NAMED |= {
     "PERCENT": "a percentage",
     "RELOP": "a comparison",
     "LBRACE": "`{`",
     "RBRACE": "`}`",
     "EQUAL": "`=`",
+    "LPAR": "`(`",
+    "RPAR": "`)`",
+    "RSQB": "`]`",
+    "COLON": "`:`",
+    "__ANON_1": "`..`",
 }
-_NAMED |= {"LPAR": "`(`", "RPAR": "`)`", "RSQB": "`]`", "COLON": "`:`", "__ANON_1": "`..`"}
-# Where these may come, any item of a policy may.
-_ITEM_RULES = frozenset(
-    (
-        "BIND DEF DESCRIPTION FAILURE FILTER FOR LET LIMIT MODE PREEMPT SCORE SHARE SPREAD USE"
-        " WEIGHT"
-    ).split()
-)
-# Terminals that stand for "any expression goes" and "the expression goes on": listed one by one
-# they say nothing.
+# Where all of these are allowed, any item of a policy is.
+_ITEM_RULES = frozenset(word.upper() for word in _POLICY_ITEMS)
+# Terminals that begin or continue an expression; messages do not list them one by one.
 _STARTERS = frozenset({"FLOAT", "UINT", "BYTES", "TRUE", "FALSE", "NULL", "NOT"})
 _OPERATORS = frozenset(
     {"PLUS", "MINUS", "MULOP", "RELOP", "IN", "LSQB", "DOT", "QMARK", "QUESTION"}
@@ -145,7 +135,7 @@ _OPERATORS = frozenset(
 
 
 def parse_file(source: Source) -> tuple[File, list[Diagnostic]]:
-    """The policies and tests of a text that could be read, and what is wrong with the rest."""
+    """The policies and tests that could be parsed, and the errors of the rest."""
     tree, found = _parse(source, "file")
     return cast("File", tree) if tree is not None else File(()), found
 
@@ -157,24 +147,24 @@ def parse_rules(source: Source) -> tuple[tuple[Item, ...], list[Diagnostic]]:
 
 
 def parse_expression(source: Source) -> tuple[Expr | None, list[Diagnostic]]:
-    """One expression, or why there is none."""
+    """The expression, or None and its errors."""
     tree, found = _parse(source, "expression")
     return (cast("Expr", tree) if not found else None), found
 
 
 def accepts(text: str, start: str = "file") -> set[str]:
-    """The terminals that may come next: for completion, and to tell unfinished from wrong."""
+    """The terminals that may follow a text: for completion, and to recognise unfinished input."""
     interactive = _lark().parse_interactive(text, start=start)
     try:
         interactive.exhaust_lexer()
-    except (UnexpectedToken, UnexpectedCharacters, MistakeError):
+    except (UnexpectedToken, UnexpectedCharacters, ParseError):
         return set()
     return set(interactive.accepts())  # type: ignore[no-untyped-call]
 
 
 @functools.cache
 def keywords() -> Mapping[str, str]:
-    """The words of the language by their terminals, as `accepts` has these."""
+    """The keywords of the language by terminal, as `accepts` returns them."""
     end = "(?![A-Za-z0-9_])"
     patterns = ((t.name, t.pattern.value) for t in _lark().terminals)
     return {name: text.removesuffix(end) for name, text in patterns if text.endswith(end)}
@@ -187,17 +177,17 @@ def _parse(source: Source, start: str) -> tuple[object | None, list[Diagnostic]]
     while True:
         try:
             tree = _lark().parse(text, start=start)
-        except MistakeError as error:
+        except ParseError as error:
             found.append(error.diagnostic)
         except UnexpectedToken as error:
             found.append(_unexpected(error, source))
         except UnexpectedCharacters as error:
             found.append(_bad_character(error, source))
         except UnexpectedEOF:
-            found.append(mistakes.unexpected("", (), Span(len(text), len(text))))
+            found.append(catalogue.unexpected("", (), Span(len(text), len(text))))
         else:
             problems = list(limits.problems(tree))
-            # What goes through a tree can take only so much depth.
+            # Functions that recurse over a tree rely on the depth limit.
             whole = tree if all(p.code != "P0011" for p in problems) else None
             return whole, sorted([*found, *problems], key=lambda d: d.span.start)
         if start == "expression" or len(found) >= MAX_MISTAKES:
@@ -211,10 +201,10 @@ def _parse(source: Source, start: str) -> tuple[object | None, list[Diagnostic]]
 
 @functools.cache
 def _lark() -> Lark:
-    """The parse tables with the builder's callbacks; stateless, so one serves every thread."""
+    """The parse tables with the builder's callbacks; they are stateless and serve all threads."""
 
     def parse_hole(text: str, offset: int) -> Expr:
-        # Leading spaces put every token at its offset in the whole text.
+        # Leading spaces give each token its offset in the whole text.
         return cast("Expr", lark.parse(" " * offset + text, start="expression"))
 
     grammar = files("grammar").joinpath("policy.lark").read_text(encoding="utf-8")
@@ -232,7 +222,7 @@ def _lark() -> Lark:
 
 
 def _cache_file() -> str | None:
-    """Where the parse tables are kept between runs; None where no folder can be written."""
+    """The file that keeps the parse tables between runs; None if no folder is writable."""
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "placet"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -245,32 +235,32 @@ def _unexpected(error: UnexpectedToken, source: Source) -> Diagnostic:
     token = error.token
     end = len(source.text.rstrip())
     if token.type == "$END":
-        return mistakes.unexpected("", _expected(error.accepts or set()), Span(end, end))
+        return catalogue.unexpected("", _expected(error.accepts or set()), Span(end, end))
     span = Span(token.start_pos or 0, token.end_pos or 0)
     accepted = error.accepts or set()
     if (negation := _NEGATION.search(source.text, 0, span.start)) is not None:
         return _not(source, Span(negation.start(), span.start))
     if (operator := _SYNONYMS.get(str(token))) is not None:
-        # Where no operator can stand, more is wrong than the word for it.
+        # If no operator is allowed here, another operator does not fix it.
         fix = Fix(span, operator) if accepted & _OPERATORS else None
-        return mistakes.unexpected(str(token), (), span, hint=f"write `{operator}`", fix=fix)
+        return catalogue.unexpected(str(token), (), span, hint=f"write `{operator}`", fix=fix)
     words = [t.lower() for t in accepted if t.isalpha() and t not in _NAMED and t not in _STARTERS]
     if (close := nearest(str(token), words)) is not None and close != str(token):
         fix = Fix(span, close) if only_nearest(str(token), words) else None
-        return mistakes.unexpected(str(token), (), span, hint=f"did you mean `{close}`", fix=fix)
-    return mistakes.unexpected(str(token), _expected(accepted), span)
+        return catalogue.unexpected(str(token), (), span, hint=f"did you mean `{close}`?", fix=fix)
+    return catalogue.unexpected(str(token), _expected(accepted), span)
 
 
 def _not(source: Source, span: Span) -> Diagnostic:
-    """`not x` for `!x`; `not x == y` may mean either, so there is no fix."""
+    """The error for `not x`. `not x == y` has two meanings, so it has no fix."""
     sure = _OPERAND.match(source.text, span.end) is not None
     fix = Fix(span, "!") if sure else None
     word = Span(span.start, span.start + len("not"))
-    return mistakes.unexpected("not", (), word, hint="write `!`", fix=fix)
+    return catalogue.unexpected("not", (), word, hint="write `!`", fix=fix)
 
 
 def _expected(accepted: set[str]) -> list[str]:
-    """What may come next, in the words of the language; an expression's many beginnings are one."""
+    """The accepted terminals in words; all beginnings of an expression are one of them."""
     words = []
     if accepted & _STARTERS:
         words.append("an expression")
@@ -297,9 +287,9 @@ def _bad_character(error: UnexpectedCharacters, source: Source) -> Diagnostic:
     found = source.text[at]
     span = Span(at, at + 1)
     if found in "\"'":
-        return mistakes.unclosed_string(span)
+        return catalogue.unclosed_string(span)
     if found in _SYNONYMS:
         fix = Fix(span, _SYNONYMS[found])
-        return mistakes.unexpected(found, (), span, hint=f"write `{_SYNONYMS[found]}`", fix=fix)
+        return catalogue.unexpected(found, (), span, hint=f"write `{_SYNONYMS[found]}`", fix=fix)
     hints = {";": "lines need no `;`"} | dict.fromkeys(_SMART_QUOTES, "write straight quotes")
-    return mistakes.bad_character(found, span, hints.get(found))
+    return catalogue.bad_character(found, span, hints.get(found))

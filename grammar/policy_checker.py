@@ -1,17 +1,18 @@
-"""How deep the definitions of a policy nest through each other, found without recursion."""
+"""Policy checker: checks the names, the types and the structure of a whole policy."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar, assert_never
 
-from grammar import catalogue as mistakes
+from grammar import catalogue
 from grammar.ast import Call, Expr, Ident
 from grammar.checker import Checker, coerce
 from grammar.clauses import (
     Bounds,
     Clause,
+    CountingClause,
     Def,
     Filter,
     ForPods,
@@ -22,6 +23,7 @@ from grammar.clauses import (
     PodSet,
     Policy,
     Preempt,
+    RejectingClause,
     Score,
     Setting,
     Share,
@@ -30,19 +32,22 @@ from grammar.clauses import (
     Use,
 )
 from grammar.diagnostics import Diagnostic
-from grammar.environment import Definition, Environment
+from grammar.environment import Environment
 from grammar.limits import MAX_DEPTH
-from grammar.reads import Definitions, children, reads
 from grammar.schema import Schema
-from grammar.types import BOOL, POISON, TIMESTAMP, Type, agrees, list_of
+from grammar.types import BOOL, DURATION, POISON, QUANTITY, TIMESTAMP, Type, agrees, list_of
+from grammar.walk import Definitions, children, reads, walk
 
 
 def too_deep(definitions: Mapping[str, Let | Def]) -> Let | Def | None:
-    """The first definition that is more than MAX_DEPTH deep once what it uses is put in."""
+    """The first definition whose depth, with the definitions it uses, is above MAX_DEPTH.
+
+    This is a loop without recursion.
+    """
     uses = {name: _uses(_body(d), definitions) for name, d in definitions.items()}
     heights: dict[str, int] = {}
     for name in definitions:
-        # The path to here: what is on it and comes again is a circle, which another check reports.
+        # A name that is on the path again is a circle, which another check reports.
         path = [name]
         on_path = {name}
         while path:
@@ -67,22 +72,28 @@ def _body(definition: Let | Def) -> Expr:
 
 
 def _uses(body: Expr, names: Mapping[str, object]) -> dict[str, int]:
-    """The depth at which each name is used, at most; under the empty name, that of the body."""
+    """The greatest depth at which each name is used; under the empty name, that of the body."""
     found: dict[str, int] = {"": 0}
     stack = [(body, 1)]
     while stack:
         expr, depth = stack.pop()
         found[""] = max(found[""], depth)
-        name = expr.name if isinstance(expr, Ident) else None
-        if isinstance(expr, Call) and expr.target is None:
-            name = expr.function
-        if name is not None and name in names:
+        if (name := _name(expr)) in names:
             found[name] = max(found.get(name, 0), depth)
         stack.extend((child, depth + 1) for child in children(expr))
     return found
 
 
-# ---- Checks a whole policy: what each part may read, its type, and that the parts fit together.
+def _name(expr: Expr) -> str:
+    """The name or function of an unchecked expression, which may be a definition; or empty."""
+    match expr:
+        case Ident(name) | Call(name, None):
+            return name
+        case _:
+            return ""
+
+
+# ---- the checker
 
 VARIABLES = {
     "pod": Type("Pod"),
@@ -98,21 +109,20 @@ _PLACE = _POD | {"node"}
 _PEER = _POD | {"peer"}
 _VICTIM = _PLACE | {"victim"}
 _VICTIMS = _PLACE | {"victims"}
-# A message is one constant text for a pod: what can change between two calls about it is not for it
-# (C47).
+# A message may read only what stays equal between two calls for one pod (C47).
 _CONSTANT = (
     ("pod", "metadata", "name"),
     ("pod", "metadata", "namespace"),
     ("pod", "metadata", "labels"),
     ("pod", "spec"),
 )
-C = TypeVar("C", Filter, Share, Spread, Limit)
+C = TypeVar("C", bound=RejectingClause)
 _NUMBERS = ("int", "double", "dyn", "error")
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A typed policy, the environment of its expressions, and what is wrong with it."""
+    """A typed policy, the environment of its expressions, and its diagnostics."""
 
     policy: Policy
     environment: Environment
@@ -125,7 +135,7 @@ class Checked:
 
 
 def check_policy(policy: Policy, schema: Schema) -> Checked:
-    """Checks every item; one pass reports every mistake."""
+    """Checks every item; one pass reports every error."""
     return _PolicyChecker(policy, schema).run()
 
 
@@ -138,20 +148,17 @@ class _PolicyChecker:
         self._defs = {i.name: i for i in policy.items if isinstance(i, Def)}
         self._checked: dict[str, Let | Def] = {}
         self._open: list[str] = []
-        self._definitions = Definitions({}, {}, {})
+        self._definitions = Definitions({}, {})
 
     def run(self) -> Checked:
         self._structure()
         if (deep := too_deep({**self._lets, **self._defs})) is not None:
-            self._found.append(mistakes.deep_definition(deep.name, MAX_DEPTH, deep.name_span))
+            self._found.append(catalogue.deep_definition(deep.name, MAX_DEPTH, deep.name_span))
             return Checked(self._policy, self._environment, tuple(self._found))
         definitions: list[Let | Def] = [*self._lets.values(), *self._defs.values()]
         for item in definitions:
             self._define(item)
-        bodies = {n: d.value for n, d in self._checked.items() if isinstance(d, Let)}
-        defs = {n: d.body for n, d in self._checked.items() if isinstance(d, Def)}
-        parameters = {n: frozenset(p.name for p in d.parameters) for n, d in self._defs.items()}
-        self._definitions = Definitions(bodies, defs, parameters)
+        self._definitions = Definitions(self._environment.lets, self._environment.defs)
         items = tuple(self._item(item) for item in self._policy.items)
         found = tuple(sorted(self._found, key=lambda d: d.span.start))
         return Checked(replace(self._policy, items=items), self._environment, found)
@@ -161,19 +168,19 @@ class _PolicyChecker:
     def _structure(self) -> None:
         policy = self._policy
         if policy.namespace is None and not policy.cluster and policy.selector is None:
-            self._found.append(mistakes.selects_everything(policy.name, policy.name_span))
+            self._found.append(catalogue.selects_everything(policy.name, policy.name_span))
         seen: set[tuple[str, str]] = set()
         for item in policy.items:
             match item:
                 case Setting(name) if ("setting", name) in seen:
-                    self._found.append(mistakes.twice(name, "the policy", item.span))
+                    self._found.append(catalogue.twice(name, "the policy", item.span))
                 case ForPods() if ("setting", "for") in seen:
-                    self._found.append(mistakes.twice("for", "the policy", item.span))
+                    self._found.append(catalogue.twice("for", "the policy", item.span))
                 case Let(name) | Def(name) if ("name", name) in seen or name in VARIABLES:
-                    self._found.append(mistakes.duplicate_name("the name", name, item.name_span))
+                    self._found.append(catalogue.duplicate_name("the name", name, item.name_span))
                 case _ if isinstance(item, Clause) and ("clause", item.name) in seen:
                     self._found.append(
-                        mistakes.duplicate_name("the clause", item.name, item.name_span)
+                        catalogue.duplicate_name("the clause", item.name, item.name_span)
                     )
             kind = (
                 "name"
@@ -187,36 +194,32 @@ class _PolicyChecker:
                 seen.add((kind, name))
 
     def _define(self, item: Let | Def) -> None:
-        """Checks a let or def after the ones it uses, which come into the environment first."""
+        """Checks a definition after the ones it uses, which enter the environment first."""
         if item.name in self._checked:
             return
         if item.name in self._open:
             circle = [*self._open[self._open.index(item.name) :], item.name]
-            self._found.append(mistakes.recursion(circle, item.name_span))
-            # It is there, whatever it is: whoever uses it makes no second mistake.
-            self._environment = self._known(item)
+            self._found.append(catalogue.recursion(circle, item.name_span))
+            # The name is known, so that its uses are no further errors.
+            self._environment = self._environment.defining(item)
             return
         self._open.append(item.name)
         body = item.value if isinstance(item, Let) else item.body
-        for name in _names(body):
+        for name in map(_name, walk(body)):
             if (used := self._lets.get(name) or self._defs.get(name)) is not None:
                 self._define(used)
         self._open.pop()
         if item.name in self._checked:
             return
         checker = Checker(self._environment)
+        checked: Let | Def
         if isinstance(item, Let):
-            let = replace(item, value=checker.check(item.value))
-            self._checked[item.name] = let
-            self._environment = self._environment.with_let(item.name, let.value)
+            checked = replace(item, value=checker.check(item.value))
         else:
             with checker.scope({p.name: p.type for p in item.parameters}, closed=True):
-                body = checker.check(item.body, item.result)
-            self._checked[item.name] = replace(item, body=body)
-            params = tuple((p.name, p.type) for p in item.parameters)
-            self._environment = self._environment.with_def(
-                item.name, Definition(params, item.result, body)
-            )
+                checked = replace(item, body=checker.check(item.body, item.result))
+        self._checked[item.name] = checked
+        self._environment = self._environment.defining(checked)
         self._found.extend(checker.found)
 
     # ---- items
@@ -227,127 +230,106 @@ class _PolicyChecker:
                 return item
             case ForPods(where):
                 return replace(
-                    item, where=self._bool(where, _POD, "`for`, which is about the pod alone")
+                    item, where=self._bool(where, _POD, "`for`, which reads only the pod")
                 )
             case Let() | Def():
                 return self._checked.get(item.name, item)
+            case _:
+                return self._clause(item)
+
+    def _clause(self, item: Clause) -> Clause:
+        self._missing(item)
+        item = replace(item, when=self._when(item))
+        if isinstance(item, RejectingClause):
+            item = self._texts(item)
+        if isinstance(item, CountingClause) and item.pods is not None:
+            item = replace(item, pods=self._pods(item.pods))
+        match item:
             case Filter():
-                return self._filter(item)
+                requires = tuple(self._bool(r, _PLACE, "`require`") for r in item.requires)
+                return replace(item, requires=requires)
             case Score():
                 return self._score(item)
             case Share():
-                self._rule_for_missing(item, ("fail", "pass"))
-                return self._texts(
-                    replace(
-                        item,
-                        when=self._when(item),
-                        of=self._pods(item.of),
-                        on=self._bool(item.on, _PLACE, "`on nodes where`"),
-                    ),
-                )
+                return replace(item, on=self._bool(item.on, _PLACE, "`on nodes where`"))
             case Spread():
-                self._rule_for_missing(item, ("fail", "pass"))
-                over = self._domain(item.over)
-                return self._texts(
-                    replace(
-                        item,
-                        when=self._when(item),
-                        pods=self._pods(item.pods) if item.pods else None,
-                        over=over,
-                    )
-                )
+                return replace(item, over=self._domain(item.over))
             case Limit():
-                self._rule_for_missing(item, ("fail", "pass"))
-                per = replace(
-                    item.per, domain=self._domain(item.per.domain) if item.per.domain else None
-                )
-                return self._texts(
-                    replace(
-                        item,
-                        when=self._when(item),
-                        pods=self._pods(item.pods) if item.pods else None,
-                        per=per,
-                    )
-                )
+                domain = self._domain(item.per.domain) if item.per.domain else None
+                return replace(item, per=replace(item.per, domain=domain))
             case Preempt():
                 return self._preempt(item)
             case _:
                 assert_never(item)
 
-    def _filter(self, item: Filter) -> Filter:
-        self._rule_for_missing(item, ("fail", "pass"))
-        requires = tuple(self._bool(r, _PLACE, "`require`") for r in item.requires)
-        when = self._bool(item.when, _PLACE, "`when`") if item.when else None
-        return self._texts(replace(item, requires=requires, when=when))
-
     def _score(self, item: Score) -> Score:
         value = self._check(item.value, None, _PLACE, "`value`")
-        bounds = item.range
-        if isinstance(item.missing, str):
-            self._found.append(
-                mistakes.missing_rule(
-                    item.missing, "a score", "a number from 0 to 100", item.name_span
-                )
-            )
-        elif item.missing is not None and not 0 <= item.missing <= 100:
-            self._found.append(
-                mistakes.missing_rule(
-                    str(item.missing), "a score", "a number from 0 to 100", item.name_span
-                )
-            )
+        kind, bounds = value.type, item.range
         if isinstance(bounds, Bounds):
-            wanted = value.type if value.type.name in ("quantity", "duration") else None
-            low, high = (
-                coerce(b, wanted, self._found) if wanted else b for b in (bounds.low, bounds.high)
-            )
-            for edge in (low, high):
-                if value.type != BOOL and not (
-                    agrees(value.type, edge.type)
-                    or {value.type.name, edge.type.name} <= {*_NUMBERS}
-                ):
-                    self._found.append(mistakes.range_type(edge.type, value.type, edge.span))
-            if value.type == BOOL:
-                self._found.append(mistakes.range_of_bool(value.span))
-            elif getattr(low, "value", 0) == getattr(high, "value", 1):
-                self._found.append(mistakes.empty_range(low.span))
-            bounds = Bounds(low, high)
-        elif value.type.name in ("quantity", "duration"):
+            bounds = self._bounds(bounds, value)
+        elif kind in (QUANTITY, DURATION):
             if bounds is None:
-                self._found.append(mistakes.needs_range(value.type, value.span))
-        elif value.type.name not in (*_NUMBERS, "bool"):
-            self._found.append(mistakes.wrong_type(value.type, "a bool or a number", value.span))
-        return replace(item, value=value, range=bounds, when=self._when(item))
+                self._found.append(catalogue.needs_range(kind, value.span))
+        elif kind.name not in (*_NUMBERS, "bool"):
+            self._found.append(catalogue.wrong_type(kind, "a bool or a number", value.span))
+        return replace(item, value=value, range=bounds)
 
-    def _known(self, item: Let | Def) -> Environment:
-        """The environment with the name of something that has not been checked."""
-        if isinstance(item, Let):
-            return self._environment.with_let(item.name, item.value)
-        params = tuple((p.name, p.type) for p in item.parameters)
-        return self._environment.with_def(item.name, Definition(params, item.result, item.body))
+    def _bounds(self, bounds: Bounds, value: Expr) -> Bounds:
+        """The two ends of a range; strings become quantities or durations like the value."""
+        kind, low, high = value.type, bounds.low, bounds.high
+        if kind == BOOL:
+            self._found.append(catalogue.range_of_bool(value.span))
+            return bounds
+        if kind in (QUANTITY, DURATION):
+            low, high = coerce(low, kind, self._found), coerce(high, kind, self._found)
+        for edge in (low, high):
+            if not (agrees(kind, edge.type) or {kind.name, edge.type.name} <= {*_NUMBERS}):
+                self._found.append(catalogue.range_type(edge.type, kind, edge.span))
+        if getattr(low, "value", 0) == getattr(high, "value", 1):
+            self._found.append(catalogue.empty_range(low.span))
+        return Bounds(low, high)
 
     def _preempt(self, item: Preempt) -> Preempt:
-        self._rule_for_missing(item, ("fail", "pass"))
         keep = item.keep
         if keep is not None:
             by = self._check(keep.by, None, _VICTIMS, "`keep`")
             if by.type.name not in (*_NUMBERS, "quantity", "duration", "timestamp"):
-                self._found.append(mistakes.wrong_type(by.type, "a number to order by", by.span))
+                self._found.append(catalogue.wrong_type(by.type, "a number to order by", by.span))
             keep = Keep(keep.count, by)
         protect = tuple(self._bool(p, _VICTIM, "`protect`") for p in item.protect)
         allow = self._bool(item.allow, _VICTIMS, "`allow`") if item.allow else None
-        return replace(item, protect=protect, allow=allow, keep=keep, when=self._when(item))
+        return replace(item, protect=protect, allow=allow, keep=keep)
 
     # ---- parts
 
-    def _when(self, item: Clause) -> Expr | None:
-        """The condition of a clause that is no filter: about the pod alone.
+    def _missing(self, item: Clause) -> None:
+        """An error for a rule for missing values that the clause does not have."""
+        rule, is_score = item.missing, isinstance(item, Score)
+        if rule is None:
+            return
+        if isinstance(rule, str):
+            is_allowed = not is_score
+        else:
+            best_effort = isinstance(item, CountingClause) and not item.strength.strict
+            is_allowed = (is_score or best_effort) and 0 <= rule <= 100
+        if not is_allowed:
+            words = "`missing` and a number from 0 to 100", "`missing fail` or `missing pass`"
+            where = f"a {item.keyword} clause"
+            self._found.append(
+                catalogue.missing_rule(str(rule), where, words[not is_score], item.name_span)
+            )
 
-        A denominator and a count must not depend on the node.
+    def _when(self, item: Clause) -> Expr | None:
+        """The `when` of a clause. Only that of a filter may read the node.
+
+        A count and its total must not depend on the node.
         """
         if item.when is None:
             return None
-        kind = type(item).__name__.lower()
-        return self._bool(item.when, _POD, f"the `when` of a {kind}, which is about the pod alone")
+        if isinstance(item, Filter):
+            return self._bool(item.when, _PLACE, "`when`")
+        where = f"the `when` of a {item.keyword}, which reads only the pod"
+        return self._bool(item.when, _POD, where)
 
     def _pods(self, pods: PodSet) -> PodSet:
         if pods.where is None:
@@ -361,12 +343,10 @@ class _PolicyChecker:
         return replace(pods, where=where, namespaces=namespaces)
 
     def _domain(self, expr: Expr) -> Expr:
-        domain = self._check(
-            expr, None, frozenset({"node"}), "a domain, which is a property of the node"
-        )
+        domain = self._check(expr, None, frozenset({"node"}), "a domain, which reads only the node")
         if domain.type.name not in ("string", "int", "bool", "dyn", "error"):
             self._found.append(
-                mistakes.wrong_type(domain.type, "a value that names a domain", domain.span)
+                catalogue.wrong_type(domain.type, "a value that names a domain", domain.span)
             )
         return domain
 
@@ -392,21 +372,8 @@ class _PolicyChecker:
     def _constant(self, hole: Expr) -> None:
         for read in reads(hole, self._definitions):
             if read.path[0] in VARIABLES and not any(read.path[: len(c)] == c for c in _CONSTANT):
-                self._found.append(mistakes.message_varies(".".join(read.path), hole.span))
+                self._found.append(catalogue.message_varies(".".join(read.path), hole.span))
                 return
-
-    def _rule_for_missing(self, item: Clause, allowed: tuple[str, ...]) -> None:
-        rule = item.missing
-        best_effort = isinstance(item, Share | Spread | Limit) and not item.strength.strict
-        if best_effort and isinstance(rule, float | int) and 0 <= rule <= 100:
-            return
-        if rule is not None and rule not in allowed:
-            kind = type(item).__name__.lower()
-            self._found.append(
-                mistakes.missing_rule(
-                    str(rule), f"a {kind}", mistakes.listed(allowed), item.name_span
-                )
-            )
 
     def _bool(self, expr: Expr, allowed: frozenset[str], where: str) -> Expr:
         return self._check(expr, BOOL, allowed, where)
@@ -417,16 +384,6 @@ class _PolicyChecker:
         self._found.extend(checker.found)
         for read in reads(checked, self._definitions):
             if read.path[0] in VARIABLES and read.path[0] not in allowed:
-                self._found.append(mistakes.unavailable(read.path[0], where, read.span))
+                self._found.append(catalogue.unavailable(read.path[0], where, read.span))
                 return replace(checked, type=POISON)
         return checked
-
-
-def _names(expr: Expr) -> Iterator[str]:
-    """Every name and global function in an unchecked expression: what a let or def may use."""
-    if isinstance(expr, Ident):
-        yield expr.name
-    if isinstance(expr, Call) and expr.target is None:
-        yield expr.function
-    for child in children(expr):
-        yield from _names(child)

@@ -1,4 +1,4 @@
-"""Expressions back to canonical text: parse(print(t)) == t."""
+"""Printer: syntax trees to canonical text, such that parse(print(tree)) == tree; `placet fmt`."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ from grammar.clauses import (
     Bounds,
     Clause,
     ClusterFile,
+    CountingClause,
     Def,
     Expectation,
     File,
@@ -40,15 +41,14 @@ from grammar.clauses import (
     Item,
     Let,
     Limit,
-    MissingRule,
     PodSet,
     Policy,
     Preempt,
+    RejectingClause,
     Score,
     Setting,
     Share,
     Spread,
-    Strength,
     Template,
     Test,
     TestItem,
@@ -58,8 +58,8 @@ from grammar.clauses import (
 )
 from grammar.source import Source, Span
 
-# Binding strength, weakest first; an operand is put in parentheses where it binds less than its
-# place asks for.
+# Precedence, lowest first. An operand gets parentheses if its precedence is lower than its place
+# needs.
 _CONDITIONAL, _OR, _AND, _RELATION, _SUM, _PRODUCT, _UNARY, _MEMBER = range(8)
 _CHAIN = {"||": _OR, "&&": _AND, "+": _SUM}
 _BINARY = {"-": _SUM, "*": _PRODUCT, "/": _PRODUCT, "%": _PRODUCT}
@@ -82,7 +82,7 @@ def print_expression(expr: Expr) -> str:
 
 
 def operands(expr: Expr) -> tuple[str, list[str]] | None:
-    """The operator and printed operands of a chain of `&&` or `||`; None for anything else."""
+    """The operator and the printed operands of a chain of `&&` or `||`; else None."""
     if not isinstance(expr, Chain) or expr.op == "+":
         return None
     return expr.op, [_print(o, _CHAIN[expr.op] + 1) for o in expr.operands]
@@ -107,7 +107,7 @@ def _print(expr: Expr, place: int) -> str:
 
 
 def _render(expr: Expr) -> tuple[int, str]:
-    """How strongly the printed text binds, and the text."""
+    """The precedence of the printed text, and the text."""
     match expr:
         case Literal(value):
             text = _literal(value)
@@ -192,16 +192,14 @@ def _literal(value: object) -> str:
 
 
 def _double(value: float) -> str:
-    """Doubles keep a point or an exponent, so that they are read back as doubles."""
+    """A double with a point or an exponent, so that it is parsed as a double."""
     if math.isinf(value):
         return "1e999" if value > 0 else "-1e999"
     text = repr(value)
     return text if "." in text or "e" in text else f"{text}.0"
 
 
-# ---- The canonical layout of a policy file: `placet fmt`.
-#
-# Comments stay beside what they stood beside.
+# ---- files: the canonical layout; comments stay at the line that they belong to
 
 WIDTH = 100
 _INDENT = "  "
@@ -214,7 +212,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A printed line and the stretch of source it came from; a closing brace has only its end."""
+    """A printed line and the span that it comes from; for a closing brace, only its end."""
 
     depth: int
     text: str
@@ -223,7 +221,7 @@ class _Row:
 
 @dataclass(frozen=True, slots=True)
 class _Comment:
-    """A comment; `trailing` if its line has more than it, `apart` after an empty line."""
+    """A comment; `trailing` after other text on its line, `apart` after an empty line."""
 
     offset: int
     text: str
@@ -312,7 +310,7 @@ def _item(item: Item, depth: int, source: Source, *, wide: bool) -> Iterator[_Ro
 
 
 def _wrapped(depth: int, head: str, expr: Expr, span: Span) -> Iterator[_Row]:
-    """`head expr` on a line; too long a chain of `&&` or `||` goes one operand a line."""
+    """`head expr` on one line, or a long chain of `&&` or `||` with one operand a line."""
     line = head + print_expression(expr)
     chain = operands(expr)
     if chain is None or len(_INDENT) * depth + len(line) <= WIDTH:
@@ -329,12 +327,9 @@ def _wrapped(depth: int, head: str, expr: Expr, span: Span) -> Iterator[_Row]:
 
 
 def _clause(clause: Clause, depth: int, source: Source, *, wide: bool) -> Iterator[_Row]:
-    word = (
-        "bind" if isinstance(clause, Filter) and clause.at_bind else type(clause).__name__.lower()
-    )
-    head = f"{word} {print_string(clause.name)}"
+    head = f"{clause.keyword} {print_string(clause.name)}"
     if isinstance(clause, Score):
-        head += f" weight {_number(clause.weight)}"
+        head += f" weight {clause.weight}"
     if clause.when is not None:
         head += f" when {print_expression(clause.when)}"
     parts = list(_parts(clause, source))
@@ -364,26 +359,31 @@ _Part = tuple[str, Expr | None, Span | None]
 
 
 def _parts(clause: Clause, source: Source) -> Iterator[_Part]:
-    """The lines of a clause's block, in canonical order: words, an expression, where it stood."""
+    """The lines of a clause in canonical order: keywords, an expression, and the span."""
     match clause:
         case Filter():
             yield from (("require ", e, e.span) for e in clause.requires)
         case Score():
             yield "value ", clause.value, clause.value.span
-            if clause.range is not None:
-                yield _range(clause.range), None, None
+            match clause.range:
+                case Bounds(low, high):
+                    yield f"range {print_expression(low)} .. {print_expression(high)}", None, None
+                case str() as word:
+                    yield f"range {word}", None, None
+                case None:
+                    pass
         case Share():
-            yield from _pod_set(clause.of, "of ")
+            yield from _pod_set(clause.pods, "of ")
             yield "on nodes where ", clause.on, clause.on.span
             yield _bound(clause.bound), None, clause.bound.span
         case Spread():
-            yield from _pod_set(clause.pods, "") if clause.pods else ()
+            yield from _pod_set(clause.pods)
             yield "over ", clause.over, clause.over.span
             yield f"skew at most {clause.skew}", None, None
             if clause.min_domains is not None:
                 yield f"min domains {clause.min_domains}", None, None
         case Limit():
-            yield from _pod_set(clause.pods, "") if clause.pods else ()
+            yield from _pod_set(clause.pods)
             domain = clause.per.domain
             yield (
                 f"per {clause.per.scope}{' ' if domain else ''}",
@@ -399,19 +399,23 @@ def _parts(clause: Clause, source: Source) -> Iterator[_Part]:
                 yield f"keep {clause.keep.count} by ", clause.keep.by, clause.keep.by.span
         case _:
             assert_never(clause)
-    if isinstance(clause, Share | Spread | Limit):
-        yield _strength(clause.strength), None, clause.strength.span
-    if not isinstance(clause, Score | Preempt):
+    if isinstance(clause, CountingClause):
+        weight = clause.strength.weight
+        words = "strict" if weight is None else f"best effort weight {weight}"
+        yield words, None, clause.strength.span
+    if isinstance(clause, RejectingClause):
         yield from (
             _template(w, t, source)
             for w, t in (("message", clause.message), ("detail", clause.detail))
             if t
         )
     if clause.missing is not None:
-        yield f"missing {_missing(clause.missing)}", None, None
+        yield f"missing {clause.missing}", None, None
 
 
-def _pod_set(pods: PodSet, head: str) -> Iterator[_Part]:
+def _pod_set(pods: PodSet | None, head: str = "") -> Iterator[_Part]:
+    if pods is None:
+        return
     if pods.where is None:
         yield f"{head}replicas", None, pods.span
     else:
@@ -420,29 +424,11 @@ def _pod_set(pods: PodSet, head: str) -> Iterator[_Part]:
 
 
 def _bound(bound: Bound) -> str:
-    return f"{bound.kind} {_number(bound.amount)}{'%' if bound.percent else ''}"
-
-
-def _strength(strength: Strength) -> str:
-    return "strict" if strength.weight is None else f"best effort weight {_number(strength.weight)}"
-
-
-def _range(given: Bounds | str) -> str:
-    if isinstance(given, str):
-        return f"range {given}"
-    return f"range {print_expression(given.low)} .. {print_expression(given.high)}"
-
-
-def _missing(rule: MissingRule) -> str:
-    return rule if isinstance(rule, str) else _number(rule)
-
-
-def _number(number: float) -> str:
-    return str(number)
+    return f"{bound.kind} {bound.amount}{'%' if bound.percent else ''}"
 
 
 def _template(word: str, template: Template, source: Source) -> _Part:
-    """A template stays as written: it is the user's text."""
+    """A message or detail exactly as the user wrote it."""
     return f"{word} {source.slice(template.span)}", None, template.span
 
 
@@ -462,13 +448,13 @@ def _test_item(item: TestItem) -> str:
         case Expectation("reject", node, clause):
             return f"expect reject {print_string(node)} by {print_string(clause or '')}"
         case Expectation(_, node, _, op, number):
-            return f"expect score {print_string(node)} {op} {_number(number or 0)}"
+            return f"expect score {print_string(node)} {op} {number or 0}"
         case _:
             assert_never(item)
 
 
 def _join(rows: list[_Row], comments: list[_Comment]) -> str:
-    """The rows, every comment before or behind the row that it stood before or behind."""
+    """The text of the rows, with each comment before or behind its row."""
     lines: list[str] = []
     waiting = list(comments)
     for row in rows:

@@ -1,11 +1,11 @@
-"""What a policy may name: the records of `schema.txt`, with their fields, types and short forms."""
+"""Schema: the records of `schema.txt` that a policy may read: fields, types and short forms."""
 
 from __future__ import annotations
 
 import functools
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass
 from importlib.resources import files
 
 from grammar.ast import Expr, Ident
@@ -15,8 +15,9 @@ from grammar.types import Type
 from grammar.values.maps import EMPTY_RECORD
 from grammar.values.quantity import Quantity
 from grammar.values.time import Duration, Timestamp
+from grammar.walk import rewritten
 
-# The three kinds of lines that matter; everything else in the file is a comment or empty.
+# The kinds of lines in the file; all other lines are empty.
 _RECORD = re.compile(r"[A-Z]\w*")
 _FIELD = re.compile(r"  (\w+)(?:\[(\w+)\])? +(\w+(?:\([\w(), ]*\))?)(\??)(?: (computed)| = (.+))?")
 _COMMENT = re.compile(r" *# ?(.*)")
@@ -26,9 +27,9 @@ _COMMENT = re.compile(r" *# ?(.*)")
 class Field:
     """A field of a record.
 
-    `optional`: absent is missing; otherwise an absent field reads as `Schema.zero` of its type.
-    `native`: worked out by the engine, not a part of the API object. `derived`: the expression over
-    `self` that a short form stands for; `parameter`: the name in it for the index, if it takes one.
+    If `optional`, an absent field is missing; otherwise it has the value `Schema.zero` of its type.
+    If `native`, the engine computes it; it is not a part of the API object. `derived` is the
+    expression over `self` of a short form, and `parameter` the name of its index in it, if any.
     """
 
     name: str
@@ -42,7 +43,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A record type, with its fields in the order in which they are shown to people."""
+    """A record type, with its fields in the order in which users see them."""
 
     name: str
     fields: Mapping[str, Field]
@@ -56,19 +57,16 @@ class Schema:
     records: Mapping[str, Record]
 
     def field(self, record: str, name: str) -> Field | None:
-        """The field, or None where the record is unknown or has none of that name."""
+        """The field, or None if the record is unknown or has no such field."""
         found = self.records.get(record)
         return None if found is None else found.fields.get(name)
 
     def zero(self, type_: Type) -> object:
-        """What an absent field of this type reads as: the zero value of its Go type.
-
-        Containers are new ones each time, so nobody shares a list that somebody fills.
-        """
+        """The value of an absent field: the zero value of its Go type, always a new object."""
         match type_.name:
             case "bool":
                 return False
-            case "int" | "dyn":  # dyn is Go's IntOrString, which starts as the number 0
+            case "int" | "dyn":  # dyn is Go's IntOrString, whose zero value is 0
                 return 0
             case "double":
                 return 0.0
@@ -90,15 +88,15 @@ class Schema:
 
 
 def load_schema() -> Schema:
-    """The schema that ships with the language. Reads a file: load it once and pass it on."""
+    """The schema of the language. It is read from a file: load it once and pass it on."""
     return parse_schema(files("grammar").joinpath("schema.txt").read_text("utf-8"))
 
 
 def parse_schema(text: str) -> Schema:
-    """Read the line format that the head of `schema.txt` describes.
+    """Parses the line format that the head of `schema.txt` describes.
 
-    A record may be continued further down, which is how short forms and API fields stand apart.
-    Raises ValueError, naming the line, for a line that is none of these.
+    A record may appear twice: once with its short forms, once with its API fields. Raises
+    ValueError with the line number for any other line.
     """
     types: dict[str, Type] = {}
     fields: dict[str, dict[str, Field]] = {}
@@ -113,7 +111,7 @@ def parse_schema(text: str) -> Schema:
         elif current is not None and (found := _FIELD.fullmatch(line)):
             name, parameter, kind, mark, native, derived = found.groups()
             if name in current:
-                raise ValueError(f"line {number}: `{name}` is there twice")
+                raise ValueError(f"line {number}: `{name}` occurs twice")
             type_ = types.get(kind) or types.setdefault(kind, _parse_type(kind))
             doc = " ".join(comment)
             comment.clear()
@@ -135,17 +133,21 @@ def _parse_type(text: str) -> Type:
     return Type(name, tuple(map(_parse_type, inner.split(", ", 1))))
 
 
-# ---- Short forms (`node.zone`, `node.usage["cpu"]`) written out as what they stand for.
+# ---- short forms, such as `node.zone` and `node.usage["cpu"]`
 
 
 def written_out(derived: str, operand: Expr, index: tuple[str, Expr] | None, span: Span) -> Expr:
-    """The expression `derived` with `self` and the index put in, at the short form's span."""
+    """The expression of a short form, with `self` and its index, at the span of the short form."""
     names = {"self": operand}
     if index is not None:
         names[index[0]] = index[1]
-    written = _replaced(_parsed(derived), names, span)
-    assert isinstance(written, Expr)
-    return written
+
+    def change(node: object) -> object:
+        if isinstance(node, Ident):
+            return names.get(node.name, node)
+        return span if isinstance(node, Span) else node
+
+    return rewritten(_parsed(derived), change)
 
 
 @functools.lru_cache(maxsize=256)
@@ -153,21 +155,3 @@ def _parsed(text: str) -> Expr:
     expr, found = parse_expression(Source("schema.txt", text))
     assert expr is not None, found
     return expr
-
-
-def _replaced(node: object, names: dict[str, Expr], span: Span) -> object:
-    """A copy of the tree with names put in. What is put in keeps its own spans."""
-    if isinstance(node, Ident) and node.name in names:
-        return names[node.name]
-    if isinstance(node, tuple):
-        return tuple(_replaced(child, names, span) for child in node)
-    if isinstance(node, Span):
-        return span
-    if not is_dataclass(node) or isinstance(node, type):
-        return node
-    changed = {
-        f.name: _replaced(getattr(node, f.name), names, span)
-        for f in fields(node)
-        if f.name != "type"
-    }
-    return replace(node, **changed)

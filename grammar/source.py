@@ -1,4 +1,4 @@
-"""A policy text with a name, and the places in it."""
+"""Source: a policy text with a name; Span: a part of it."""
 
 from __future__ import annotations
 
@@ -16,10 +16,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One text and where it came from.
-
-    `name` is what messages show: a path or an object's address.
-    """
+    """A text and its name in messages: a path, or the address of an object."""
 
     name: str
     text: str

@@ -1,4 +1,4 @@
-"""The types of the language: what an expression can be known to be before it runs."""
+"""Types of the language, overloads of functions, and the rules by which types agree."""
 
 from __future__ import annotations
 
@@ -9,10 +9,7 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """A type: a name and its parameters.
-
-    Record types carry the schema's name (`Node`, `PodSpec`).
-    """
+    """A type: a name and its parameters. A record type has the name of its record: `Node`."""
 
     name: str
     args: tuple[Type, ...] = ()
@@ -24,7 +21,7 @@ class Type:
 
     @property
     def is_record(self) -> bool:
-        """True for the schema's types, which are the only capitalised ones."""
+        """True for the records of the schema: only these names are capitalised."""
         return self.name[0].isupper()
 
     @property
@@ -46,7 +43,7 @@ CIDR = Type("cidr")
 SEMVER = Type("semver")
 TYPE = Type("type")
 DYN = Type("dyn")
-# The type of an expression that was already reported: it agrees with everything, so that one
+# The type of an expression that was already reported. It agrees with every type, so that one
 # mistake is one message.
 POISON = Type("error")
 A = Type("<A>")
@@ -65,16 +62,16 @@ def optional_of(item: Type) -> Type:
     return Type("optional", (item,))
 
 
-# ---- One way to call a function: the types it takes and makes, and what it does.
+# ---- overloads
 
 
 @dataclass(frozen=True, slots=True)
 class Overload:
-    """`params` has the receiver first for a member.
+    """One way to call a function: its parameter types, its result type and its implementation.
 
-    Namespaced functions have their dotted name; operators their sign.
-
-    `call` takes values of those types and raises EvaluationError where it has no result.
+    A member has its receiver as the first parameter. A namespaced function has its dotted name, an
+    operator its sign. `call` accepts values of these types; it raises EvaluationError if there is
+    no result.
     """
 
     name: str
@@ -96,7 +93,7 @@ def member(name: str, params: tuple[Type, ...], result: Type, call: Callable[...
     return Overload(name, params, result, call, member=True)
 
 
-# ---- Which types agree, and which overload a call means.
+# ---- agreement of types
 
 Bindings = dict[str, Type]
 
@@ -113,15 +110,14 @@ class Signature(Protocol):
 
 
 def unify(parameter: Type, found: Type, bindings: Bindings) -> bool:
-    """Whether `found` may stand where `parameter` is asked for; binds its type variables.
+    """Whether a value of `found` fits `parameter`; binds its type variables.
 
-    dyn and the poison type agree with everything, as in CEL's gradual typing (langdef, Gradual Type
-    Checking).
+    dyn and the poison type agree with every type (CEL langdef, Gradual Type Checking).
     """
     if parameter.is_parameter:
         bound = bindings.get(parameter.name)
         if bound is None or bound == POISON or DYN in (bound, found):
-            # What is dyn in one place may turn out to be anything in all of them.
+            # A variable that is dyn in one place is dyn in all places.
             bindings[parameter.name] = DYN if DYN in (bound, found) else found
             return True
         return unify(bound, found, bindings)
@@ -140,12 +136,12 @@ def agrees(target: Type, found: Type) -> bool:
 
 
 def comparable(left: Type, right: Type) -> bool:
-    """Whether `==` between the two can ever be asked: same type, or null beside anything."""
+    """Whether `==` is allowed between two types: they agree, or one is null."""
     return agrees(left, right) or agrees(right, left) or NULL in (left, right)
 
 
 def join(types: Iterable[Type]) -> Type:
-    """The type of elements or branches together: theirs if they agree, else dyn."""
+    """The common type of elements or branches; dyn if they differ."""
     result: Type | None = None
     for found in types:
         if result is None or (_loose(result) and result == POISON):
@@ -167,9 +163,10 @@ def _merge(left: Type, right: Type) -> Type:
 
 
 def resolve(overloads: Sequence[Signature], found: Sequence[Type]) -> Type | None:
-    """The type of a call: of the first overload that fits, dyn where several fit and differ.
+    """The result type of a call, or None if no overload fits.
 
-    None where no overload fits.
+    It is that of the first overload that fits; dyn if arguments are dyn and several overloads with
+    different results fit.
     """
     results: list[Type] = []
     for overload in overloads:

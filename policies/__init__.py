@@ -1,6 +1,6 @@
-"""Policy documents: where they come from, whether they hold, and which version of them is in force.
+"""Policy documents: loading, validation, the versions in force, and PlacementPolicy objects.
 
-Belongs here: finding and reading files, checking what they say, keeping the last good version; the
-shape of PlacementPolicy objects, and the policy that each is.
-Must not: what a policy decides (`engine`), how its text is read (`grammar`), printing (`cli`).
+Belongs here: finding and reading files, checking them, keeping the last valid version; the structs
+of PlacementPolicy objects, and their translation to policies.
+Must not: decisions (`engine`), the language (`grammar`), output (`cli`).
 """

@@ -1,4 +1,4 @@
-"""The CustomResourceDefinitions, made from the structs and from what types cannot say.
+"""CustomResourceDefinitions, generated from the structs and from rules that types cannot express.
 
 The schemas are structural (https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/
 custom-resource-definitions/#specifying-a-structural-schema), and the checks in them are CEL.
@@ -44,7 +44,7 @@ _PLURALS = {
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A check in CEL, and what is said of that for which it is false."""
+    """A check in CEL, and the message if it is false."""
 
     rule: str
     message: str
@@ -53,13 +53,13 @@ class Rule:
 _SELECTIVE = Rule(
     "(has(self.matchLabels) && size(self.matchLabels) > 0)"
     " || (has(self.matchExpressions) && size(self.matchExpressions) > 0)",
-    "is empty, and would select every node",
+    "is empty and would select every node",
 )
 _VALUES = Rule(
     "self.operator in ['In', 'NotIn'] ? has(self.values) && size(self.values) > 0"
     " : self.operator in ['Exists', 'DoesNotExist'] ? !has(self.values) || size(self.values) == 0"
     " : true",
-    "In and NotIn need values, Exists and DoesNotExist have none",
+    "In and NotIn need values, Exists and DoesNotExist take none",
 )
 _NUMBER = Rule(
     "self.operator in ['Gt', 'Lt'] ? has(self.values) && size(self.values) == 1"
@@ -78,7 +78,7 @@ _SPEC = (
     ),
     Rule(
         "has(self.placementPolicy) || has(self.policy) || has(self.rules)",
-        "decides nothing: needs placementPolicy or rules",
+        "has no effect: set placementPolicy or rules",
     ),
 )
 _RULES: Mapping[type, tuple[Rule, ...]] = {
@@ -89,14 +89,14 @@ _RULES: Mapping[type, tuple[Rule, ...]] = {
     resource.ClusterSpec: _SPEC,
 }
 _WEIGHT: Mapping[str, Rule] = {
-    STORED: Rule(f"self > {RESERVED_WEIGHT}", "is not more than 100: 0 to 100 are reserved"),
-    ALPHA: Rule(f"self >= {RESERVED_WEIGHT}", "is less than 100: 0 to 99 are reserved"),
+    STORED: Rule(f"self > {RESERVED_WEIGHT}", "must be greater than 100: 0 to 100 are reserved"),
+    ALPHA: Rule(f"self >= {RESERVED_WEIGHT}", "must be at least 100: 0 to 99 are reserved"),
 }
 _SIZE = Rule(
     "type(self) == int ? self >= 0 && self <= 2147483647 : self.matches('^(100|[0-9]{1,2})%$')",
-    "is neither a count of pods nor 0% to 100%",
+    "must be a number of pods or a percentage from 0% to 100%",
 )
-# Required although the structs can do without, which have better words for it.
+# Required here but optional in the structs, whose checks have better messages.
 _REQUIRED: Mapping[type, list[str]] = {
     resource.Spec: ["podSelector"],
     resource.ClusterSpec: ["podSelector"],
@@ -111,7 +111,7 @@ _COLUMNS = (
 
 
 def definitions() -> dict[str, Schema]:
-    """Each CustomResourceDefinition under the name of a file for it."""
+    """Each CustomResourceDefinition by the name of its file."""
     return {f"{GROUP}_{_PLURALS[kind][0]}.yaml": _definition(kind) for kind in KINDS}
 
 
@@ -151,7 +151,7 @@ def _version(kind: str, version: str) -> Schema:
 
 
 def _object(kind: type[msgspec.Struct], version: str) -> Schema:
-    """The schema of a whole object; its metadata is the API server's."""
+    """The schema of a whole object; the API server checks its metadata."""
     known = type_info(kind)
     assert isinstance(known, StructType)
     schema = _schema(known, version)
@@ -200,7 +200,7 @@ def _struct(kind: StructType, version: str) -> Schema:
 
 
 def _field(field: Field, version: str) -> Schema:
-    """A field; what is empty where it is left out needs no default."""
+    """The schema of a field; an empty default is left out."""
     default = field.default
     has_default = default is not NODEFAULT and isinstance(default, int | str) and bool(default)
     return _schema(field.type, version) | ({"default": default} if has_default else {})
@@ -221,11 +221,11 @@ def _checks(rules: Sequence[Rule]) -> Schema:
 
 
 def texts() -> dict[str, str]:
-    """The definitions as YAML, each under the name of a file for it."""
+    """The definitions as YAML, by the name of their file."""
     return {name: HEAD + _yaml(made) for name, made in definitions().items()}
 
 
 def _yaml(made: Schema) -> str:
-    # By way of JSON no part is another's: YAML would write the second as an alias of the first.
+    # The way through JSON copies shared parts, which YAML would write as aliases.
     plain = msgspec.json.decode(msgspec.json.encode(made))
     return yaml.safe_dump(plain, sort_keys=False, width=100)

@@ -1,182 +1,276 @@
-"""YAML as JSON has it: without times, without depths that end the process, errors in one line."""
+"""Documents: the one reader of YAML and JSON texts, with the position of every field.
+
+YAML is read as JSON has it: keys are strings, and dates stay text. What cannot be read is one
+DocumentError, whose message continues a sentence that names the text: "is nested too deeply".
+"""
 
 from __future__ import annotations
 
+import codecs
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import msgspec
 import yaml
 
 from grammar.source import Source, Span
-from policies.page import Move, Page
+from policies.page import Move, Page, nearest_above
 
 MAX_DEPTH = 1_000
 _BRACKET = re.compile(rb"[\[\]{}]")
 _LEAD = re.compile(rb"^[-?: \t]+", re.MULTILINE)
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
+# A character of a quoted scalar; JSON writes one beyond 16 bits as two escapes.
+_CHARACTER = re.compile(
+    r"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\x..|\\u.{4}|\\U.{8}|\\.|.", re.DOTALL
+)
+_ENCODINGS = {
+    codecs.BOM_UTF8: "utf-8-sig",
+    # `>` writes UTF-16 in some shells on Windows.
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
 
 
-class JsonLoader(yaml.CSafeLoader):
-    """Reads times as the text that they are: JSON has no others."""
+class DocumentError(Exception):
+    """A text that is neither YAML nor JSON, or that JSON could not say; the message is why."""
 
 
-JsonLoader.yaml_implicit_resolvers = {
+class _Loader(yaml.CSafeLoader):
+    """A YAML loader that leaves dates as text, since JSON has none."""
+
+
+_Loader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
     for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
 }
 
 
-def depth(data: bytes) -> int:
-    """How deep the YAML may be nested: an estimate that is never too low.
+def as_json(data: bytes, *, is_yaml: bool) -> Iterator[bytes]:
+    """The documents of a file as JSON, without positions.
 
-    libyaml builds its tree by recursion and overflows the stack, which ends the process: what is
-    deeper than MAX_DEPTH must not get there.
+    A file that begins with `{` or `[` is passed on unread, unless its name says YAML. Raises
+    DocumentError.
+    """
+    with _errors():
+        for mark, encoding in _ENCODINGS.items():
+            if data.startswith(mark):
+                data = data.decode(encoding).encode()
+        if not is_yaml and data.lstrip().startswith((b"{", b"[")):
+            yield data
+            return
+        _check_depth(data)
+        for value in yaml.load_all(data, Loader=_Loader):
+            if value is not None:  # an empty document, such as a lone `---`
+                yield msgspec.json.encode(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """The YAML node of a field and of its key; an item of a list has no key."""
+
+    node: yaml.Node
+    key: yaml.Node | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A parsed value, and its fields by path, such as `extenders[0].weight`.
+
+    `repeated` has the paths of keys that occur twice in a mapping; the last one counts. `root` is
+    the path of the document itself, if it is an item of a List.
+    """
+
+    value: Any
+    fields: Mapping[str, Field] = field(default_factory=dict)
+    repeated: tuple[str, ...] = ()
+    root: str = ""
+
+    def line(self, path: str) -> int:
+        """The line, from 1, of a field or of the nearest one around it; 0 if unknown."""
+        found = self.fields.get(nearest_above(self._path(path), self.fields))
+        return (found.key or found.node).start_mark.line + 1 if found is not None else 0
+
+    def span(self, path: str) -> Span:
+        """A value on one line, else its key; for an absent field, the nearest field around it."""
+        full = self._path(path)
+        known = nearest_above(full, self.fields)
+        found = self.fields[known]
+        is_plain = isinstance(found.node, yaml.ScalarNode) and found.node.style not in ("|", ">")
+        return _span(found.node if is_plain and known == full else found.key or found.node)
+
+    def scalar(self, path: str) -> yaml.ScalarNode | None:
+        """The node of a field, if it is a scalar."""
+        found = self.fields.get(self._path(path))
+        return found.node if found and isinstance(found.node, yaml.ScalarNode) else None
+
+    def _path(self, path: str) -> str:
+        return join(self.root, path) if path else self.root
+
+
+def join(path: str, key: object) -> str:
+    """The path of a field."""
+    return f"{path}.{key}" if path else str(key)
+
+
+def read(text: str) -> list[Document]:
+    """The documents of a YAML or JSON text with the positions of their fields.
+
+    Raises DocumentError.
+    """
+    found: list[Document] = []
+    with _errors():
+        _check_depth(text.encode("utf-8", "surrogatepass"))
+        loader = _Loader(text)
+        try:
+            while loader.check_node():
+                node = loader.get_node()
+                # A lone `---` is a document of nothing.
+                if node is not None and node.tag != "tag:yaml.org,2002:null":
+                    found.append(_Builder(loader).document(node))
+        finally:
+            loader.dispose()
+    return found
+
+
+def documents(source: Source) -> list[Document]:
+    """The documents of a manifest file, with the items of each List one by one.
+
+    Raises DocumentError. JSON is YAML but for tabs and surrogates, so its positions come from YAML.
+    """
+    if not source.name.endswith(".json"):
+        found = read(source.text)
+    else:
+        found = read(_SURROGATE.sub(r"\\u0020", source.text.replace("\t", " ")))
+        with _errors():
+            found = [replace(d, value=msgspec.json.decode(source.text)) for d in found[:1]]
+    return [item for document in found for item in _items(document)]
+
+
+def _items(document: Document) -> Iterator[Document]:
+    """The objects of a List, which `kubectl get -o yaml` writes of several objects."""
+    match document.value:
+        case {"kind": "List", "items": [*items]}:
+            for number, item in enumerate(items):
+                yield replace(document, value=item, root=f"items[{number}]")
+        case _:
+            yield document
+
+
+@contextmanager
+def _errors() -> Iterator[None]:
+    """Raises DocumentError for whatever reading a text can raise."""
+    try:
+        yield
+    except yaml.YAMLError as error:
+        raise DocumentError(f"is neither YAML nor JSON: {_problem(error)}") from None
+    except UnicodeDecodeError:
+        raise DocumentError("is not UTF-8 text") from None
+    except RecursionError:
+        raise DocumentError("is nested too deeply") from None
+    except (TypeError, ValueError, OverflowError) as error:
+        # YAML can say what JSON cannot: a list as a key, a tag for a number that is none.
+        raise DocumentError(f"is neither YAML nor JSON: {error}") from None
+
+
+def _problem(error: yaml.YAMLError) -> str:
+    """The problem and its line, on one line."""
+    what = getattr(error, "problem", None) or getattr(error, "reason", "the text cannot be read")
+    mark = getattr(error, "problem_mark", None)
+    where = f" in line {mark.line + 1}" if mark is not None else ""
+    return " ".join(f"{what}{where}".split())
+
+
+def _check_depth(data: bytes) -> None:
+    """Raises DocumentError for a text that may be nested deeper than MAX_DEPTH.
+
+    libyaml builds its tree by recursion, and a stack overflow ends the process. This estimate is
+    never too low.
     """
     deepest = max((len(lead) for lead in _LEAD.findall(data)), default=0)
     brackets = 0
     for bracket in _BRACKET.findall(data):
         brackets = brackets + 1 if bracket in b"[{" else max(0, brackets - 1)
         deepest = max(deepest, brackets)
-    return deepest
+    if deepest > MAX_DEPTH:
+        raise DocumentError("is nested too deeply")
 
 
-def problem(error: yaml.YAMLError) -> str:
-    """What is wrong and in which line, in one line."""
-    what = getattr(error, "problem", None) or getattr(error, "reason", "it cannot be read")
-    mark = getattr(error, "problem_mark", None)
-    where = f" in line {mark.line + 1}" if mark is not None else ""
-    return " ".join(f"{what}{where}".split())
+class _Builder:
+    """Builds one document from its nodes; an aliased node is built once."""
+
+    def __init__(self, loader: _Loader) -> None:
+        self._loader = loader
+        self._fields: dict[str, Field] = {}
+        self._repeated: list[str] = []
+        self._built: dict[int, Any] = {}
+
+    def document(self, node: yaml.Node) -> Document:
+        self._fields[""] = Field(node)
+        return Document(self._value(node, ""), self._fields, tuple(self._repeated))
+
+    def _value(self, node: yaml.Node, path: str) -> Any:
+        if id(node) not in self._built:
+            # An alias inside the node that it names finds this.
+            self._built[id(node)] = None
+            self._built[id(node)] = self._build(node, path)
+        return self._built[id(node)]
+
+    def _build(self, node: yaml.Node, path: str) -> Any:
+        match node:
+            case yaml.MappingNode():
+                self._loader.flatten_mapping(node)
+                return self._mapping(node, path)
+            case yaml.SequenceNode(value=items):
+                for number, item in enumerate(items):
+                    self._fields[f"{path}[{number}]"] = Field(item)
+                return [self._value(item, f"{path}[{n}]") for n, item in enumerate(items)]
+            case _:
+                return self._loader.construct_object(node)
+
+    def _mapping(self, node: yaml.MappingNode, path: str) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            if not isinstance(key_node, yaml.ScalarNode):
+                raise TypeError("a key must be a string")
+            key = self._loader.construct_object(key_node)
+            key = key if isinstance(key, str) else msgspec.json.encode(key).decode()
+            here = join(path, key)
+            if key in found:
+                self._repeated.append(here)
+            self._fields[here] = Field(value_node, key_node)
+            found[key] = self._value(value_node, here)
+        return found
 
 
-# ---- The documents of a YAML or JSON text, each with the places of its fields.
-
-_STEP = re.compile(r"[^.\[\]]+")
-_SURROGATE = re.compile(r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
-# A character of a quoted text; one beyond 16 bits is two escapes in JSON.
-_CHARACTER = re.compile(
-    r"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\x..|\\u.{4}|\\U.{8}|\\.|.", re.DOTALL
-)
-
-
-class NoDocumentsError(Exception):
-    """A text that is neither YAML nor JSON; what it says is why."""
-
-
-@dataclass(frozen=True, slots=True)
-class Document:
-    """A parsed value, and where it and its parts stand in the text."""
-
-    value: object
-    node: yaml.Node
-
-
-def documents(source: Source) -> list[Document]:
-    """The documents of a text, those of a List one by one. Raises NoDocumentsError.
-
-    But for tabs and surrogates JSON is YAML, which tells where in it things are.
-    """
-    is_json = source.name.endswith(".json")
-    text = _SURROGATE.sub(r"\\u0020", source.text.replace("\t", " ")) if is_json else source.text
-    if depth(text.encode("utf-8", "surrogatepass")) > MAX_DEPTH:
-        raise NoDocumentsError("it is nested too deeply")
-    try:
-        found = list(_composed(text))
-        if is_json and found:
-            found = [Document(msgspec.json.decode(source.text), found[0].node)]
-    except yaml.YAMLError as error:
-        raise NoDocumentsError(problem(error)) from None
-    except RecursionError:
-        raise NoDocumentsError("it is nested too deeply") from None
-    except (TypeError, ValueError, OverflowError) as error:
-        # YAML can say things that JSON cannot: a list as a key, a tag for a number that is none.
-        raise NoDocumentsError(str(error)) from None
-    return [item for document in found for item in _items(document)]
-
-
-def _composed(text: str) -> Iterator[Document]:
-    loader = JsonLoader(text)
-    try:
-        while loader.check_node():
-            node = loader.get_node()
-            # `---` alone is a document too, of nothing.
-            if node is not None and (value := loader.construct_document(node)) is not None:
-                yield Document(value, node)
-    finally:
-        loader.dispose()
-
-
-def _items(document: Document) -> Iterator[Document]:
-    """What `kubectl get -o yaml` writes of several objects is one List."""
-    match document.value:
-        case {"kind": "List", "items": [*items]}:
-            node = _child(document.node, "items")
-            nodes = node.value if isinstance(node, yaml.SequenceNode) else []
-            yield from (Document(v, n) for v, n in zip(items, nodes, strict=True))
-        case _:
-            yield document
+# ---- the pages of manifests in files
 
 
 def file_page(source: Source, document: Document) -> Page:
     """The page of a manifest in a file."""
-    root = document.node
-
-    def place(field: str) -> Span:
-        return _place(root, field)
-
-    rules = _rules(document)
+    rules = document.scalar("spec.rules")
     move = _move(source.text, rules) if rules is not None else None
-    return Page(source, place, move)
+    return Page(source, document.span, move)
 
 
-def _place(root: yaml.Node, field: str) -> Span:
-    """A value on a line of its own, the key of a longer one or of what lacks the field."""
-    here, place = root, _span(root)
-    steps = _STEP.findall(field)
-    for step in steps:
-        key, found = _entry(here, step)
-        if found is None:
-            break
-        here, place = found, _span(key or found)
-    else:
-        if steps and isinstance(here, yaml.ScalarNode) and here.style not in ("|", ">"):
-            return _span(here)
-    return place
-
-
-def _entry(node: yaml.Node, step: str) -> tuple[yaml.Node | None, yaml.Node | None]:
-    """The key and the value behind it; an item of a list has no key."""
-    if isinstance(node, yaml.MappingNode):
-        return next(((k, v) for k, v in node.value if k.value == step), (None, None))
-    if isinstance(node, yaml.SequenceNode) and step.isdecimal() and int(step) < len(node.value):
-        return None, node.value[int(step)]
-    return None, None
-
-
-def _child(node: yaml.Node | None, key: str) -> yaml.Node | None:
-    return _entry(node, key)[1] if node is not None else None
+def literal_rules(document: Document) -> Span | None:
+    """The span of a manifest's rules if they are a `|` block; else edits in them are not safe."""
+    rules = document.scalar("spec.rules")
+    return _span(rules) if rules is not None and rules.style == "|" else None
 
 
 def _span(node: yaml.Node) -> Span:
     return Span(node.start_mark.index, node.end_mark.index)
 
 
-def literal_rules(document: Document) -> Span | None:
-    """Where a manifest's rules stand as they are; an edit of any other text would need care."""
-    rules = _rules(document)
-    return _span(rules) if rules is not None and rules.style == "|" else None
-
-
-def _rules(document: Document) -> yaml.ScalarNode | None:
-    rules = _child(_child(document.node, "spec"), "rules")
-    return rules if isinstance(rules, yaml.ScalarNode) else None
-
-
 def _move(text: str, rules: yaml.ScalarNode) -> Move | None:
-    """From places in the rules to places in the text; None for ways to write them that fold lines.
+    """The function from spans of the rules to spans of the text; None for a style that folds lines.
 
-    The pieces are stretches of the rules that stand in the text as they are.
+    The rules consist of pieces that occur in the text unchanged.
     """
     pieces = {"|": _lines, '"': _characters}.get(rules.style, lambda *_: ())(text, rules)
     here = [start for start, _ in pieces]
@@ -192,7 +286,7 @@ def _move(text: str, rules: yaml.ScalarNode) -> Move | None:
 
 
 def _lines(text: str, rules: yaml.ScalarNode) -> list[tuple[int, int]]:
-    """Where each line starts, in the rules and in the text: below the `|`, after an indentation."""
+    """The start of each line, in the rules and, after its indentation, in the text."""
     found, here = [], 0
     there = text.find("\n", rules.start_mark.index) + 1
     for line in rules.value.split("\n"):
@@ -208,7 +302,7 @@ def _lines(text: str, rules: yaml.ScalarNode) -> list[tuple[int, int]]:
 
 
 def _characters(text: str, rules: yaml.ScalarNode) -> list[tuple[int, int]]:
-    """Where each character is, in the rules and in the text: one may be written as an escape."""
+    """The start of each character, in the rules and in the text, where it may be an escape."""
     start, end = rules.start_mark.index + 1, rules.end_mark.index - 1
     if "\n" in text[start:end]:
         return []

@@ -1,14 +1,14 @@
-"""Which files have manifests, told by their names, and whose these are: known at little cost."""
+"""Names of manifest files and of the API group, without the cost of importing YAML."""
 
 from __future__ import annotations
 
 from pathlib import PurePath
 
-# Of any other name a file is a text of the language.
+# Files with any other suffix are texts of the language.
 MANIFEST_SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 GROUP = "placement-policy.scheduling.x-k8s.io"
 
 
 def is_manifest(name: str) -> bool:
-    """Whether a file of this name is one of manifests."""
+    """Whether a file of this name contains manifests."""
     return PurePath(name).suffix in MANIFEST_SUFFIXES

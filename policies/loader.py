@@ -1,4 +1,4 @@
-"""Sees that files have changed, by looking at them now and then."""
+"""Loader: finds and reads policy files, and watches them for changes."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from grammar.catalogue import listed
 from grammar.source import Source
 from policies.forms import GROUP, MANIFEST_SUFFIXES, is_manifest
 
-# How often to look. A change counts once it is the same at two looks: half a second at the most.
+# A change counts when two looks in a row see the same state, so after half a second at most.
 INTERVAL_SECONDS = 0.25
 
 _Mark = tuple[int, int, int, str]
 
 
 class Watcher:
-    """Watches the files that `list_files` names at each look, which may be others each time.
+    """Watches the files that `list_files` returns, which may be different at each look.
 
-    A file is known by its time, size, inode and real path: the files of a ConfigMap are links, and
-    change by what a folder above them points to.
+    A file is compared by time, size, inode and real path: the files of a ConfigMap are links, and
+    change when a folder above them points elsewhere.
     """
 
     def __init__(self, list_files: Callable[[], Iterable[Path]]) -> None:
@@ -31,10 +31,9 @@ class Watcher:
         self._seen = self._accepted
 
     def changed(self) -> bool:
-        """Whether the files are others than when this was last true, and no longer changing.
+        """Whether the files differ from those when this was last true, and are no longer changing.
 
-        The second look keeps a file that is being written, or is replaced by way of being removed,
-        from being read half way.
+        The second look prevents reading a file that is half written.
         """
         before, self._seen = self._seen, self._look()
         if self._seen == self._accepted or self._seen != before:
@@ -47,7 +46,7 @@ class Watcher:
 
 
 def _mark(file: Path) -> _Mark | None:
-    """None for a file that cannot be looked at, which is a state of its own."""
+    """The state of a file; None if it cannot be inspected, which is a state too."""
     try:
         found = file.stat()
     except OSError:
@@ -55,19 +54,19 @@ def _mark(file: Path) -> _Mark | None:
     return found.st_mtime_ns, found.st_size, found.st_ino, os.path.realpath(file)
 
 
-# ---- Policy files: from the paths that somebody named to texts, with what could not be read.
+# ---- policy files
 
 SUFFIX = ".policy"
-# Such a file is for tests: what policies it has decide in them, and nowhere else.
+# A file of tests. Its policies apply only in its tests.
 TEST_SUFFIX = "_test.policy"
 _MANIFESTS = listed(f"`{suffix}`" for suffix in sorted(MANIFEST_SUFFIXES))
 
 
 @dataclass(frozen=True, slots=True)
 class UnreadFile:
-    """A path without a text: one sentence, and what to do about it.
+    """A path that gave no text, with a message and a hint; without a text there is no span.
 
-    `unread` says that something is there; otherwise the path is empty or leads nowhere.
+    `unread` is true if the path exists but cannot be read.
     """
 
     path: str
@@ -78,18 +77,17 @@ class UnreadFile:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """The texts in the order of their paths, and the paths that gave none."""
+    """The texts in the order of their paths, and the paths that gave no text."""
 
     sources: tuple[Source, ...]
     problems: tuple[UnreadFile, ...]
 
 
 def load(paths: Iterable[Path]) -> Loaded:
-    """Reads the policy files behind the paths, each once, however often it is named.
+    """Reads the policy files at the paths, each file once.
 
-    A path is a file, or a folder that stands for the `*.policy` files in it and below, and for the
-    YAML and JSON files there that have manifests of ours. The name of a source is its path as it
-    was given.
+    A path is a file, or a folder with `*.policy` files, and YAML and JSON files with manifests of
+    Placet, in it and below it. The name of a source is its path as given.
     """
     search = Search(paths)
     sources: list[Source] = []
@@ -103,9 +101,9 @@ def load(paths: Iterable[Path]) -> Loaded:
             sources.append(read)
         else:
             foreign.append(file)
-    said = [*(Path(s.name) for s in sources), *(Path(p.path) for p in problems)]
-    barren = (f for f in search.folders if _inside(f, foreign) and not _inside(f, said))
-    return Loaded(tuple(sources), (*problems, *map(_no_policies, barren)))
+    known = [*(Path(s.name) for s in sources), *(Path(p.path) for p in problems)]
+    empty = (f for f in search.folders if _inside(f, foreign) and not _inside(f, known))
+    return Loaded(tuple(sources), (*problems, *map(_no_policies, empty)))
 
 
 def _inside(folder: Path, files: Iterable[Path]) -> bool:
@@ -121,7 +119,7 @@ def library_sources() -> tuple[Source, ...]:
 
 
 def is_test_file(name: str) -> bool:
-    """Whether a file holds tests for the one beside it: `shop_test.policy` for `shop.policy`."""
+    """Whether a file contains tests: `shop_test.policy` has the tests for `shop.policy`."""
     return name.endswith(TEST_SUFFIX)
 
 
@@ -130,7 +128,7 @@ def read_source(file: Path) -> Source | UnreadFile:
     try:
         return Source(str(file), file.read_bytes().decode("utf-8-sig"))
     except FileNotFoundError:
-        return UnreadFile(str(file), f"`{file}` is not there", "check the path", unread=False)
+        return UnreadFile(str(file), f"`{file}` does not exist", "check the path", unread=False)
     except OSError as error:
         return _unreadable(file, error)
     except UnicodeDecodeError as error:
@@ -139,13 +137,11 @@ def read_source(file: Path) -> Source | UnreadFile:
 
 
 class Search:
-    """The files behind some paths, in order, and the folders that show none.
+    """The policy files at some paths, in order.
 
-    `named` are those that were themselves among the paths, `folders` the others of these.
-
-    A folder stands for what is in it and below, by name, without what is hidden. Two paths to one
-    file give it once, under the first: the files of a mounted ConfigMap are links into a hidden
-    folder beside them.
+    `named` are the paths that are files, `folders` those that are folders with policy files. A
+    folder gives the files in it and below it, by name, without hidden ones. A file with two paths
+    is listed once: the files of a mounted ConfigMap are links into a hidden folder beside them.
     """
 
     def __init__(self, paths: Iterable[Path]) -> None:
@@ -164,7 +160,7 @@ class Search:
                 self.folders.append(path)
 
     def _walk(self, folder: Path, above: frozenset[str]) -> bool:
-        """Whether there was anything to report; a loop of links ends itself."""
+        """Adds the files of a folder; returns whether it has any. Loops of links are skipped."""
         here = os.path.realpath(folder)
         if here in above:
             return False
@@ -173,16 +169,16 @@ class Search:
         except OSError as error:
             self.problems.append(_unreadable(folder, error))
             return True
-        fruitful = False
+        has_files = False
         for entry in entries:
             if entry.name.startswith("."):
                 continue
             if _is_folder(entry):
-                fruitful |= self._walk(entry, above | {here})
+                has_files |= self._walk(entry, above | {here})
             elif entry.suffix == SUFFIX or is_manifest(entry.name):
                 self._add(entry)
-                fruitful = True
-        return fruitful
+                has_files = True
+        return has_files
 
     def _add(self, file: Path) -> None:
         real = os.path.realpath(file)
@@ -192,7 +188,7 @@ class Search:
 
 
 def _is_folder(path: Path) -> bool:
-    """Unlike Path.is_dir, this says no of what may not be looked at."""
+    """Whether a path is a folder; unlike Path.is_dir, false if it may not be inspected."""
     return os.path.isdir(path)  # noqa: PTH112
 
 
@@ -203,4 +199,4 @@ def _no_policies(folder: Path) -> UnreadFile:
 
 def _unreadable(path: Path, error: OSError) -> UnreadFile:
     reason = (error.strerror or str(error)).lower()
-    return UnreadFile(str(path), f"cannot read `{path}`: {reason}", "check who may read it")
+    return UnreadFile(str(path), f"cannot read `{path}`: {reason}", "check its permissions")

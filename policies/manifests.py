@@ -1,4 +1,4 @@
-"""Where the parts of a manifest stand in the text that its diagnostics are about."""
+"""Manifests: PlacementPolicy documents to structs and policies, with diagnostics for each field."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from msgspec.structs import fields as struct_fields
 
 from grammar.catalogue import listed
 from grammar.clauses import File, Policy
-from grammar.diagnostics import Diagnostic, Severity, nearest
+from grammar.diagnostics import Diagnostic, nearest
 from grammar.source import Source, Span
-from policies.documents import NoDocumentsError, documents, file_page, literal_rules
+from policies.documents import DocumentError, documents, file_page, literal_rules
 from policies.forms import GROUP
 from policies.page import Page
 from policies.resource import (
@@ -45,11 +45,11 @@ from policies.resource import (
 )
 from policies.sugar import DEFAULT_NAMESPACE, policy_of
 
-# ---- Parsed fields to structs: what msgspec finds wrong is said in the words of our messages.
+# ---- fields to structs: the errors of msgspec in the words of our messages
 
 S = TypeVar("S", bound=msgspec.Struct)
 
-# What msgspec says: `Expected …, got … - at `$.spec.weight``, of a key `- at `key` in `$.spec…``.
+# A message of msgspec: `Expected …, got … - at `$.spec.weight``; for a key, `- at `key` in `$.…``.
 _SAID = re.compile(r"(?P<what>.*?)(?: - at (?:`key` in )?`\$\.?(?P<path>[^`]*)`)?\Z", re.DOTALL)
 _EXPECTED = re.compile(r"Expected `(?P<wanted>[^`]*)`(?:, got `(?P<found>[^`]*)`| (?P<rest>.*))\Z")
 _LACKING = re.compile(r"Object missing required field `(?P<name>[^`]*)`\Z")
@@ -67,51 +67,38 @@ _KINDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class FieldProblem:
-    """What is wrong with one field, such as `spec.weight`: a sentence, and advice."""
-
-    field: str
-    message: str
-    hint: str = ""
-    severity: Severity = "error"
-
-    def __str__(self) -> str:
-        return f"{self.field}: {self.message}"
-
-
-def decoded(value: object, wanted: type[S]) -> S | FieldProblem:
-    """The struct, or the first field that is not what it should be."""
+def decoded(value: object, wanted: type[S], page: Page) -> S | Diagnostic:
+    """The struct, or the diagnostic of the first field that does not fit it."""
     try:
         return msgspec.convert(value, wanted)
     except msgspec.ValidationError as error:
         said = _SAID.match(str(error))
         assert said is not None, "every part of it is optional"
-        return _problem(said["what"], said["path"] or "", wanted)
+        return _field_error(said["what"], said["path"] or "", wanted, page)
     except RecursionError:
-        return FieldProblem("object", "is nested too deeply")
+        return page.error("object", "is nested too deeply")
 
 
-def _problem(what: str, path: str, wanted: type[msgspec.Struct]) -> FieldProblem:
+def _field_error(what: str, path: str, wanted: type[msgspec.Struct], page: Page) -> Diagnostic:
     if (lacking := _LACKING.match(what)) is not None:
-        return FieldProblem(_join(path, lacking["name"]), "is missing")
+        return page.error(_join(path, lacking["name"]), "is missing")
     if (unknown := _UNKNOWN.match(what)) is not None:
         here = _type_at(path, wanted)
         fields = [f.name for f in here.fields] if isinstance(here, StructType) else []
         close = nearest(unknown["name"], fields)
         hint = f"a similar name exists: `{close}`" if close is not None else ""
-        return FieldProblem(_join(path, unknown["name"]), "there is no such field", hint)
+        return page.error(_join(path, unknown["name"]), "unknown field", hint)
     if (no_value := _NO_VALUE.match(what)) is not None:
         here = _type_at(path, wanted)
         values = [f"`{v}`" for v in here.values] if isinstance(here, LiteralType) else []
-        message = f"`{no_value['value']}` is none of its values"
-        return FieldProblem(path, message, f"write {listed(values)}" if values else "")
+        message = f"`{no_value['value']}` is not allowed"
+        return page.error(path, message, f"write {listed(values)}" if values else "")
     if (expected := _EXPECTED.match(what)) is not None:
         kinds = _in_words(expected["wanted"])
         if expected["found"] is not None:
-            return FieldProblem(path, f"is {_in_words(expected['found'])}, not {kinds}")
-        return FieldProblem(path, _out_of_bounds(expected["rest"]))
-    return FieldProblem(path or "object", what[:1].lower() + what[1:])
+            return page.error(path, f"is {_in_words(expected['found'])}, not {kinds}")
+        return page.error(path, _out_of_bounds(expected["rest"]))
+    return page.error(path or "object", what[:1].lower() + what[1:])
 
 
 def _out_of_bounds(bound: str) -> str:
@@ -124,7 +111,7 @@ def _out_of_bounds(bound: str) -> str:
 
 
 def _in_words(names: str) -> str:
-    """The names that msgspec has of types; that a field can be left out is known."""
+    """The type names of msgspec in words, without null, which means that a field is optional."""
     kinds = [name for name in names.split(" | ") if name != "null"] or ["null"]
     return listed([_KINDS.get(kind, kind) for kind in kinds])
 
@@ -134,7 +121,7 @@ def _join(path: str, name: str) -> str:
 
 
 def _type_at(path: str, root: type[msgspec.Struct]) -> Type | None:
-    """The type of what a path leads to; None where that is beyond the structs."""
+    """The type at a path; None if the structs do not define it."""
     here: Type | None = bare(type_info(root))
     for step in _STEP.findall(path):
         match here:
@@ -149,7 +136,7 @@ def _type_at(path: str, root: type[msgspec.Struct]) -> Type | None:
 
 
 def bare(kind: Type) -> Type:
-    """A type without what is said of it, and without the choice to leave it out."""
+    """A type without its metadata and without None."""
     if isinstance(kind, Metadata):
         return bare(kind.type)
     if isinstance(kind, UnionType):
@@ -159,7 +146,7 @@ def bare(kind: Type) -> Type:
     return kind
 
 
-# ---- From a manifest's bytes or parsed fields to its structs, with what is wrong with it.
+# ---- checks of the structs
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\Z")
 _PERCENTAGE = re.compile(r"(100|[0-9]{1,2})%\Z")
@@ -169,197 +156,186 @@ _MOST = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A manifest, if there is one that a policy can be made of, and what is wrong with it."""
+    """A manifest, or None if no policy can be made of it, and its diagnostics."""
 
     manifest: Manifest | None
-    problems: tuple[FieldProblem, ...]
+    diagnostics: tuple[Diagnostic, ...]
 
 
 def is_ours(value: object) -> bool:
-    """Whether a parsed document says that it is one of ours, in whatever version."""
+    """Whether a parsed document has one of our kinds, in any version."""
     if not isinstance(value, dict):
         return False
     group = str(value.get("apiVersion")).partition("/")[0]
     return group == GROUP and value.get("kind") in tuple(KINDS)
 
 
-def manifest_from_json(raw: bytes, *, stored: bool = False) -> Read:
-    """A manifest from the JSON of an object; see `manifest_from`."""
-    try:
-        value = msgspec.json.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        return Read(None, (FieldProblem("object", f"is not JSON: {str(error).lower()}"),))
-    return manifest_from(value, stored=stored)
+def manifest_from(value: object, page: Page, *, stored: bool = False) -> Read:
+    """A manifest from its parsed fields.
 
-
-def manifest_from(value: object, *, stored: bool = False) -> Read:
-    """A manifest from parsed fields.
-
-    `stored` says that the API server has it. It shows an object in each version, whichever it was
-    written in, so that a weight which only v1alpha1 takes can stand in a v1 one.
+    `stored` is true for an object of the API server. That shows each object in every version, so a
+    weight that only v1alpha1 allows can appear in a v1 object.
     """
     if not is_ours(value):
         kinds = listed([f"`{kind}`" for kind in KINDS])
-        return Read(None, (FieldProblem("kind", f"is none of {GROUP}: {kinds}"),))
+        return Read(None, (page.error("kind", f"must be {kinds} of `{GROUP}`"),))
     assert isinstance(value, dict), "it has a kind"
     version = str(value["apiVersion"]).partition("/")[2]
     if version not in VERSIONS:
-        message = f"there is no version `{version}`"
-        return Read(None, (FieldProblem("apiVersion", message, f"write `{GROUP}/{VERSIONS[0]}`"),))
-    manifest = decoded(value, KINDS[value["kind"]])
-    if isinstance(manifest, FieldProblem):
+        message = f"unknown version `{version}`"
+        return Read(None, (page.error("apiVersion", message, f"write `{GROUP}/{VERSIONS[0]}`"),))
+    manifest = decoded(value, KINDS[value["kind"]], page)
+    if isinstance(manifest, Diagnostic):
         return Read(None, (manifest,))
-    problems = (
-        *_metadata(manifest),
-        *_weight(manifest.spec.weight, lenient=stored or version == ALPHA),
-        *_spec(manifest.spec),
+    found = (
+        *_metadata(manifest, page),
+        *_weight(manifest.spec.weight, page, lenient=stored or version == ALPHA),
+        *_spec(manifest.spec, page),
     )
-    broken = any(p.severity == "error" for p in problems)
-    return Read(None if broken else manifest, problems)
+    broken = any(d.severity == "error" for d in found)
+    return Read(None if broken else manifest, found)
 
 
-def _metadata(manifest: Manifest) -> Iterator[FieldProblem]:
+def _metadata(manifest: Manifest, page: Page) -> Iterator[Diagnostic]:
     name, namespace = manifest.metadata.name, manifest.metadata.namespace
     if not name:
-        yield FieldProblem("metadata.name", "is missing")
+        yield page.error("metadata.name", "is missing")
     elif not _NAME.match(name) or len(name) > 253:
         hint = "lower-case letters, digits, `-` and `.`, at most 253"
-        yield FieldProblem("metadata.name", f"`{name}` is not a name", hint)
+        yield page.error("metadata.name", f"`{name}` is not a name", hint)
     if isinstance(manifest, ClusterPlacementPolicy) and namespace:
         hint = "select namespaces with `spec.namespaceSelector`"
-        yield FieldProblem(
-            "metadata.namespace", "a ClusterPlacementPolicy is in no namespace", hint
-        )
+        yield page.error("metadata.namespace", "a ClusterPlacementPolicy has no namespace", hint)
 
 
-def _weight(weight: int, *, lenient: bool) -> Iterator[FieldProblem]:
+def _weight(weight: int, page: Page, *, lenient: bool) -> Iterator[Diagnostic]:
     if weight > RESERVED_WEIGHT:
         return
     field, hint = "spec.weight", f"0 to {RESERVED_WEIGHT} are reserved"
-    message = f"`{weight}` is not more than {RESERVED_WEIGHT}"
-    is_allowed = lenient and weight == RESERVED_WEIGHT
-    yield FieldProblem(field, message, hint, "warning" if is_allowed else "error")
+    message = f"`{weight}` must be greater than {RESERVED_WEIGHT}"
+    if lenient and weight == RESERVED_WEIGHT:
+        yield page.warning(field, message, hint)
+    else:
+        yield page.error(field, message, hint)
 
 
-def _spec(spec: Spec) -> Iterator[FieldProblem]:
+def _spec(spec: Spec, page: Page) -> Iterator[Diagnostic]:
     if spec.podSelector is None:
-        hint = "an empty one, `{}`, selects every pod"
-        yield FieldProblem("spec.podSelector", "is missing", hint)
+        hint = "`{}` selects every pod"
+        yield page.error("spec.podSelector", "is missing", hint)
     if spec.placementPolicy is not None and spec.policy is not None:
-        message = "is what `spec.placementPolicy` is too"
-        yield FieldProblem("spec.policy", message, "keep one of them")
+        message = "is the same field as `spec.placementPolicy`"
+        yield page.error("spec.policy", message, "keep one of them")
     if spec.target is None and spec.rules is None:
-        hint = "say in `spec.placementPolicy` or `spec.rules` where the pods go"
-        yield FieldProblem("spec", "decides nothing", hint)
+        hint = "set `spec.placementPolicy` or `spec.rules`"
+        yield page.error("spec", "has no effect", hint)
     if spec.target is not None:
         field = "spec.placementPolicy" if spec.placementPolicy is not None else "spec.policy"
-        yield from _target(spec.target, field)
+        yield from _target(spec.target, field, page)
         if spec.nodeSelector is None and spec.annotationSelector is None:
-            hint = f"`{field}` is about the nodes that it selects"
-            yield FieldProblem("spec.nodeSelector", "is missing", hint)
+            hint = f"`{field}` needs the nodes that it selects"
+            yield page.error("spec.nodeSelector", "is missing", hint)
     for field in ("podSelector", "nodeSelector", "annotationSelector"):
-        yield from _selector(getattr(spec, field), f"spec.{field}")
+        yield from _selector(getattr(spec, field), f"spec.{field}", page)
     if isinstance(spec, ClusterSpec):
-        yield from _selector(spec.namespaceSelector, "spec.namespaceSelector")
+        yield from _selector(spec.namespaceSelector, "spec.namespaceSelector", page)
 
 
-def _target(target: Target, field: str) -> Iterator[FieldProblem]:
+def _target(target: Target, field: str, page: Page) -> Iterator[Diagnostic]:
     size = target.targetSize
     if isinstance(size, int):
         if not 0 <= size <= _MOST:
-            yield FieldProblem(f"{field}.targetSize", f"`{size}` is not a count of pods")
+            yield page.error(f"{field}.targetSize", f"`{size}` is not a number of pods")
     elif not _PERCENTAGE.match(size):
-        hint = "write a count, as `3`, or a percentage, as `40%`"
-        yield FieldProblem(f"{field}.targetSize", f"`{size}` is not 0% to 100%", hint)
+        hint = "write a number such as `3`, or a percentage such as `40%`"
+        yield page.error(
+            f"{field}.targetSize", f"`{size}` is not a percentage from 0% to 100%", hint
+        )
 
 
-def _selector(selector: Selector | NodeSelector | None, field: str) -> Iterator[FieldProblem]:
+def _selector(
+    selector: Selector | NodeSelector | None, field: str, page: Page
+) -> Iterator[Diagnostic]:
     if selector is None:
         return
     if isinstance(selector, NodeSelector) and not is_selective(selector):
-        yield FieldProblem(field, "is empty, and would select every node", "name the nodes' labels")
+        yield page.error(
+            field, "is empty and would select every node", "select nodes by their labels"
+        )
     requirements: tuple[Requirement | NodeRequirement, ...] = selector.matchExpressions
     for number, requirement in enumerate(requirements):
         where, values = f"{field}.matchExpressions[{number}].values", requirement.values
         match requirement.operator:
             case "In" | "NotIn":
                 if not values:
-                    yield FieldProblem(where, f"`{requirement.operator}` needs a value")
+                    yield page.error(where, f"`{requirement.operator}` needs a value")
             case "Gt" | "Lt":
                 if len(values) != 1 or not _WHOLE.match(values[0]):
-                    yield FieldProblem(where, f"`{requirement.operator}` needs one whole number")
+                    yield page.error(where, f"`{requirement.operator}` needs one whole number")
             case "Exists" | "DoesNotExist":
                 if values:
-                    yield FieldProblem(where, f"`{requirement.operator}` has no values")
+                    yield page.error(where, f"`{requirement.operator}` takes no values")
 
 
 def is_selective(selector: Selector | NodeSelector | None) -> bool:
-    """Whether a selector asks for anything."""
+    """Whether a selector has any requirement."""
     return selector is not None and bool(selector.matchLabels or selector.matchExpressions)
 
 
-# ---- Files of manifests to policies that are not yet checked, with what is wrong with the text.
+# ---- manifest files to policies
 
 
 def parse_manifests(source: Source) -> tuple[File, list[Diagnostic]]:
-    """The policies of a file's manifests that could be read, and what is wrong with the rest.
+    """The policies of a manifest file that could be read, and the diagnostics of the rest.
 
-    As `grammar.parser.parse_file` does for a text of the language.
+    The policies are not checked yet. For a text of the language, `parse_file` does the same.
     """
     try:
         found = documents(source)
-    except NoDocumentsError as error:
-        message = f"this is neither YAML nor JSON: {error}"
-        return File(()), [Diagnostic("P0501", "error", message, Span(0, 0))]
+    except DocumentError as error:
+        return File(()), [Diagnostic("P0501", "error", f"this {error}", Span(0, 0))]
     policies: list[Policy] = []
     wrong: list[Diagnostic] = []
     for document in found:
         page = file_page(source, document)
         if not is_ours(document.value):
-            wrong.append(_foreign(document.value, page))
+            wrong.append(_not_a_policy(document.value, page))
             continue
-        read = manifest_from(document.value)
-        wrong.extend(about(problem, page) for problem in read.problems)
+        read = manifest_from(document.value, page)
+        wrong.extend(read.diagnostics)
         if read.manifest is not None:
             if isinstance(read.manifest, PlacementPolicy) and not read.manifest.metadata.namespace:
-                wrong.append(_homeless(page))
-            policy, mistakes = policy_of(read.manifest, page)
+                wrong.append(_without_namespace(page))
+            policy, found_in_rules = policy_of(read.manifest, page)
             policies.append(policy)
-            wrong.extend(mistakes)
+            wrong.extend(found_in_rules)
     return File(tuple(policies)), sorted(wrong, key=lambda d: d.span.start)
 
 
 def mendable(source: Source) -> tuple[Span, ...]:
-    """The parts of a file in which the edits that diagnostics propose can be made."""
+    """The spans of a file in which fixes of diagnostics can be applied."""
     try:
         found = (literal_rules(document) for document in documents(source))
         return tuple(span for span in found if span is not None)
-    except NoDocumentsError:
+    except DocumentError:
         return ()
 
 
-def about(problem: FieldProblem, page: Page) -> Diagnostic:
-    """A problem of a field as a diagnostic."""
-    code = "P0503" if problem.severity == "error" else "P0321"
-    place = page.place(problem.field)
-    return Diagnostic(code, problem.severity, str(problem), place, hint=problem.hint or None)
-
-
-def _foreign(value: object, page: Page) -> Diagnostic:
+def _not_a_policy(value: object, page: Page) -> Diagnostic:
     kind = str(value.get("kind", "")) if isinstance(value, dict) else ""
     what = f"`{kind}` of `{value.get('apiVersion', '')}`" if isinstance(value, dict) else "this"
     kinds = listed([f"`{kind}`" for kind in KINDS])
     place = page.place("kind")
-    hint = f"a policy is a {kinds} of `{GROUP}`; keep others in files of their own"
-    return Diagnostic("P0502", "error", f"{what} is no policy", place, hint=hint)
+    hint = f"a policy is a {kinds} of `{GROUP}`; put other objects into files of their own"
+    return Diagnostic("P0502", "error", f"{what} is not a policy", place, hint=hint)
 
 
-def _homeless(page: Page) -> Diagnostic:
-    message = f"metadata.namespace: is missing, and `{DEFAULT_NAMESPACE}` then"
+def _without_namespace(page: Page) -> Diagnostic:
+    message = f"metadata.namespace: is missing, so `{DEFAULT_NAMESPACE}` is used"
     return Diagnostic("P0322", "warning", message, page.place("metadata.name"))
 
 
-# ---- What an object leaves out, as the additions of a JSON patch that fill it in.
+# ---- defaults, as a JSON patch
 
 
 class Addition(msgspec.Struct, frozen=True, tag_field="op", tag="add"):
@@ -370,9 +346,9 @@ class Addition(msgspec.Struct, frozen=True, tag_field="op", tag="add"):
 
 
 def additions(value: object) -> tuple[Addition, ...]:
-    """What the object would be read as, added where it says nothing, under names that it uses.
+    """A patch that adds the defaults of absent fields.
 
-    An API server that has the definitions has filled this in already, and nothing is left to add.
+    It is empty if the API server has the CustomResourceDefinitions, which add them already.
     """
     spec = value.get("spec") if isinstance(value, dict) and is_ours(value) else None
     if not isinstance(spec, dict):
@@ -389,7 +365,7 @@ def _absent(
 ) -> Iterator[Addition]:
     for field in struct_fields(struct):
         default = field.default
-        # Empty is what is left out anyway.
+        # An empty default needs no field.
         has_default = isinstance(default, int | str) and bool(default)
         if has_default and given.get(field.encode_name) is None:
             yield Addition(f"{path}/{field.encode_name}", default)

@@ -1,8 +1,8 @@
-"""PlacementPolicy and ClusterPlacementPolicy as structs: the shape of v1 and v1alpha1 alike.
+"""Structs of PlacementPolicy and ClusterPlacementPolicy, for v1 and v1alpha1.
 
-The schemas that the API server keeps to are made from these (`policies.crds`), so that what it
-takes and what is decoded are one thing. Lengths are bounded everywhere: from them the API server
-estimates what its checks can cost, and it refuses a schema whose checks could cost too much.
+`policies.crds` generates the schemas of the API server from them, so that both accept the same
+objects. Every length is bounded: the API server estimates the cost of its checks from the bounds,
+and refuses a schema whose checks could cost too much.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from grammar.limits import MAX_BYTES
 STORED, ALPHA = "v1", "v1alpha1"
 VERSIONS = (STORED, ALPHA)
 
-# The weights up to this are reserved.
+# Weights up to this one are reserved.
 RESERVED_WEIGHT = 100
 
 # A prefix of at most 253 characters, a slash, and a name of at most 63.
 _Key = Annotated[str, Meta(min_length=1, max_length=317)]
-# Of a label at most 63 can be; an annotation may be longer.
+# The value of a label has at most 63 characters; that of an annotation may be longer.
 _Value = Annotated[str, Meta(max_length=253)]
 _Values = Annotated[tuple[_Value, ...], Meta(max_length=64)]
 _Matches = Annotated[
-    dict[_Key, _Value], Meta(max_length=64, description="What the value of each key must be.")
+    dict[_Key, _Value], Meta(max_length=64, description="The required value of each key.")
 ]
 _Rules = Annotated[str, Meta(max_length=MAX_BYTES)]
 _Count = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 
 
 class Base(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Common to all parts. A field that there is not is a mistake, and is not passed over."""
+    """The base of all parts. An unknown field is an error."""
 
 
 class Requirement(Base, frozen=True):
-    """What the label of a key must be."""
+    """A requirement for the label of a key."""
 
     key: _Key
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
@@ -44,7 +44,7 @@ class Requirement(Base, frozen=True):
 
 
 class NodeRequirement(Base, frozen=True):
-    """What the label of a node must be. Gt and Lt compare it with one whole number."""
+    """A requirement for a label of a node. Gt and Lt compare it with one whole number."""
 
     key: _Key
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
@@ -52,37 +52,39 @@ class NodeRequirement(Base, frozen=True):
 
 
 class Selector(Base, frozen=True):
-    """All of it must hold. An empty one selects everything."""
+    """Requirements that must all hold. An empty selector selects everything."""
 
     matchLabels: _Matches | None = None
     matchExpressions: Annotated[tuple[Requirement, ...], Meta(max_length=32)] = ()
 
 
 class NodeSelector(Base, frozen=True):
-    """All of it must hold. An empty one is refused: it would be every node."""
+    """Requirements that must all hold. An empty selector would select every node: an error."""
 
     matchLabels: _Matches | None = None
     matchExpressions: Annotated[tuple[NodeRequirement, ...], Meta(max_length=32)] = ()
 
 
 class Target(Base, frozen=True):
-    """How many of the selected pods go on the selected nodes."""
+    """How many of the selected pods run on the selected nodes."""
 
     targetSize: Annotated[
         int | str, Meta(description="A count of pods, or a percentage of them: 3, 40%.")
     ]
     action: Annotated[
         Literal["Must", "MustNot"],
-        Meta(description="Whether so many pods must, or must not, be on the nodes."),
+        Meta(description="Whether this number of pods must, or must not, be on the nodes."),
     ] = "Must"
     bound: Annotated[
         Literal["Exactly", "AtMost", "AtLeast"],
-        Meta(description="How the number that this leaves for the nodes binds."),
+        Meta(
+            description="Whether the number of pods on the nodes is exact, a maximum or a minimum."
+        ),
     ] = "Exactly"
 
 
 class Spec(Base, frozen=True):
-    """What a policy says."""
+    """The spec of a policy."""
 
     podSelector: Annotated[
         Selector | None, Meta(description="The pods that the policy is about.")
@@ -102,27 +104,30 @@ class Spec(Base, frozen=True):
         Target | None, Meta(description="How many of the pods go on the nodes.")
     ] = None
     policy: Annotated[
-        Target | None, Meta(description="What v1alpha1 calls placementPolicy. Give one of them.")
+        Target | None,
+        Meta(description="The name of placementPolicy in v1alpha1. Give only one of them."),
     ] = None
     weight: Annotated[
         int,
         Meta(
             le=2**31 - 1,
             description="Of several policies that select a pod, the one with the greatest weight"
-            " governs it.",
+            " applies.",
             extra_json_schema={"format": "int32"},
         ),
     ] = RESERVED_WEIGHT + 1
     enforcementMode: Annotated[
         Literal["BestEffort", "Strict", "Audit"],
         Meta(
-            description="Whether placementPolicy is a wish, or a condition on which pods wait."
-            " Audit only reports what it, and the rules, would have done."
+            description="Whether placementPolicy is a preference, or a condition that keeps pods"
+            " pending. Audit only reports what placementPolicy and the rules would have done."
         ),
     ] = "BestEffort"
     failurePolicy: Annotated[
         Literal["Fail", "Ignore"],
-        Meta(description="What follows if a rule cannot be evaluated: no placement, or nothing."),
+        Meta(
+            description="Whether a rule that cannot be evaluated rejects the nodes or is ignored."
+        ),
     ] = "Fail"
     rules: Annotated[
         _Rules | None,
@@ -136,7 +141,7 @@ class Spec(Base, frozen=True):
 
 
 class ClusterSpec(Spec, frozen=True):
-    """What a guardrail says."""
+    """The spec of a guardrail."""
 
     namespaceSelector: Annotated[
         Selector | None,
@@ -145,7 +150,7 @@ class ClusterSpec(Spec, frozen=True):
 
 
 class Condition(Base, frozen=True):
-    """One thing that is so, or is not, or of which nobody knows."""
+    """A condition of the status: true, false or unknown."""
 
     type: Annotated[str, Meta(max_length=316)]
     status: Literal["True", "False", "Unknown"]
@@ -158,14 +163,14 @@ class Condition(Base, frozen=True):
 
 
 class InForce(Base, frozen=True):
-    """The last version that held."""
+    """The last valid version."""
 
     generation: int
     rules: _Rules = ""
 
 
 class Status(Base, frozen=True):
-    """What has become of the policy."""
+    """The status of a policy."""
 
     observedGeneration: int = 0
     conditions: Annotated[
@@ -186,19 +191,23 @@ class Status(Base, frozen=True):
         _Count | None, Meta(description="Those of them that are on the selected nodes.")
     ] = None
     targetPods: Annotated[
-        _Count | None, Meta(description="How many placementPolicy wants there.")
+        _Count | None, Meta(description="The number of pods that placementPolicy asks for there.")
     ] = None
     violations: Annotated[
-        _Count | None, Meta(description="By how many pods that differs; nothing is repaired.")
+        _Count | None,
+        Meta(description="The difference between the two, in pods; nothing is repaired."),
     ] = None
     diagnostics: Annotated[
         tuple[Annotated[str, Meta(max_length=1024)], ...],
-        Meta(max_length=64, description="What is wrong with the policy, and where."),
+        Meta(
+            max_length=64,
+            description="The errors and warnings of the policy, with their positions.",
+        ),
     ] = ()
 
 
 class Metadata(Struct, frozen=True):
-    """What is read of an object's metadata; there is more in it."""
+    """The part of an object's metadata that Placet reads."""
 
     name: str = ""
     namespace: str = ""

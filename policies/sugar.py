@@ -1,7 +1,7 @@
-"""Kubernetes' selectors as expressions of the language.
+"""Sugar: the fields of a manifest and Kubernetes' selectors, as texts of the policy language.
 
-They say yes or no of every object: a key that an object does not have is never missing. As in
-Kubernetes, NotIn and DoesNotExist hold without the key, and everything else does not.
+A selector is true or false for every object, never missing. As in Kubernetes, NotIn and
+DoesNotExist are true for an object without the key; all other operators are false.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import assert_never
 
-from grammar import catalogue as mistakes
+from grammar import catalogue
 from grammar.clauses import ForPods, Item, Policy, Setting, Share
 from grammar.diagnostics import Diagnostic
 from grammar.parser import parse_expression, parse_rules
@@ -27,15 +27,15 @@ from policies.resource import (
     Target,
 )
 
-# As many digits as certainly fit an int: strconv.ParseInt refuses what is no whole number, and the
-# requirement does not hold then.
+# At most 18 digits fit in an int. As with strconv.ParseInt, the requirement is false for any other
+# text.
 _WHOLE = 'r"^[+-]?0*[0-9]{1,18}$"'
 
 
 def conditions(selector: Selector | NodeSelector | None, values: str) -> Iterator[str]:
-    """What a selector asks for, each an operand of `&&`.
+    """The requirements of a selector, each an operand of `&&`; none for an empty selector.
 
-    `values` is where it looks, such as `node.labels`. Nothing is asked for by an empty selector.
+    `values` is the map that it reads, such as `node.labels`.
     """
     if selector is None:
         return
@@ -75,7 +75,7 @@ def _at(key: str, values: str) -> str:
 
 
 def matches(selector: Selector | None, labels: Mapping[str, str]) -> bool:
-    """Whether labels are what a selector of pods or namespaces asks for."""
+    """Whether a selector of pods or namespaces selects an object with these labels."""
     if selector is None:
         return True
     wanted = selector.matchLabels or {}
@@ -99,23 +99,20 @@ def _matches(requirement: Requirement, value: str | None) -> bool:
             assert_never(requirement.operator)
 
 
-# ---- A manifest as a policy of the language: its declarative part is a share, its rules are
-# clauses.
+# ---- a manifest as a policy
 #
-# The fields become a text, which is parsed like any other. A tree built by hand would need a node
-# for
-# every operator of every selector, and could be one that no text has; a text can be read, and
-# nothing
-# is lost but places, which are no use here: what a field means stands where the field does.
+# The fields become a text, which is parsed like any other. So no tree is built by hand, which could
+# be one that no text has. The text has no spans of its own: its items get the span of their field.
 
-# What messages, metrics and `expect` call the declarative part.
+# The name of the declarative part in messages, in metrics and in `expect`.
 CLAUSE = "placementPolicy"
-# Where kubectl puts an object that names no namespace.
+# The namespace of an object that names none.
 DEFAULT_NAMESPACE = "default"
 _BOUNDS = {"Exactly": "exactly", "AtMost": "at most", "AtLeast": "at least"}
-# All but three on these nodes is three on the others, and at most all but three at least three.
+# The bounds of MustNot: all but 3 pods on these nodes are 3 on the others, and at most all but 3 on
+# these are at least 3 on the others.
 _TURNED = {"Exactly": "exactly", "AtMost": "at least", "AtLeast": "at most"}
-# What only a field says of the policy as a whole.
+# The items of the language that a field replaces.
 _FIELDS = {
     "weight": "spec.weight",
     "mode": "spec.enforcementMode",
@@ -126,16 +123,16 @@ _FIELDS = {
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What a field says, as an item of a policy."""
+    """A field as a text with an item of a policy."""
 
     field: str
     text: str
 
 
 def policy_of(manifest: Manifest, page: Page) -> tuple[Policy, list[Diagnostic]]:
-    """The policy, not yet checked, and what is wrong with that of it which could not be read.
+    """The policy of a manifest, not yet checked, and the diagnostics of parts that do not parse.
 
-    All places are places of the page.
+    All spans are spans of the page.
     """
     items: list[Item] = []
     found: list[Diagnostic] = []
@@ -146,10 +143,10 @@ def policy_of(manifest: Manifest, page: Page) -> tuple[Policy, list[Diagnostic]]
         found.extend(replace(d, span=place, fix=None) for d in wrong)
     written, wrong = parse_rules(Source("rules", manifest.spec.rules or ""))
     for item in written:
-        if (foreign := _foreign(item)) is None:
+        if (repeated := _repeated_field(item)) is None:
             items.append(page.here(item))
         else:
-            wrong.append(foreign)
+            wrong.append(repeated)
     found.extend(page.here(d) for d in wrong)
     policy = Policy(
         name=manifest.metadata.name,
@@ -163,7 +160,7 @@ def policy_of(manifest: Manifest, page: Page) -> tuple[Policy, list[Diagnostic]]
 
 
 def parts(manifest: Manifest) -> Iterator[Part]:
-    """The items of the policy that the fields stand for, each a text of the language."""
+    """The items of the policy that the fields stand for."""
     spec = manifest.spec
     mode = "audit" if spec.enforcementMode == "Audit" else "enforce"
     yield Part("spec.weight", f"weight {spec.weight}")
@@ -204,9 +201,9 @@ def _share(manifest: Manifest, target: Target) -> str:
 
 
 def _pods(manifest: Manifest) -> str:
-    """The pods that the policy selects, as a share counts them."""
+    """The pods that the policy selects, as the `of` of a share."""
     selected = [*conditions(manifest.spec.podSelector, "peer.labels")]
-    # A set of pods needs a condition, and one that is always true would be taken for a mistake.
+    # `pods where` needs a condition, and a check warns of one that is always true.
     if (namespace := _namespace(manifest)) is None:
         return f"all pods where {_all(selected or ['size(peer.namespace) > 0'])}"
     here = f"peer.namespace == {print_string(namespace)}"
@@ -214,12 +211,12 @@ def _pods(manifest: Manifest) -> str:
 
 
 def _narrowed(item: Item, manifest: Manifest) -> Item:
-    """A share of pods everywhere counts those of the selected namespaces."""
+    """The item; a share of pods of all namespaces gets the namespaceSelector."""
     selected = [*_of_namespace(manifest)]
-    if not isinstance(item, Share) or not selected:
+    if not isinstance(item, Share) or item.pods is None or not selected:
         return item
     namespaces, _ = parse_expression(Source("spec.namespaceSelector", _all(selected)))
-    return replace(item, of=replace(item.of, namespaces=namespaces))
+    return replace(item, pods=replace(item.pods, namespaces=namespaces))
 
 
 def _of_namespace(manifest: Manifest) -> Iterator[str]:
@@ -237,10 +234,10 @@ def _all(operands: list[str]) -> str:
     return " && ".join(operands)
 
 
-def _foreign(item: Item) -> Diagnostic | None:
-    """The mistake of saying in the rules what a field says."""
+def _repeated_field(item: Item) -> Diagnostic | None:
+    """The error for an item in the rules that a field already sets."""
     name = "for" if isinstance(item, ForPods) else item.name
     if not isinstance(item, ForPods | Setting) or name not in _FIELDS:
         return None
-    mistake = mistakes.twice(name, "the policy", item.span)
-    return replace(mistake, label="", hint=f"leave it out: `{_FIELDS[name]}` says it")
+    error = catalogue.twice(name, "the policy", item.span)
+    return replace(error, label="", hint=f"remove it: `{_FIELDS[name]}` sets it")

@@ -1,4 +1,4 @@
-"""`use "NAME"`: which policy that is, and its clauses put beside those of the one that uses it."""
+"""Validation: texts to checked policies, `use` between policies, and the versions in force."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from grammar import catalogue as mistakes
-from grammar import checks
+from grammar import catalogue, checks
+from grammar.checks.costs import LIMIT
 from grammar.clauses import Def, File, Let, Policy, Test, Use
-from grammar.cost import LIMIT
 from grammar.diagnostics import Diagnostic, Fix
 from grammar.parser import parse_file
 from grammar.policy_checker import Checked, check_policy
@@ -18,12 +17,12 @@ from grammar.source import Source, Span
 from policies.forms import is_manifest
 from policies.loader import is_test_file, library_sources
 
-# What the names of the policies that come with Placet begin with.
+# The prefix of the policies that come with Placet.
 LIBRARY = "library/"
 
 
 def known_names(policies: Iterable[Checked], library: Iterable[Checked]) -> dict[str, Checked]:
-    """Every name that a `use` can have: addresses, and those of the library behind `library/`."""
+    """The policies that `use` can name: by address, and those of the library with a prefix."""
     found = {LIBRARY + c.policy.name: c for c in library}
     for checked in policies:
         found.setdefault(checked.policy.address, checked)
@@ -31,7 +30,7 @@ def known_names(policies: Iterable[Checked], library: Iterable[Checked]) -> dict
 
 
 def resolve(checked: Checked, names: Mapping[str, Checked]) -> Checked:
-    """The policy with the ones it uses, through what those use; mistakes are its diagnostics."""
+    """The policy with all policies that it uses, directly or not; errors become its diagnostics."""
     found: list[Diagnostic] = []
     used = tuple(_used(checked, names, [checked.policy.address], found))
     if not used and not found:
@@ -40,7 +39,7 @@ def resolve(checked: Checked, names: Mapping[str, Checked]) -> Checked:
     for use, other in used:
         for clause in other.policy.clauses:
             if clause.name in taken:
-                found.append(mistakes.duplicate_name("the clause", clause.name, use.span))
+                found.append(catalogue.duplicate_name("the clause", clause.name, use.span))
             taken.add(clause.name)
     uses = tuple(other for _, other in used)
     return replace(checked, uses=uses, diagnostics=(*checked.diagnostics, *found))
@@ -52,27 +51,27 @@ def _used(
     for use in (i for i in checked.policy.items if isinstance(i, Use)):
         other = _named(use.name, checked.policy, names)
         if other is None:
-            found.append(mistakes.unknown_policy(use.name, names, use.span))
+            found.append(catalogue.unknown_policy(use.name, names, use.span))
         elif other.policy.address in path:
-            found.append(mistakes.recursion([*path, other.policy.address], use.span))
+            found.append(catalogue.recursion([*path, other.policy.address], use.span))
         elif other.broken:
-            found.append(mistakes.broken_use(use.name, use.span))
+            found.append(catalogue.broken_use(use.name, use.span))
         else:
             yield use, other
             inner = _used(other, names, [*path, other.policy.address], found)
-            # A mistake further down is this policy's too, at the `use` that led there.
+            # An error in a policy further down belongs to the `use` that leads there.
             yield from ((use, deeper) for _, deeper in inner)
 
 
 def _named(name: str, user: Policy, names: Mapping[str, Checked]) -> Checked | None:
-    """By its address; by its name alone in the namespace of the policy that uses it."""
+    """The policy of an address, or of a name in the namespace of the policy that uses it."""
     near = f"{user.namespace}/{name}" if user.namespace is not None else name
     return names.get(near) or names.get(name)
 
 
-# ---- From texts to checked policies, with everything that is wrong with them.
+# ---- texts to checked policies
 
-# Whether it is a cluster policy, its namespace, its name: no two policies have the same.
+# Whether it is a cluster policy, its namespace, and its name; unique for each policy.
 Identity = tuple[bool, str | None, str]
 
 _DEFINITION = re.compile(r"^[ \t]*(?:let|def)\s+(\w+)", re.MULTILINE)
@@ -84,47 +83,47 @@ _SELECTS_EVERYTHING = "P0206"
 
 @dataclass(frozen=True, slots=True)
 class CheckedFile:
-    """What a file holds. `whole` says that all of it could be read, so that nothing is missing."""
+    """A checked file. `whole` is true if all of it could be parsed."""
 
     source: Source
     whole: bool
     policies: tuple[Checked, ...]
     tests: tuple[Test, ...]
-    # Mistakes of the text; those of its policies are with them.
+    # The diagnostics of the text itself; those of a policy are in the policy.
     unread: tuple[Diagnostic, ...]
 
     @property
     def private(self) -> bool:
-        """Whether its policies are for its tests alone."""
+        """Whether its policies apply only in its tests."""
         return is_test_file(self.source.name)
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
-        """All of the file's, in the order of the text."""
+        """All diagnostics of the file, in the order of the text."""
         found = [*self.unread, *(d for p in self.policies for d in p.diagnostics)]
         return tuple(sorted(found, key=lambda d: d.span.start))
 
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """All files, in the order in which they were given."""
+    """All checked files, in the order in which they were given."""
 
     files: tuple[CheckedFile, ...]
 
     @property
     def policies(self) -> tuple[Checked, ...]:
-        """Those that are to decide, which those of test files are not."""
+        """All policies but those of test files."""
         return tuple(policy for file in self.files if not file.private for policy in file.policies)
 
     def findings(self) -> Iterator[tuple[Diagnostic, Source]]:
-        """Every diagnostic with the text that it is about."""
+        """Every diagnostic with its source."""
         for file in self.files:
             for diagnostic in file.diagnostics:
                 yield diagnostic, file.source
 
 
 class Validator:
-    """Checks files, and remembers those of the last time: an unchanged one costs nothing."""
+    """Checks files, and keeps the results of the last time: an unchanged file costs nothing."""
 
     def __init__(self, schema: Schema, cost_limit: int = LIMIT) -> None:
         self._schema = schema
@@ -134,7 +133,7 @@ class Validator:
     def validate(
         self, sources: Sequence[Source], objects: Sequence[CheckedFile] = ()
     ) -> Validation:
-        """Every file by itself, then what they, and objects, must not say together."""
+        """Checks each file by itself, then names and `use` over all files and objects."""
         self._known = {s: self._known.get(s) or self._checked(s) for s in sources}
         files = tuple(_unique(iter((*(self._known[s] for s in sources), *objects))))
         return Validation(self._with_uses(files))
@@ -143,7 +142,7 @@ class Validator:
         return check_source(source, self._schema, self._cost_limit)
 
     def _with_uses(self, files: tuple[CheckedFile, ...]) -> tuple[CheckedFile, ...]:
-        """The files, their policies with the ones they use."""
+        """The files, with each policy resolved."""
         if not any(isinstance(i, Use) for f in files for p in f.policies for i in p.policy.items):
             return files
         library = [p for s in library_sources() for p in self._checked(s).policies]
@@ -155,18 +154,18 @@ class Validator:
 
 
 def identity(policy: Policy) -> Identity:
-    """What tells a policy from every other one."""
+    """The identity of a policy."""
     return policy.cluster, policy.namespace, policy.name
 
 
 def check_source(source: Source, schema: Schema, cost_limit: int = LIMIT) -> CheckedFile:
-    """One file: every policy that could be read is checked, whatever is wrong with the others.
+    """Checks one file: every policy that could be parsed, even if others have errors.
 
     `cost_limit` is the most steps that an expression may take for one node.
     """
     if not is_manifest(source.name):
         return checked_file(source, *parse_file(source), schema, cost_limit)
-    # YAML takes as long to import as a check of most files takes.
+    # Importing YAML takes as long as checking most files.
     from policies.manifests import mendable, parse_manifests  # noqa: PLC0415
 
     file = checked_file(source, *parse_manifests(source), schema, cost_limit)
@@ -180,16 +179,16 @@ def check_source(source: Source, schema: Schema, cost_limit: int = LIMIT) -> Che
 def checked_file(
     source: Source, file: File, found: list[Diagnostic], schema: Schema, cost_limit: int = LIMIT
 ) -> CheckedFile:
-    """Checks what a parser made of a text; `found` are the mistakes of the text itself."""
+    """Checks a parsed file; `found` are the diagnostics of the parser."""
     whole = not any(d.severity == "error" for d in found)
     policies = (check_policy(policy, schema) for policy in file.policies)
-    # What could not be read is missing from its policy: looking further would find that.
+    # The further checks would report the parts that could not be parsed.
     looked = (_further(p, cost_limit) if whole else _without_echoes(p, source) for p in policies)
     return CheckedFile(source, whole, tuple(looked), file.tests, tuple(found))
 
 
 def _mended_in(found: Iterable[Diagnostic], spans: Sequence[Span]) -> tuple[Diagnostic, ...]:
-    """The diagnostics, without the edits that are not within any of the spans."""
+    """The diagnostics, without the fixes outside the spans."""
 
     def is_within(fix: Fix) -> bool:
         return any(s.start <= fix.span.start and fix.span.end <= s.end for s in spans)
@@ -200,14 +199,14 @@ def _mended_in(found: Iterable[Diagnostic], spans: Sequence[Span]) -> tuple[Diag
 
 
 def _further(checked: Checked, cost_limit: int) -> Checked:
-    """With what the checks find that only make sense of a policy without errors."""
+    """The policy with the diagnostics of the static checks, which need a policy without errors."""
     if checked.broken:
         return checked
     return replace(checked, diagnostics=(*checked.diagnostics, *checks.run(checked, cost_limit)))
 
 
 def _without_echoes(checked: Checked, source: Source) -> Checked:
-    """Without complaints about the lack of what is there, but could not be read."""
+    """The policy without the errors that only follow from parts that could not be parsed."""
     text = source.slice(checked.policy.span)
     read = {i.name for i in checked.policy.items if isinstance(i, Let | Def)}
     lost = set(_DEFINITION.findall(text)) - read
@@ -225,9 +224,9 @@ def _without_echoes(checked: Checked, source: Source) -> Checked:
 
 
 def _unique(files: Iterator[CheckedFile]) -> Iterator[CheckedFile]:
-    """The files, with an error on every policy that an earlier one has taken the name of.
+    """The files, with an error for each policy whose name an earlier policy has.
 
-    The names in a test file are its own.
+    Test files have their own names.
     """
     first: dict[tuple[str, Identity], str] = {}
     for file in files:
@@ -246,18 +245,18 @@ def _second(checked: Checked, there: str) -> Checked:
     policy = checked.policy
     kind = "cluster policy" if policy.cluster else "policy"
     error = replace(
-        mistakes.duplicate_name(kind, policy.address, policy.name_span),
+        catalogue.duplicate_name(kind, policy.address, policy.name_span),
         notes=(f"the first one is at {there}",),
     )
     return replace(checked, diagnostics=(*checked.diagnostics, error))
 
 
-# ---- Which version of each policy is in force: the newest that holds, else the last that did.
+# ---- versions in force: the newest valid version of each policy
 
 
 @dataclass(frozen=True, slots=True)
 class ActivePolicy:
-    """A policy in force. `stale` says that its file has another version, which does not hold."""
+    """A policy in force. `stale` is true if its file has a newer, invalid version."""
 
     checked: Checked
     file: str
@@ -268,8 +267,8 @@ class ActivePolicy:
 class InForce:
     """The policies in force, in the order of their files.
 
-    `idle` are the addresses of policies that are written somewhere and govern nothing, because no
-    version of them ever held.
+    `idle` are the addresses of policies that are not enforced, because they never had a valid
+    version.
     """
 
     standing: tuple[ActivePolicy, ...] = ()
@@ -285,11 +284,11 @@ class InForce:
 
 
 def succeed(previous: InForce, now: Validation, unread: Collection[str] = ()) -> InForce:
-    """What is in force after a change of the files; `unread` names those that gave no text.
+    """The policies in force after a change of the files; `unread` are files without a text.
 
-    A policy that does not hold keeps its last good version; so does every policy of a file that
-    could not be read whole, where nobody knows what it meant to say of the others. A policy that is
-    in no file any more is gone.
+    An invalid policy keeps its last valid version. So does every policy of a file that could not be
+    parsed as a whole, because it is unknown what the file says about it. A policy that is in no
+    file any more is removed.
     """
     old = {identity(s.checked.policy): s for s in previous.standing}
     files = [file for file in now.files if not file.private]

@@ -17,7 +17,7 @@ from msgspec import Meta, Raw, Struct
 
 from grammar.errors import EvaluationError
 from grammar.values.time import SECOND, Duration
-from policies.admission import Examiner, changes_spec
+from policies.admission import Examiner, changes_spec, lines
 from policies.forms import GROUP
 from policies.manifests import additions
 from server.call import CallRecord, ReviewedObject, is_encoded, read_body
@@ -253,10 +253,11 @@ class AdmissionWebhooks:
             return await asyncio.shield(working)
 
     def _validated(self, review: Review) -> Ruling:
-        found = self._examiner.examine(review.key, review.new, review.old)
-        if found.errors:
-            return Ruling(deny(review, found.errors, found.warnings), found.errors[0])
-        return Ruling(allow(review, found.warnings))
+        file = self._examiner.examine(review.key, review.new, review.old)
+        warnings = lines(file, "warning")
+        if errors := lines(file, "error"):
+            return Ruling(deny(review, errors, warnings), errors[0])
+        return Ruling(allow(review, warnings))
 
     def _seconds(self, request: web.Request) -> float:
         """Seconds for an answer: the API server sends its own timeout, as `?timeout=5s`."""

@@ -11,9 +11,8 @@ from pathlib import Path
 
 from cli.command import CommandError, Exit, replace_text
 from cli.render import FORMATS, Finding, counted, print_error, render, totals, wants_colour
-from grammar.checks.costs import describe
+from grammar.checks.costs import LIMIT, describe
 from grammar.checks.references import unknown_labels
-from grammar.cost import LIMIT
 from grammar.diagnostics import Mended, mend
 from grammar.policy_checker import Checked
 from grammar.schema import Schema, load_schema

@@ -22,10 +22,10 @@ from grammar.environment import Environment
 from grammar.errors import EvaluationError
 from grammar.policy_checker import Checked
 from grammar.printer import print_expression
-from grammar.reads import children
 from grammar.source import Source, Span
 from grammar.values.format import show
 from grammar.values.kinds import kind
+from grammar.walk import children
 from policies.loader import library_sources
 
 

@@ -21,14 +21,14 @@ from cli.render import counted
 from cli.repl.session import Reply, Session
 from engine.program.frame import Frame
 from grammar.ast import Comprehension, DefCall, Expr, Ident, Index, LetReference, Select
+from grammar.checks.costs import LIMIT
 from grammar.clauses import Def, Filter, Let, Policy, Score
-from grammar.cost import LIMIT
 from grammar.environment import Environment
 from grammar.policy_checker import Checked
 from grammar.printer import print_expression
-from grammar.reads import children
 from grammar.types import Type
 from grammar.values.optional import Optional
+from grammar.walk import children
 
 # Node names in one cell of a table.
 _MAX_NAMES = 4
@@ -232,7 +232,7 @@ def _chains(expr: Expr, environment: Environment, bound: frozenset[str]) -> Iter
             return
         case DefCall(name, args):
             definition = environment.defs[name]
-            parameters = frozenset(p for p, _ in definition.params)
+            parameters = frozenset(p.name for p in definition.parameters)
             yield from _chains(definition.body, environment, bound | parameters)
             for argument in args:
                 yield from _chains(argument, environment, bound)

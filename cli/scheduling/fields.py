@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cli.scheduling.configuration import join
+from policies.documents import join
 
 # The name of a type, the fields of a mapping, or the shape of the items of a list.
 Shape = str | Mapping[str, "Shape"] | Sequence["Shape"]

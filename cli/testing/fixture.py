@@ -19,7 +19,7 @@ from cli.world import Cluster, NamedPod, PodBodies
 from engine.cache.cluster_file import ClusterFileError, ClusterFileReader, documents
 from engine.errors import BadObjectError
 from engine.objects.codec import ObjectCodec
-from grammar import catalogue as mistakes
+from grammar import catalogue
 from grammar.ast import Expr, ListLiteral, MapLiteral
 from grammar.clauses import At, ClusterFile, Test, TestNode, TestPod
 from grammar.diagnostics import Diagnostic
@@ -308,7 +308,7 @@ class ObjectBuilder:
                 continue
             if name in _UNSETTABLE:
                 raise _unsettable(name, field, _UNSETTABLE[name])
-            raise BadTestError(mistakes.unknown_field(Type(record), name, known, field.key.span))
+            raise BadTestError(catalogue.unknown_field(Type(record), name, known, field.key.span))
         return fields
 
     def _metadata(
@@ -426,7 +426,7 @@ class FieldReader:
                 for name, field in self.fields(value).items():
                     if name not in known:
                         span = field.key.span
-                        raise BadTestError(mistakes.unknown_field(type_, name, known, span))
+                        raise BadTestError(catalogue.unknown_field(type_, name, known, span))
                     found[name] = self.json(field.value, known[name].type)
                 return found
             case MapLiteral():

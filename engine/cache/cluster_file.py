@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import codecs
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
-import yaml
 
 from engine.cache.cache import Cache
 from engine.cache.snapshot import ENDED, Snapshot
@@ -17,15 +15,10 @@ from engine.errors import BadObjectError
 from engine.objects.api_types import ObjectHead
 from engine.objects.codec import Namespace, NamespaceDecoder, Node, ObjectCodec
 from engine.objects.peer import Controller, ControllerDecoder, Peer
-from policies.documents import MAX_DEPTH, JsonLoader, depth, problem
+from policies.documents import DocumentError, as_json
 
 SUFFIXES = frozenset({".json", ".yaml", ".yml"})
-_BYTE_ORDER_MARKS = {
-    codecs.BOM_UTF8: "utf-8-sig",
-    # What `>` writes in some shells on Windows.
-    codecs.BOM_UTF16_LE: "utf-16",
-    codecs.BOM_UTF16_BE: "utf-16",
-}
+_YAML = frozenset({".yaml", ".yml"})
 
 
 class ClusterFileError(Exception):
@@ -62,58 +55,22 @@ def documents(path: Path) -> Iterator[bytes]:
 
     Raises ClusterFileError for a file that cannot be read, is empty, or is neither JSON nor YAML.
     """
-    data = _read(path)
-    if not data.strip():
-        raise ClusterFileError(f"`{path}` is empty", how_to_write(path))
-    if data.lstrip()[:1] in b"{[" and path.suffix not in {".yaml", ".yml"}:
-        yield data
-        return
-    yield from _yaml_documents(data, path)
+    try:
+        data = path.read_bytes()
+        if not data.strip():
+            raise ClusterFileError(f"`{path}` is empty", how_to_write(path))
+        yield from as_json(data, is_yaml=path.suffix in _YAML)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise ClusterFileError(f"cannot read `{path}`: {reason}", how_to_write(path)) from None
+    except DocumentError as error:
+        raise ClusterFileError(f"`{path}` {error}", how_to_write(path)) from None
 
 
 def how_to_write(path: Path) -> str:
     """The command that makes such a file."""
-    form = "yaml" if path.suffix in {".yaml", ".yml"} else "json"
+    form = "yaml" if path.suffix in _YAML else "json"
     return f"write one with `kubectl get nodes,pods -A -o {form} > {path}`"
-
-
-def _read(path: Path) -> bytes:
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise ClusterFileError(f"cannot read `{path}`: {reason}", how_to_write(path)) from None
-    for mark, encoding in _BYTE_ORDER_MARKS.items():
-        if data.startswith(mark):
-            try:
-                return data.decode(encoding).encode()
-            except UnicodeDecodeError:
-                raise ClusterFileError(f"`{path}` is not text", how_to_write(path)) from None
-    return data
-
-
-def _yaml_documents(data: bytes, path: Path) -> Iterator[bytes]:
-    if depth(data) > MAX_DEPTH:
-        raise ClusterFileError(f"`{path}` is nested too deeply", how_to_write(path))
-    try:
-        # An empty file and `---` alone are documents of their own, of nothing.
-        for document in yaml.load_all(data, Loader=JsonLoader):
-            if document is not None:
-                yield msgspec.json.encode(document)
-    except yaml.YAMLError as error:
-        raise ClusterFileError(
-            f"`{path}` is not YAML: {problem(error)}",
-            "a file that was cut off can be written again",
-        ) from None
-    except UnicodeDecodeError:
-        raise ClusterFileError(f"`{path}` is not UTF-8 text", how_to_write(path)) from None
-    except RecursionError:
-        raise ClusterFileError(f"`{path}` is nested too deeply", how_to_write(path)) from None
-    except (TypeError, ValueError, OverflowError) as error:
-        # YAML can say things that JSON cannot: a list as a key, a tag for a date that is none.
-        raise ClusterFileError(
-            f"`{path}` is not what JSON could be: {error}", how_to_write(path)
-        ) from None
 
 
 # ---- the cluster

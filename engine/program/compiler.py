@@ -35,9 +35,9 @@ from grammar.ast import (
     Unary,
 )
 from grammar.environment import Environment
-from grammar.reads import children
 from grammar.types import Type
 from grammar.values.maps import read_field
+from grammar.walk import children
 
 # ---- stages
 
@@ -112,7 +112,9 @@ class Stages:
                 return self._definition(name, self._environment.lets[name], frozenset())
             case DefCall(name, args):
                 known = self._environment.defs[name]
-                body = self._definition(name, known.body, frozenset(n for n, _ in known.params))
+                body = self._definition(
+                    name, known.body, frozenset(p.name for p in known.parameters)
+                )
                 return _sum([body, *map(self._of, args)])
             case Comprehension(_, target, variables, body_parts):
                 inner = _sum([self._of(p) for p in body_parts])
@@ -294,8 +296,8 @@ class Compiler:
     def _def_call(self, expr: DefCall) -> Evaluate:
         if expr.name not in self._defs:
             known = self.environment.defs[expr.name]
-            slots = tuple(self.slot() for _ in known.params)
-            names = dict(zip((n for n, _ in known.params), slots, strict=True))
+            slots = tuple(self.slot() for _ in known.parameters)
+            names = dict(zip((p.name for p in known.parameters), slots, strict=True))
             self._defs[expr.name] = (slots, self._closed(known.body, names))
         slots, body = self._defs[expr.name]
         return operations.call_def(slots, tuple(self.compile(a) for a in expr.args), body)

@@ -2,75 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import fields, is_dataclass
+from collections.abc import Iterable
 
 from engine.cache.informers import Needs
-from grammar.ast import Expr, Ident, Literal, Select
-from grammar.clauses import Clause, Limit, Policy, Share, Spread
-from grammar.reads import expressions
-from grammar.source import Span
-
-_FIELD = "annotations"
-
-
-def named_annotations(policies: Iterable[Policy]) -> frozenset[str]:
-    """Every text that may be the key of an annotation, in policies that read annotations.
-
-    Some are too many, because a key may be in a `let`, far from its use. A key that is computed
-    during evaluation is not among them, so its annotation is missing.
-    """
-    found: set[str] = set()
-    for policy in policies:
-        nodes = list(_nodes(policy))
-        if any(isinstance(node, Select) and node.name == _FIELD for node in nodes):
-            found.update(_texts(nodes))
-    return frozenset(found)
-
-
-def _texts(nodes: Iterable[object]) -> Iterator[str]:
-    for node in nodes:
-        match node:
-            case Literal(str(text)):
-                yield text
-            case Select(_, name):
-                yield name
-            case _:
-                pass
-
-
-def _nodes(root: object) -> Iterator[object]:
-    """Every part of a tree; a loop, as a tree may be as deep as the language allows."""
-    stack = [root]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, tuple):
-            stack.extend(node)
-        elif is_dataclass(node) and not isinstance(node, Span):
-            yield node
-            stack.extend(getattr(node, field.name) for field in fields(node))
+from grammar.ast import Ident, Literal, Select
+from grammar.clauses import CountingClause, Policy
+from grammar.walk import walk
 
 
 def needs(policies: Iterable[Policy]) -> Needs:
     """The needs of checked policies."""
     known = tuple(policies)
-    read = [expr for policy in known for expr in expressions(policy)]
+    read = list(walk(known))
+    counting = (c for p in known for c in p.clauses if isinstance(c, CountingClause))
     return Needs(
         namespaces=any(isinstance(e, Ident) and e.name == "namespaceObject" for e in read),
-        workloads=any(map(_reads_workload, read))
-        or any(_counts_by_workload(c) for policy in known for c in policy.clauses),
-        annotations=named_annotations(known),
+        workloads=any(isinstance(e, Select) and e.name == "workload" for e in read)
+        or any(c.counts_by_workload for c in counting),
+        annotations=frozenset[str]().union(*map(named_annotations, known)),
     )
 
 
-def _reads_workload(expr: Expr) -> bool:
-    return isinstance(expr, Select) and expr.name == "workload"
+def named_annotations(tree: object) -> frozenset[str]:
+    """Every text that could be the key of an annotation of another pod, if any is read in a tree.
 
-
-def _counts_by_workload(clause: Clause) -> bool:
-    """Whether a clause counts the pods of a workload: `of replicas`, or without a `pods` line."""
-    match clause:
-        case Share(of=pods) | Spread(pods=pods) | Limit(pods=pods):
-            return pods is None or pods.where is None
-        case _:
-            return False
+    This may be too many keys, never too few: a key may stand in a `let`, far from where it is used.
+    A key that is computed during evaluation cannot be known, so its annotation is missing.
+    """
+    read = list(walk(tree))
+    if not any(isinstance(e, Select) and e.name == "annotations" for e in read):
+        return frozenset()
+    return frozenset(
+        e.name if isinstance(e, Select) else str(e.value)
+        for e in read
+        if isinstance(e, Select) or (isinstance(e, Literal) and isinstance(e.value, str))
+    )

@@ -113,7 +113,7 @@ def key_of(value: object, name: str) -> object:
     """`value.name` of a map."""
     if isinstance(value, Mapping):
         return lookup(value, name)
-    raise EvaluationError(f"no such overload: `.{name}` of what has no fields")
+    raise EvaluationError(f"no such overload: `.{name}` of a value without fields")
 
 
 def set_field(name: str) -> Callable[[object], object]:

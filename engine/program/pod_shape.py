@@ -20,9 +20,8 @@ from grammar.ast import (
     Literal,
     Select,
 )
-from grammar.clauses import Def, Let
-from grammar.reads import children
 from grammar.types import Type
+from grammar.walk import Definitions, children
 
 Path = tuple[str, ...]
 # Every item of a list.
@@ -55,7 +54,7 @@ COMPUTED: Mapping[str, tuple[Path, ...]] = {
 class PodReads:
     """The paths below `pod` that the expressions of one policy read; () is the whole pod."""
 
-    def __init__(self, definitions: Mapping[str, Let | Def]) -> None:
+    def __init__(self, definitions: Definitions) -> None:
         self._definitions = definitions
         self._known: dict[str, frozenset[Path]] = {}
 
@@ -79,11 +78,9 @@ class PodReads:
                 yield held.below(key, within.type).path
             case Comprehension():
                 yield from self._comprehension(expr, roots)
-            case LetReference(name) | DefCall(name):
-                yield from self._named(name)
-                for child in children(expr):
-                    yield from self._paths(child, roots)
             case _:
+                if isinstance(expr, LetReference | DefCall):
+                    yield from self._named(expr.name)
                 for child in children(expr):
                     yield from self._paths(child, roots)
 
@@ -110,10 +107,8 @@ class PodReads:
     def _named(self, name: str) -> frozenset[Path]:
         if name not in self._known:
             self._known[name] = frozenset()  # the checker has ruled out circles
-            item = self._definitions[name]
-            body = item.value if isinstance(item, Let) else item.body
-            hidden = () if isinstance(item, Let) else [p.name for p in item.parameters]
-            roots = {} if "pod" in hidden else _POD
+            body, parameters = self._definitions.body(name)
+            roots = {} if "pod" in parameters else _POD
             self._known[name] = frozenset(self._paths(body, roots))
         return self._known[name]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
 from itertools import chain
 from typing import assert_never
 
@@ -30,9 +29,8 @@ from engine.program.program import (
 from grammar.ast import Expr, Literal
 from grammar.clauses import (
     Bounds,
-    Def,
+    CountingClause,
     Filter,
-    Let,
     Limit,
     PodSet,
     Policy,
@@ -44,8 +42,8 @@ from grammar.clauses import (
 )
 from grammar.errors import EvaluationError
 from grammar.policy_checker import Checked
-from grammar.reads import Definitions, reads
 from grammar.values.format import show
+from grammar.walk import Definitions, children, reads
 
 DEFAULT_WEIGHT = 101
 
@@ -89,13 +87,9 @@ class _PolicyCompiler:
         self._selector = policy.selector
         self._policy = owner
         self._compiler = Compiler(checked.environment, fast_paths=FAST_PATHS)
-        lets = {i.name: i for i in policy.items if isinstance(i, Let)}
-        defs = {i.name: i for i in policy.items if isinstance(i, Def)}
-        parameters = {n: frozenset(p.name for p in d.parameters) for n, d in defs.items()}
-        self._definitions = Definitions(
-            {n: i.value for n, i in lets.items()}, {n: d.body for n, d in defs.items()}, parameters
-        )
-        self._pod_reads = PodReads({**lets, **defs})
+        environment = checked.environment
+        self._definitions = Definitions(environment.lets, environment.defs)
+        self._pod_reads = PodReads(self._definitions)
 
     @property
     def slots(self) -> int:
@@ -103,7 +97,7 @@ class _PolicyCompiler:
 
     def pod_reads(self) -> frozenset[Path]:
         """The paths of the pod that a decision reads; messages do not decide."""
-        deciders = deciding((self._selector, *self._clauses))
+        deciders = children((self._selector, self._clauses), skip=(Template,))
         read = frozenset(chain.from_iterable(map(self._pod_reads.paths, deciders)))
         spreads = any(isinstance(clause, Spread) for clause in self._clauses)
         return read | _ELIGIBILITY if spreads else read
@@ -126,12 +120,12 @@ class _PolicyCompiler:
                     yield self._filter(clause)
                 case Score():
                     yield self._score(clause)
-                case Share(of=pods, on=on, bound=bound):
-                    yield ShareProgram(self._count(clause, pods), compiled(on), bound)
-                case Spread(pods=pods, over=over, skew=skew, min_domains=least):
-                    yield SpreadProgram(self._count(clause, pods), compiled(over), skew, least)
-                case Limit(pods=pods, per=per, bound=bound):
-                    count, domain = self._count(clause, pods), self._optional(per.domain)
+                case Share(on=on, bound=bound):
+                    yield ShareProgram(self._count(clause), compiled(on), bound)
+                case Spread(over=over, skew=skew, min_domains=least):
+                    yield SpreadProgram(self._count(clause), compiled(over), skew, least)
+                case Limit(per=per, bound=bound):
+                    count, domain = self._count(clause), self._optional(per.domain)
                     yield LimitProgram(count, per.scope == "node", domain, bound)
                 case Preempt():
                     yield self._preempt(clause)
@@ -150,12 +144,12 @@ class _PolicyCompiler:
             order=self._compiler.compile(keep.by) if keep is not None else None,
         )
 
-    def _count(self, clause: Share | Spread | Limit, pods: PodSet | None) -> CountProgram:
+    def _count(self, clause: CountingClause) -> CountProgram:
         return CountProgram(
             policy=self._policy.address,
             name=clause.name,
             when=self._condition(clause.when),
-            peers=self._peers(pods) if pods is not None else Peers(),
+            peers=self._peers(clause.pods) if clause.pods is not None else Peers(),
             weight=clause.strength.weight,
             message=self._message(clause.message, clause.name),
             missing=clause.missing,
@@ -195,7 +189,7 @@ class _PolicyCompiler:
             # A result that depends on the pods of a node may change when some of them leave.
             resolvable=any(p[:2] in _OCCUPANCY for p in paths),
             at_bind=clause.at_bind,
-            time_dependent=any(map(self._reads_time, deciding(clause))),
+            time_dependent=any(map(self._reads_time, children(clause, skip=(Template,)))),
         )
 
     def _score(self, clause: Score) -> ScoreProgram:
@@ -250,16 +244,6 @@ _ELIGIBILITY = frozenset(
 )
 # The paths of the node that depend on the pods on it.
 _OCCUPANCY = frozenset({("node", "requested"), ("node", "free"), ("node", "pods")})
-
-
-def deciding(part: object) -> Iterator[Expr]:
-    """The expressions of a clause that decide. Its message and detail do not."""
-    if isinstance(part, Expr):
-        yield part
-    elif isinstance(part, tuple):
-        yield from chain.from_iterable(map(deciding, part))
-    elif is_dataclass(part) and not isinstance(part, Template):
-        yield from chain.from_iterable(deciding(getattr(part, f.name)) for f in fields(part))
 
 
 def _shown(hole: Evaluate, frame: Frame) -> str:

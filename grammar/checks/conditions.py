@@ -1,13 +1,34 @@
-"""The conditions of a policy: every expression that must be true for something to happen."""
+"""Checks of conditions: constant ones, contradictions, and negations of keys that may be absent.
+
+A condition is an expression that must be true for something to happen: `for`, `when`, `require`,
+`on nodes where`, `pods where`, `protect` and `allow`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import assert_never
 
-from grammar.ast import Chain, Expr
+from grammar.ast import (
+    Binary,
+    Call,
+    Chain,
+    Comprehension,
+    Conditional,
+    Expr,
+    Has,
+    Ident,
+    Index,
+    ListLiteral,
+    Literal,
+    MapLiteral,
+    Select,
+    Unary,
+)
 from grammar.clauses import (
     Clause,
+    CountingClause,
     Filter,
     ForPods,
     Limit,
@@ -18,20 +39,27 @@ from grammar.clauses import (
     Share,
     Spread,
 )
+from grammar.diagnostics import Diagnostic
+from grammar.environment import Environment
+from grammar.errors import EvaluationError
+from grammar.evaluator import evaluate
+from grammar.policy_checker import Checked
+from grammar.printer import print_expression
+from grammar.types import BOOL
+from grammar.walk import children
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One condition: the word before it, its clause, and the clause's rule for missing values."""
+    """A condition: its expression, the keyword before it, and the rule for missing values."""
 
     expr: Expr
     word: str
-    clause: Clause | None = None
     missing: MissingRule | None = None
 
 
 def conditions(policy: Policy) -> Iterator[Condition]:
-    """Every condition of a policy, as written."""
+    """Every condition of a policy, in the order of its items."""
     for item in policy.items:
         if isinstance(item, ForPods):
             yield Condition(item.where, "for")
@@ -41,27 +69,393 @@ def conditions(policy: Policy) -> Iterator[Condition]:
 
 def _of_clause(clause: Clause) -> Iterator[Condition]:
     if clause.when is not None:
-        yield Condition(clause.when, "when", clause)
+        yield Condition(clause.when, "when")
+    if isinstance(clause, CountingClause) and clause.pods and clause.pods.where is not None:
+        yield Condition(clause.pods.where, "pods where")
     match clause:
         case Filter():
-            yield from (Condition(e, "require", clause, clause.missing) for e in clause.requires)
+            yield from (Condition(e, "require", clause.missing) for e in clause.requires)
         case Share():
-            yield Condition(clause.on, "on nodes where", clause)
-            if clause.of.where is not None:
-                yield Condition(clause.of.where, "pods where", clause)
-        case Spread() | Limit():
-            if clause.pods is not None and clause.pods.where is not None:
-                yield Condition(clause.pods.where, "pods where", clause)
+            yield Condition(clause.on, "on nodes where")
         case Preempt():
-            yield from (Condition(e, "protect", clause, clause.missing) for e in clause.protect)
+            yield from (Condition(e, "protect", clause.missing) for e in clause.protect)
             if clause.allow is not None:
-                yield Condition(clause.allow, "allow", clause)
-        case Score():
+                yield Condition(clause.allow, "allow")
+        case Score() | Spread() | Limit():
             pass
+        case _:
+            assert_never(clause)
 
 
 def conjuncts(expr: Expr) -> tuple[Expr, ...]:
-    """What must all be true for the expression to be."""
+    """The operands that must all be true for the expression to be true."""
     if isinstance(expr, Chain) and expr.op == "&&":
         return tuple(part for operand in expr.operands for part in conjuncts(operand))
     return (expr,)
+
+
+# ---- constant conditions
+
+# The types of values that a Literal can hold. A folded list would lose the spans of its elements.
+_FOLDED = frozenset("bool int double string quantity duration timestamp semver null".split())
+
+
+def fold(expr: Expr, environment: Environment) -> Expr:
+    """The expression with its constant parts replaced by literals.
+
+    A part whose evaluation fails stays as it is, so that it fails at run time.
+    """
+    match expr:
+        case Unary(_, operand):
+            return _closed(replace(expr, operand=fold(operand, environment)), environment)
+        case Binary(_, left, right):
+            folded = replace(expr, left=fold(left, environment), right=fold(right, environment))
+            return _closed(folded, environment)
+        case Chain("&&" | "||", operands):
+            return _logical(replace(expr, operands=tuple(fold(o, environment) for o in operands)))
+        case Chain(_, operands):
+            return _closed(
+                replace(expr, operands=tuple(fold(o, environment) for o in operands)), environment
+            )
+        case Conditional(condition, then, otherwise):
+            test = fold(condition, environment)
+            if isinstance(test, Literal):
+                return fold(then if test.value is True else otherwise, environment)
+            branches = fold(then, environment), fold(otherwise, environment)
+            return replace(expr, condition=test, then=branches[0], otherwise=branches[1])
+        case Call(_, target, args):
+            called = fold(target, environment) if target is not None else None
+            return _closed(
+                replace(expr, target=called, args=tuple(fold(a, environment) for a in args)),
+                environment,
+            )
+        case Index(operand, index):
+            return replace(expr, operand=fold(operand, environment), index=fold(index, environment))
+        case _:
+            return expr
+
+
+def _logical(chain: Chain) -> Expr:
+    """The chain without its neutral constants; a literal where one constant decides it."""
+    decisive = chain.op == "||"
+    if any(isinstance(o, Literal) and o.value is decisive for o in chain.operands):
+        return Literal(decisive, BOOL, chain.span)
+    left = tuple(
+        o for o in chain.operands if not (isinstance(o, Literal) and o.value is (not decisive))
+    )
+    if not left:
+        return Literal(not decisive, BOOL, chain.span)
+    # A single operand that may not be a bool keeps its chain, which checks that.
+    return left[0] if len(left) == 1 and left[0].type == BOOL else replace(chain, operands=left)
+
+
+def _closed(expr: Expr, environment: Environment) -> Expr:
+    """The value of an operation whose operands are all constants; else the expression."""
+    if not all(map(_constant, children(expr))) or expr.type.name not in _FOLDED:
+        return expr
+    try:
+        return Literal(evaluate(expr, {}, environment), expr.type, expr.span)
+    except EvaluationError:
+        return expr
+
+
+def _constant(expr: Expr) -> bool:
+    if isinstance(expr, ListLiteral):
+        return not expr.optional and all(map(_constant, expr.elements))
+    return isinstance(expr, Literal) or (isinstance(expr, MapLiteral) and not expr.entries)
+
+
+# What a constant condition means for the policy.
+_MEANING = {
+    ("require", False): "no node can pass it",
+    ("require", True): "every node passes it",
+    ("when", False): "the clause never applies",
+    ("when", True): "the clause always applies",
+    ("for", False): "the policy selects no pod",
+}
+
+
+def constant_conditions(checked: Checked) -> Iterator[Diagnostic]:
+    """A warning (P0302) for each condition or operand that is always true or always false.
+
+    `for pods where true` is legal: it selects all pods. So is `for pods where false`, in a policy
+    that only other policies use.
+    """
+    for condition in conditions(checked.policy):
+        folded = fold(condition.expr, checked.environment)
+        if isinstance(folded, Literal) and isinstance(folded.value, bool):
+            if condition.word == "for" and (folded.value or condition.expr == folded):
+                continue
+            meaning = _MEANING.get((condition.word, folded.value))
+            yield _warning(condition.expr, folded.value, meaning)
+        elif isinstance(condition.expr, Chain):
+            yield from _tested_operands(condition.expr, checked)
+
+
+def _tested_operands(chain: Chain, checked: Checked) -> Iterator[Diagnostic]:
+    for operand in chain.operands:
+        folded = fold(operand, checked.environment)
+        if isinstance(folded, Literal) and isinstance(folded.value, bool):
+            yield _warning(operand, folded.value, f"remove it from the `{chain.op}`")
+
+
+def _warning(expr: Expr, value: object, meaning: str | None) -> Diagnostic:
+    return Diagnostic(
+        "P0302", "warning", f"this is always {str(value).lower()}", expr.span, hint=meaning
+    )
+
+
+# ---- contradictions
+#
+# For each path that filters compare with constants: the set of strings, or the interval of numbers,
+# that passes. There is no solver: any other condition is ignored. So every finding is right, and
+# some contradictions are not found.
+
+_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
+_INFINITY = float("inf")
+
+
+@dataclass(frozen=True, slots=True)
+class _Allowed:
+    """The values of a path that pass: a set of constants, or an interval with exceptions."""
+
+    values: frozenset[object] | None = None
+    low: float = -_INFINITY
+    high: float = _INFINITY
+    open_low: bool = False
+    open_high: bool = False
+    excluded: frozenset[object] = field(default_factory=frozenset)
+
+    def admits(self, value: object) -> bool:
+        if value in self.excluded or (self.values is not None and value not in self.values):
+            return False
+        if not isinstance(value, float):
+            return self.low == -_INFINITY and self.high == _INFINITY
+        above = value > self.low if self.open_low else value >= self.low
+        return above and (value < self.high if self.open_high else value <= self.high)
+
+    def both(self, other: _Allowed) -> _Allowed:
+        values = self.values if other.values is None else other.values
+        merged = _Allowed(
+            values,
+            max(self.low, other.low),
+            min(self.high, other.high),
+            self.open_low
+            if self.low > other.low
+            else other.open_low
+            if other.low > self.low
+            else self.open_low or other.open_low,
+            self.open_high
+            if self.high < other.high
+            else other.open_high
+            if other.high < self.high
+            else self.open_high or other.open_high,
+            self.excluded | other.excluded,
+        )
+        if values is None:
+            return merged
+        return _Allowed(frozenset(v for v in values if self.admits(v) and other.admits(v)))
+
+    @property
+    def empty(self) -> bool:
+        if self.values is not None:
+            return not self.values
+        return self.low > self.high or (self.low == self.high and (self.open_low or self.open_high))
+
+
+@dataclass(frozen=True, slots=True)
+class _Comparison:
+    """A requirement of a filter that compares a path with constants."""
+
+    path: str
+    allowed: _Allowed
+    expr: Expr
+    clause: Filter
+
+
+def contradictions(checked: Checked) -> Iterator[Diagnostic]:
+    """Warnings for filters that no node passes together (P0310) or that others imply (P0311)."""
+    comparisons = [
+        f
+        for c in checked.policy.clauses
+        if isinstance(c, Filter) and not c.at_bind
+        for f in _comparisons(c)
+    ]
+    for number, later in enumerate(comparisons):
+        for earlier in comparisons[:number]:
+            if later.path != earlier.path or not _together(earlier.clause, later.clause):
+                continue
+            merged = earlier.allowed.both(later.allowed)
+            if merged.empty:
+                yield _contradiction(earlier, later)
+                break
+            if merged == earlier.allowed and later.clause.missing == earlier.clause.missing:
+                yield _implied(earlier, later)
+                break
+
+
+def _together(one: Filter, other: Filter) -> bool:
+    """Whether `one` applies whenever `other` does: the same `when`, or none."""
+    return one.when is None or one.when == other.when
+
+
+def _comparisons(clause: Filter) -> Iterator[_Comparison]:
+    for require in clause.requires:
+        for part in conjuncts(require):
+            if (found := _comparison(part)) is not None:
+                yield _Comparison(found[0], found[1], part, clause)
+
+
+def _comparison(expr: Expr) -> tuple[str, _Allowed] | None:
+    """The compared path, and the values of it that pass."""
+    match expr:
+        case Binary("in", left, ListLiteral(elements)) if all(
+            isinstance(e, Literal) for e in elements
+        ):
+            return print_expression(left), _Allowed(frozenset(_value(e) for e in elements))
+        case Binary(op, Literal() as constant, right) if op in _MIRRORED:
+            return _range(_MIRRORED[op], right, constant)
+        case Binary(op, left, Literal() as constant) if op in _MIRRORED:
+            return _range(op, left, constant)
+    return None
+
+
+def _range(op: str, path: Expr, constant: Literal) -> tuple[str, _Allowed] | None:
+    if isinstance(path, Literal):
+        return None
+    value, name = _value(constant), print_expression(path)
+    if op == "==":
+        return name, _Allowed(frozenset({value}))
+    if op == "!=":
+        return name, _Allowed(excluded=frozenset({value}))
+    if not isinstance(value, float):
+        return None
+    if op in ("<", "<="):
+        return name, _Allowed(high=value, open_high=op == "<")
+    return name, _Allowed(low=value, open_low=op == ">")
+
+
+def _value(expr: Expr) -> object:
+    """A constant as the language compares it: numbers, amounts and times as floats."""
+    value = getattr(expr, "value", None)
+    if isinstance(value, bool | str) or value is None:
+        return value
+    if isinstance(value, int | float):
+        return float(value)
+    nanos = getattr(value, "nanos", None)
+    return float(nanos) if nanos is not None else value
+
+
+def _contradiction(earlier: _Comparison, later: _Comparison) -> Diagnostic:
+    return Diagnostic(
+        "P0310",
+        "warning",
+        "no node can pass both conditions",
+        later.expr.span,
+        label="and this one",
+        hint="correct one of them: otherwise every pod of this policy stays pending",
+        notes=(
+            f"filter `{earlier.clause.name}` already requires `{print_expression(earlier.expr)}`",
+        ),
+    )
+
+
+def _implied(earlier: _Comparison, later: _Comparison) -> Diagnostic:
+    return Diagnostic(
+        "P0311",
+        "warning",
+        "this condition never rejects a node",
+        later.expr.span,
+        hint=f"delete it: filter `{earlier.clause.name}` already requires"
+        f" `{print_expression(earlier.expr)}`",
+    )
+
+
+# ---- negations of keys that may be absent
+#
+# `!=`, `!(x in …)` and `!x.matches(…)` look true for an absent key, but they are missing.
+
+_MAPS = frozenset({"labels", "annotations", "nodeSelector"})
+
+
+def absent_negations(checked: Checked) -> Iterator[Diagnostic]:
+    """A warning (P0301) for each negation of an unguarded key, unless `missing` has a rule."""
+    for condition in conditions(checked.policy):
+        if condition.missing is None and condition.word in (
+            "require",
+            "for",
+            "when",
+            "pods where",
+            "protect",
+        ):
+            yield from _search(condition.expr, frozenset())
+
+
+def _search(expr: Expr, guarded: frozenset[str]) -> Iterator[Diagnostic]:
+    if isinstance(expr, Chain) and expr.op in ("&&", "||"):
+        for operand in expr.operands:
+            yield from _search(operand, guarded)
+            guarded |= _guards(operand)
+        return
+    if isinstance(expr, Comprehension):
+        # The variable of a macro over a map is a key of that map.
+        guarded |= {print_expression(Index(expr.target, Ident(expr.variables[0])))}
+    negated = _negated(expr)
+    if negated is not None and (key := _key(negated)) is not None:
+        if print_expression(key) not in guarded:
+            yield _absent_warning(key, expr)
+        return
+    for child in children(expr):
+        yield from _search(child, guarded)
+
+
+def _negated(expr: Expr) -> Expr | None:
+    """The operand that a negation is about; None if the expression is no negation."""
+    match expr:
+        case Binary("!=", left, right):
+            return right if isinstance(left, Literal) else left
+        case Unary("!", Binary("==" | "in", left, right)):
+            return right if isinstance(left, Literal) else left
+        case Unary("!", Call("matches" | "startsWith" | "endsWith" | "contains", target)):
+            return target
+        case _:
+            return None
+
+
+def _key(expr: Expr) -> Index | Select | None:
+    """The expression as a read of labels, annotations or a node selector, or None."""
+    if isinstance(expr, Index | Select) and not expr.optional:
+        inner = expr.operand
+        if inner.type.name == "map" and isinstance(inner, Select) and inner.name in _MAPS:
+            return expr
+    return None
+
+
+def _guards(expr: Expr) -> frozenset[str]:
+    """The keys that `has(x)`, `key in map`, or their negation before `||`, guarantee."""
+    match expr:
+        case Unary("!", operand):
+            return _guards(operand)
+        case Has(operand):
+            return frozenset({print_expression(operand)})
+        case Binary("in", key, holder):
+            return frozenset({print_expression(Index(holder, key))})
+        case _:
+            pass
+    return (
+        frozenset().union(*(_guards(c) for c in children(expr)))
+        if isinstance(expr, Chain)
+        else frozenset()
+    )
+
+
+def _absent_warning(key: Index | Select, expr: Expr) -> Diagnostic:
+    name = key.index if isinstance(key, Index) else Literal(key.name, key.type)
+    safe = f'{print_expression(key.operand)}[?{print_expression(name)}].orValue("")'
+    return Diagnostic(
+        "P0301",
+        "warning",
+        f"`{print_expression(key)}` may be absent: the condition is then missing and does not hold",
+        expr.span,
+        hint=f"write `{safe}`, or add `missing pass` or `missing fail`",
+    )

@@ -1,5 +1,5 @@
 """Values of the language and pure functions over them, one topic a file.
 
-Folding, the plain evaluator and compiled programs call the same ones. Must not: trees, names,
-records' fields.
+Belongs here: what folding, the evaluator and compiled programs all call. Must not: syntax trees,
+names, the fields of records.
 """

@@ -1,4 +1,4 @@
-"""`"…".format([…])` of cel-go's strings extension, and how values are shown in messages."""
+"""Formatting: `"…".format([…])` of cel-go's strings extension, and values in messages."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _MOST_PRECISION = 1100
 
 
 def format_text(text: str, args: Sequence[object]) -> str:
-    """Replaces each clause by the next argument.
+    """The text with each clause replaced by the next argument.
 
-    Raises EvaluationError for a clause that does not take it.
+    Raises EvaluationError for a clause that does not accept its argument.
     """
     rest = iter(enumerate(args))
 
@@ -30,9 +30,9 @@ def format_text(text: str, args: Sequence[object]) -> str:
             return "%"
         precision, verb, bad = match.groups()
         if verb is None:
-            raise EvaluationError(f"`%{bad}` is no formatting clause")
+            raise EvaluationError(f"`%{bad}` is not a formatting clause")
         if precision is not None and (len(precision) > 4 or int(precision) > _MOST_PRECISION):
-            raise EvaluationError(f"a precision of more than {_MOST_PRECISION:,} digits")
+            raise EvaluationError(f"the precision is more than {_MOST_PRECISION:,} digits")
         try:
             _, value = next(rest)
         except StopIteration:
@@ -62,7 +62,7 @@ def _clause(verb: str, precision: int | None, value: object) -> str:
                 return digits.upper() if verb == "X" else digits
             return _based(value, verb, "only integers and strings can be formatted as hex")
         case _:
-            raise EvaluationError(f"`%{verb}` is no formatting clause")
+            raise EvaluationError(f"`%{verb}` is not a formatting clause")
 
 
 def _decimal(value: object) -> str:
@@ -102,7 +102,7 @@ def _special(value: float) -> str:
 
 
 def show(value: object) -> str:
-    """A value as people read it: texts without quotes, maps ordered by key."""
+    """A value for messages: strings without quotes, maps sorted by key."""
     match kind(value):
         case "null":
             return "null"

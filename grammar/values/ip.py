@@ -1,4 +1,4 @@
-"""IP addresses and networks, as Kubernetes' CEL library has them."""
+"""IP addresses and networks of Kubernetes' CEL library."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Address = IPv4Address | IPv6Address
 
 @dataclass(frozen=True, slots=True)
 class Cidr:
-    """An address with a prefix length; it may have bits beyond it, as in `10.1.2.3/8`."""
+    """An address with a prefix length; bits after the prefix may be set: `10.1.2.3/8`."""
 
     address: Address
     network: IPv4Network | IPv6Network
@@ -26,7 +26,7 @@ class Cidr:
 
 @functools.lru_cache(maxsize=4096)
 def parse_ip(text: str) -> Address:
-    """Raises EvaluationError for zones, dotted mapped addresses and what is no address."""
+    """The address of a text. Raises EvaluationError, also for zones and dotted mapped addresses."""
     try:
         address = ip_address(text)
     except ValueError:
@@ -43,7 +43,7 @@ def parse_ip(text: str) -> Address:
 
 @functools.lru_cache(maxsize=4096)
 def parse_cidr(text: str) -> Cidr:
-    """Raises EvaluationError for what is no address with a prefix length."""
+    """The address with a prefix length of a text. Raises EvaluationError."""
     head, slash, length = text.partition("/")
     if not slash or re.fullmatch(r"0|[1-9]\d{0,2}", length, re.ASCII) is None:
         raise EvaluationError(f"`{text}` is not a CIDR")
@@ -63,7 +63,7 @@ def _is(parse: object, text: str) -> bool:
 
 
 def _global_unicast(ip: Address) -> bool:
-    """Go's IsGlobalUnicast: private addresses are; broadcast, loopback and their like are not."""
+    """Go's IsGlobalUnicast: true for private addresses, false for broadcast, loopback and so on."""
     special = ip.is_unspecified or ip.is_loopback or ip.is_multicast or ip.is_link_local
     return not special and str(ip) != "255.255.255.255"
 

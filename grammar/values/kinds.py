@@ -1,4 +1,4 @@
-"""The type of a value, told by the value."""
+"""Kinds: the type of a value at run time, and equality of any two values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from grammar.values.time import Duration, Timestamp
 
 @dataclass(frozen=True, slots=True)
 class TypeValue:
-    """A type as a value: what `type(x)` gives, and what `int` means by itself."""
+    """A type as a value: the result of `type(x)`, and the meaning of the name `int`."""
 
     name: str
 
@@ -44,7 +44,7 @@ _KINDS: dict[type, str] = {
     IPv6Address: "ip",
     Cidr: "cidr",
 }
-# What CEL calls the types whose names differ (langdef, Values).
+# The names in CEL of types that have another name here (langdef, Values).
 _SHOWN = {
     "null": "null_type",
     "duration": "google.protobuf.Duration",
@@ -64,7 +64,7 @@ TYPE_NAMES = {
 
 
 def kind(value: object) -> str:
-    """The name of the value's type as the checker has it; `record` for objects."""
+    """The name of the value's type as in the checker; `record` for objects."""
     found = _KINDS.get(type(value))
     if found is not None:
         return found
@@ -82,11 +82,11 @@ OVERLOADS: tuple[Overload, ...] = (
 )
 
 
-# ---- `==` between any two values (CEL langdef, Equality).
+# ---- equality (CEL langdef, Equality)
 
 
 def equals(left: object, right: object) -> bool:
-    """Whether two values are equal: ints and doubles by number, a bool and a number never."""
+    """Whether two values are equal: ints and doubles by number; a bool equals only a bool."""
     one, other = type(left), type(right)
     if one is other:
         if one in (list, tuple):
@@ -99,7 +99,7 @@ def equals(left: object, right: object) -> bool:
     if one is bool or other is bool:
         return False
     if isinstance(left, int | float) and isinstance(right, int | float):
-        # Compared as doubles, as cel-go does: 2⁶³ as a double equals the greatest int.
+        # As doubles, as in cel-go: the double 2⁶³ equals the greatest int.
         return float(left) == float(right)
     if isinstance(left, list | tuple) and isinstance(right, list | tuple):
         return _same_items(left, right)

@@ -42,16 +42,16 @@ _PLUS: dict[str, Callable[[Any, Any], object]] = {
     "quantity": add,
     "duration": lambda left, right: Duration.of(left.nanos + right.nanos),
 }
-# A range longer than this is a mistake, and would be memory.
+# The limit protects memory.
 _LONGEST_RANGE = 1_000_000
 
 Items = Sequence[Any]
 
 
 def element(items: Items, at: object) -> object:
-    """The item at a position, from 0.
+    """The item at an index, from 0.
 
-    Raises MissingError past the ends, and EvaluationError for what is no position.
+    Raises MissingError out of range, and EvaluationError for an index that is not a whole number.
     """
     if isinstance(at, float) and at.is_integer():
         at = int(at)
@@ -67,7 +67,7 @@ def contains(value: object, items: Items) -> bool:
 
 
 def _ordered(items: Items) -> Items:
-    """The items, if they have an order among them. Raises EvaluationError if not."""
+    """The items, if they are comparable. Raises EvaluationError if not."""
     kinds = set(map(kind, items))
     if not (kinds <= _NUMBERS or (len(kinds) == 1 and kinds <= _ORDERED)):
         raise EvaluationError(f"no such overload: no order between {_enumerated(kinds)}")
@@ -81,7 +81,7 @@ def _enumerated(kinds: set[str]) -> str:
 def _extreme(pick: Callable[[Items], object]) -> Callable[[Items], object]:
     def extreme(items: Items) -> object:
         if not items:
-            raise EvaluationError("an empty list has no extreme")
+            raise EvaluationError("an empty list has no minimum or maximum")
         return pick(_ordered(items))
 
     return extreme
@@ -110,7 +110,7 @@ def _position(items: Items, value: object, *, last: bool = False) -> int:
 
 
 def distinct(items: Items) -> tuple[object, ...]:
-    """Each value once, where it stands first; what can be a key is told by its hash."""
+    """Each value once, at its first position; values that can be keys are compared by hash."""
     kept: list[object] = []
     keys: set[object] = set()
     for item in items:
@@ -128,7 +128,7 @@ def distinct(items: Items) -> tuple[object, ...]:
 
 def flatten(items: Items, depth: int = 1) -> tuple[object, ...]:
     if depth < 0:
-        raise EvaluationError("a negative depth")
+        raise EvaluationError("the depth is negative")
     flat: list[object] = []
     for item in items:
         if depth and isinstance(item, list | tuple):
@@ -140,7 +140,7 @@ def flatten(items: Items, depth: int = 1) -> tuple[object, ...]:
 
 def numbers(count: int) -> tuple[int, ...]:
     if count > _LONGEST_RANGE:
-        raise EvaluationError(f"a range of more than {_LONGEST_RANGE}")
+        raise EvaluationError(f"the range has more than {_LONGEST_RANGE:,} items")
     return tuple(range(max(0, count)))
 
 
@@ -155,10 +155,10 @@ def sort(items: Items) -> tuple[object, ...]:
 
 
 def sort_by(pairs: Sequence[tuple[object, object]]) -> tuple[object, ...]:
-    """The items of (key, item) pairs, ordered by key; equal keys stay in order."""
+    """The items of (key, item) pairs, sorted by key; the sort is stable."""
     keys = [key for key, _ in pairs]
     if len(set(map(kind, keys))) > 1:
-        raise EvaluationError("no such overload: what is sorted by is of one type")
+        raise EvaluationError("no such overload: all sort keys need one type")
     _ordered(keys)
     return tuple(item for _, item in sorted(pairs, key=itemgetter(0)))
 

@@ -1,4 +1,4 @@
-"""Maps: dicts in which a bool key is wrapped, because True equals 1 in Python, not in CEL."""
+"""Maps and records: dicts, whose bool keys are wrapped because True equals 1 in Python."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class BoolKey:
 
 
 def to_key(value: object) -> object:
-    """The dict key of a value.
+    """The dict key of a value; a whole double is the int.
 
-    A whole double finds the int; raises EvaluationError for what is no key.
+    Raises EvaluationError for a value that cannot be a key.
     """
     if isinstance(value, bool):
         return BoolKey(value)
@@ -35,7 +35,7 @@ def from_key(key: object) -> object:
 
 
 def lookup(value: Mapping[object, object], key: object) -> object:
-    """The value at a key; raises MissingError where there is none."""
+    """The value of a key; raises MissingError if it is absent."""
     try:
         return value[to_key(key)]
     except KeyError:
@@ -43,7 +43,7 @@ def lookup(value: Mapping[object, object], key: object) -> object:
 
 
 def contains(key: object, value: Mapping[object, object]) -> bool:
-    """`key in map`; what cannot be a key is in no map."""
+    """`key in map`; false for a value that cannot be a key."""
     try:
         return to_key(key) in value
     except EvaluationError:
@@ -51,14 +51,14 @@ def contains(key: object, value: Mapping[object, object]) -> bool:
 
 
 def build(pairs: Iterable[tuple[object, object]]) -> dict[object, object]:
-    """A map of entries. Raises EvaluationError for a key that is there twice or is none."""
+    """A map of entries. Raises EvaluationError for a repeated key or a value that cannot be one."""
     made: dict[object, object] = {}
     for key, value in pairs:
         if isinstance(key, float):
-            raise EvaluationError("no such overload: a double is no key")
+            raise EvaluationError("no such overload: a double cannot be a key")
         at = to_key(key)
         if at in made:
-            raise EvaluationError(f"the key `{key}` is there twice")
+            raise EvaluationError(f"the key `{key}` occurs twice")
         made[at] = value
     return made
 
@@ -75,7 +75,7 @@ def _entries(part: object) -> Iterable[tuple[object, object]]:
 
 
 def key_values(value: Mapping[object, object]) -> Iterator[tuple[object, object]]:
-    """Keys and values, the keys as the language has them."""
+    """The keys, as values of the language, with their values."""
     return ((from_key(k), v) for k, v in value.items())
 
 
@@ -87,11 +87,11 @@ OVERLOADS: tuple[Overload, ...] = (
 )
 
 
-# ---- Records: objects whose attributes are the fields that the schema names.
+# ---- records: objects whose attributes are the fields of the schema
 
 
 class EmptyRecord:
-    """A record of which nothing is set: what an absent one reads as."""
+    """A record without any field: the value of an absent record."""
 
     __slots__ = ()
 
@@ -107,9 +107,9 @@ EMPTY_RECORD = EmptyRecord()
 
 
 def read_field(value: object, name: str, zero: object, *, optional: bool) -> object:
-    """A field's value; absent it is `zero`, or missing where it is optional.
+    """The value of a field; if absent, `zero`.
 
-    Raises MissingError.
+    Raises MissingError for an absent field that is optional.
     """
     found = getattr(value, name, None)
     if found is not None:

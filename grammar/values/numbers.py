@@ -1,4 +1,7 @@
-"""Arithmetic on 64-bit ints and doubles, order, conversions (CEL langdef, Numeric Values)."""
+"""Numbers: 64-bit ints and doubles, their order and conversions, and cel-go's math extension.
+
+CEL langdef, Numeric Values.
+"""
 
 from __future__ import annotations
 
@@ -36,14 +39,14 @@ _BOOLS |= {"0": False, "f": False, "false": False, "FALSE": False, "False": Fals
 
 
 def checked(value: int) -> int:
-    """An int that an operation made; raises EvaluationError over 64 bits."""
+    """The result of an operation on ints; raises EvaluationError beyond 64 bits."""
     if not _LEAST <= value <= _GREATEST:
         raise EvaluationError("integer overflow")
     return value
 
 
 def divide_ints(left: int, right: int) -> int:
-    """Towards zero, as Go."""
+    """The quotient, rounded towards zero as in Go."""
     if right == 0:
         raise EvaluationError("division by zero")
     quotient = abs(left) // abs(right)
@@ -51,7 +54,7 @@ def divide_ints(left: int, right: int) -> int:
 
 
 def modulo(left: int, right: int) -> int:
-    """With the sign of the left side, as Go."""
+    """The remainder, with the sign of the left side as in Go."""
     if right == 0:
         raise EvaluationError("modulus by zero")
     if left == _LEAST and right == -1:
@@ -61,7 +64,7 @@ def modulo(left: int, right: int) -> int:
 
 
 def divide_doubles(left: float, right: float) -> float:
-    """IEEE 754: by zero it is an infinity or no number."""
+    """The quotient of IEEE 754: division by zero gives an infinity or NaN."""
     if right:
         return left / right
     if left == 0 or math.isnan(left):
@@ -111,7 +114,7 @@ def to_bool(value: object) -> bool:
 
 
 def to_string(value: object) -> str:
-    """`string(x)`: the shortest text that is read back as the value."""
+    """`string(x)`: the shortest text that parses to the value."""
     match value:
         case bool():
             return "true" if value else "false"
@@ -122,7 +125,7 @@ def to_string(value: object) -> str:
 
 
 def show_double(value: float) -> str:
-    """As Go's `%g`: the fewest digits that are read back as the value, `1e+06` from there on."""
+    """The shortest text that parses to the value, as Go's `%g`: `1e+06` from there on."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
@@ -139,7 +142,7 @@ def show_double(value: float) -> str:
 
 
 def plain_double(value: float) -> str:
-    """The fewest digits that are read back as the value, never with an exponent: `1000000`."""
+    """The shortest text that parses to the value, without an exponent: `1000000`."""
     return f"{Decimal(repr(value)):f}".removesuffix(".0")
 
 
@@ -187,9 +190,9 @@ _ARITHMETIC_OVERLOADS: tuple[Overload, ...] = (
 )
 
 
-# ---- cel-go's math extension.
+# ---- cel-go's math extension
 
-# `math.greatest` takes any number of arguments; CEL asks for 32 of any call (langdef, Syntax).
+# `math.greatest` is variadic; CEL requires at least 32 arguments for any call (langdef, Syntax).
 _MOST_ARGUMENTS = 32
 _MASK = 2**64 - 1
 
@@ -200,7 +203,7 @@ def _extreme(*, least: bool) -> Callable[..., object]:
         if len(args) == 1 and isinstance(args[0], list | tuple):
             items = args[0]
         if not items:
-            raise EvaluationError("no such overload: an empty list has no extreme")
+            raise EvaluationError("no such overload: an empty list has no minimum or maximum")
         if not all(isinstance(i, int | float) and not isinstance(i, bool) for i in items):
             raise EvaluationError("no such overload: numbers are needed")
         best = items[0]
@@ -213,11 +216,11 @@ def _extreme(*, least: bool) -> Callable[..., object]:
 
 
 def _rounded(value: float) -> float:
-    """Half away from zero; infinities and no-number stay."""
+    """The value rounded, halves away from zero; infinities and NaN stay."""
     if not math.isfinite(value):
         return value
-    # Adding a half to 0.49999999999999994 gives 1, so the halves are told by the distance to the
-    # truncated value.
+    # 0.49999999999999994 + 0.5 is 1, so halves are recognised by their distance from the truncated
+    # value.
     whole = float(math.trunc(value))
     rounded = whole + math.copysign(1, value) if abs(value - whole) >= 0.5 else whole
     return math.copysign(rounded, value)
@@ -245,7 +248,7 @@ def _signed(bits: int) -> int:
 def _shift(*, left: bool) -> Callable[[int, int], int]:
     def shift(value: int, by: int) -> int:
         if by < 0:
-            raise EvaluationError("a negative number of places")
+            raise EvaluationError("the number of places is negative")
         if by >= 64:
             return 0
         return _signed(value << by) if left else _signed((value & _MASK) >> by)
@@ -259,7 +262,7 @@ def _square_root(value: float) -> float:
 
 
 def _extremes(name: str, call: Callable[..., object]) -> tuple[Overload, ...]:
-    """One argument or a list keeps its type; mixed numbers are dyn."""
+    """The overloads of a minimum or maximum; of ints and doubles together it is dyn."""
     lists = tuple(function(name, (list_of(t),), t, call) for t in (INT, DOUBLE))
     same = tuple(
         function(name, (t,) * n, t, call)

@@ -1,14 +1,21 @@
-"""Kubernetes quantities, exact (k8s.io/apimachinery/pkg/api/resource)."""
+"""Quantities: exact amounts as Kubernetes writes them, their functions and operators.
+
+k8s.io/apimachinery/pkg/api/resource, and Kubernetes' CEL library for quantities.
+"""
 
 from __future__ import annotations
 
 import functools
+import math
 import re
 from dataclasses import dataclass, field
 from fractions import Fraction
+from operator import add, ge, gt, le, lt, sub
 from typing import ClassVar
 
 from grammar.errors import EvaluationError
+from grammar.types import BOOL, DOUBLE, INT, QUANTITY, STRING, Overload, function, member
+from grammar.values.numbers import checked
 
 NANO = 10**9
 _BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50, "Ei": 2**60}
@@ -20,16 +27,16 @@ _WRONG_SUFFIX = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))\s*([A-Za-z]+)\Z", re.ASC
 _MOST_CHARACTERS = 200
 # What Go caps a binary quantity at, silently; decimal ones it does not.
 _LARGEST_BINARY = (2**63 - 1) * NANO
-# Far beyond any resource, and still a double.
+# Far more than any resource, and still in the range of a double.
 _LARGEST = 10**100
 
 
-# Never written to. It is not frozen, for rules make one for each node, in a third of the time then.
+# Immutable by convention. Rules make one for each node; a frozen class takes three times as long.
 @dataclass(slots=True, unsafe_hash=True)
 class Quantity:
-    """An amount in units of 10⁻⁹, the finest there are, and the kind of suffix it is shown with.
+    """An amount in units of 10⁻⁹, and the kind of suffix that it is printed with.
 
-    Equality and order are by amount alone: `1000m` is `1`.
+    Equality and order depend only on the amount: `1000m` equals `1`.
     """
 
     nanos: int
@@ -38,21 +45,21 @@ class Quantity:
 
     @staticmethod
     def parse(text: str) -> Quantity:
-        """Raises EvaluationError, whose text is a hint, for what is no quantity.
+        """The quantity of a text; amounts finer than 10⁻⁹ round up, away from 0.
 
-        Finer than 10⁻⁹ rounds up, away from 0.
+        Raises EvaluationError for any other text; its message is a hint.
         """
         return _parse(text)
 
     @staticmethod
     def of(nanos: int, suffix: str) -> Quantity:
-        """A quantity that an operation made; raises EvaluationError where it is past all reason."""
+        """The result of an operation; raises EvaluationError beyond ±10¹⁰⁰ units."""
         if not -_LARGEST <= nanos <= _LARGEST:
             raise EvaluationError("quantity out of range")
         return Quantity(nanos, suffix)
 
     def __add__(self, other: Quantity) -> Quantity:
-        """Shown with this one's kind of suffix, or, where this is 0, with the other's, as in Go."""
+        """The sum, with this suffix, or, if this is 0, with that of the other, as in Go."""
         return Quantity(self.nanos + other.nanos, self.suffix if self.nanos else other.suffix)
 
     def __sub__(self, other: Quantity) -> Quantity:
@@ -98,7 +105,7 @@ def _parse(text: str) -> Quantity:
 
 
 def corrected(text: str) -> str | None:
-    """The quantity that a text with a wrong suffix certainly means: `200k` for `200K`."""
+    """The quantity that a text with a wrong suffix means: `200k` for `200K`."""
     found = _WRONG_SUFFIX.match(text.strip()) if len(text) <= _MOST_CHARACTERS else None
     if found is None:
         return None
@@ -120,14 +127,14 @@ def corrected(text: str) -> str | None:
 
 def _advice(text: str) -> str:
     if (meant := corrected(text)) is not None:
-        return f"did you mean `{meant}`"
+        return f"did you mean `{meant}`?"
     if len(text) > _MOST_CHARACTERS or (found := _WRONG_SUFFIX.match(text.strip())) is None:
         return 'write a number with a suffix: `"500m"`, `"2"`, `"1.5Gi"`'
-    return f"`{found[2]}` is no suffix: they are n u m k M G T P E, Ki Mi Gi Ti Pi Ei"
+    return f"`{found[2]}` is not a suffix: use n u m k M G T P E, Ki Mi Gi Ti Pi Ei"
 
 
 def _scaled(amount: int, steps: list[tuple[int, str]]) -> str:
-    """The amount in the largest step that divides it."""
+    """The amount in the largest unit that divides it."""
     if amount == 0:
         return "0"
     for factor, suffix in steps:
@@ -144,3 +151,98 @@ def _exponent(nanos: int) -> str:
         nanos //= 1000
         power += 3
     return f"{nanos}e{power}" if power else str(nanos)
+
+
+# ---- functions and operators
+
+
+def is_quantity(text: str) -> bool:
+    try:
+        Quantity.parse(text)
+    except EvaluationError:
+        return False
+    return True
+
+
+def to_quantity(value: object) -> Quantity:
+    return value if isinstance(value, Quantity) else Quantity.parse(str(value))
+
+
+def times(amount: Quantity, factor: float) -> Quantity:
+    """Exact for ints; for doubles rounded to the nearest 10⁻⁹."""
+    if isinstance(factor, int):
+        return Quantity.of(amount.nanos * factor, amount.suffix)
+    if not math.isfinite(factor):
+        raise EvaluationError("a quantity cannot be multiplied by a number that is not finite")
+    return Quantity.of(round(amount.nanos * Fraction(factor)), amount.suffix)
+
+
+def divided(amount: Quantity, by: float) -> Quantity:
+    if by == 0:
+        raise EvaluationError("division by zero")
+    if not math.isfinite(by):
+        raise EvaluationError("a quantity cannot be divided by a number that is not finite")
+    return Quantity.of(round(Fraction(amount.nanos) / Fraction(by)), amount.suffix)
+
+
+def ratio(left: Quantity, right: Quantity) -> float:
+    if right.nanos == 0:
+        raise EvaluationError("division by zero")
+    return left.nanos / right.nanos
+
+
+def compare(left: Quantity, right: Quantity) -> int:
+    return (left.nanos > right.nanos) - (left.nanos < right.nanos)
+
+
+def _sign(amount: Quantity) -> int:
+    return (amount.nanos > 0) - (amount.nanos < 0)
+
+
+def _as_integer(amount: Quantity) -> int:
+    if amount.nanos % NANO:
+        raise EvaluationError(f"`{amount}` is not a whole number")
+    return checked(amount.nanos // NANO)
+
+
+def _is_integer(amount: Quantity) -> bool:
+    return amount.nanos % NANO == 0 and -(2**63) <= amount.nanos // NANO < 2**63
+
+
+def _plus_int(left: Quantity, right: int) -> Quantity:
+    return Quantity(left.nanos + right * NANO, left.suffix)
+
+
+OVERLOADS: tuple[Overload, ...] = (
+    function("quantity", (STRING,), QUANTITY, to_quantity),
+    function("quantity", (QUANTITY,), QUANTITY, to_quantity),
+    function("quantity", (INT,), QUANTITY, to_quantity),
+    function("isQuantity", (STRING,), BOOL, is_quantity),
+    function("string", (QUANTITY,), STRING, str),
+    function("int", (QUANTITY,), INT, _as_integer),
+    function("double", (QUANTITY,), DOUBLE, lambda q: q.nanos / NANO),
+    *(
+        function(op, (QUANTITY, QUANTITY), BOOL, lambda a, b, c=c: c(a.nanos, b.nanos))
+        for op, c in (("<", lt), ("<=", le), (">", gt), (">=", ge))
+    ),
+    function("+", (QUANTITY, QUANTITY), QUANTITY, add),
+    function("-", (QUANTITY, QUANTITY), QUANTITY, sub),
+    function("-_", (QUANTITY,), QUANTITY, lambda q: Quantity(-q.nanos, q.suffix)),
+    function("/", (QUANTITY, QUANTITY), DOUBLE, ratio),
+    *(function("*", (QUANTITY, t), QUANTITY, times) for t in (INT, DOUBLE)),
+    *(function("*", (t, QUANTITY), QUANTITY, lambda n, q: times(q, n)) for t in (INT, DOUBLE)),
+    *(function("/", (QUANTITY, t), QUANTITY, divided) for t in (INT, DOUBLE)),
+    member("isLessThan", (QUANTITY, QUANTITY), BOOL, lambda a, b: a.nanos < b.nanos),
+    member("isGreaterThan", (QUANTITY, QUANTITY), BOOL, lambda a, b: a.nanos > b.nanos),
+    member("compareTo", (QUANTITY, QUANTITY), INT, compare),
+    member("add", (QUANTITY, QUANTITY), QUANTITY, add),
+    member("add", (QUANTITY, INT), QUANTITY, _plus_int),
+    member("sub", (QUANTITY, QUANTITY), QUANTITY, sub),
+    member("sub", (QUANTITY, INT), QUANTITY, lambda q, n: _plus_int(q, -n)),
+    # Kubernetes documents `q.sign()` and declares `sign(q)`.
+    member("sign", (QUANTITY,), INT, _sign),
+    function("sign", (QUANTITY,), INT, _sign),
+    member("isInteger", (QUANTITY,), BOOL, _is_integer),
+    member("asInteger", (QUANTITY,), INT, _as_integer),
+    member("asApproximateFloat", (QUANTITY,), DOUBLE, lambda q: q.nanos / NANO),
+)

@@ -1,4 +1,4 @@
-"""Semantic versions, as Kubernetes' CEL library has them; a leading `v` is dropped."""
+"""Semantic versions of Kubernetes' CEL library; a leading `v` is dropped."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST_CHARACTERS = 256
 @functools.total_ordering
 @dataclass(frozen=True, slots=True, eq=False)
 class Semver:
-    """A version; what follows `+` takes no part in order or equality (semver.org §10)."""
+    """A version; the build after `+` does not count for order or equality (semver.org §10)."""
 
     major: int
     minor: int
@@ -31,12 +31,12 @@ class Semver:
 
     @staticmethod
     def parse(text: str) -> Semver:
-        """Raises EvaluationError, whose text is a hint, for what is no version."""
+        """The version of a text. Raises EvaluationError, whose message is a hint."""
         return _parse(text)
 
     @property
     def precedence(self) -> tuple[object, ...]:
-        """What versions are compared by: a pre-release before its release, numbers before texts."""
+        """The sort key: a pre-release comes before its release, and numbers before words."""
         pre = tuple((0, int(p), "") if p.isdigit() else (1, 0, p) for p in self.pre)
         return (self.major, self.minor, self.patch, not self.pre, pre)
 
@@ -67,7 +67,7 @@ def _parse(text: str) -> Semver:
 
 
 def normalized(text: str, tolerant: bool) -> Semver:
-    """With `tolerant`, a missing minor or patch is 0 and leading zeros are dropped."""
+    """The version of a text; if `tolerant`, without minor, without patch or with leading zeros."""
     if tolerant and (match := _LOOSE.match(text)):
         numbers = ".".join(str(int(n or 0)) for n in match.groups()[:3])
         return Semver.parse(numbers + (match[4] or ""))

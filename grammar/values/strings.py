@@ -1,4 +1,4 @@
-"""Strings: the standard functions and cel-go's strings extension. Positions count code points."""
+"""Strings: standard functions, cel-go's strings extension (positions in code points), and RE2."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import re2
 from grammar.errors import EvaluationError
 from grammar.types import BOOL, INT, STRING, Overload, function, list_of, member
 
-# What `replace` may make; far more than any object of a cluster holds.
+# The limit for results of `replace`; far more than any object of a cluster holds.
 _LONGEST = 1 << 20
-# What strings.trim and Unicode's White_Space property agree on.
+# The characters that both strings.trim and Unicode's White_Space property name.
 _SPACES = (
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000"
@@ -33,7 +33,7 @@ _LOWER = {v: k for k, v in _UPPER.items()}
 
 
 def char_at(text: str, at: int) -> str:
-    """The character at a position; the end of the text is an empty one."""
+    """The character at a position; empty at the end of the text."""
     if not 0 <= at <= len(text):
         raise EvaluationError(f"index out of range: {at}")
     return text[at : at + 1]
@@ -70,10 +70,7 @@ def replace(text: str, old: str, new: str, most: int = -1) -> str:
 
 
 def split(text: str, by: str, most: int = -1) -> tuple[str, ...]:
-    """The parts between `by`; at most that many, the last with the rest.
-
-    Split by nothing: the characters.
-    """
+    """The parts between `by`, at most `most` with the rest in the last; else the characters."""
     if most == 0:
         return ()
     if not by:
@@ -124,9 +121,9 @@ _TEXT_OVERLOADS: tuple[Overload, ...] = (
 )
 
 
-# ---- Regular expressions, RE2's: linear in the text, whatever the pattern.
+# ---- regular expressions of RE2, which are linear in the text for every pattern
 
-# Patterns whose program is larger are refused; far more than any label needs.
+# RE2 refuses patterns whose program is larger; far more than any label needs.
 _MEMORY = 1 << 20
 
 
@@ -134,7 +131,7 @@ _MEMORY = 1 << 20
 def pattern(text: str) -> re2._Regexp:
     """A compiled pattern.
 
-    Raises EvaluationError for what RE2 does not take (no lookaround, no backreference).
+    Raises EvaluationError for a pattern that RE2 refuses, such as one with a lookaround.
     """
     options = re2.Options()
     options.log_errors = False
@@ -152,7 +149,7 @@ def _reason(error: Exception) -> str:
 
 @functools.lru_cache(maxsize=65_536)
 def matches(text: str, regex: str) -> bool:
-    """Whether the pattern is in the text; remembered, because labels repeat over nodes."""
+    """Whether the pattern occurs in the text; cached, because labels repeat over nodes."""
     return pattern(regex).search(text) is not None
 
 

@@ -1,10 +1,14 @@
-"""Durations in nanoseconds (CEL langdef, Durations), with days and weeks besides."""
+"""Durations and timestamps in nanoseconds, their functions and operators.
+
+CEL langdef, Durations and Timestamps; RFC 3339. Days and weeks are added to CEL's units.
+"""
 
 from __future__ import annotations
 
 import functools
 import re
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from fractions import Fraction
@@ -12,6 +16,7 @@ from typing import ClassVar
 from zoneinfo import ZoneInfo
 
 from grammar.errors import EvaluationError
+from grammar.types import DURATION, INT, STRING, TIMESTAMP, Overload, function, member
 
 SECOND = 10**9
 _UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": SECOND}
@@ -32,18 +37,18 @@ class Duration:
 
     @staticmethod
     def parse(text: str) -> Duration:
-        """`1h30m`, `-1.5s`, `2d`. Raises EvaluationError for what is none or is out of range."""
+        """A text such as `1h30m`, `-1.5s` or `2d`. Raises EvaluationError, also if out of range."""
         return _parse_duration(text)
 
     @staticmethod
     def of(nanos: int) -> Duration:
-        """A duration that an operation made; raises EvaluationError out of range."""
+        """The result of an operation; raises EvaluationError out of range."""
         if not -LIMIT - 1 <= nanos <= LIMIT:
             raise EvaluationError("duration out of range")
         return Duration(nanos)
 
     def __str__(self) -> str:
-        """Seconds with as many decimals as it takes: `90s`, `1.5s`."""
+        """Seconds with as many decimals as needed: `90s`, `1.5s`."""
         whole, rest = divmod(abs(self.nanos), SECOND)
         decimals = f".{rest:09d}".rstrip("0") if rest else ""
         return f"{'-' if self.nanos < 0 else ''}{whole}{decimals}s"
@@ -68,7 +73,7 @@ def _parse_duration(text: str) -> Duration:
     return Duration.of(-int(total) if text[0] == "-" else int(total))
 
 
-# ---- Points in time in nanoseconds since 1970 (CEL langdef, Timestamps; RFC 3339).
+# ---- timestamps
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # 0001-01-01T00:00:00Z to 9999-12-31T23:59:59.999999999Z.
@@ -90,12 +95,12 @@ class Timestamp:
 
     @staticmethod
     def parse(text: str) -> Timestamp:
-        """RFC 3339. Raises EvaluationError for what is none or is out of range."""
+        """A text as in RFC 3339. Raises EvaluationError, also if out of range."""
         return _parse_timestamp(text)
 
     @staticmethod
     def of(nanos: int) -> Timestamp:
-        """A timestamp that an operation made; raises EvaluationError out of range."""
+        """The result of an operation; raises EvaluationError out of range."""
         if not LEAST <= nanos <= GREATEST:
             raise EvaluationError("timestamp out of range")
         return Timestamp(nanos)
@@ -105,7 +110,7 @@ class Timestamp:
         return Timestamp(time.time_ns())
 
     def __str__(self) -> str:
-        """RFC 3339 in UTC, with as many decimals as it takes."""
+        """RFC 3339 in UTC, with as many decimals as needed."""
         seconds, rest = divmod(self.nanos, SECOND)
         decimals = f".{rest:09d}".rstrip("0") if rest else ""
         return (
@@ -115,7 +120,7 @@ class Timestamp:
     def local(self, zone: str | None = None) -> datetime:
         """The calendar time in a zone (an IANA name or `+01:30`), to the second.
 
-        Raises EvaluationError for no zone.
+        Raises EvaluationError for an unknown zone.
         """
         moment = _EPOCH + timedelta(seconds=self.nanos // SECOND)
         try:
@@ -124,7 +129,7 @@ class Timestamp:
             raise EvaluationError("timestamp out of range") from None
 
 
-# Go's zero time.Time, which is what an absent one reads as.
+# Go's zero time.Time, the value of an absent timestamp.
 Timestamp.ZERO = Timestamp(LEAST)
 
 
@@ -152,7 +157,7 @@ def _zone(name: str) -> tzinfo:
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):
-        raise EvaluationError(f"`{name}` is no time zone") from None
+        raise EvaluationError(f"`{name}` is not a time zone") from None
 
 
 def since(later: Timestamp, earlier: Timestamp) -> Duration:
@@ -162,3 +167,79 @@ def since(later: Timestamp, earlier: Timestamp) -> Duration:
 def shifted(moment: Timestamp, by: int) -> Timestamp:
     """The moment `by` nanoseconds later."""
     return Timestamp.of(moment.nanos + by)
+
+
+# ---- functions and operators
+
+
+def to_timestamp(value: object) -> Timestamp:
+    match value:
+        case Timestamp():
+            return value
+        case int():
+            return Timestamp.of(value * SECOND)
+        case _:
+            return Timestamp.parse(str(value))
+
+
+def to_duration(value: Duration | str) -> Duration:
+    return value if isinstance(value, Duration) else Duration.parse(value)
+
+
+def _truncated(unit: int) -> Callable[[Duration], int]:
+    def whole(value: Duration) -> int:
+        count = abs(value.nanos) // unit
+        return count if value.nanos >= 0 else -count
+
+    return whole
+
+
+def _milliseconds(value: Duration) -> int:
+    """The milliseconds after the whole seconds."""
+    rest = abs(value.nanos) % SECOND // 10**6
+    return rest if value.nanos >= 0 else -rest
+
+
+# Months, days of the month and of the year from 0 but for getDate; Sunday is day 0 (CEL langdef,
+# Timestamps).
+_PARTS: dict[str, Callable[[datetime], int]] = {
+    "getFullYear": lambda t: t.year,
+    "getMonth": lambda t: t.month - 1,
+    "getDate": lambda t: t.day,
+    "getDayOfMonth": lambda t: t.day - 1,
+    "getDayOfWeek": lambda t: t.isoweekday() % 7,
+    "getDayOfYear": lambda t: t.timetuple().tm_yday - 1,
+    "getHours": lambda t: t.hour,
+    "getMinutes": lambda t: t.minute,
+    "getSeconds": lambda t: t.second,
+}
+
+
+def _part(read: Callable[[datetime], int]) -> Callable[..., int]:
+    return lambda moment, zone=None: read(moment.local(zone))
+
+
+def _milli(moment: Timestamp, zone: str | None = None) -> int:
+    moment.local(zone)
+    return moment.nanos % SECOND // 10**6
+
+
+_GETTERS = {name: _part(read) for name, read in _PARTS.items()} | {"getMilliseconds": _milli}
+
+OVERLOADS: tuple[Overload, ...] = (
+    *(member(name, (TIMESTAMP,), INT, call) for name, call in _GETTERS.items()),
+    *(member(name, (TIMESTAMP, STRING), INT, call) for name, call in _GETTERS.items()),
+    member("getHours", (DURATION,), INT, _truncated(3600 * SECOND)),
+    member("getMinutes", (DURATION,), INT, _truncated(60 * SECOND)),
+    member("getSeconds", (DURATION,), INT, _truncated(SECOND)),
+    member("getMilliseconds", (DURATION,), INT, _milliseconds),
+    *(function("timestamp", (t,), TIMESTAMP, to_timestamp) for t in (STRING, TIMESTAMP, INT)),
+    *(function("duration", (t,), DURATION, to_duration) for t in (STRING, DURATION)),
+    function("+", (TIMESTAMP, DURATION), TIMESTAMP, lambda t, d: shifted(t, d.nanos)),
+    function("+", (DURATION, TIMESTAMP), TIMESTAMP, lambda d, t: shifted(t, d.nanos)),
+    function("+", (DURATION, DURATION), DURATION, lambda a, b: Duration.of(a.nanos + b.nanos)),
+    function("-", (TIMESTAMP, TIMESTAMP), DURATION, since),
+    function("-", (TIMESTAMP, DURATION), TIMESTAMP, lambda t, d: shifted(t, -d.nanos)),
+    function("-", (DURATION, DURATION), DURATION, lambda a, b: Duration.of(a.nanos - b.nanos)),
+    function("-_", (DURATION,), DURATION, lambda d: Duration.of(-d.nanos)),
+)

@@ -186,7 +186,7 @@ def test_port_that_is_taken_is_one_clear_error(folder: Path, policies: Path) -> 
     ("arguments", "message"),
     [
         ("--no-cluster", "there are no policies"),
-        ("--policies missing.policy", "`missing.policy` is not there"),
+        ("--policies missing.policy", "`missing.policy` does not exist"),
         ("--policies latin.policy", "`latin.policy` is not UTF-8 text at byte 0"),
         ("--demo --cluster c.json", "--demo and --cluster each name a cluster"),
         ("--demo --listen nowhere", "argument --listen: `nowhere` is not an address and a port"),

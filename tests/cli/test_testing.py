@@ -109,7 +109,7 @@ def test_missing_path_is_an_error(placet: Placet, shop: Path) -> None:
     done = placet("test", "shop.policy", "gone.policy")
     assert done.code == 2
     assert "1 passed" in done.out
-    assert done.err == "error: `gone.policy` is not there\n  = help: check the path\n"
+    assert done.err == "error: `gone.policy` does not exist\n  = help: check the path\n"
 
 
 def test_policy_with_errors_is_shown_and_not_tested(placet: Placet, shop: Path) -> None:

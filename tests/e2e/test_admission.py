@@ -129,11 +129,14 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "no such field": ({"nodeSelecter": SELECTED, "size": "40%"}, '"spec.nodeSelecter"'),
     "two targets": ({"policy": TARGET, "size": "40%"}, "placementPolicy and policy are two names"),
-    "nothing": ({"nodeSelector": SELECTED}, "decides nothing: needs placementPolicy or rules"),
+    "nothing": ({"nodeSelector": SELECTED}, "has no effect: set placementPolicy or rules"),
     "no syntax": ({"rules": "filter {"}, "rules:1:8 error[P0001]"),
     "a misspelt field": ({"rules": BROKEN}, "rules:1:31 error[P0102]: Node has no field `redy`"),
     "64 KiB": ({"rules": "x " * 32768}, "rules:1:1 error[P0010]: the text has 32,768 tokens"),
-    "open": ({"rules": "(" * 65536}, "rules:1:101 error[P0011]: nested more than 100 deep"),
+    "open": (
+        {"rules": "(" * 65536},
+        "rules:1:101 error[P0011]: this is nested more than 100 levels deep",
+    ),
     "more than 64 KiB": ({"rules": " " * 65537}, "spec.rules: Too long"),
 }
 
@@ -185,7 +188,7 @@ def test_warnings_reach_whoever_applies(shop: Shop) -> None:
     assert done.returncode == 0
     warnings = [line for line in done.stderr.splitlines() if line.startswith("Warning: ")]
     assert len(warnings) == 2
-    assert any("there is no policy `later` to use (until there is one" in w for w in warnings)
+    assert any("unknown policy `later` (this policy is not enforced" in w for w in warnings)
     assert any("unused" in w for w in warnings)
 
 
@@ -207,7 +210,7 @@ def test_manifests_of_the_plugins_apply_unchanged(shop: Shop, mode: str, action:
     text = THEIRS.format(name="theirs", mode=mode, action=action)
     done = shop.apply(text)
     assert done.returncode == 0, done.stderr
-    assert "Warning: spec.weight warning[P0321]: `100` is not more than 100" in done.stderr
+    assert "Warning: spec.weight warning[P0321]: `100` must be greater than 100" in done.stderr
     assert "unchanged" in shop.apply(text).stdout
     for version in ("v1", "v1alpha1"):
         spec = shop.show(f"placementpolicies.{version}.{GROUP}", "theirs")["spec"]

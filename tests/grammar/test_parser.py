@@ -128,8 +128,8 @@ polcy b { }
         ("P0001", "polcy"),
     ]
     assert found[0][2] == "write `==`"
-    assert found[1][2] == "did you mean `require`"
-    assert found[3][2] == "did you mean `most`"
+    assert found[1][2] == "did you mean `require`?"
+    assert found[3][2] == "did you mean `most`?"
 
 
 def test_the_good_policies_of_a_file_with_a_mistake_are_still_there() -> None:

@@ -208,7 +208,7 @@ def test_a_record_may_be_continued() -> None:
     [
         ("  a  int\n", "line 1: neither a record nor a field:   a  int"),
         ("A\n  a\n", "line 2: neither a record nor a field:   a"),
-        ("A\n  a  int\n\nA\n  a  int\n", "line 5: `a` is there twice"),
+        ("A\n  a  int\n\nA\n  a  int\n", "line 5: `a` occurs twice"),
         ("pod\n", "line 1: neither a record nor a field: pod"),
     ],
 )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import pytest
 
 from grammar.schema import load_schema
 from grammar.source import Source
-from policies.admission import Examiner, Findings, changes_spec, check_object
+from policies.admission import Examiner, changes_spec, check_object, lines
 from policies.manifests import additions
 from policies.resource import Spec, Target
 from policies.validation import Validation, Validator
@@ -33,9 +35,17 @@ def rules(text: str, name: str = "web") -> Object:
     return placement_policy({"podSelector": {}, "rules": text}, name)
 
 
+class Findings(NamedTuple):
+    """The lines of an admission response."""
+
+    errors: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
 def found(value: Object, beside: Validation | None = None) -> Findings:
     there = beside or Validation(())
-    return Examiner(SCHEMA, lambda: there).examine(key(value), raw(value))
+    file = Examiner(SCHEMA, lambda: there).examine(key(value), raw(value))
+    return Findings(lines(file, "error"), lines(file, "warning"))
 
 
 USES_OTHER = rules('use "other"\nfilter "b" { require node.ready }')
@@ -45,8 +55,8 @@ def test_a_policy_that_is_used_may_come_later() -> None:
     assert found(USES_OTHER).errors == ()
     (warning,) = found(USES_OTHER).warnings
     assert warning == (
-        "rules:1:1 warning[P0117]: there is no policy `other` to use"
-        " (until there is one, this policy does not hold)"
+        "rules:1:1 warning[P0117]: unknown policy `other`"
+        " (this policy is not enforced until that policy exists)"
     )
 
 
@@ -58,7 +68,9 @@ def test_no_name_is_given_away() -> None:
 
 def test_a_policy_that_is_used_may_be_mended_later() -> None:
     (warning,) = found(USES_OTHER, known(OTHER.replace("ready", "redy"))).warnings
-    assert warning.startswith("rules:1:1 warning[P0118]: policy `other` has errors (until it is")
+    assert warning.startswith(
+        "rules:1:1 warning[P0118]: policy `other` has errors (this policy is not enforced"
+    )
 
 
 @pytest.mark.parametrize("value", [USES_OTHER, rules('use "library/headroom"')])
@@ -81,7 +93,9 @@ def test_policies_cannot_use_each_other() -> None:
     """The first of them was only warned about."""
     there = known(objects=(rules('use "web"', "first"), placement_policy(GOOD)))
     (error,) = found(rules('use "first"'), there).errors
-    assert error.startswith("rules:1:1 error[P0110]: `default/web` → `default/first` → ")
+    assert error.startswith(
+        "rules:1:1 error[P0110]: the definition is circular: `default/web` → `default/first` → "
+    )
 
 
 def test_a_file_with_the_name_is_warned_about() -> None:
@@ -89,8 +103,9 @@ def test_a_file_with_the_name_is_warned_about() -> None:
     value = placement_policy(GOOD, "other")
     (warning,) = found(value, known(OTHER)).warnings
     assert warning == (
-        "metadata.name warning[P0205]: a policy file has a `default/other` too, which goes first"
-        " (this one does not hold until that is gone)"
+        "metadata.name warning[P0205]: a policy file also defines `default/other`"
+        " and takes precedence"
+        " (this object is not enforced until the file no longer defines it)"
     )
     assert found(value, known(objects=(value,))) == Findings()
 

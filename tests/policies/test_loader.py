@@ -67,7 +67,7 @@ def test_good_files_are_read_beside_bad_ones(tmp_path: Path) -> None:
     ending = "policy files end in `.policy`, manifests in `.json`, `.yaml` or `.yml`"
     assert {p.message.replace(str(tmp_path), ""): (p.hint, p.unread) for p in loaded.problems} == {
         "`/latin.policy` is not UTF-8 text at byte 5": ("save it as UTF-8", True),
-        "`/missing.policy` is not there": ("check the path", False),
+        "`/missing.policy` does not exist": ("check the path", False),
         "the folder `/empty` has no policy files": (ending, False),
     }
 

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from policies.manifests import manifest_from, manifest_from_json
+from grammar.diagnostics import Diagnostic
+from grammar.schema import load_schema
+from policies.admission import check_object
+from policies.manifests import Read
+from policies.manifests import manifest_from as read_manifest
+from policies.page import object_page
 from policies.resource import ClusterPlacementPolicy, PlacementPolicy, Target
 from tests.support.builders import Object, raw
 from tests.support.manifests import (
@@ -19,11 +24,19 @@ from tests.support.manifests import (
 GOOD = on_wanted("40%")
 
 
+def manifest_from(value: object, *, stored: bool = False) -> Read:
+    return read_manifest(value, object_page("object", ""), stored=stored)
+
+
+def line(diagnostic: Diagnostic) -> str:
+    return f"{diagnostic.severity} {diagnostic.message}"
+
+
 def said(value: object, *, stored: bool = False) -> list[str]:
-    """Every problem in one line each; nothing here may raise."""
+    """Every diagnostic in one line each; nothing here may raise."""
     read = manifest_from(value, stored=stored)
-    assert (read.manifest is None) == any(p.severity == "error" for p in read.problems)
-    return [f"{problem.severity} {problem}" for problem in read.problems]
+    assert (read.manifest is None) == any(d.severity == "error" for d in read.diagnostics)
+    return list(map(line, read.diagnostics))
 
 
 @pytest.mark.parametrize("version", ["v1", "v1alpha1"])
@@ -31,7 +44,7 @@ def said(value: object, *, stored: bool = False) -> list[str]:
 def test_target_has_two_names_in_both_versions(version: str, field: str) -> None:
     spec = without(GOOD, "placementPolicy") | {field: {"action": "MustNot", "targetSize": 3}}
     read = manifest_from(placement_policy(spec, version=version))
-    assert read.problems == ()
+    assert read.diagnostics == ()
     assert read.manifest is not None
     assert read.manifest.spec.target == Target(targetSize=3, action="MustNot", bound="Exactly")
 
@@ -68,7 +81,7 @@ def test_object_of_the_api_server_is_taken_whole() -> None:
     }
     value = cluster_placement_policy(GOOD | {"namespaceSelector": {}}) | {"status": status}
     value["metadata"] |= {"uid": "1", "generation": 3, "resourceVersion": "7", "managedFields": []}
-    manifest = manifest_from_json(raw(value)).manifest
+    manifest = check_object("object", raw(value), load_schema()).manifest
     assert isinstance(manifest, ClusterPlacementPolicy)
     assert (manifest.metadata.uid, manifest.metadata.generation) == ("1", 3)
     assert manifest.status is not None
@@ -87,32 +100,32 @@ SPECS: list[tuple[Object, list[str]]] = [
     ),
     (
         GOOD | {"nodeSelector": {}},
-        ["error spec.nodeSelector: is empty, and would select every node"],
+        ["error spec.nodeSelector: is empty and would select every node"],
     ),
     (
         GOOD | {"nodeSelector": {"matchLabels": {}, "matchExpressions": []}},
-        ["error spec.nodeSelector: is empty, and would select every node"],
+        ["error spec.nodeSelector: is empty and would select every node"],
     ),
     (
         GOOD | {"annotationSelector": {}},
-        ["error spec.annotationSelector: is empty, and would select every node"],
+        ["error spec.annotationSelector: is empty and would select every node"],
     ),
-    ({"podSelector": {}}, ["error spec: decides nothing"]),
-    (GOOD | {"weight": 100}, ["error spec.weight: `100` is not more than 100"]),
-    (GOOD | {"weight": -1}, ["error spec.weight: `-1` is not more than 100"]),
+    ({"podSelector": {}}, ["error spec: has no effect"]),
+    (GOOD | {"weight": 100}, ["error spec.weight: `100` must be greater than 100"]),
+    (GOOD | {"weight": -1}, ["error spec.weight: `-1` must be greater than 100"]),
     (GOOD | {"weight": 2**31}, ["error spec.weight: is more than 2147483647"]),
     (GOOD | {"weight": "200"}, ["error spec.weight: is a string, not a whole number"]),
     (
         GOOD | {"policy": {"targetSize": 1}},
-        ["error spec.policy: is what `spec.placementPolicy` is too"],
+        ["error spec.policy: is the same field as `spec.placementPolicy`"],
     ),
     (
         GOOD | {"enforcementMode": "Strickt"},
-        ["error spec.enforcementMode: `Strickt` is none of its values"],
+        ["error spec.enforcementMode: `Strickt` is not allowed"],
     ),
-    (GOOD | {"failurePolicy": "Pass"}, ["error spec.failurePolicy: `Pass` is none of its values"]),
-    (GOOD | {"nodeSelecter": WANT}, ["error spec.nodeSelecter: there is no such field"]),
-    (GOOD | {"namespaceSelector": {}}, ["error spec.namespaceSelector: there is no such field"]),
+    (GOOD | {"failurePolicy": "Pass"}, ["error spec.failurePolicy: `Pass` is not allowed"]),
+    (GOOD | {"nodeSelecter": WANT}, ["error spec.nodeSelecter: unknown field"]),
+    (GOOD | {"namespaceSelector": {}}, ["error spec.namespaceSelector: unknown field"]),
     (GOOD | {"rules": "x" * 65537}, ["error spec.rules: is longer than 65536"]),
     (GOOD | {"rules": ["x"]}, ["error spec.rules: is a list, not a string"]),
     (GOOD | {"podSelector": []}, ["error spec.podSelector: is a list, not an object"]),
@@ -123,9 +136,9 @@ SPECS: list[tuple[Object, list[str]]] = [
     (
         GOOD | {"weight": 1, "nodeSelector": {}, "placementPolicy": {"targetSize": "140%"}},
         [
-            "error spec.weight: `1` is not more than 100",
-            "error spec.placementPolicy.targetSize: `140%` is not 0% to 100%",
-            "error spec.nodeSelector: is empty, and would select every node",
+            "error spec.weight: `1` must be greater than 100",
+            "error spec.placementPolicy.targetSize: `140%` is not a percentage from 0% to 100%",
+            "error spec.nodeSelector: is empty and would select every node",
         ],
     ),
 ]
@@ -140,13 +153,13 @@ def test_bad_field_is_named(spec: Object, problems: list[str]) -> None:
     ("target", "problem"),
     [
         ({}, "is missing"),
-        ({"targetSize": "140%"}, "`140%` is not 0% to 100%"),
-        ({"targetSize": "-1%"}, "`-1%` is not 0% to 100%"),
-        ({"targetSize": "1.5%"}, "`1.5%` is not 0% to 100%"),
-        ({"targetSize": "40"}, "`40` is not 0% to 100%"),
-        ({"targetSize": "40%\n"}, "`40%\n` is not 0% to 100%"),
-        ({"targetSize": -1}, "`-1` is not a count of pods"),
-        ({"targetSize": 2**31}, f"`{2**31}` is not a count of pods"),
+        ({"targetSize": "140%"}, "`140%` is not a percentage from 0% to 100%"),
+        ({"targetSize": "-1%"}, "`-1%` is not a percentage from 0% to 100%"),
+        ({"targetSize": "1.5%"}, "`1.5%` is not a percentage from 0% to 100%"),
+        ({"targetSize": "40"}, "`40` is not a percentage from 0% to 100%"),
+        ({"targetSize": "40%\n"}, "`40%\n` is not a percentage from 0% to 100%"),
+        ({"targetSize": -1}, "`-1` is not a number of pods"),
+        ({"targetSize": 2**31}, f"`{2**31}` is not a number of pods"),
         ({"targetSize": True}, "is a bool, not a whole number or a string"),
         ({"targetSize": 1.5}, "is a number, not a whole number or a string"),
         ({"targetSize": None}, "is nothing, not a whole number or a string"),
@@ -166,8 +179,8 @@ def test_bad_target_size_is_named_by_the_name_it_has(
     [
         ({"key": "a", "operator": "In"}, "values: `In` needs a value"),
         ({"key": "a", "operator": "NotIn", "values": []}, "values: `NotIn` needs a value"),
-        ({"key": "a", "operator": "Exists", "values": ["b"]}, "values: `Exists` has no values"),
-        ({"key": "a", "operator": "Equals"}, "operator: `Equals` is none of its values"),
+        ({"key": "a", "operator": "Exists", "values": ["b"]}, "values: `Exists` takes no values"),
+        ({"key": "a", "operator": "Equals"}, "operator: `Equals` is not allowed"),
         ({"operator": "Exists"}, "key: is missing"),
         ({"key": "", "operator": "Exists"}, "key: is empty"),
     ],
@@ -188,7 +201,7 @@ def test_comparisons_take_one_whole_number(values: list[str]) -> None:
 def test_pods_have_no_comparisons() -> None:
     requirement = {"key": "a", "operator": "Gt", "values": ["1"]}
     spec = GOOD | {"podSelector": {"matchExpressions": [requirement]}}
-    (problem,) = manifest_from(placement_policy(spec)).problems
+    (problem,) = manifest_from(placement_policy(spec)).diagnostics
     assert problem.hint == "write `DoesNotExist`, `Exists`, `In` or `NotIn`"
 
 
@@ -207,20 +220,20 @@ def test_weight_of_the_old_manifests(
 ) -> None:
     """All of theirs have 100. Once it is stored, an object is shown in every version."""
     value = placement_policy(GOOD | {"weight": weight}, version=version)
-    problem = f"{severity} spec.weight: `{weight}` is not more than 100"
+    problem = f"{severity} spec.weight: `{weight}` must be greater than 100"
     assert said(value, stored=stored) == [problem]
 
 
 @pytest.mark.parametrize(
     ("value", "problem"),
     [
-        ([], "kind: is none of"),
-        (None, "kind: is none of"),
-        ({"apiVersion": "apps/v1", "kind": "Deployment"}, "kind: is none of"),
-        ({"apiVersion": 1, "kind": "PlacementPolicy"}, "kind: is none of"),
-        ({"apiVersion": f"{GROUP}/v1", "kind": {}}, "kind: is none of"),
-        (placement_policy(GOOD, version="v2"), "apiVersion: there is no version `v2`"),
-        (placement_policy(GOOD) | {"apiVersion": GROUP}, "apiVersion: there is no version ``"),
+        ([], "kind: must be"),
+        (None, "kind: must be"),
+        ({"apiVersion": "apps/v1", "kind": "Deployment"}, "kind: must be"),
+        ({"apiVersion": 1, "kind": "PlacementPolicy"}, "kind: must be"),
+        ({"apiVersion": f"{GROUP}/v1", "kind": {}}, "kind: must be"),
+        (placement_policy(GOOD, version="v2"), "apiVersion: unknown version `v2`"),
+        (placement_policy(GOOD) | {"apiVersion": GROUP}, "apiVersion: unknown version ``"),
         (placement_policy(GOOD, name=""), "metadata.name: is missing"),
         (placement_policy(GOOD, name="Web_1"), "metadata.name: `Web_1` is not a name"),
         (without(placement_policy(GOOD), "spec"), "spec: is missing"),
@@ -228,7 +241,7 @@ def test_weight_of_the_old_manifests(
         (placement_policy(GOOD) | {"spec": None}, "spec: is nothing, not an object"),
         (
             cluster_placement_policy(GOOD) | {"metadata": {"name": "a", "namespace": "b"}},
-            "metadata.namespace: a ClusterPlacementPolicy is in no namespace",
+            "metadata.namespace: a ClusterPlacementPolicy has no namespace",
         ),
     ],
 )
@@ -239,6 +252,6 @@ def test_bad_object_is_told_why(value: object, problem: str) -> None:
 
 @pytest.mark.parametrize("data", [b"", b"{", b"\xff", b'"x"', b"[" * 100_000, b"{} {}"])
 def test_what_is_no_object_is_told_so(data: bytes) -> None:
-    read = manifest_from_json(data)
-    assert read.manifest is None
-    assert len(read.problems) == 1
+    checked = check_object("object", data, load_schema())
+    assert checked.manifest is None
+    assert len(checked.file.diagnostics) == 1

@@ -129,8 +129,8 @@ def test_list_is_its_items(schema: Schema) -> None:
 def test_documents_of_other_kinds_do_not_belong(schema: Schema) -> None:
     file = check(f"{GOOD}---\napiVersion: v1\nkind: ConfigMap\n---\n- 1\n", schema)
     assert [(d.code, d.message) for d in file.diagnostics] == [
-        ("P0502", "`ConfigMap` of `v1` is no policy"),
-        ("P0502", "this is no policy"),
+        ("P0502", "`ConfigMap` of `v1` is not a policy"),
+        ("P0502", "this is not a policy"),
     ]
     assert len(file.policies) == 1
     assert not file.whole

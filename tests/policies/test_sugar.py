@@ -190,7 +190,7 @@ def test_diagnostics_say_where_in_the_rules() -> None:
     assert found.manifest is not None
     assert lines(found.file, "error") == (
         "rules:3:16 error[P0102]: Node has no field `redy` (a similar name exists: `ready`)",
-        "rules:5:22 error[P0001]: `)` cannot stand here (expected an expression)",
+        "rules:5:22 error[P0001]: `)` is not allowed here (expected an expression)",
     )
 
 
@@ -200,7 +200,7 @@ def test_diagnostics_of_a_field_begin_with_it() -> None:
     assert lines(found.file, "warning") == (
         (
             "spec.placementPolicy warning[P0313]: 40% of up to 2 pods is 0"
-            " (such a workload gets none of these nodes; write a number if one must fit)"
+            " (write a number if such a workload may have a pod on these nodes)"
         ),
     )
     found = checked(placement_policy(on_wanted("140%")))

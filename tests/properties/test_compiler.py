@@ -13,7 +13,7 @@ from engine.program.compiler import Compiler
 from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import Frame
 from grammar.checker import Checker
-from grammar.checks.outcomes import fold
+from grammar.checks.conditions import fold
 from grammar.environment import Environment
 from grammar.errors import EvaluationError
 from grammar.evaluator import evaluate

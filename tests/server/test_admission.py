@@ -56,27 +56,27 @@ BAD: dict[str, tuple[Object, str]] = {
     "no nodes": (without(GOOD, "nodeSelector"), "spec.nodeSelector error[P0503]: is missing"),
     "every node": (
         GOOD | {"nodeSelector": {}},
-        "spec.nodeSelector error[P0503]: is empty, and would select every node",
+        "spec.nodeSelector error[P0503]: is empty and would select every node",
     ),
     "weight 100": (
         GOOD | {"weight": 100},
-        "spec.weight error[P0503]: `100` is not more than 100 (0 to 100 are reserved)",
+        "spec.weight error[P0503]: `100` must be greater than 100 (0 to 100 are reserved)",
     ),
-    "weight -5": (GOOD | {"weight": -5}, "spec.weight error[P0503]: `-5` is not more than 100"),
-    "140 %": (on_wanted("140%"), f"{SIZE}: `140%` is not 0% to 100%"),
-    "-1": (on_wanted(-1), f"{SIZE}: `-1` is not a count of pods"),
-    "-1 %": (on_wanted("-1%"), f"{SIZE}: `-1%` is not 0% to 100%"),
+    "weight -5": (GOOD | {"weight": -5}, "spec.weight error[P0503]: `-5` must be greater than 100"),
+    "140 %": (on_wanted("140%"), f"{SIZE}: `140%` is not a percentage from 0% to 100%"),
+    "-1": (on_wanted(-1), f"{SIZE}: `-1` is not a number of pods"),
+    "-1 %": (on_wanted("-1%"), f"{SIZE}: `-1%` is not a percentage from 0% to 100%"),
     "no enum": (
         GOOD | {"enforcementMode": "Strickt"},
-        "spec.enforcementMode error[P0503]: `Strickt` is none of its values",
+        "spec.enforcementMode error[P0503]: `Strickt` is not allowed",
     ),
     "no action": (
         on_wanted("40%", action="Should"),
-        "spec.placementPolicy.action error[P0503]: `Should` is none of its values",
+        "spec.placementPolicy.action error[P0503]: `Should` is not allowed",
     ),
     "two targets": (
         GOOD | {"policy": {"targetSize": 1}},
-        "spec.policy error[P0503]: is what `spec.placementPolicy` is too",
+        "spec.policy error[P0503]: is the same field as `spec.placementPolicy`",
     ),
     "no syntax": (GOOD | {"rules": "filter {"}, "rules:1:8 error[P0001]: "),
     "no field": (
@@ -85,8 +85,11 @@ BAD: dict[str, tuple[Object, str]] = {
     ),
     "65537 bytes": (GOOD | {"rules": " " * 65537}, "spec.rules error[P0503]: is longer than 65536"),
     "64 KiB": (GOOD | {"rules": "x " * 32768}, "rules:1:1 error[P0010]: the text has 32,768 token"),
-    "open": (GOOD | {"rules": "(" * 65536}, "rules:1:101 error[P0011]: nested more than 100 deep"),
-    "unknown": (GOOD | {"nodeSelecter": WANT}, "spec.nodeSelecter error[P0503]: there is no such"),
+    "open": (
+        GOOD | {"rules": "(" * 65536},
+        "rules:1:101 error[P0011]: this is nested more than 100 levels deep",
+    ),
+    "unknown": (GOOD | {"nodeSelecter": WANT}, "spec.nodeSelecter error[P0503]: unknown field"),
     "dear": (
         {
             "podSelector": {},
@@ -124,7 +127,7 @@ async def test_the_number_of_errors_is_limited(served: Served) -> None:
 
 async def test_an_error_is_one_line(served: Served) -> None:
     lines = await refused(served, review(placement_policy(on_wanted("4\n\u2028\x1b[31m"))))
-    assert lines[0].startswith(f"{SIZE}: `4   [31m` is not 0% to 100%")
+    assert lines[0].startswith(f"{SIZE}: `4   [31m` is not a percentage from 0% to 100%")
     assert len(lines) == 1
 
 
@@ -133,7 +136,7 @@ async def test_an_allowed_object_can_have_warnings(served: Served) -> None:
     found = await responded(served, review(value))
     assert found["allowed"]
     assert found["warnings"] == [
-        "spec.weight warning[P0321]: `100` is not more than 100 (0 to 100 are reserved)"
+        "spec.weight warning[P0321]: `100` must be greater than 100 (0 to 100 are reserved)"
     ]
 
 
@@ -186,16 +189,19 @@ async def test_a_stored_weight_of_v1alpha1_may_stay(served: Served) -> None:
 
 HOSTILE = {
     "nothing": (b"null", "is not JSON"),
-    "a list": (b"[]", "kind: is none of"),
-    "text": (b'"x"', "kind: is none of"),
+    "a list": (b"[]", "kind: must be"),
+    "text": (b'"x"', "kind: must be"),
     "no UTF-8": (b'{"apiVersion":"\xff"}', "is not JSON"),
-    "deep": (b'{"a":' * 500 + b"1" + b"}" * 500, "kind: is none of"),
+    "deep": (b'{"a":' * 500 + b"1" + b"}" * 500, "kind: must be"),
     "deep in a field": (
         raw(placement_policy({"podSelector": 7})).replace(b"7", b"[" * 500 + b"]" * 500),
         "spec.podSelector error[P0503]: is a list, not an object",
     ),
-    "another kind": (raw(placement_policy(GOOD)).replace(b"PlacementPolicy", b"X"), "kind: is"),
-    "another version": (raw(placement_policy(GOOD, version="v7")), "apiVersion: there is no"),
+    "another kind": (
+        raw(placement_policy(GOOD)).replace(b"PlacementPolicy", b"X"),
+        "kind: must be",
+    ),
+    "another version": (raw(placement_policy(GOOD, version="v7")), "apiVersion: unknown version"),
     "a name": (raw(placement_policy(GOOD, name="A B")), "metadata.name error[P0503]: `A B`"),
 }
 

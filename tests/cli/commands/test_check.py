@@ -97,7 +97,7 @@ def test_path_that_gives_nothing_is_an_error(placet: Placet, folder: Path) -> No
     assert done.err == (
         "error: `latin.policy` is not UTF-8 text at byte 0\n"
         "  = help: save it as UTF-8\n"
-        "error: `missing.policy` is not there\n"
+        "error: `missing.policy` does not exist\n"
         "  = help: check the path\n"
     )
 

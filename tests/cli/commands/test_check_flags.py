@@ -53,7 +53,7 @@ def test_fix_mends_what_is_certain(placet: Placet) -> None:
     assert path.read_text(encoding="utf-8") == MENDED
     assert done.code == 0
     assert done.out.startswith("fixed 13 mistakes in a.policy\n")
-    assert "  3:3 P0001: `failur` cannot stand here, now `failure`\n" in done.out
+    assert "  3:3 P0001: `failur` is not allowed here, now `failure`\n" in done.out
     assert done.out.endswith("1 policy in 1 file: no problems found\n")
 
 
@@ -127,7 +127,7 @@ def test_cluster_knows_which_label_keys_there_are(placet: Placet) -> None:
     assert done.code == 0
     assert done.out == (
         "z.policy:2:26: warning[P0320]: 0 of 3 nodes have the label `topology.kubernetes.io/zones`"
-        " (2 of 3 have `topology.kubernetes.io/zone`)\n"
+        " (a similar label exists: 2 of 3 nodes have `topology.kubernetes.io/zone`)\n"
         "z.policy:3:39: warning[P0320]: 0 of 3 nodes have the label `nonsense`\n"
     )
     assert placet("check", "--strict", "--cluster", "nodes.json", "z.policy").code == 1

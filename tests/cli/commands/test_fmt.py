@@ -69,4 +69,4 @@ def test_standard_input_goes_to_standard_output(placet: Placet) -> None:
 def test_missing_file_is_an_error(placet: Placet, folder: Path) -> None:
     done = placet("fmt", "a.policy")
     assert (done.code, done.out) == (2, "")
-    assert done.err.startswith("error: `a.policy` is not there\n")
+    assert done.err.startswith("error: `a.policy` does not exist\n")

@@ -94,7 +94,7 @@ def test_a_path_may_end_in_a_single_value(placet: Placet, path: str, shown: str)
 @pytest.mark.parametrize(
     ("path", "error", "hint"),
     [
-        ("nod.name", "error[P0101]: nothing is called `nod`", "a similar name exists: `node`"),
+        ("nod.name", "error[P0101]: unknown name `nod`", "a similar name exists: `node`"),
         (
             "pod.spec.contaners",
             "error[P0102]: PodSpec has no field `contaners`",

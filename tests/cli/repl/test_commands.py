@@ -87,7 +87,7 @@ def test_settings_show_parts_and_time(say: Say) -> None:
         (":load a\0", "error: the text contains a NUL character\n"),
         (":zzz", "error: there is no command `:zzz`\n  = help: `:help` lists the commands"),
         (":load", "error: no file is given"),
-        (":load nowhere.policy", "error: `nowhere.policy` is not there"),
+        (":load nowhere.policy", "error: `nowhere.policy` does not exist"),
         (":load 'a", "error: a quotation mark is not closed"),
         (":cluster shop.policy", "error: `shop.policy` is no snapshot"),
         (":pod", "error: no pod is chosen\n  = help: choose one with `:pod NAMESPACE/NAME`"),

@@ -46,7 +46,7 @@ def test_an_unfinished_line_continues(placet: Placet) -> None:
 def test_a_line_that_fails_does_not_stop_the_others(placet: Placet) -> None:
     done = placet("repl", stdin="1 +* 2\n3\n")
     assert (done.code, done.out) == (1, "3 : int\n")
-    assert done.err.startswith("error[P0001]: `*` cannot stand here\n --> expression:1:4\n")
+    assert done.err.startswith("error[P0001]: `*` is not allowed here\n --> expression:1:4\n")
 
 
 def test_a_text_without_an_end_is_an_error_at_the_end_of_input(placet: Placet) -> None:
@@ -63,7 +63,7 @@ def test_lines_after_quit_are_not_read(placet: Placet) -> None:
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (["nowhere.policy"], "error: `nowhere.policy` is not there\n"),
+        (["nowhere.policy"], "error: `nowhere.policy` does not exist\n"),
         (["bad.policy"], "error[P0102]: Node has no field `x`\n"),
         (["--cluster", "nowhere.json"], "error: cannot read `nowhere.json`"),
         (["--cluster", "bad.policy"], "error: `bad.policy` is not a cluster file"),

@@ -143,7 +143,7 @@ def test_no_color_turns_colours_off(tmp_path: Path) -> None:
     with started(tmp_path, NO_COLOR="1") as screen:
         screen.expect("placet>")
         screen.type(f"1 + nowhere{ENTER}")
-        screen.expect("nothing is called `nowhere`")
+        screen.expect("unknown name `nowhere`")
         screen.expect("placet>")
         assert b"\x1b[31m" not in screen.raw
         assert b"\x1b[0;3" not in screen.raw

@@ -169,9 +169,13 @@ BROKEN_NODE = node("n1") | {"status": {"allocatable": {"cpu": "many"}}}
             "`c.yaml` is not a cluster file: it is not a Kubernetes object",
         ),
         ("c.yaml", "# nothing\n", "there are no nodes in `c.yaml`"),
-        ("c.yaml", "a: [1,\nb: 2", "`c.yaml` is not YAML: did not find expected ','"),
-        ("c.yaml", "kind: \x00", "`c.yaml` is not YAML: control characters are not allowed"),
-        ("c.yaml", "? [1]\n: 2", "`c.yaml` is not"),
+        ("c.yaml", "a: [1,\nb: 2", "`c.yaml` is neither YAML nor JSON: did not find expected ','"),
+        (
+            "c.yaml",
+            "kind: \x00",
+            "`c.yaml` is neither YAML nor JSON: control characters are not allowed",
+        ),
+        ("c.yaml", "? [1]\n: 2", "`c.yaml` is neither"),
         ("c.yaml", "[" * 100_000, "`c.yaml` is nested too deeply"),
     ],
 )

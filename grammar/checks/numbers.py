@@ -1,4 +1,4 @@
-"""Percentages that are nothing of few replicas: 40% of 2 is 0."""
+"""Checks of the numbers in clauses: percentages, bounds of shares, ranges and weights."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ from collections.abc import Iterator
 from fractions import Fraction
 from math import floor
 
-from grammar.clauses import Bound, Clause, Limit, Score, Share, Spread
+from grammar.clauses import Bound, Clause, CountingClause, Score, Share
 from grammar.diagnostics import Diagnostic
 from grammar.policy_checker import Checked
 
 
 def vanishing_percentages(checked: Checked) -> Iterator[Diagnostic]:
-    """At most and exactly round down: warn up to which number of pods that leaves none."""
+    """A warning (P0313) for each percentage that is 0 of a few pods.
+
+    `at most` and `exactly` round down: 40% of 2 pods is 0.
+    """
     for clause in checked.policy.clauses:
         if not isinstance(clause, Share) or not clause.strength.strict:
             continue
@@ -27,29 +30,27 @@ def vanishing_percentages(checked: Checked) -> Iterator[Diagnostic]:
             "warning",
             f"{bound.amount}% of {counts} is 0",
             bound.span,
-            hint="such a workload gets none of these nodes; write a number if one must fit",
+            hint="write a number if such a workload may have a pod on these nodes",
         )
 
 
-# ---- Strict shares of the same pods on the same nodes that cannot hold together.
-
-
 def conflicting_shares(checked: Checked) -> Iterator[Diagnostic]:
-    """An `at least` above an `at most`, or two different `exactly`s."""
+    """A warning (P0312) for strict shares of the same pods on the same nodes that contradict.
+
+    That is an `at least` above an `at most`, or two different `exactly`.
+    """
     strict = [c for c in checked.policy.clauses if isinstance(c, Share) and c.strength.strict]
     for number, later in enumerate(strict):
         for earlier in strict[:number]:
-            if (earlier.of, earlier.on, earlier.when) == (
-                later.of,
-                later.on,
-                later.when,
-            ) and _clash(earlier.bound, later.bound):
+            same = (earlier.pods, earlier.on, earlier.when) == (later.pods, later.on, later.when)
+            if same and _clash(earlier.bound, later.bound):
+                says = f"{earlier.bound.kind} {earlier.bound.amount}"
                 yield Diagnostic(
                     "P0312",
                     "warning",
-                    f"this cannot hold together with share `{earlier.name}`",
+                    f"this contradicts share `{earlier.name}`",
                     later.bound.span,
-                    hint=f"that one says {earlier.bound.kind} {earlier.bound.amount}",
+                    hint=f"change one of them: that share says {says}",
                 )
 
 
@@ -61,35 +62,33 @@ def _clash(one: Bound, other: Bound) -> bool:
     return low > high
 
 
-# ---- `range minmax` and `range rank` compare the nodes of one request, which can be a sample.
-
-
 def sampled_ranges(checked: Checked) -> Iterator[Diagnostic]:
-    """Warn that kube-scheduler offers a part of the nodes unless told otherwise (C12)."""
+    """A warning (P0314) for `range minmax` and `range rank`: they compare nodes of one request.
+
+    By default kube-scheduler sends only a part of a large cluster's nodes (C12).
+    """
     for clause in checked.policy.clauses:
         if isinstance(clause, Score) and isinstance(clause.range, str):
             yield Diagnostic(
                 "P0314",
                 "warning",
-                f"`range {clause.range}` compares only the nodes that kube-scheduler offers",
+                f"`range {clause.range}` compares only the nodes that kube-scheduler sends",
                 clause.value.span,
                 hint="set `percentageOfNodesToScore: 100`, or write the range in numbers",
             )
 
 
-# ---- Scores too light to be seen: the wire has eleven steps.
-
-# A step of the answer is ten points of the mean.
+# A score on the wire is 0 to 10, so one step of it is ten points of the mean.
 STEP = 10.0
 
 
 def light_weights(checked: Checked) -> Iterator[Diagnostic]:
-    """Warn where a clause can move the mean by less than one step even from 0 to 100."""
+    """A warning (P0315) for each clause that can move the answer by less than one step."""
     weights: dict[Clause, float] = {}
     for clause in checked.policy.clauses:
         if isinstance(clause, Score):
             weights[clause] = abs(clause.weight)
-        elif isinstance(clause, Share | Spread | Limit) and clause.strength.weight is not None:
+        elif isinstance(clause, CountingClause) and clause.strength.weight is not None:
             weights[clause] = clause.strength.weight
     total = sum(weights.values())
     for clause, weight in weights.items():
@@ -98,7 +97,7 @@ def light_weights(checked: Checked) -> Iterator[Diagnostic]:
             yield Diagnostic(
                 "P0315",
                 "warning",
-                f"weight {weight} of {total} moves the answer by less than one of its ten steps",
+                f"weight {weight} of {total} changes the score by less than one of its ten steps",
                 clause.name_span,
-                hint=f"give it at least {total / STEP:g}, or leave it out",
+                hint=f"write at least {total / STEP:g}, or remove the clause",
             )
