@@ -89,7 +89,7 @@ def test_settings_show_parts_and_time(say: Say) -> None:
         (":load", "error: no file is given"),
         (":load nowhere.policy", "error: `nowhere.policy` does not exist"),
         (":load 'a", "error: a quotation mark is not closed"),
-        (":cluster shop.policy", "error: `shop.policy` is no snapshot"),
+        (":cluster shop.policy", "error: `shop.policy` is not a cluster file"),
         (":pod", "error: no pod is chosen\n  = help: choose one with `:pod NAMESPACE/NAME`"),
         (":pod web-1", "error: several pods are called `web-1`"),
         (":pod nobody.yaml", "error: cannot read `nobody.yaml`"),

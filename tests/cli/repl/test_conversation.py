@@ -71,18 +71,18 @@ error[P0102]: Node has no field `redy`
         (
             'filter "f" { requir node.ready }',
             """\
-error[P0001]: `requir` cannot stand here
+error[P0001]: `requir` is not allowed here
  --> session:1:14
   |
 1 | filter "f" { requir node.ready }
   |              ^^^^^^ unexpected
-  = help: did you mean `require`
+  = help: did you mean `require`?
 """,
         ),
         (
             "policy p { weight x }",
             """\
-error[P0001]: `x` cannot stand here
+error[P0001]: `x` is not allowed here
  --> session:1:19
   |
 1 | policy p { weight x }
@@ -93,7 +93,7 @@ error[P0001]: `x` cannot stand here
         (
             "pod.name",
             """\
-error[P0111]: `pod` cannot be read in this expression
+error[P0111]: `pod` is not available in this expression
  --> expression:1:1
   |
 1 | pod.name

@@ -11,7 +11,7 @@ def test_lets_and_defs_stay_and_can_be_changed(say: Say) -> None:
     assert say('let spot = node.labels["capacity"] == "spot"').out == "spot : bool\n"
     assert say("def used(r: string): double = node.usage[r]").out == "used(r: string) : double\n"
     assert say("spot").out == "true : bool\n"
-    assert say('used("cpu")').err.startswith("error[P0111]: `pod` cannot be read")
+    assert say('used("cpu")').err.startswith("error[P0111]: `pod` is not available")
     say(":pod shop/web-1")
     assert say('used("cpu")').out == "0.25 : double\n"
     say("let spot = 3")

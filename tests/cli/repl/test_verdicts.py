@@ -80,7 +80,7 @@ def test_what_if_changes_one_field_for_one_answer(web: Say, change: str, shown: 
         ("node.zone", "error: no change is given\n  = help: as in `:what-if node"),
         ("pod.spec.containers[3].image = 'a'", "error: there is no `pod.spec.containers[3].image`"),
         ("node.spec.unschedulable = 'yes'", "error: the changed object is not valid: bad Node at"),
-        ("node.zone = nowhere", "error[P0101]: nothing is called `nowhere`"),
+        ("node.zone = nowhere", "error[P0101]: unknown name `nowhere`"),
     ],
     ids=["computed", "follows", "all", "no object", "none", "no item", "type", "value"],
 )
