@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from engine.cache.node_table import NodeRows, NodeTable, NodeView, without
 from engine.decision import filtering
 from engine.objects.peer import Peer
-from engine.program.frame import Evaluate, Evaluation
-from engine.program.program import PreemptProgram, Program, magnitude
+from engine.program.frame import Evaluate, Evaluation, magnitude
+from engine.program.program import PreemptProgram, Program
 from grammar.errors import EvaluationError, MissingError
 
 # Whether every strict count has headroom in these rows, with some pods gone.

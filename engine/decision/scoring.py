@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from engine.cache.node_table import NodeRows, NodeTable
 from engine.program.columns import Freshness, grown
-from engine.program.frame import Evaluation, Floats, Frame, Points, Report, Term
-from engine.program.program import ScoreProgram, magnitude
+from engine.program.frame import Evaluation, Floats, Frame, Points, Report, Term, magnitude
+from engine.program.program import ScoreProgram
 from grammar.errors import EvaluationError, MissingError
 
 # The value of a clause for a node that has none.

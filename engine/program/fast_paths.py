@@ -6,13 +6,16 @@ part is absent, the general closure (`meaning`) decides what that means.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Container
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any
 
+from engine.program import macros, operations
 from engine.program.compiler import Compiler, FastPath
-from engine.program.frame import Evaluate, Frame
+from engine.program.frame import Evaluate
+from engine.program.macros import Items, Sieve
+from engine.program.operations import FieldChain
 from grammar.ast import (
     Binary,
     Call,
@@ -25,30 +28,9 @@ from grammar.ast import (
     Literal,
     Select,
 )
-from grammar.errors import EvaluationError, MissingError
 from grammar.types import BOOL, DURATION, QUANTITY, STRING, TIMESTAMP, map_of
-from grammar.values.maps import key_values
 
 # ---- chains of fields, which may end in a key of a map: `node.metadata.labels["k"]`
-
-
-@dataclass(frozen=True, slots=True)
-class FieldChain:
-    """A chain: `fields` of the frame, or of the local at `slot`, and then the key of a map.
-
-    `fields` returns None or raises AttributeError if a part is absent. `meaning` is the general
-    closure of the chain.
-    """
-
-    fields: Callable[[object], Any]
-    slot: int | None
-    key: str | None
-    meaning: Evaluate
-
-    @property
-    def missing(self) -> str:
-        """The text of the error if the map does not have the key."""
-        return f"there is no key `{self.key}`"
 
 
 def field_chain(compiler: Compiler, expr: Expr) -> FieldChain | None:
@@ -89,23 +71,7 @@ def _path(expr: Expr) -> tuple[str, str] | None:
 def value(compiler: Compiler, expr: Expr) -> Evaluate | None:
     """The value of a chain; None for any other expression."""
     chain = field_chain(compiler, expr)
-    if chain is None:
-        return None
-    fields, slot, key, meaning = chain.fields, chain.slot, chain.key, chain.meaning
-    missing = chain.missing
-
-    def run(frame: Frame) -> object:
-        try:
-            value = fields(frame if slot is None else frame.locals[slot])
-            if key is not None:
-                return value[key]
-        except KeyError:
-            raise MissingError(missing) from None
-        except (AttributeError, TypeError):
-            return meaning(frame)
-        return value if value is not None else meaning(frame)
-
-    return run
+    return None if chain is None else operations.chain_value(chain)
 
 
 def value_or_default(compiler: Compiler, expr: Expr) -> Evaluate | None:
@@ -115,18 +81,7 @@ def value_or_default(compiler: Compiler, expr: Expr) -> Evaluate | None:
             chain, key = _texts(compiler, held), text(index)
         case _:
             return None
-    if chain is None or key is None:
-        return None
-    fields, slot, meaning = chain.fields, chain.slot, chain.meaning
-
-    def run(frame: Frame) -> object:
-        try:
-            return fields(frame if slot is None else frame.locals[slot]).get(key, other)
-        except AttributeError:
-            held: Any = meaning(frame)
-            return held.get(key, other)
-
-    return run
+    return None if chain is None or key is None else operations.chain_get(chain, key, other)
 
 
 def key_test(compiler: Compiler, expr: Expr) -> Evaluate | None:
@@ -134,18 +89,7 @@ def key_test(compiler: Compiler, expr: Expr) -> Evaluate | None:
     if not isinstance(expr, Binary) or expr.op != "in":
         return None
     chain, key = _texts(compiler, expr.right), text(expr.left)
-    if chain is None or key is None:
-        return None
-    fields, slot, meaning = chain.fields, chain.slot, chain.meaning
-
-    def run(frame: Frame) -> object:
-        try:
-            return key in fields(frame if slot is None else frame.locals[slot])
-        except (AttributeError, TypeError):
-            held: Any = meaning(frame)
-            return key in held
-
-    return run
+    return None if chain is None or key is None else operations.chain_has(chain, key)
 
 
 def _texts(compiler: Compiler, expr: Expr) -> FieldChain | None:
@@ -160,26 +104,28 @@ _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 # Up to this number of texts a comparison with each is faster than a hash.
 _FEW = 3
 
-_nanos = attrgetter("nanos")
-
 
 def comparison(compiler: Compiler, expr: Expr) -> Evaluate | None:
     """A test of a text or an amount; None for any other operation."""
     if not isinstance(expr, Binary):
         return None
     if (texts := text_test(expr)) is not None:
-        test = _text(compiler.compile(texts.operand), texts.known, wanted=texts.wanted)
+        test = operations.is_text(compiler.compile(texts.operand), texts.known, wanted=texts.wanted)
         chain = field_chain(compiler, texts.operand)
         if chain is None:
             return test
-        return _text_at(chain, texts.known, test, wanted=texts.wanted)
+        return operations.chain_is_text(chain, texts.known, test, wanted=texts.wanted)
     if (amounts := _amount_test(expr)) is not None:
         operand, least, wanted = amounts
-        test = _amount(compiler.compile(operand), least, wanted=wanted)
+        test = operations.is_amount(compiler.compile(operand), least, wanted=wanted)
         chain = field_chain(compiler, operand)
-        return test if chain is None else _amount_at(chain, least, test, wanted=wanted)
+        return (
+            test if chain is None else operations.chain_is_amount(chain, least, test, wanted=wanted)
+        )
     if expr.op in _MIRRORED and expr.left.type == expr.right.type and expr.left.type in _AMOUNTS:
-        return _two_amounts(expr.op, compiler.compile(expr.left), compiler.compile(expr.right))
+        return operations.compare_amounts(
+            expr.op, compiler.compile(expr.left), compiler.compile(expr.right)
+        )
     return None
 
 
@@ -209,7 +155,8 @@ def _amount_test(expr: Expr) -> tuple[Expr, int, bool] | None:
     """The comparison with a constant, as `operand >= nanos` or, if not wanted, its negation."""
     match _facing(expr):
         case (operand, op, constant) if operand.type in _AMOUNTS and operand.type == constant.type:
-            edge: int = _nanos(constant.value)
+            amount: Any = constant.value
+            edge: int = amount.nanos
             match op:
                 case ">=" | "<":
                     return operand, edge, op == ">="
@@ -230,88 +177,9 @@ def _facing(expr: Expr) -> tuple[Expr, str, Literal] | None:
     return None
 
 
-def _text(operand: Evaluate, known: Container[object], *, wanted: bool) -> Evaluate:
-    def run(frame: Frame) -> object:
-        text = operand(frame)
-        try:
-            return (text in known) is wanted
-        except TypeError:  # a value without a hash is not a text
-            return not wanted
-
-    return run
-
-
-def _text_at(
-    chain: FieldChain, known: Container[object], meaning: Evaluate, *, wanted: bool
-) -> Evaluate:
-    fields, slot, key, missing = chain.fields, chain.slot, chain.key, chain.missing
-
-    def run(frame: Frame) -> object:
-        try:
-            value = fields(frame if slot is None else frame.locals[slot])
-            if key is not None:
-                return (value[key] in known) is wanted
-            if value is not None:
-                return (value in known) is wanted
-        except KeyError:
-            raise MissingError(missing) from None
-        except (AttributeError, TypeError):
-            pass
-        return meaning(frame)
-
-    return run
-
-
-def _amount(operand: Evaluate, least: int, *, wanted: bool) -> Evaluate:
-    return lambda frame: (_nanos(operand(frame)) >= least) is wanted
-
-
-def _amount_at(chain: FieldChain, least: int, meaning: Evaluate, *, wanted: bool) -> Evaluate:
-    fields, slot, key, missing = chain.fields, chain.slot, chain.key, chain.missing
-
-    def run(frame: Frame) -> object:
-        try:
-            value = fields(frame if slot is None else frame.locals[slot])
-            nanos = value.nanos if key is None else value[key].nanos
-        except KeyError:
-            raise MissingError(missing) from None
-        except (AttributeError, TypeError):
-            return meaning(frame)
-        return (nanos >= least) is wanted
-
-    return run
-
-
-def _two_amounts(op: str, left: Evaluate, right: Evaluate) -> Evaluate:
-    """A comparison of two amounts of the same type."""
-    wanted = op in (">=", ">", "==")
-
-    def at_least(frame: Frame) -> object:
-        value: Any = left(frame)
-        return (value.nanos >= _nanos(right(frame))) is wanted
-
-    def above(frame: Frame) -> object:
-        value: Any = left(frame)
-        return (value.nanos > _nanos(right(frame))) is wanted
-
-    def same(frame: Frame) -> object:
-        value: Any = left(frame)
-        return (value.nanos == _nanos(right(frame))) is wanted
-
-    match op:
-        case ">=" | "<":
-            return at_least
-        case ">" | "<=":
-            return above
-        case _:
-            return same
-
-
 # ---- macros with one variable over a list: a plain loop in one closure
 #
 # The fuel for the whole list is taken before its first item.
-
-Items = Callable[[Frame], Sequence[object]]
 
 
 def loop(compiler: Compiler, expr: Expr) -> Evaluate | None:
@@ -329,63 +197,26 @@ def loop(compiler: Compiler, expr: Expr) -> Evaluate | None:
     slot = compiler.slot()
     names = {expr.variables[0]: slot}
     if expr.macro in ("filter", "map"):
-        make = _filter if expr.macro == "filter" else _map
+        make = macros.filter_list if expr.macro == "filter" else macros.map_list
         return make(items, slot, compiler.with_locals(names, body))
     decisive = expr.macro == "exists"
     sieve = _sieve(compiler, expr)
     if sieve is None:
-        return _search(items, slot, compiler.with_locals(names, body), decisive=decisive)
+        return macros.search(items, slot, compiler.with_locals(names, body), decisive=decisive)
     if sieve.rest is None:
-        return _sift(items, sieve, decisive=decisive)
+        return macros.sift(items, sieve, decisive=decisive)
     rest = compiler.with_locals(names, sieve.rest)
-    return _sifted_search(items, slot, sieve, rest, decisive=decisive)
+    return macros.sifted_search(items, slot, sieve, rest, decisive=decisive)
 
 
 def _items(compiler: Compiler, target: Expr) -> Items:
-    """The items of the target, after taking the fuel for all of them."""
-    chain = field_chain(compiler, target)
-    read: Callable[[Frame], Any] = compiler.compile(target)
-    fields = read if chain is None or chain.slot is not None or chain.key else chain.fields
-
-    def run(frame: Frame) -> Sequence[object]:
-        try:
-            items = fields(frame)
-        except AttributeError:
-            items = None
-        if items.__class__ is not tuple:
-            items = _listed(read(frame) if items is None else items)
-        frame.fuel -= len(items)
-        if frame.fuel < 0:
-            frame.refuel()
-        return items  # type: ignore[no-any-return]
-
-    return run
+    """The items of the target; a chain of fields is read directly."""
+    chain, read = field_chain(compiler, target), compiler.compile(target)
+    is_direct = chain is not None and chain.slot is None and chain.key is None
+    return macros.list_items(read, chain.fields if chain is not None and is_direct else read)
 
 
-def _listed(value: object) -> Sequence[object]:
-    if isinstance(value, Mapping):
-        return [key for key, _ in key_values(value)]
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return value
-    raise EvaluationError("no such overload: a list or a map is needed")
-
-
-@dataclass(frozen=True, slots=True)
-class _Sieve:
-    """A test of a field that selects the items that can decide: the first test of the macro.
-
-    It is the first operand of `&&` in an `exists`, or of `||` in an `all`, and never fails. An item
-    passes if its text is among the known ones, or is not if not `wanted`. `rest` is the remaining
-    test, or None.
-    """
-
-    field: str
-    known: Container[object]
-    wanted: bool
-    rest: Expr | None
-
-
-def _sieve(compiler: Compiler, expr: Comprehension) -> _Sieve | None:
+def _sieve(compiler: Compiler, expr: Comprehension) -> Sieve | None:
     """The sieve of an `all` or `exists`; None if it does not start with the test of a field."""
     exists = expr.macro == "exists"
     (body,) = expr.body
@@ -403,85 +234,8 @@ def _sieve(compiler: Compiler, expr: Comprehension) -> _Sieve | None:
             known = compiler.environment.field(item.type, field)
             # An absent field is None here but "" in the rule, so neither may be a known text.
             if known is not None and not known.optional and "" not in test.known:
-                return _Sieve(field, test.known, test.wanted is exists, rest)
+                return Sieve(field, test.known, test.wanted is exists, rest)
     return None
-
-
-def _search(items: Items, slot: int, test: Evaluate, *, decisive: bool) -> Evaluate:
-    """`all` and `exists`: an item that decides wins over the errors of others."""
-
-    def run(frame: Frame) -> object:
-        failure: EvaluationError | None = None
-        local = frame.locals
-        for local[slot] in items(frame):
-            try:
-                if test(frame) is decisive:
-                    return decisive
-            except EvaluationError as error:
-                failure = failure or error
-        if failure is not None:
-            raise failure
-        return not decisive
-
-    return run
-
-
-def _sifted_search(
-    items: Items, slot: int, sieve: _Sieve, test: Evaluate, *, decisive: bool
-) -> Evaluate:
-    """A search that tests only the items that pass the sieve."""
-    field, known, wanted = sieve.field, sieve.known, sieve.wanted
-
-    def run(frame: Frame) -> object:
-        failure: EvaluationError | None = None
-        for item in items(frame):
-            if (getattr(item, field, None) in known) is not wanted:
-                continue
-            frame.locals[slot] = item
-            try:
-                if test(frame) is decisive:
-                    return decisive
-            except EvaluationError as error:
-                failure = failure or error
-        if failure is not None:
-            raise failure
-        return not decisive
-
-    return run
-
-
-def _sift(items: Items, sieve: _Sieve, *, decisive: bool) -> Evaluate:
-    """A search that the sieve alone decides."""
-    field, known, wanted = sieve.field, sieve.known, sieve.wanted
-
-    def run(frame: Frame) -> object:
-        for item in items(frame):
-            if (getattr(item, field, None) in known) is wanted:
-                return decisive
-        return not decisive
-
-    return run
-
-
-def _filter(items: Items, slot: int, test: Evaluate) -> Evaluate:
-    def run(frame: Frame) -> object:
-        local = frame.locals
-        kept = []
-        for item in items(frame):
-            local[slot] = item
-            if test(frame) is True:
-                kept.append(item)
-        return tuple(kept)
-
-    return run
-
-
-def _map(items: Items, slot: int, make: Evaluate) -> Evaluate:
-    def run(frame: Frame) -> object:
-        local = frame.locals
-        return tuple([make(frame) for local[slot] in items(frame)])
-
-    return run
 
 
 # In this order: the first one that takes an expression makes its closure.

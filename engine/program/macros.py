@@ -5,11 +5,13 @@ They take any list, map or optional; `engine.program.fast_paths` has the common 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from engine.program import operations
 from engine.program.frame import Evaluate, Frame
-from grammar.ast import Comprehension
+from grammar.ast import Comprehension, Expr
 from grammar.errors import EvaluationError
 from grammar.values.lists import sort_by
 from grammar.values.maps import build, key_values, merge
@@ -174,5 +176,133 @@ def _bind(target: Evaluate, slot: int, body: Evaluate) -> Evaluate:
     def run(frame: Frame) -> object:
         frame.locals[slot] = target(frame)
         return body(frame)
+
+    return run
+
+
+# ---- macros with one variable over a list: a plain loop in one closure
+#
+# The fuel for the whole list is taken before its first item.
+
+Items = Callable[[Frame], Sequence[object]]
+
+
+def list_items(read: Evaluate, direct: Callable[[Frame], Any]) -> Items:
+    """The items of a list, after taking the fuel for all of them.
+
+    `direct` reads them without checks; it may raise AttributeError.
+    """
+
+    def run(frame: Frame) -> Sequence[object]:
+        try:
+            items = direct(frame)
+        except AttributeError:
+            items = None
+        if items.__class__ is not tuple:
+            items = _listed(read(frame) if items is None else items)
+        frame.fuel -= len(items)
+        if frame.fuel < 0:
+            frame.refuel()
+        return items  # type: ignore[no-any-return]
+
+    return run
+
+
+def _listed(value: object) -> Sequence[object]:
+    if isinstance(value, Mapping):
+        return [key for key, _ in key_values(value)]
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return value
+    raise EvaluationError("no such overload: a list or a map is needed")
+
+
+@dataclass(frozen=True, slots=True)
+class Sieve:
+    """A test of a field that selects the items that can decide: the first test of the macro.
+
+    It is the first operand of `&&` in an `exists`, or of `||` in an `all`, and never fails. An item
+    passes if its text is among the known ones, or is not if not `wanted`. `rest` is the remaining
+    test, or None.
+    """
+
+    field: str
+    known: Container[object]
+    wanted: bool
+    rest: Expr | None
+
+
+def search(items: Items, slot: int, test: Evaluate, *, decisive: bool) -> Evaluate:
+    """`all` and `exists`: an item that decides wins over the errors of others."""
+
+    def run(frame: Frame) -> object:
+        failure: EvaluationError | None = None
+        local = frame.locals
+        for local[slot] in items(frame):
+            try:
+                if test(frame) is decisive:
+                    return decisive
+            except EvaluationError as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
+        return not decisive
+
+    return run
+
+
+def sifted_search(
+    items: Items, slot: int, sieve: Sieve, test: Evaluate, *, decisive: bool
+) -> Evaluate:
+    """A search that tests only the items that pass the sieve."""
+    field, known, wanted = sieve.field, sieve.known, sieve.wanted
+
+    def run(frame: Frame) -> object:
+        failure: EvaluationError | None = None
+        for item in items(frame):
+            if (getattr(item, field, None) in known) is not wanted:
+                continue
+            frame.locals[slot] = item
+            try:
+                if test(frame) is decisive:
+                    return decisive
+            except EvaluationError as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
+        return not decisive
+
+    return run
+
+
+def sift(items: Items, sieve: Sieve, *, decisive: bool) -> Evaluate:
+    """A search that the sieve alone decides."""
+    field, known, wanted = sieve.field, sieve.known, sieve.wanted
+
+    def run(frame: Frame) -> object:
+        for item in items(frame):
+            if (getattr(item, field, None) in known) is wanted:
+                return decisive
+        return not decisive
+
+    return run
+
+
+def filter_list(items: Items, slot: int, test: Evaluate) -> Evaluate:
+    def run(frame: Frame) -> object:
+        local = frame.locals
+        kept = []
+        for item in items(frame):
+            local[slot] = item
+            if test(frame) is True:
+                kept.append(item)
+        return tuple(kept)
+
+    return run
+
+
+def map_list(items: Items, slot: int, make: Evaluate) -> Evaluate:
+    def run(frame: Frame) -> object:
+        local = frame.locals
+        return tuple([make(frame) for local[slot] in items(frame)])
 
     return run

@@ -6,14 +6,16 @@ Types and constants are resolved when a closure is made. The meaning of an opera
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass
 from operator import attrgetter, ge, gt, le, lt
 from typing import Any
 
-from engine.program.frame import Evaluate, Frame
+from engine.program.frame import Evaluate, Frame, LazyFrame, Message
 from grammar.ast import Literal
 from grammar.errors import EvaluationError, MissingError
 from grammar.types import BOOL, DOUBLE, DURATION, INT, QUANTITY, STRING, TIMESTAMP, Type
+from grammar.values.format import show
 from grammar.values.kinds import equals
 from grammar.values.lists import element
 from grammar.values.maps import build, lookup
@@ -338,3 +340,184 @@ def call_def(slots: tuple[int, ...], args: tuple[Evaluate, ...], body: Evaluate)
         return body(frame)
 
     return run
+
+
+# ---- chains of fields, which may end in a key of a map, and tests of texts and amounts
+#
+# They rely on the types that the checker has found, and read values that are present directly. If a
+# part is absent, the general closure (`meaning`) decides what that means.
+
+
+@dataclass(frozen=True, slots=True)
+class FieldChain:
+    """A chain: `fields` of the frame, or of the local at `slot`, and then the key of a map.
+
+    `fields` returns None or raises AttributeError if a part is absent. `meaning` is the general
+    closure of the chain.
+    """
+
+    fields: Callable[[object], Any]
+    slot: int | None
+    key: str | None
+    meaning: Evaluate
+
+    @property
+    def missing(self) -> str:
+        """The text of the error if the map does not have the key."""
+        return f"there is no key `{self.key}`"
+
+
+def chain_value(chain: FieldChain) -> Evaluate:
+    """The value of a chain."""
+    fields, slot, key, meaning = chain.fields, chain.slot, chain.key, chain.meaning
+    missing = chain.missing
+
+    def run(frame: Frame) -> object:
+        try:
+            value = fields(frame if slot is None else frame.locals[slot])
+            if key is not None:
+                return value[key]
+        except KeyError:
+            raise MissingError(missing) from None
+        except (AttributeError, TypeError):
+            return meaning(frame)
+        return value if value is not None else meaning(frame)
+
+    return run
+
+
+def chain_get(chain: FieldChain, key: str, other: object) -> Evaluate:
+    """`chain[?"key"].orValue(other)` of a map of texts, without an optional."""
+    fields, slot, meaning = chain.fields, chain.slot, chain.meaning
+
+    def run(frame: Frame) -> object:
+        try:
+            return fields(frame if slot is None else frame.locals[slot]).get(key, other)
+        except AttributeError:
+            held: Any = meaning(frame)
+            return held.get(key, other)
+
+    return run
+
+
+def chain_has(chain: FieldChain, key: str) -> Evaluate:
+    """`"key" in chain` of a map of texts."""
+    fields, slot, meaning = chain.fields, chain.slot, chain.meaning
+
+    def run(frame: Frame) -> object:
+        try:
+            return key in fields(frame if slot is None else frame.locals[slot])
+        except (AttributeError, TypeError):
+            held: Any = meaning(frame)
+            return key in held
+
+    return run
+
+
+_nanos = attrgetter("nanos")
+
+
+def is_text(operand: Evaluate, known: Container[object], *, wanted: bool) -> Evaluate:
+    """Whether the operand is among the known texts, or is not."""
+
+    def run(frame: Frame) -> object:
+        text = operand(frame)
+        try:
+            return (text in known) is wanted
+        except TypeError:  # a value without a hash is not a text
+            return not wanted
+
+    return run
+
+
+def chain_is_text(
+    chain: FieldChain, known: Container[object], meaning: Evaluate, *, wanted: bool
+) -> Evaluate:
+    """`is_text` of a chain."""
+    fields, slot, key, missing = chain.fields, chain.slot, chain.key, chain.missing
+
+    def run(frame: Frame) -> object:
+        try:
+            value = fields(frame if slot is None else frame.locals[slot])
+            if key is not None:
+                return (value[key] in known) is wanted
+            if value is not None:
+                return (value in known) is wanted
+        except KeyError:
+            raise MissingError(missing) from None
+        except (AttributeError, TypeError):
+            pass
+        return meaning(frame)
+
+    return run
+
+
+def is_amount(operand: Evaluate, least: int, *, wanted: bool) -> Evaluate:
+    """Whether the operand has at least these nanos, or has not."""
+    return lambda frame: (_nanos(operand(frame)) >= least) is wanted
+
+
+def chain_is_amount(chain: FieldChain, least: int, meaning: Evaluate, *, wanted: bool) -> Evaluate:
+    """`is_amount` of a chain."""
+    fields, slot, key, missing = chain.fields, chain.slot, chain.key, chain.missing
+
+    def run(frame: Frame) -> object:
+        try:
+            value = fields(frame if slot is None else frame.locals[slot])
+            nanos = value.nanos if key is None else value[key].nanos
+        except KeyError:
+            raise MissingError(missing) from None
+        except (AttributeError, TypeError):
+            return meaning(frame)
+        return (nanos >= least) is wanted
+
+    return run
+
+
+def compare_amounts(op: str, left: Evaluate, right: Evaluate) -> Evaluate:
+    """A comparison of two amounts of the same type."""
+    wanted = op in (">=", ">", "==")
+
+    def at_least(frame: Frame) -> object:
+        value: Any = left(frame)
+        return (value.nanos >= _nanos(right(frame))) is wanted
+
+    def above(frame: Frame) -> object:
+        value: Any = left(frame)
+        return (value.nanos > _nanos(right(frame))) is wanted
+
+    def same(frame: Frame) -> object:
+        value: Any = left(frame)
+        return (value.nanos == _nanos(right(frame))) is wanted
+
+    match op:
+        case ">=" | "<":
+            return at_least
+        case ">" | "<=":
+            return above
+        case _:
+            return same
+
+
+# ---- messages
+
+
+def message(parts: Sequence[str | Evaluate]) -> Message:
+    """The text of a template; an error in a hole must not hide the rejection."""
+    texts = [part for part in parts if isinstance(part, str)]
+    if len(texts) == len(parts):
+        constant = "".join(texts)
+        return lambda _: constant
+
+    def run(frame: LazyFrame) -> str:
+        made = frame()
+        return "".join(p if isinstance(p, str) else _shown(p, made) for p in parts)
+
+    return run
+
+
+def _shown(hole: Evaluate, frame: Frame) -> str:
+    try:
+        return show(hole(frame))
+    except EvaluationError:
+        return "{?}"

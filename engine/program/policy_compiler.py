@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import assert_never
 
+from engine.program import operations
 from engine.program.compiler import Compiler
 from engine.program.fast_paths import FAST_PATHS
-from engine.program.frame import Evaluate, Frame, LazyFrame
+from engine.program.frame import Evaluate, Message, magnitude
 from engine.program.pod_shape import Path, PodReads
 from engine.program.program import (
     ClauseProgram,
@@ -17,14 +18,12 @@ from engine.program.program import (
     CountProgram,
     FilterProgram,
     LimitProgram,
-    Message,
     Peers,
     PreemptProgram,
     Program,
     ScoreProgram,
     ShareProgram,
     SpreadProgram,
-    magnitude,
 )
 from grammar.ast import Expr, Literal
 from grammar.clauses import (
@@ -40,9 +39,7 @@ from grammar.clauses import (
     Spread,
     Template,
 )
-from grammar.errors import EvaluationError
 from grammar.policy_checker import Checked
-from grammar.values.format import show
 from grammar.walk import Definitions, children, reads
 
 DEFAULT_WEIGHT = 101
@@ -222,16 +219,7 @@ class _PolicyCompiler:
     def _message(self, template: Template | None, clause: str) -> Message:
         given = template.parts if template else (f"policy {self._policy.name}: {clause}",)
         parts = tuple(p if isinstance(p, str) else self._compiler.compile(p) for p in given)
-        texts = [part for part in parts if isinstance(part, str)]
-        if len(texts) == len(parts):
-            constant = "".join(texts)
-            return lambda _: constant
-
-        def message(frame: LazyFrame) -> str:
-            made = frame()
-            return "".join(p if isinstance(p, str) else _shown(p, made) for p in parts)
-
-        return message
+        return operations.message(parts)
 
 
 # The paths of the pod that select the domains that a spread compares.
@@ -244,14 +232,6 @@ _ELIGIBILITY = frozenset(
 )
 # The paths of the node that depend on the pods on it.
 _OCCUPANCY = frozenset({("node", "requested"), ("node", "free"), ("node", "pods")})
-
-
-def _shown(hole: Evaluate, frame: Frame) -> str:
-    """The text of a hole. An error in it must not hide the rejection."""
-    try:
-        return show(hole(frame))
-    except EvaluationError:
-        return "{?}"
 
 
 def _edge(expr: Expr) -> float:

@@ -5,18 +5,14 @@ A registry owns it. It is immutable and is replaced when its policy changes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal as OneOf
 
-from engine.program.frame import Evaluate, LazyFrame
+from engine.program.frame import Evaluate, Message
 from engine.program.pod_shape import Path
 from grammar.clauses import Bound, MissingRule
-from grammar.values.quantity import Quantity
-from grammar.values.time import Duration
 
 # The reason that a clause gives for a node.
-Message = Callable[[LazyFrame], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,11 +187,3 @@ class Program:
     def counts(self) -> tuple[CountClause, ...]:
         """The clauses that count pods."""
         return (*self.shares, *self.spreads, *self.limits)
-
-
-def magnitude(value: object) -> float:
-    """The number of a score's value: that of a quantity in units, of a duration in seconds."""
-    if isinstance(value, Quantity | Duration):
-        return value.nanos / 1e9
-    assert isinstance(value, int | float), "the checker lets nothing else be a score"
-    return float(value)
