@@ -39,7 +39,7 @@ class Play:
         registry = Registry(compile_policy(p) for file in checked for p in file.policies)
         self.seen = Silent()
         self._engine = Engine(registry, Known(self._cache), CODEC, self.seen)
-        self._cache.listeners.append(self._engine.pod_changed)
+        self._cache.add_event_handler(self._engine.in_flight.pod_changed)
         self._revision = 0
 
     def name_space(self, name: str, **labels: str) -> None:

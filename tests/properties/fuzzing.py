@@ -18,7 +18,7 @@ from grammar.schema import Schema, load_schema
 from grammar.source import Source
 from grammar.values.time import Timestamp
 from policies.validation import CheckedFile, check_source
-from tests.support.snapshots import build
+from tests.support.engines import snapshot_of
 
 _NOW = Timestamp.parse("2026-11-21T12:00:00Z")
 _METADATA = {"name": "x", "uid": "u", "labels": {"app": "web", "a": "b"}}
@@ -37,7 +37,7 @@ def _frame_world() -> tuple[ObjectCodec, Schema, Snapshot]:
     schema = load_schema()
     codec = ObjectCodec(schema)
     peer = {**_POD, "spec": {**_POD["spec"], "nodeName": "x"}}
-    return codec, schema, build([codec.node(_bytes(_NODE))], [codec.peer(_bytes(peer))])
+    return codec, schema, snapshot_of([_NODE], [peer])
 
 
 def _bytes(value: dict[str, Any]) -> bytes:

@@ -13,13 +13,11 @@ from hypothesis import strategies as st
 from engine.cache.cache import Cache
 from engine.cache.snapshot import Snapshot
 from engine.cache.tallies import Scope
-from engine.objects.codec import Namespace, Node, ObjectCodec
+from engine.objects.codec import Namespace, Node
 from engine.objects.peer import Controller, ControllerDecoder, Peer, key_of
-from grammar.schema import load_schema
 from tests.support.builders import controller, node, pod, raw
-from tests.support.snapshots import build
+from tests.support.engines import node_of, peer_of, snapshot_of
 
-CODEC = ObjectCodec(load_schema())
 CONTROLLERS = ControllerDecoder()
 NODES = ("n1", "n2")
 PODS = ("a", "b")
@@ -74,7 +72,7 @@ class Model:
             msgspec.structs.replace(p, nodeName=self.assumed[k][0]) if k in self.assumed else p
             for k, p in self.pods.items()
         ]
-        return build(
+        return snapshot_of(
             self.nodes.values(),
             there,
             controllers=self.controllers.values(),
@@ -86,14 +84,14 @@ def happens(event: tuple[Any, ...], cache: Cache, model: Model) -> None:
     """One event, told to both."""
     match event:
         case ("node", made):
-            known = CODEC.node(raw(made))
+            known = node_of(made)
             cache.put_node(known)
             model.nodes[known.name] = known
         case ("no node", name):
             cache.remove_node(name)
             model.nodes.pop(name, None)
         case ("pod", made):
-            peer = CODEC.peer(raw(made))
+            peer = peer_of(made)
             cache.put_pod(peer)
             model.pods[key_of(peer)] = peer
             if peer.nodeName or peer.phase == "Succeeded":

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from typing import Any
 
 from hypothesis import given, settings
 
-from engine.objects.codec import ObjectCodec
 from engine.program.compiler import Compiler
 from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import Frame
@@ -20,14 +18,12 @@ from grammar.evaluator import evaluate
 from grammar.parser import parse_expression
 from grammar.policy_checker import VARIABLES
 from grammar.printer import print_expression
-from grammar.schema import load_schema
 from grammar.source import Source
 from grammar.values.time import Timestamp
 from tests.properties import strategies
-from tests.support.snapshots import build
+from tests.support.builders import raw
+from tests.support.engines import CODEC, SCHEMA, snapshot_of
 
-SCHEMA = load_schema()
-CODEC = ObjectCodec(SCHEMA)
 ENVIRONMENT = Environment(variables=VARIABLES, schema=SCHEMA)
 NOW = Timestamp.parse("2026-11-21T12:00:00Z")
 Cluster = tuple[list[dict[str, Any]], list[dict[str, Any]]]
@@ -56,9 +52,8 @@ def test_compiled_equals_plain(text: str, pod: dict[str, Any], cluster: Cluster)
     for tree in (checked, folded):
         compiler = Compiler(ENVIRONMENT, fast_paths=FAST_PATHS)
         programs.append((compiler.compile(tree), compiler))
-    decoded = CODEC.pod(json.dumps(pod).encode())
-    nodes = [CODEC.node(json.dumps(n).encode()) for n in cluster[0]]
-    snapshot = build(nodes, [CODEC.peer(json.dumps(p).encode()) for p in cluster[1]])
+    decoded = CODEC.pod(raw(pod))
+    snapshot = snapshot_of(*cluster)
     for view in snapshot.nodes.values():
         variables = {"pod": decoded, "node": view, "now": NOW}
         plain = outcome(partial(evaluate, checked, variables, ENVIRONMENT))

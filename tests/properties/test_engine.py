@@ -22,9 +22,9 @@ from grammar.policy_checker import Checked, check_policy
 from grammar.source import Source
 from grammar.values.time import Timestamp
 from tests.properties import strategies
-from tests.support.engines import CODEC, SCHEMA, Fixed, Silent
+from tests.support.builders import raw
+from tests.support.engines import CODEC, SCHEMA, Fixed, Silent, snapshot_of
 from tests.support.oracle import Oracle
-from tests.support.snapshots import build
 
 NOW = Timestamp.parse("2026-11-21T12:00:00Z")
 Cluster = tuple[list[dict[str, Any]], list[dict[str, Any]]]
@@ -42,11 +42,6 @@ def checked(policies: tuple[str, ...]) -> list[Checked]:
         assert not mistakes, (text, mistakes)
         found.extend(check_policy(p, SCHEMA) for p in file.policies)
     return [c for c in found if not c.broken]
-
-
-def snapshot_of(cluster: Cluster) -> Snapshot:
-    nodes = [CODEC.node(json.dumps(n).encode()) for n in cluster[0]]
-    return build(nodes, [CODEC.peer(json.dumps(p).encode()) for p in cluster[1]])
 
 
 def engine_for(policies: list[Checked], snapshot: Snapshot) -> Engine:
@@ -74,9 +69,9 @@ def test_engine_equals_oracle(
     policies: tuple[str, ...], pod: dict[str, Any], cluster: Cluster
 ) -> None:
     """Verdict by verdict and score by score; asked twice, so that what is kept is used too."""
-    known, snapshot = checked(policies), snapshot_of(cluster)
+    known, snapshot = checked(policies), snapshot_of(*cluster)
     engine, oracle = engine_for(known, snapshot), Oracle(known)
-    body, names = json.dumps(pod).encode(), list(snapshot.nodes)
+    body, names = raw(pod), list(snapshot.nodes)
     views = list(snapshot.nodes.values())
     variables = {"pod": CODEC.pod(body), "now": NOW, "namespaceObject": None}
     for _ in range(2):
@@ -100,12 +95,12 @@ def test_full_nodes_and_names_agree(
     policies: tuple[str, ...], pod: dict[str, Any], cluster: Cluster, data: st.DataObject
 ) -> None:
     """The same nodes by name and by body, in any order, get the same answers."""
-    snapshot = snapshot_of(cluster)
+    snapshot = snapshot_of(*cluster)
     engine = engine_for(checked(policies), snapshot)
-    body = json.dumps(pod).encode()
+    body = raw(pod)
     order = data.draw(st.permutations(cluster[0]))
     names = [n["metadata"]["name"] for n in order]
-    bodies = [json.dumps(n).encode() for n in order]
+    bodies = [raw(n) for n in order]
     by_body = engine.filter(body, names, bodies, math.inf)
     assert list(by_body) == list(engine.filter(body, names, None, math.inf))
     by_name = scored(engine, body, names)
@@ -119,8 +114,8 @@ def test_names_in_json_are_names(
     policies: tuple[str, ...], pod: dict[str, Any], cluster: Cluster, data: st.DataObject
 ) -> None:
     """Known or not, once or twice: as the same strings have it."""
-    snapshot = snapshot_of(cluster)
-    body, known = json.dumps(pod).encode(), st.sampled_from([*snapshot.nodes, "gone"])
+    snapshot = snapshot_of(*cluster)
+    body, known = raw(pod), st.sampled_from([*snapshot.nodes, "gone"])
     names = data.draw(st.lists(known, min_size=1))
     listed = ListedNames.of(json.dumps(names, separators=(",", ":")).encode())
     assert listed is not None
@@ -136,9 +131,9 @@ def test_reasons_do_not_change_between_calls(
     policies: tuple[str, ...], pod: dict[str, Any], cluster: Cluster
 ) -> None:
     """C47: until the damper answers with an error, the same texts; and then the same error."""
-    snapshot = snapshot_of(cluster)
+    snapshot = snapshot_of(*cluster)
     engine = engine_for(checked(policies), snapshot)
-    body, names = json.dumps(pod).encode(), list(snapshot.nodes)
+    body, names = raw(pod), list(snapshot.nodes)
     answers = set()
     for _ in range(6):
         try:

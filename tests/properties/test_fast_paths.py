@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from typing import Any
 
@@ -10,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.objects.codec import ObjectCodec
 from engine.program.compiler import Compiler
 from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import Frame
@@ -20,14 +18,12 @@ from grammar.errors import EvaluationError
 from grammar.evaluator import evaluate
 from grammar.parser import parse_expression
 from grammar.policy_checker import VARIABLES
-from grammar.schema import load_schema
 from grammar.source import Source
 from grammar.values.time import Timestamp
 from tests.properties import strategies
-from tests.support.snapshots import build
+from tests.support.builders import raw
+from tests.support.engines import CODEC, SCHEMA, node_of, snapshot_of
 
-SCHEMA = load_schema()
-CODEC = ObjectCodec(SCHEMA)
 ENVIRONMENT = Environment(variables=VARIABLES, schema=SCHEMA)
 NOW = Timestamp.parse("2026-11-21T12:00:00Z")
 
@@ -124,10 +120,8 @@ def test_means_the_same(text: str, pod: Any, cluster: Any, known: bool) -> None:
     assert not checker.found
     compiler = Compiler(ENVIRONMENT, fast_paths=FAST_PATHS)
     run = compiler.compile(checked)
-    decoded = CODEC.pod(json.dumps(pod).encode())
-    nodes = [CODEC.node(json.dumps(n).encode()) for n in cluster[0]]
-    peers = [CODEC.peer(json.dumps(p).encode()) for p in cluster[1]]
-    views = build(nodes, peers).nodes.values() if known else nodes
+    decoded = CODEC.pod(raw(pod))
+    views = snapshot_of(*cluster).nodes.values() if known else list(map(node_of, cluster[0]))
     frame = Frame(decoded, NOW, slots=compiler.slots)
     for view in [*views, *views]:
         frame.node = view

@@ -1,9 +1,9 @@
 """The shared set: policies from text, objects from `builders`, an engine over them, an observer.
 
 `checked` → `programs_of` → `registry_of` go from policy text to a registry, and `frame_of` is what
-the programs read; `node_of` and `peer_of`
-decode what `builders` makes, and `cache_of` and `snapshot_of` put these together. `engine_of` does
-all of it. Tests that need less take the step that they need.
+the programs read; `node_of` and `peer_of` decode what `builders` makes, and `cache_of` and
+`snapshot_of` put these together. `engine_of` does all of it. Tests that need less take the step
+that they need.
 """
 
 from __future__ import annotations
@@ -12,13 +12,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from engine.cache.cache import Cache
-from engine.cache.snapshot import Snapshot, build
+from engine.cache.names import NameIndex
+from engine.cache.node_table import UNKNOWN_ROW, NodeTable, NodeView, view
+from engine.cache.snapshot import ENDED, Snapshot
 from engine.decision.call import Observer
 from engine.decision.registry import Registry
 from engine.engine import Engine
-from engine.objects.codec import Node, ObjectCodec
-from engine.objects.peer import Peer
+from engine.objects.codec import Namespace, Node, ObjectCodec
+from engine.objects.peer import Controller, Peer, key_of, root_of, rooted
 from engine.program.frame import Frame
 from engine.program.policy_compiler import compile_policy
 from engine.program.program import Program
@@ -80,8 +84,52 @@ def cache_of(nodes: Iterable[Object], pods: Iterable[Object] = ()) -> Cache:
     return cache
 
 
-def snapshot_of(nodes: Iterable[Object], pods: Iterable[Object] = ()) -> Snapshot:
-    return build(map(node_of, nodes), map(peer_of, pods))
+def table_of(views: Iterable[NodeView]) -> NodeTable:
+    """A table of these nodes in this order, with an owner of its own."""
+    views = tuple(views)
+    rows = {each.name: row for row, each in enumerate(views, start=UNKNOWN_ROW + 1)}
+    versions = np.ones(len(views) + 1, np.int64)
+    versions[UNKNOWN_ROW] = 0
+    return NodeTable(object(), rows, (None, *views), versions, NameIndex(rows))
+
+
+def snapshot_of(
+    nodes: Iterable[Object | Node],
+    pods: Iterable[Object | Peer] = (),
+    *,
+    namespaces: Iterable[Namespace] = (),
+    controllers: Iterable[Controller] = (),
+) -> Snapshot:
+    """The snapshot of these objects: the reference for those that the cache keeps.
+
+    Of two objects of one name the later counts. As in kube-scheduler, a pod counts on its node
+    until it has succeeded or failed, terminating or not. A pod on a node that is not among `nodes`
+    counts on none, but is among the pods.
+    """
+    known = {c.workload.uid: c for c in controllers}
+    workloads = {uid: root_of(controller, known) for uid, controller in known.items()}
+    decoded = (each if isinstance(each, Node) else node_of(each) for each in nodes)
+    by_name = {each.name: each for each in decoded}
+    peers = (each if isinstance(each, Peer) else peer_of(each) for each in pods)
+    placed: dict[str, list[Peer]] = {name: [] for name in by_name}
+    pending: dict[str, Peer] = {}
+    strays: dict[str, Peer] = {}
+    for key, peer in {key_of(p): rooted(p, workloads) for p in peers}.items():
+        if peer.phase in ENDED:
+            continue
+        if not peer.nodeName:
+            pending[key] = peer
+        elif peer.nodeName in placed:
+            placed[peer.nodeName].append(peer)
+        else:
+            strays[key] = peer
+    return Snapshot(
+        table=table_of(view(node, tuple(placed[name])) for name, node in by_name.items()),
+        pending=pending,
+        strays=strays,
+        namespaces={n.name: n for n in namespaces},
+        workloads=workloads,
+    )
 
 
 @dataclass(frozen=True, slots=True)

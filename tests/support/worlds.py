@@ -152,7 +152,7 @@ class World:
         self.engine = Engine(
             self.registry, Known(cache), self.codec, Silent(), clock=lambda: float(self.now)
         )
-        cache.listeners.append(self.engine.placement.in_flight.changed)
+        cache.add_event_handler(self.engine.in_flight.pod_changed)
         self.server.forget_watch()
         for item in self.server.objects.values():
             self._show(item)

@@ -27,8 +27,7 @@ from grammar.values.time import Timestamp
 from policies.validation import check_source
 from tests.benchmarks.contestants.loop import Rule, compete
 from tests.support import builders
-from tests.support.engines import Fixed, Silent
-from tests.support.snapshots import build
+from tests.support.engines import Fixed, Silent, snapshot_of
 
 
 def main() -> None:
@@ -48,7 +47,7 @@ def main() -> None:
     def fresh() -> Rule:
         compiled = program()
         (require,) = compiled.filters[0].requires
-        nodes = list(build(decoded, ()).nodes.values())
+        nodes = list(snapshot_of(decoded).nodes.values())
 
         def once() -> list[bool]:
             frame = Frame(pod, Timestamp.now(), slots=compiled.slots)
@@ -69,7 +68,7 @@ def main() -> None:
         return kept
 
     def served() -> Rule:
-        cluster = build(decoded, ())
+        cluster = snapshot_of(decoded)
         engine = Engine(Registry([program()]), Fixed(cluster), codec, Silent())
         names = list(cluster.nodes)
         calls = count()

@@ -3,23 +3,12 @@
 import pytest
 
 from engine.cache.node_table import NodeView, view_of
-from engine.cache.snapshot import Snapshot
-from engine.objects.codec import NamespaceDecoder, ObjectCodec
+from engine.objects.codec import NamespaceDecoder
 from engine.objects.peer import ControllerDecoder, Workload
-from grammar.schema import load_schema
 from grammar.values.quantity import Quantity
 from grammar.values.time import Timestamp
-from tests.support.builders import CREATED, Object, controller, namespace, node, pod, raw
-from tests.support.snapshots import build
-
-
-@pytest.fixture(scope="module")
-def codec() -> ObjectCodec:
-    return ObjectCodec(load_schema())
-
-
-def snapshot(codec: ObjectCodec, nodes: list[Object], pods: list[Object]) -> Snapshot:
-    return build([codec.node(raw(n)) for n in nodes], [codec.peer(raw(p)) for p in pods])
+from tests.support.builders import CREATED, controller, namespace, node, pod, raw
+from tests.support.engines import node_of, snapshot_of
 
 
 def shown(amounts: dict[str, Quantity] | None) -> dict[str, str]:
@@ -27,24 +16,24 @@ def shown(amounts: dict[str, Quantity] | None) -> dict[str, str]:
     return {resource: str(amount) for resource, amount in amounts.items()}
 
 
-def test_free_is_allocatable_minus_requests(codec: ObjectCodec) -> None:
+def test_free_is_allocatable_minus_requests() -> None:
     """Every resource that either side names is there, and pods are one of them."""
     pods = [
         pod("a", cpu="1500m", memory="1Gi", on="n1"),
         pod("b", cpu="500m", on="n1", spec={"overhead": {"memory": "64Mi"}}),
     ]
-    view = snapshot(codec, [node("n1", cpu="8", memory="32Gi", pods="110")], pods).nodes["n1"]
+    view = snapshot_of([node("n1", cpu="8", memory="32Gi", pods="110")], pods).nodes["n1"]
     assert shown(view.requested) == {"cpu": "2", "memory": "1088Mi", "pods": "2"}
     assert shown(view.free) == {"cpu": "6", "memory": "31680Mi", "pods": "108"}
     assert view.pods is not None
     assert [p.name for p in view.pods] == ["a", "b"]
 
 
-def test_free_is_below_zero_on_an_over_full_node(codec: ObjectCodec) -> None:
+def test_free_is_below_zero_on_an_over_full_node() -> None:
     """A resource that the node does not have at all counts too."""
     request = {"resources": {"requests": {"cpu": "9", "example.com/fpga": "1"}}}
     full = pod("a", on="n1", spec={"containers": [{"name": "main"} | request]})
-    view = snapshot(codec, [node("n1", cpu="8")], [full]).nodes["n1"]
+    view = snapshot_of([node("n1", cpu="8")], [full]).nodes["n1"]
     assert view.free is not None
     assert str(view.free["cpu"]) == "-1"
     assert str(view.free["example.com/fpga"]) == "-1"
@@ -63,46 +52,44 @@ def test_free_is_below_zero_on_an_over_full_node(codec: ObjectCodec) -> None:
         ("Failed", CREATED, False),
     ],
 )
-def test_pods_count_until_they_have_ended(
-    codec: ObjectCodec, phase: str, deleted: str | None, counts: bool
-) -> None:
+def test_pods_count_until_they_have_ended(phase: str, deleted: str | None, counts: bool) -> None:
     """A terminating pod still takes its place, as for kube-scheduler."""
     one = pod("a", cpu="1", on="n1", phase=phase, deleted=deleted)
-    known = snapshot(codec, [node("n1")], [one])
+    known = snapshot_of([node("n1")], [one])
     assert shown(known.nodes["n1"].requested)["pods"] == str(int(counts))
     assert ("default/a" in known.pods()) == counts
 
 
-def test_pods_without_a_node_are_pending(codec: ObjectCodec) -> None:
-    known = snapshot(codec, [node("n1")], [pod("a"), pod("b", on="n1"), pod("c", "shop")])
+def test_pods_without_a_node_are_pending() -> None:
+    known = snapshot_of([node("n1")], [pod("a"), pod("b", on="n1"), pod("c", "shop")])
     assert list(known.pending) == ["default/a", "shop/c"]
     assert set(known.pods()) == {"default/a", "default/b", "shop/c"}
 
 
-def test_a_pod_on_an_unknown_node_counts_on_no_node(codec: ObjectCodec) -> None:
-    known = snapshot(codec, [node("n1")], [pod("a", cpu="1", on="gone")])
+def test_a_pod_on_an_unknown_node_counts_on_no_node() -> None:
+    known = snapshot_of([node("n1")], [pod("a", cpu="1", on="gone")])
     assert shown(known.nodes["n1"].requested) == {"pods": "0"}
     assert not known.pending
     assert list(known.strays) == ["default/a"]
     assert known.pods()["default/a"].nodeName == "gone"
 
 
-def test_of_two_of_one_name_the_later_counts(codec: ObjectCodec) -> None:
+def test_of_two_of_one_name_the_later_counts() -> None:
     pods = [pod("a", cpu="1", on="n1"), pod("a", cpu="2", on="n2")]
-    known = snapshot(codec, [node("n1", cpu="4"), node("n2"), node("n1", cpu="8")], pods)
+    known = snapshot_of([node("n1", cpu="4"), node("n2"), node("n1", cpu="8")], pods)
     assert str(known.nodes["n1"].allocatable["cpu"]) == "8"
     assert shown(known.nodes["n1"].requested)["pods"] == "0"
     assert shown(known.nodes["n2"].requested)["cpu"] == "2"
 
 
-def test_newest_is_the_latest_time_of_all_objects(codec: ObjectCodec) -> None:
+def test_newest_is_the_latest_time_of_all_objects() -> None:
     nodes = [node("n1", created="2026-11-20T00:00:00Z")]
     pods = [pod("a", created="2026-11-21T09:00:00Z"), pod("b", created="2026-11-21T08:00:00Z")]
-    assert snapshot(codec, nodes, pods).newest() == Timestamp.parse("2026-11-21T09:00:00Z")
-    assert build([], []).newest() is None
+    assert snapshot_of(nodes, pods).newest() == Timestamp.parse("2026-11-21T09:00:00Z")
+    assert snapshot_of([], []).newest() is None
 
 
-def test_workload_is_the_root_controller(codec: ObjectCodec) -> None:
+def test_workload_is_the_root_controller() -> None:
     """Through a ReplicaSet to its Deployment; how many pods it wants, only the snapshot says."""
     deployment = controller("Deployment", "web", replicas=5)
     replica_set = controller("ReplicaSet", "web-1", replicas=3, owner=deployment)
@@ -110,9 +97,9 @@ def test_workload_is_the_root_controller(codec: ObjectCodec) -> None:
     agent = controller("DaemonSet", "agent")
     decoder = ControllerDecoder()
     objects = [deployment, replica_set, job, agent]
-    known = build(
-        [codec.node(raw(node("n1")))],
-        [codec.peer(raw(pod(o["kind"], owner=o))) for o in objects],
+    known = snapshot_of(
+        [node("n1")],
+        [pod(o["kind"], owner=o) for o in objects],
         controllers=[decoder.decode(o["kind"], raw(o)) for o in objects],
     )
     found = {p.name: p.workload for p in known.pods().values()}
@@ -124,13 +111,13 @@ def test_workload_is_the_root_controller(codec: ObjectCodec) -> None:
     assert known.workloads[replica_set["metadata"]["uid"]].name == "web"
 
 
-def test_workload_of_an_unknown_owner_has_no_size(codec: ObjectCodec) -> None:
+def test_workload_of_an_unknown_owner_has_no_size() -> None:
     """Of a ReplicaSet whose Deployment is not known, the root is known by name."""
     deployment = controller("Deployment", "web", replicas=5)
     replica_set = controller("ReplicaSet", "web-1", replicas=3, owner=deployment)
-    known = build(
+    known = snapshot_of(
         [],
-        [codec.peer(raw(pod("a", owner=replica_set)))],
+        [pod("a", owner=replica_set)],
         controllers=[ControllerDecoder().decode("ReplicaSet", raw(replica_set))],
     )
     workload = known.pods()["default/a"].workload
@@ -140,21 +127,21 @@ def test_workload_of_an_unknown_owner_has_no_size(codec: ObjectCodec) -> None:
 
 def test_namespaces_are_kept_by_name() -> None:
     shop = NamespaceDecoder().decode(raw(namespace("shop", {"team": "a"})))
-    assert build([], [], namespaces=[shop]).namespaces["shop"].labels == {"team": "a"}
+    assert snapshot_of([], [], namespaces=[shop]).namespaces["shop"].labels == {"team": "a"}
 
 
-def test_a_node_of_a_request_has_the_known_pods(codec: ObjectCodec) -> None:
+def test_a_node_of_a_request_has_the_known_pods() -> None:
     """Its object is the request's: labels, allocatable and what is left of it."""
-    known = snapshot(codec, [node("n1", cpu="8")], [pod("a", cpu="1", on="n1")]).nodes["n1"]
-    view = view_of(codec.node(raw(node("n1", cpu="4", labels={"new": "yes"}))), known)
+    known = snapshot_of([node("n1", cpu="8")], [pod("a", cpu="1", on="n1")]).nodes["n1"]
+    view = view_of(node_of(node("n1", cpu="4", labels={"new": "yes"})), known)
     assert view.labels["new"] == "yes"
     assert shown(view.requested) == {"cpu": "1", "pods": "1"}
     assert shown(view.free)["cpu"] == "3"
     assert view.pods == known.pods
 
 
-def test_the_pods_of_an_unknown_node_are_missing(codec: ObjectCodec) -> None:
+def test_the_pods_of_an_unknown_node_are_missing() -> None:
     """Not an empty node: what is not known is missing, never zero."""
-    view: NodeView = view_of(codec.node(raw(node("n1"))), None)
+    view: NodeView = view_of(node_of(node("n1")), None)
     assert (view.requested, view.free, view.pods) == (None, None, None)
     assert str(view.allocatable["cpu"]) == "8"

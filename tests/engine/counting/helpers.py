@@ -5,26 +5,26 @@ These functions alone know the signatures of `engine.counting`; tables and tests
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from engine.cache.cache import Cache
-from engine.cache.node_table import NodeTable
+from engine.cache.node_table import NodeTable, NodeView
 from engine.counting.count_clauses import CountClauses
 from engine.counting.groups import CountGroups, GroupCounts, Headroom
 from engine.counting.in_flight_pods import InFlightPods
 from engine.counting.pod_counter import CountContext, KnownPods, PodCounter
-from engine.objects.peer import Peer, rooted
+from engine.objects.peer import Peer
 from engine.objects.request_pod import RequestPodReader
-from engine.program.frame import Frame, Report, unlimited
+from engine.program.frame import CheckDeadline, Evaluation, Frame, unlimited
 from engine.program.program import CountClause, LimitProgram, ShareProgram
 from grammar.clauses import Bound
 from grammar.errors import EvaluationError
 from grammar.values.time import Timestamp
 from tests.support.builders import Object, pod, raw
-from tests.support.engines import CODEC, NOW, cache_of, frame_of, programs_of
+from tests.support.engines import CODEC, NOW, cache_of, frame_of, peer_of, programs_of
 
 ASKED = pod("asked", labels={"app": "web"})
 
@@ -78,26 +78,47 @@ class Reports:
         self.heard.append(f"{clause}: {error}")
 
 
-def groups_of(text: str, report: Report | None = None) -> CountGroups:
+def evaluation_of(
+    asked: Object = ASKED,
+    reports: Reports | None = None,
+    check: CheckDeadline = unlimited,
+    frame: Frame | None = None,
+) -> Evaluation:
+    """The context of evaluations for a pod; `frame` is another frame than the usual one."""
+    used = frame if frame is not None else frame_of(asked)
+    return Evaluation(lambda: used, check, reports if reports is not None else Reports())
+
+
+def groups_of(text: str) -> CountGroups:
     """The groups of a clause before they have seen a node."""
-    return CountGroups(clause_of(text), report if report is not None else Reports())
+    return CountGroups(clause_of(text))
 
 
-def look(
+class _RecordingFrame(Frame):
+    """A frame that records the nodes that it is used for."""
+
+    def __init__(self, asked: Object) -> None:
+        self.used: list[str] = []
+        super().__init__(CODEC.pod(raw(asked)), NOW, slots=8)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        super().__setattr__(name, value)
+        if name == "node" and isinstance(value, NodeView):
+            self.used.append(value.name)
+
+
+def update(
     groups: CountGroups,
     table: NodeTable,
     asked: Object = ASKED,
-    check: Callable[[], None] = unlimited,
+    *,
+    reports: Reports | None = None,
+    check: CheckDeadline = unlimited,
 ) -> list[str]:
     """Bring the groups up to date; return the nodes that were evaluated for that, in order."""
-    used: list[Frame] = []
-
-    def frame() -> Frame:
-        used.append(frame_of(asked))
-        return used[-1]
-
-    groups.look(table, frame, check)
-    return [made.node.name for made in used if made.node is not None]  # type: ignore[attr-defined]
+    frame = _RecordingFrame(asked)
+    groups.update(table, evaluation_of(asked, reports, check, frame))
+    return frame.used
 
 
 @dataclass
@@ -122,19 +143,19 @@ class Counting:
 
     def __post_init__(self) -> None:
         self.in_flight = InFlightPods(lambda: self.seconds, 900.0)
-        self.cache.listeners.append(self.in_flight.changed)
+        self.cache.add_event_handler(self.in_flight.pod_changed)
 
     @property
     def table(self) -> NodeTable:
         return self.cache.snapshot().table
 
     def offer(self, offered: Object, *nodes: str, best: str | None = None) -> None:
-        """Answer a pod with these nodes; its own scores say `best`."""
+        """Offer a pod these nodes; our own scores rank `best` first."""
         rows = self.table.find(nodes)
         predicted = self.table.find([best or nodes[0]])
-        self.in_flight.answered(
+        self.in_flight.offer(
             offered["metadata"]["uid"],
-            lambda: CODEC.peer(raw(offered)),
+            lambda: peer_of(offered),
             0,
             self.table.owner,
             rows,
@@ -148,19 +169,19 @@ class Counting:
         *,
         replicas: int | None = None,
         pods: KnownPods | None = None,
-        check: Callable[[], None] = unlimited,
+        check: CheckDeadline = unlimited,
     ) -> PodCounter:
         """The counter of one request."""
         request = RequestPodReader(CODEC).read(raw(asked))
 
         def peer() -> Peer:
-            return rooted(request.peer, self.cache.snapshot().workloads)
+            return request.rooted(self.cache.snapshot().workloads.get(request.controller))
 
         shape = raw(asked["metadata"]["labels"])
         context = CountContext(request, peer, frame_of(asked, self.now), check, replicas, shape)
         return PodCounter(pods or self.cache, self.in_flight, self.table, context)
 
-    def take(
+    def count(
         self,
         clause: CountClause,
         asked: Object = ASKED,
@@ -170,10 +191,10 @@ class Counting:
         pods: KnownPods | None = None,
     ) -> Counted:
         """The counts of a clause by the number of a group, or by the node of a limit per node."""
-        groups = CountGroups(clause, Reports())
-        look(groups, self.table, asked)
+        groups = CountGroups(clause)
+        update(groups, self.table, asked)
         counter = self.counter(asked, replicas=replicas, pods=pods)
-        found = counter.take(clause, groups, predicted=predicted)
+        found = counter.count(clause, groups, predicted=predicted)
         per_node = isinstance(clause, LimitProgram) and clause.per_node
         names = {row: name for name, row in self.table.rows.items() if per_node}
 
@@ -188,9 +209,9 @@ class Counting:
         """The headroom of each strict clause of a text, over these nodes or all."""
         table = self.table
         rows = table.find(list(table.rows) if nodes is None else nodes)
-        clauses = CountClauses(clauses_of(text), frame_of(asked), Reports())
-        frame = frame_of(asked)
-        return clauses.headrooms(self.counter(asked), table, rows, lambda: frame, unlimited)
+        evaluation = evaluation_of(asked)
+        clauses = CountClauses(clauses_of(text), evaluation)
+        return clauses.headrooms(self.counter(asked), table, rows, evaluation)
 
 
 def counting_of(nodes: Iterable[Object], pods: Iterable[Object] = ()) -> Counting:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.cache.node_table import table_of
+from engine.cache.node_table import NodeTable
 from engine.cache.tallies import Tally
 from engine.counting.groups import (
     OFF,
@@ -17,8 +17,8 @@ from engine.counting.groups import (
     OUTSIDE,
     CountGroups,
     GroupCounts,
+    bounds_every_group,
     fewest,
-    is_narrow,
     open_groups,
     points,
     target,
@@ -30,11 +30,11 @@ from tests.engine.counting.helpers import (
     bound_of,
     clause_of,
     groups_of,
-    look,
     numbers,
+    update,
 )
 from tests.support.builders import Object, node, pod
-from tests.support.engines import cache_of, node_of, peer_of, snapshot_of
+from tests.support.engines import cache_of, node_of, peer_of, snapshot_of, table_of
 
 WEB = 'pods where peer.labels["app"] == "web"'
 ON_SPOT = 'on nodes where node.labels["cap"] == "spot"'
@@ -328,8 +328,8 @@ def test_too_few_domains_close_those_that_have_the_skew() -> None:
         pytest.param(LIMIT % "node at least 1", False, id="a limit at least bounds none"),
     ],
 )
-def test_a_clause_is_narrow_if_every_group_is_bounded_above(clause: str, wanted: bool) -> None:
-    assert is_narrow(clause_of(clause)) is wanted
+def test_whether_a_bound_can_close_every_group(clause: str, wanted: bool) -> None:
+    assert bounds_every_group(clause_of(clause)) is wanted
 
 
 @pytest.mark.parametrize(
@@ -371,6 +371,11 @@ def test_points(clause: str, counts: GroupCounts, wanted: list[float]) -> None:
 
 def by_name(groups: CountGroups, rows: dict[str, int]) -> dict[str, int]:
     return {name: int(groups.ids[row]) for name, row in rows.items()}
+
+
+def size(groups: CountGroups, table: NodeTable) -> int:
+    """The number of groups."""
+    return len(groups.count_of(Tally(lambda _: True), table))
 
 
 NODES = [
@@ -430,11 +435,11 @@ NODES = [
 def test_group_of_each_node(clause: str, wanted: dict[str, int]) -> None:
     table = snapshot_of(NODES).table
     reports = Reports()
-    groups = groups_of(clause, reports)
-    look(groups, table)
+    groups = groups_of(clause)
+    update(groups, table, reports=reports)
     assert by_name(groups, dict(table.rows)) == wanted
     assert groups.ids[0] == OUTSIDE, "the row of unknown nodes is in no group"
-    assert groups.count == max(wanted.values()) + 1
+    assert size(groups, table) == max(wanted.values()) + 1
     assert reports.heard == [], "a missing value is no error"
 
 
@@ -464,8 +469,8 @@ def test_group_of_each_node(clause: str, wanted: dict[str, int]) -> None:
 def test_a_node_with_an_error_is_reported(clause: str, group: int, error: str) -> None:
     table = snapshot_of([node("a", labels={"x": "1"})]).table
     reports = Reports()
-    groups = groups_of(clause, reports)
-    look(groups, table)
+    groups = groups_of(clause)
+    update(groups, table, reports=reports)
     assert by_name(groups, dict(table.rows)) == {"a": group}
     assert reports.heard == [error]
 
@@ -496,7 +501,7 @@ def test_domains_are_those_with_an_eligible_node(
     """Both nodeInclusionPolicies of PodTopologySpread at `Honor`."""
     nodes = [node("a", labels={"zone": "x"}), node("b", labels={"zone": "y"}) | other]
     groups = groups_of(SPREAD % "1")
-    look(groups, snapshot_of(nodes).table, pod("asked", spec=spec))
+    update(groups, snapshot_of(nodes).table, pod("asked", spec=spec))
     assert groups.domains().tolist() == wanted
 
 
@@ -506,8 +511,72 @@ def test_a_domain_counts_while_one_of_its_nodes_is_eligible() -> None:
         node("b", labels={"zone": "x"}),
     ]
     groups = groups_of(SPREAD % "1")
-    look(groups, snapshot_of(nodes).table)
+    update(groups, snapshot_of(nodes).table)
     assert groups.domains().tolist() == [True]
+
+
+# ---- headroom
+
+MISSING_PASSES = (SPREAD % "1").replace("strict", "strict missing pass")
+
+
+@pytest.mark.parametrize(
+    ("clause", "counts", "wanted", "hopeful"),
+    [
+        pytest.param(SHARE % "at most 1", numbers([0, 0], total=5), "abcd", "abcd", id="no pod"),
+        pytest.param(SHARE % "at most 1", numbers([0, 1], total=5), "bc", "bc", id="a closed side"),
+        pytest.param(
+            SHARE % "at most 1",
+            numbers([0, 1], [0, 0], total=5),
+            "bc",
+            "abcd",
+            id="a side that only pods in flight close is hopeful",
+        ),
+        pytest.param(
+            SPREAD % "1", numbers([0, 0]), "abc", "abc", id="a node outside is closed, and hopeless"
+        ),
+        pytest.param(SPREAD % "1", numbers([1, 0], [0, 0]), "b", "abc", id="a hopeful domain"),
+        pytest.param(
+            MISSING_PASSES, numbers([0, 0]), "abcd", "abcd", id="`missing pass`: open outside"
+        ),
+        pytest.param(
+            MISSING_PASSES, numbers([1, 0]), "bd", "bd", id="`missing pass`: whatever is closed"
+        ),
+    ],
+)
+def test_headroom(clause: str, counts: GroupCounts, wanted: str, hopeful: str) -> None:
+    """A node has the headroom of its group; one that is in no group has that of `missing`."""
+    table = snapshot_of(NODES).table
+    groups = groups_of(clause)
+    update(groups, table)
+    found = groups.headroom(counts, table.find(list("abcd")))
+    masks = (found.open, found.hopeful)
+    opened, hoped = (
+        "".join(n for n, is_open in zip("abcd", m, strict=True) if is_open) for m in masks
+    )
+    assert (opened, hoped) == (wanted, hopeful)
+
+
+@pytest.mark.parametrize(
+    ("clause", "counts", "narrow"),
+    [
+        pytest.param(SPREAD % "1", numbers([0, 0]), True, id="narrow, all open"),
+        pytest.param(SPREAD % "1", numbers([1, 0]), True, id="narrow, one closed"),
+        pytest.param(SHARE % "at most 1", numbers([0, 0], total=5), False, id="wide, all open"),
+        pytest.param(SHARE % "at most 1", numbers([0, 1], total=5), False, id="wide, one closed"),
+    ],
+)
+def test_headroom_keeps_what_it_is_of(clause: str, counts: GroupCounts, narrow: bool) -> None:
+    table = snapshot_of(NODES).table
+    groups = groups_of(clause)
+    update(groups, table)
+    rows = table.find(["b", "unknown", "a", "b"])
+    found = groups.headroom(counts, rows)
+    assert found.clause is groups.clause
+    assert found.counts is counts
+    assert found.narrow is narrow
+    assert found.groups.tolist() == groups.ids[rows].tolist()
+    assert len(found.open) == len(found.hopeful) == len(rows)
 
 
 # ---- node tables that change
@@ -516,13 +585,13 @@ def test_a_domain_counts_while_one_of_its_nodes_is_eligible() -> None:
 def test_only_nodes_that_changed_are_looked_at_again() -> None:
     cache = cache_of(NODES)
     groups = groups_of(SPREAD % "1")
-    assert look(groups, cache.snapshot().table) == ["a", "b", "c", "d"]
+    assert update(groups, cache.snapshot().table) == ["a", "b", "c", "d"]
     before = groups.ids
-    assert look(groups, cache.snapshot().table) == []
+    assert update(groups, cache.snapshot().table) == []
     assert groups.ids is before
 
     cache.put_node(node_of(node("b", labels={"zone": "x"})))
-    assert look(groups, cache.snapshot().table) == ["b"]
+    assert update(groups, cache.snapshot().table) == ["b"]
     assert by_name(groups, dict(cache.snapshot().table.rows)) == {
         "a": 0,
         "b": 0,
@@ -537,10 +606,10 @@ def test_a_change_that_moves_no_node_keeps_the_array() -> None:
     """What others keep by this array stays valid."""
     cache = cache_of(NODES)
     groups = groups_of(SPREAD % "1")
-    look(groups, cache.snapshot().table)
+    update(groups, cache.snapshot().table)
     before = groups.ids
     cache.put_pod(peer_of(pod("p", on="a")))
-    assert look(groups, cache.snapshot().table) == ["a"]
+    assert update(groups, cache.snapshot().table) == ["a"]
     assert groups.ids is before
 
 
@@ -548,29 +617,29 @@ def test_groups_grow_with_the_table() -> None:
     cache = cache_of(NODES)
     per_zone, per_node = groups_of(SPREAD % "1"), groups_of(LIMIT % "node at most 1")
     for groups in (per_zone, per_node):
-        look(groups, cache.snapshot().table)
+        update(groups, cache.snapshot().table)
     for name, zone in (("e", "y"), ("f", "w")):
         cache.put_node(node_of(node(name, labels={"zone": zone})))
     table = cache.snapshot().table
     for groups in (per_zone, per_node):
-        assert look(groups, table) == ["e", "f"]
+        assert update(groups, table) == ["e", "f"]
     zones, rows = (by_name(groups, dict(table.rows)) for groups in (per_zone, per_node))
-    assert (zones["e"], zones["f"], per_zone.count) == (1, 2, 3)
+    assert (zones["e"], zones["f"], size(per_zone, table)) == (1, 2, 3)
     assert rows == dict(table.rows)
-    assert per_node.count == max(table.rows.values()) + 1
+    assert size(per_node, table) == max(table.rows.values()) + 1
 
 
 def test_a_node_that_takes_the_row_of_another_has_its_own_group() -> None:
     cache = cache_of(NODES)
     groups = groups_of(SPREAD % "1")
-    look(groups, cache.snapshot().table)
+    update(groups, cache.snapshot().table)
     row = cache.snapshot().table.rows["b"]
     cache.remove_node("b")
-    look(groups, cache.snapshot().table)
+    update(groups, cache.snapshot().table)
     cache.put_node(node_of(node("e", labels={"zone": "x"})))
     table = cache.snapshot().table
     assert table.rows["e"] == row
-    assert look(groups, table) == ["e"]
+    assert update(groups, table) == ["e"]
     assert groups.ids[row] == 0
     assert groups.domains().tolist() == [True, False]
 
@@ -582,17 +651,17 @@ def test_a_domain_is_gone_with_its_last_node() -> None:
     """Else the global minimum stays 0, and no pod fits the domains that are left."""
     cache = cache_of(NODES)
     groups = groups_of(SPREAD % "1")
-    look(groups, cache.snapshot().table)
+    update(groups, cache.snapshot().table)
     cache.remove_node("b")
-    look(groups, cache.snapshot().table)
+    update(groups, cache.snapshot().table)
     assert groups.domains().tolist() == [True, False]
 
 
 def test_another_table_owner_is_looked_at_from_the_start() -> None:
     groups = groups_of(SPREAD % "1")
     views = snapshot_of(NODES).nodes.values()
-    look(groups, table_of(views))
-    assert look(groups, table_of(views)) == ["a", "b", "c", "d"]
+    update(groups, table_of(views))
+    assert update(groups, table_of(views)) == ["a", "b", "c", "d"]
 
 
 def test_what_the_deadline_cuts_short_is_looked_at_again() -> None:
@@ -602,8 +671,8 @@ def test_what_the_deadline_cuts_short_is_looked_at_again() -> None:
     table = snapshot_of(NODES).table
     groups = groups_of(SPREAD % "1")
     with pytest.raises(DeadlineExceededError):
-        look(groups, table, check=late)
-    assert look(groups, table) == ["a", "b", "c", "d"]
+        update(groups, table, check=late)
+    assert update(groups, table) == ["a", "b", "c", "d"]
 
 
 # ---- counts of a tally by group
@@ -612,7 +681,7 @@ def test_what_the_deadline_cuts_short_is_looked_at_again() -> None:
 def test_pods_are_counted_in_the_group_of_their_node() -> None:
     table = snapshot_of(NODES).table
     groups = groups_of(SPREAD % "1")
-    look(groups, table)
+    update(groups, table)
     tally = Tally(lambda _: True)
     for name, on in {"p": "a", "q": "c", "r": "b", "s": "d", "t": "gone"}.items():
         tally.arrives(f"default/{name}", peer_of(pod(name, on=on)))
@@ -626,7 +695,7 @@ def test_counts_follow_the_tally_and_the_nodes() -> None:
     tally = Tally(lambda _: True)
 
     def counts() -> list[int]:
-        look(groups, cache.snapshot().table)
+        update(groups, cache.snapshot().table)
         found: list[int] = groups.count_of(tally, cache.snapshot().table).tolist()
         return found
 
@@ -649,7 +718,7 @@ def test_counts_follow_the_tally_and_the_nodes() -> None:
 def test_who_gets_counts_may_change_them() -> None:
     table = snapshot_of(NODES).table
     groups = groups_of(SPREAD % "1")
-    look(groups, table)
+    update(groups, table)
     tally = Tally(lambda _: True)
     groups.count_of(tally, table)[0] += 7
     assert groups.count_of(tally, table).tolist() == [0, 0]

@@ -50,7 +50,7 @@ class Flight:
     def offer(
         self, *rows: int, uid: str = UID, revision: int = 5, narrow: bool = False, best: int = 1
     ) -> None:
-        self.pods.answered(
+        self.pods.offer(
             uid,
             lambda: state(uid),
             revision,
@@ -60,8 +60,8 @@ class Flight:
             is_narrow=narrow,
         )
 
-    def pass_on(self, *rows: int, uid: str = UID) -> None:
-        self.pods.passed(uid, lambda: state(uid), 5, OWNER, lambda: np.array(rows, np.intp))
+    def offer_all(self, *rows: int, uid: str = UID) -> None:
+        self.pods.offer_all(uid, lambda: state(uid), 5, OWNER, lambda: np.array(rows, np.intp))
 
     def found(self, uid: str = UID) -> InFlightPod | None:
         """The pod, if others count it."""
@@ -84,16 +84,18 @@ def _later(seconds: float) -> Callable[[Flight], None]:
 
 
 def _shown(old: Peer | None, new: Peer | None, revision: int = 0) -> Callable[[Flight], None]:
-    return lambda flight: flight.pods.changed(old, new, revision)
+    return lambda flight: flight.pods.pod_changed(old, new, revision)
 
 
 @pytest.mark.parametrize(
     ("event", "wanted"),
     [
-        pytest.param(_later(0), [1, 2], id="offered: it may be on each node of the answer"),
-        pytest.param(lambda f: f.offer(2, 3), [2, 3], id="offered again: the last answer counts"),
-        pytest.param(lambda f: f.offer(), None, id="rejected: an empty answer ends it"),
-        pytest.param(lambda f: f.pass_on(3), [3], id="passed: the nodes that it was asked about"),
+        pytest.param(_later(0), [1, 2], id="offered: it may be on each node of the offer"),
+        pytest.param(lambda f: f.offer(2, 3), [2, 3], id="offered again: the last offer counts"),
+        pytest.param(lambda f: f.offer(), None, id="rejected: an empty offer ends it"),
+        pytest.param(
+            lambda f: f.offer_all(3), [3], id="offered all: the nodes that it was asked about"
+        ),
         pytest.param(lambda f: f.pods.forget(UID), None, id="forgotten"),
         pytest.param(lambda f: f.pods.forget("b"), [1, 2], id="another pod is forgotten"),
         pytest.param(_shown(None, state()), [1, 2], id="a watch shows that it waits"),
@@ -156,7 +158,7 @@ def _shown(old: Peer | None, new: Peer | None, revision: int = 0) -> Callable[[F
         pytest.param(
             lambda f: f.pods.take_over([state()], OWNER, np.array([1, 2, 3])),
             [1, 2],
-            id="taken over: our own answer is better known",
+            id="taken over: our own offer is better known",
         ),
     ],
 )
@@ -185,7 +187,7 @@ def test_nothing_happens_to_a_pod_that_is_not_in_flight(event: Callable[[Flight]
     assert len(flight.pods) == 0
 
 
-def test_an_answer_holds_the_pod_from_its_own_time() -> None:
+def test_an_offer_holds_the_pod_from_its_own_time() -> None:
     flight = Flight()
     flight.offer(1, uid="a")
     flight.seconds = 500
@@ -206,21 +208,21 @@ def test_a_pod_does_not_count_itself_nor_those_of_another_table() -> None:
     assert flight.pods.others("a", object()) == []
 
 
-# ---- answers that were narrowed
+# ---- narrow offers
 
 
-def narrowed(flight: Flight) -> list[int] | None:
-    """The rows that were tried, None if the last answer was not a narrow one."""
-    found = flight.pods.narrowed(UID)
+def tried(flight: Flight) -> list[int] | None:
+    """The rows that were tried, None if the last offer was not a narrow one."""
+    found = flight.pods.narrow_offer(UID)
     return None if found is None else found.tried.tolist()
 
 
 @pytest.mark.parametrize(
     ("offers", "wanted"),
     [
-        pytest.param([], None, id="no answer"),
-        pytest.param([((1, 2), False)], None, id="an answer that was not narrow"),
-        pytest.param([((1, 2), True)], [1, 2], id="the rows of a narrow answer are tried"),
+        pytest.param([], None, id="no offer"),
+        pytest.param([((1, 2), False)], None, id="an offer that was not narrow"),
+        pytest.param([((1, 2), True)], [1, 2], id="the rows of a narrow offer are tried"),
         pytest.param(
             [((1, 2), True), ((3,), True)], [1, 2, 3], id="those of the next one too, in order"
         ),
@@ -228,12 +230,12 @@ def narrowed(flight: Flight) -> list[int] | None:
             [((1, 2), True), ((3,), True), ((2,), True)], [2], id="a row again: a new round begins"
         ),
         pytest.param(
-            [((1, 2), True), ((3,), False)], None, id="a wide answer ends the rounds of narrow ones"
+            [((1, 2), True), ((3,), False)], None, id="a wide offer ends the rounds of narrow ones"
         ),
         pytest.param(
             [((1,), True), ((2,), False), ((3,), True)], [3], id="and the next round begins anew"
         ),
-        pytest.param([((1,), True), ((), True)], None, id="an empty answer ends it"),
+        pytest.param([((1,), True), ((), True)], None, id="an empty offer ends it"),
     ],
 )
 def test_rows_that_were_tried(
@@ -242,19 +244,19 @@ def test_rows_that_were_tried(
     flight = Flight()
     for rows, narrow in offers:
         flight.offer(*rows, narrow=narrow)
-    assert narrowed(flight) == wanted
+    assert tried(flight) == wanted
 
 
-def test_the_next_answer_is_not_excused() -> None:
-    """A pod is sent back once for each narrow answer that it did not follow."""
+def test_the_next_offer_is_not_excused() -> None:
+    """A pod is sent back once for each narrow offer that it did not follow."""
     flight = Flight()
     flight.offer(1, narrow=True)
-    first = flight.pods.narrowed(UID)
+    first = flight.pods.narrow_offer(UID)
     assert first is not None
     assert not first.excused
     first.excused = True
     flight.offer(2, narrow=True)
-    second = flight.pods.narrowed(UID)
+    second = flight.pods.narrow_offer(UID)
     assert second is not None
     assert not second.excused
 
@@ -262,8 +264,8 @@ def test_the_next_answer_is_not_excused() -> None:
 def test_a_pod_that_policies_no_longer_concern_has_tried_nothing() -> None:
     flight = Flight()
     flight.offer(1, narrow=True)
-    flight.pass_on(1, 2)
-    assert narrowed(flight) is None
+    flight.offer_all(1, 2)
+    assert tried(flight) is None
 
 
 # ---- where it likely ends
@@ -272,20 +274,20 @@ def test_a_pod_that_policies_no_longer_concern_has_tried_nothing() -> None:
 @pytest.mark.parametrize(
     ("event", "wanted"),
     [
-        pytest.param(lambda f: f.offer(1, 2, best=2), 2, id="the best node of the answer"),
+        pytest.param(lambda f: f.offer(1, 2, best=2), 2, id="the best node of the offer"),
         pytest.param(
             lambda f: (f.pods.forget(UID), f.pods.predict(UID, 7), f.offer(1, 2, best=1)),
             1,
-            id="a prediction before the answer is lost",
+            id="a prediction before the offer is lost",
         ),
         pytest.param(
             lambda f: (f.offer(1, 2, best=2), f.pods.predict(UID, 1)),
             1,
             id="prioritize knows better",
         ),
-        pytest.param(lambda f: f.pass_on(4, 3), 4, id="the first node that it was asked about"),
+        pytest.param(lambda f: f.offer_all(4, 3), 4, id="the first node that it was asked about"),
         pytest.param(
-            lambda f: (f.pass_on(4, 3), f.pods.predict(UID, 3)),
+            lambda f: (f.offer_all(4, 3), f.pods.predict(UID, 3)),
             3,
             id="prioritize knows better, before the nodes are looked up",
         ),
@@ -304,7 +306,7 @@ def test_prediction(event: Callable[[Flight], None], wanted: int) -> None:
 
 
 def test_pods_that_are_taken_over_may_be_anywhere() -> None:
-    """Another replica may have answered them; nobody knows what."""
+    """Another replica may have offered them any node."""
     flight = Flight()
     flight.offer(1, uid="b", narrow=True)
     pods = [state("a"), state("b"), state("c")]
@@ -334,7 +336,7 @@ def test_pods_and_rows_are_read_when_they_are_needed() -> None:
         return np.array([1])
 
     flight = Flight()
-    flight.pods.passed(UID, peer, 5, OWNER, find)
+    flight.pods.offer_all(UID, peer, 5, OWNER, find)
     found = flight.found()
     assert found is not None
     assert read == []
@@ -358,7 +360,7 @@ def test_the_oldest_of_many_unread_pods_is_read() -> None:
 
     flight = Flight()
     for number in range(70):
-        flight.pods.passed(str(number), lambda: WAITING, 5, OWNER, find(number))
+        flight.pods.offer_all(str(number), lambda: WAITING, 5, OWNER, find(number))
     assert read == [0, 1, 2, 3, 4, 5]
 
 
@@ -367,7 +369,7 @@ def test_a_pod_that_cannot_be_read_is_counted_by_nobody() -> None:
         raise BadObjectError("it is bad")
 
     flight = Flight()
-    flight.pods.passed(UID, bad, 5, OWNER, lambda: np.array([1]))
+    flight.pods.offer_all(UID, bad, 5, OWNER, lambda: np.array([1]))
     found = flight.found()
     assert found is not None
     assert not found.is_such(lambda _: True)
@@ -433,7 +435,7 @@ _CONDITIONS = st.sampled_from([None, UNSCHEDULED, REFUSED])
 
 
 class Histories(RuleBasedStateMachine):
-    """Answers, watch events and time in any order; the model keeps one row set per pod."""
+    """Offers, watch events and time in any order; the model keeps one row set per pod."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -442,7 +444,7 @@ class Histories(RuleBasedStateMachine):
         self.shown: dict[str, Peer] = {}
 
     @rule(uid=_UIDS, rows=_ROWS, revision=_REVISIONS, narrow=st.booleans())
-    def answer(self, uid: str, rows: tuple[int, ...], revision: int, narrow: bool) -> None:
+    def offer(self, uid: str, rows: tuple[int, ...], revision: int, narrow: bool) -> None:
         before = self.model.get(uid)
         tried = before.tried if before is not None and before.narrow and narrow else []
         tried = list(rows) if set(rows) & set(tried) else [*tried, *rows]
@@ -456,10 +458,10 @@ class Histories(RuleBasedStateMachine):
         self.flight.offer(uid=uid)
 
     @rule(uid=_UIDS, rows=_ROWS)
-    def pass_on(self, uid: str, rows: tuple[int, ...]) -> None:
+    def offer_all(self, uid: str, rows: tuple[int, ...]) -> None:
         until = self.flight.seconds + HOLD
         self.model[uid] = Expected(set(rows), until, 5, narrow=False, tried=[])
-        self.flight.pass_on(*rows, uid=uid)
+        self.flight.offer_all(*rows, uid=uid)
 
     @rule(uid=_UIDS, node=st.sampled_from(["", "n1"]), condition=_CONDITIONS, revision=_REVISIONS)
     def show(self, uid: str, node: str, condition: Condition | None, revision: int) -> None:
@@ -472,14 +474,14 @@ class Histories(RuleBasedStateMachine):
         is_later = known is not None and not 0 < revision <= known.revision
         if node or (is_news and is_later):
             self.model.pop(uid, None)
-        self.flight.pods.changed(old, new, revision)
+        self.flight.pods.pod_changed(old, new, revision)
 
     @precondition(lambda self: self.shown)
     @rule(data=st.data())
     def delete(self, data: st.DataObject) -> None:
         uid = data.draw(st.sampled_from(sorted(self.shown)))
         self.model.pop(uid, None)
-        self.flight.pods.changed(self.shown.pop(uid), None, 0)
+        self.flight.pods.pod_changed(self.shown.pop(uid), None, 0)
 
     @rule(seconds=st.sampled_from([1.0, HOLD / 2, HOLD]))
     def wait(self, seconds: float) -> None:
@@ -503,7 +505,7 @@ class Histories(RuleBasedStateMachine):
         found = {p.uid: set(p.rows.tolist()) for p in self.flight.pods.others("", OWNER)}
         assert found == {uid: each.rows for uid, each in self.model.items()}
         for uid, each in self.model.items():
-            narrow = self.flight.pods.narrowed(uid)
+            narrow = self.flight.pods.narrow_offer(uid)
             assert (narrow is not None) is each.narrow
             assert narrow is None or narrow.tried.tolist() == each.tried
 

@@ -13,7 +13,7 @@ from engine.counting.groups import CountGroups
 from engine.counting.pod_counter import TEMPLATE_HASH, PodsExcluding
 from engine.errors import DeadlineExceededError
 from engine.objects.codec import Namespace, NamespaceDecoder
-from engine.objects.controllers import ControllerDecoder
+from engine.objects.peer import ControllerDecoder
 from engine.program.frame import Frame
 from engine.program.program import CountClause, LimitProgram
 from grammar.errors import EvaluationError
@@ -21,10 +21,9 @@ from grammar.values.time import Timestamp
 from tests.engine.counting.helpers import (
     ASKED,
     Counted,
-    Reports,
     clause_of,
     counting_of,
-    look,
+    update,
 )
 from tests.support.builders import CREATED, Object, controller, namespace, node, pod, raw
 from tests.support.engines import NOW, peer_of
@@ -54,7 +53,7 @@ def counted(
     clause: str | CountClause, pods: Sequence[Object], asked: Object = ASKED, **options: Any
 ) -> Counted:
     found = clause_of(clause) if isinstance(clause, str) else clause
-    return counting_of(NODES, pods).take(found, asked, **options)
+    return counting_of(NODES, pods).count(found, asked, **options)
 
 
 # ---- which pods
@@ -175,11 +174,11 @@ def test_pods_of_selected_namespaces() -> None:
     counting = counting_of(NODES, pods)
     for name, team in (("a1", "a"), ("a2", "a"), ("b", "b"), ("c", "broken")):
         counting.cache.put_namespace(labelled(name, team))
-    assert counting.take(clause, web("asked", namespace="a1")).high == {"n1": 2}
-    assert counting.take(clause, web("asked", namespace="a1")).own == 1
-    assert counting.take(clause, web("asked", namespace="b")).own == 0
+    assert counting.count(clause, web("asked", namespace="a1")).high == {"n1": 2}
+    assert counting.count(clause, web("asked", namespace="a1")).own == 1
+    assert counting.count(clause, web("asked", namespace="b")).own == 0
     counting.cache.put_namespace(labelled("b", "a"))
-    assert counting.take(clause, web("asked", namespace="a1")).high == {"n1": 3}
+    assert counting.count(clause, web("asked", namespace="a1")).high == {"n1": 3}
 
 
 def test_a_condition_about_the_pod_counts_other_pods_for_another_one() -> None:
@@ -187,9 +186,9 @@ def test_a_condition_about_the_pod_counts_other_pods_for_another_one() -> None:
     clause = clause_of(
         'limit "l" { pods where peer.labels["app"] == pod.labels["app"] per node at most 9 strict }'
     )
-    assert counting.take(clause, web("asked")).high == {"n1": 1}
-    assert counting.take(clause, pod("asked", labels={"app": "db"})).high == {"n2": 1}
-    assert counting.take(clause, web("another")).high == {"n1": 1}
+    assert counting.count(clause, web("asked")).high == {"n1": 1}
+    assert counting.count(clause, pod("asked", labels={"app": "db"})).high == {"n2": 1}
+    assert counting.count(clause, web("another")).high == {"n1": 1}
 
 
 # ---- the pods of a workload
@@ -222,7 +221,7 @@ def test_the_workload_is_the_root_controller() -> None:
         counting.cache.put_controller(ControllerDecoder().decode(each["kind"], raw(each)))
     for name, owner in zip("ab", sets, strict=True):
         counting.cache.put_pod(peer_of(of_set(name, owner, on="n1")))
-    found = counting.take(clause_of(WORKLOAD), of_set("asked", sets[0]))
+    found = counting.count(clause_of(WORKLOAD), of_set("asked", sets[0]))
     assert (found.high, found.own) == ({"n1": 2}, 1)
 
 
@@ -326,16 +325,16 @@ def test_an_in_flight_pod_counts_wherever_it_may_end() -> None:
     counting = counting_of(NODES, [web("a", on="n1")])
     counting.offer(web("b"), "n1", "n2", best="n2")
     clause = clause_of(PER_NODE)
-    found = counting.take(clause)
+    found = counting.count(clause)
     assert (found.high, found.low) == ({"n1": 2, "n2": 1}, {"n1": 1})
-    assert counting.take(clause, predicted=True).high == {"n1": 1, "n2": 1}
+    assert counting.count(clause, predicted=True).high == {"n1": 1, "n2": 1}
     assert found.total == 2, "no watch has shown it, so it is in no total"
 
 
 def test_a_kind_that_is_only_in_flight_is_somewhere() -> None:
     counting = counting_of(NODES)
     counting.offer(web("b"), "n1")
-    found = counting.take(clause_of(PER_NODE))
+    found = counting.count(clause_of(PER_NODE))
     assert (found.total, found.anywhere) == (1, True)
 
 
@@ -364,7 +363,7 @@ def test_in_flight_pods_that_count(offered: Object, clause: str, wanted: dict[st
     counting = counting_of(NODES)
     counting.offer(offered, "n1", *(["n2"] if clause.startswith("share") else []))
     for _ in range(2):
-        found = counting.take(clause_of(clause))
+        found = counting.count(clause_of(clause))
         assert (found.high, found.low) == (wanted, {})
 
 
@@ -374,8 +373,8 @@ def test_a_pod_that_may_be_anywhere_likely_ends_nowhere() -> None:
     rows = counting.table.find(["n1", "n2", "n3"])
     counting.in_flight.take_over([peer_of(web("b"))], counting.table.owner, rows)
     clause = clause_of(PER_NODE)
-    assert counting.take(clause).high == {"n1": 1, "n2": 1, "n3": 1}
-    assert counting.take(clause, predicted=True).high == {}
+    assert counting.count(clause).high == {"n1": 1, "n2": 1, "n3": 1}
+    assert counting.count(clause, predicted=True).high == {}
 
 
 def test_an_assumed_pod_is_there_for_upper_bounds_alone() -> None:
@@ -385,9 +384,9 @@ def test_an_assumed_pod_is_there_for_upper_bounds_alone() -> None:
         known = counting.cache.pod(f"default/{name}")
         assert known is not None
         counting.cache.assume(known, "n1", until=60.0)
-    found = counting.take(clause_of(PER_NODE))
+    found = counting.count(clause_of(PER_NODE))
     assert (found.high, found.low, found.total) == ({"n1": 2}, {"n1": 1}, 3)
-    found = counting.take(clause_of(PER_NODE), web("b"))
+    found = counting.count(clause_of(PER_NODE), web("b"))
     assert (found.high, found.low) == ({"n1": 1}, {"n1": 1}), "not against itself"
 
 
@@ -411,7 +410,7 @@ def test_a_nominated_pod_that_is_in_flight_counts_once() -> None:
     other = nominated(web("b", priority=5), "n1")
     counting = counting_of(NODES, [other])
     counting.offer(other, "n1", "n2")
-    assert counting.take(clause_of(PER_NODE)).high == {"n1": 1, "n2": 1}
+    assert counting.count(clause_of(PER_NODE)).high == {"n1": 1, "n2": 1}
 
 
 # ---- some pods gone
@@ -424,18 +423,18 @@ def test_pods_excluding_some() -> None:
     peers = {each["metadata"]["name"]: peer_of(each) for each in pods}
     counting.cache.assume(peers["c"], "n3", until=60.0)
     clause = clause_of(PER_NODE)
-    assert counting.take(clause).high == {"n1": 2, "n2": 1, "n3": 1}
+    assert counting.count(clause).high == {"n1": 2, "n2": 1, "n3": 1}
     without = PodsExcluding(counting.cache, [peers["a"]])
-    assert counting.take(clause, pods=without).high == {"n1": 1, "n2": 1, "n3": 1}
+    assert counting.count(clause, pods=without).high == {"n1": 1, "n2": 1, "n3": 1}
     assert without.pod("default/a") is None
     assert without.pod("default/b") is not None
     gone = [msgspec.structs.replace(peers["c"], nodeName="n3"), peers["d"]]
-    found = counting.take(clause, pods=PodsExcluding(counting.cache, gone))
+    found = counting.count(clause, pods=PodsExcluding(counting.cache, gone))
     assert (found.high, found.low, found.total) == ({"n1": 2}, {"n1": 2}, 3)
-    assert counting.take(clause_of(BY_TIME), pods=without).high == {"n1": 1, "n2": 1, "n3": 1}
+    assert counting.count(clause_of(BY_TIME), pods=without).high == {"n1": 1, "n2": 1, "n3": 1}
     elsewhere = PodsExcluding(counting.cache, [peer_of(web("e", namespace="shop", on="n1"))])
-    assert counting.take(clause, pods=elsewhere).high == {"n1": 2, "n2": 1, "n3": 1}
-    found = counting.take(clause)
+    assert counting.count(clause, pods=elsewhere).high == {"n1": 2, "n2": 1, "n3": 1}
+    found = counting.count(clause)
     assert (found.high, found.total) == ({"n1": 2, "n2": 1, "n3": 1}, 5), "the tally is whole"
 
 
@@ -445,19 +444,19 @@ def test_pods_excluding_some() -> None:
 def test_counts_follow_events() -> None:
     counting = counting_of(NODES, [web("a", on="n1")])
     clause = clause_of(PER_NODE)
-    assert counting.take(clause).high == {"n1": 1}
+    assert counting.count(clause).high == {"n1": 1}
     counting.cache.put_pod(peer_of(web("b", on="n2")))
-    assert counting.take(clause).high == {"n1": 1, "n2": 1}
+    assert counting.count(clause).high == {"n1": 1, "n2": 1}
     counting.cache.remove_pod("default/a")
-    assert counting.take(clause).high == {"n2": 1}
+    assert counting.count(clause).high == {"n2": 1}
 
 
 def test_a_condition_that_reads_the_time_is_evaluated_each_time() -> None:
     counting = counting_of(NODES, [web("a", on="n1")])
     clause = clause_of(f'limit "l" {{ pods where {IS_LATER} per node at most 9 strict }}')
-    assert counting.take(clause).high == {}
+    assert counting.count(clause).high == {}
     counting.now = Timestamp(NOW.nanos + 2 * 3600 * 10**9)
-    assert counting.take(clause).high == {"n1": 1}
+    assert counting.count(clause).high == {"n1": 1}
 
 
 def test_a_tally_outlives_the_deadline_of_its_request() -> None:
@@ -469,10 +468,10 @@ def test_a_tally_outlives_the_deadline_of_its_request() -> None:
     counting = counting_of(NODES, [web(f"p{number}", on="n1") for number in range(3)])
     looped = "[1, 2].exists(n, string(n) == peer.labels['n'])"
     clause = clause_of(f'limit "l" {{ pods where {looped} per node at most 9 strict }}')
-    groups = CountGroups(clause, Reports())
-    look(groups, counting.table)
-    counting.counter(check=late).take(clause, groups, predicted=False)
+    groups = CountGroups(clause)
+    update(groups, counting.table)
+    counting.counter(check=late).count(clause, groups, predicted=False)
     for number in range(10_000):
         labels = {"n": str(number)}
         counting.cache.put_pod(peer_of(pod("p", labels=labels, on="n1")))
-    assert counting.take(clause).high == {}
+    assert counting.count(clause).high == {}

@@ -39,7 +39,7 @@ def pods(on: int, off: int, waiting: int = 0) -> list[Object]:
 
 def counts(bound: str | None, there: Sequence[Object]) -> PodCounts:
     cache = cache_of(NODES, there)
-    return status_of(bound).look(cache, cache.snapshot(), frame_of(ASKED))
+    return status_of(bound).count(cache, cache.snapshot(), frame_of(ASKED))
 
 
 @pytest.mark.parametrize(
@@ -103,10 +103,10 @@ def test_a_policy_without_a_share_has_only_the_number_of_its_pods() -> None:
     assert counts(None, pods(1, 2, 3)) == PodCounts(6)
 
 
-def test_the_next_look_has_what_changed() -> None:
+def test_the_next_count_has_what_changed() -> None:
     cache, status = cache_of(NODES, pods(1, 1)), status_of("exactly 50%")
-    assert status.look(cache, cache.snapshot(), frame_of(ASKED)) == PodCounts(2, 1, 1, 0)
+    assert status.count(cache, cache.snapshot(), frame_of(ASKED)) == PodCounts(2, 1, 1, 0)
     cache.put_pod(peer_of(pod("late", labels={"app": "web"}, on="on")))
-    assert status.look(cache, cache.snapshot(), frame_of(ASKED)) == PodCounts(3, 2, 1, 1)
+    assert status.count(cache, cache.snapshot(), frame_of(ASKED)) == PodCounts(3, 2, 1, 1)
     cache.put_node(node_of(node("off", labels={"cap": "spot"})))
-    assert status.look(cache, cache.snapshot(), frame_of(ASKED)) == PodCounts(3, 3, 1, 2)
+    assert status.count(cache, cache.snapshot(), frame_of(ASKED)) == PodCounts(3, 3, 1, 2)

@@ -46,7 +46,7 @@ class Scheduler:
     def __init__(self, clauses: str, pods: Sequence[Object] = ()) -> None:
         self.cache: Cache = cache_of(NODES, pods)
         self.engine: Engine = engine_over(f"cluster policy p {{ {clauses} }}", self.cache)
-        self.cache.listeners.append(self.engine.pod_changed)
+        self.cache.add_event_handler(self.engine.in_flight.pod_changed)
 
     def ask(self, asked: Object | str, nodes: str = ALL) -> str:
         """The nodes that the pod is offered."""
@@ -156,7 +156,7 @@ def test_a_pod_that_is_rejected_is_not_in_flight() -> None:
     assert scheduler.ask("asked") == "d"
     scheduler.bind("s", "d")
     assert scheduler.ask("asked") == ""
-    assert len(scheduler.engine.placement.in_flight) == 0
+    assert len(scheduler.engine.in_flight) == 0
 
 
 def test_a_pod_without_counts_is_in_flight_on_every_node_it_was_offered() -> None:

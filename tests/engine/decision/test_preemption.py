@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -30,13 +31,13 @@ PROPOSED = {
 }
 
 
-def preempting(clauses: str) -> Engine:
+def preempting(clauses: str, **options: Any) -> Engine:
     text = f"cluster policy p {{ for pods where pod.name == 'asked'\n{clauses}\n}}"
     pods = [builders.pod(name, **fields) for name, fields in PODS.items()]  # type: ignore[arg-type]
     for each in pods:
         each["metadata"]["uid"] = each["metadata"]["name"]
     nodes = [builders.node(name, zone=f"z{name[1]}", cpu="8") for name in ("n1", "n2", "n3")]
-    return engine_of(text, nodes, pods)
+    return engine_of(text, nodes, pods, **options)
 
 
 def kept(
@@ -137,13 +138,11 @@ def test_victims_keep_their_budgets_and_come_in_the_order_of_priority() -> None:
 
 
 def test_counts_are_decided_by_the_holder_of_the_lease_alone() -> None:
-    engine = preempting('limit "one" { per node at most 1 strict }')
-
     class Elsewhere:
         def waiting(self) -> str:
             return "counts are decided by `b`"
 
-    engine.count_gate = Elsewhere()
+    engine = preempting('limit "one" { per node at most 1 strict }', gate=Elsewhere())
     pod = builders.raw(builders.pod("asked"))
     with pytest.raises(WaitingError, match="counts are decided by `b`"):
         engine.preempt(pod, PROPOSED, math.inf)

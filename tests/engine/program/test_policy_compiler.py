@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 from engine.cache.node_table import NodeView
-from engine.objects.codec import ObjectCodec
 from engine.program.frame import Frame
 from engine.program.policy_compiler import compile_policy
 from engine.program.program import Program
 from grammar.clauses import Bound
 from grammar.parser import parse_file
 from grammar.policy_checker import check_policy
-from grammar.schema import load_schema
 from grammar.source import Source
 from grammar.values.time import Timestamp
-from tests.support.builders import node, pod
-from tests.support.snapshots import build
+from tests.support.builders import node, pod, raw
+from tests.support.engines import CODEC, SCHEMA, snapshot_of
 
-SCHEMA = load_schema()
-CODEC = ObjectCodec(SCHEMA)
 NOW = Timestamp.parse("2026-11-21T12:00:00Z")
 
 
@@ -33,15 +26,11 @@ def compiled(clauses: str) -> Program:
     return compile_policy(checked)
 
 
-def encoded(value: dict[str, Any]) -> bytes:
-    return json.dumps(value).encode()
-
-
 def frame_for(program: Program) -> Frame:
-    frame = Frame(CODEC.pod(encoded(pod("p", labels={"team": "a"}))), NOW, slots=program.slots)
+    frame = Frame(CODEC.pod(raw(pod("p", labels={"team": "a"}))), NOW, slots=program.slots)
     other = pod("q", on="n1", labels={"team": "b", "tier": "db"}, priority=7)
-    nodes = [CODEC.node(encoded(node("n1", zone="z", labels={"pool": "spot"})))]
-    view: NodeView = build(nodes, [CODEC.peer(encoded(other))]).nodes["n1"]
+    nodes = [node("n1", zone="z", labels={"pool": "spot"})]
+    view: NodeView = snapshot_of(nodes, [other]).nodes["n1"]
     assert view.pods is not None
     frame.node, frame.peer, frame.victim = view, view.pods[0], view.pods[0]
     frame.victims = view.pods

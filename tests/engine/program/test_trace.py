@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
-from engine.objects.codec import ObjectCodec
 from engine.program.frame import Frame
 from engine.program.trace import Step, Tracer
 from grammar.checker import Checker
@@ -12,14 +9,10 @@ from grammar.environment import Environment
 from grammar.parser import parse_expression
 from grammar.policy_checker import VARIABLES
 from grammar.printer import print_expression
-from grammar.schema import load_schema
 from grammar.source import Source
 from grammar.values.time import Timestamp
-from tests.support.builders import node, pod
-from tests.support.snapshots import build
-
-SCHEMA = load_schema()
-CODEC = ObjectCodec(SCHEMA)
+from tests.support.builders import node, pod, raw
+from tests.support.engines import CODEC, SCHEMA, snapshot_of
 
 
 def traced(text: str) -> list[Step]:
@@ -29,8 +22,8 @@ def traced(text: str) -> list[Step]:
     checker = Checker(environment)
     checked = checker.check(expr)
     assert not checker.found
-    snapshot = build([CODEC.node(json.dumps(node("n1", zone="a")).encode())], [])
-    frame = Frame(CODEC.pod(json.dumps(pod("p", cpu="2")).encode()), Timestamp.ZERO, slots=0)
+    snapshot = snapshot_of([node("n1", zone="a")])
+    frame = Frame(CODEC.pod(raw(pod("p", cpu="2"))), Timestamp.ZERO, slots=0)
     frame.node = snapshot.nodes["n1"]
     return Tracer(environment).trace(checked, frame)
 

@@ -5,17 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.cache.snapshot import build
 from engine.simulation.node_resources import Demand, NodeResources, amount, demand
 from grammar.values.quantity import Quantity
 from tests.support.builders import Object, node, pod, raw
-from tests.support.engines import CODEC
+from tests.support.engines import CODEC, snapshot_of
 
 
 def room(nodes: list[Object], pods: list[Object]) -> NodeResources:
-    peers = [CODEC.peer(raw(p)) for p in pods]
-    snapshot = build([CODEC.node(raw(n)) for n in nodes], peers)
-    return NodeResources(list(snapshot.nodes.values()))
+    return NodeResources(list(snapshot_of(nodes, pods).nodes.values()))
 
 
 def asked(item: Object) -> Demand:

@@ -1,4 +1,4 @@
-"""Headroom: where strict clauses let a pod go, which group it is sent to, and the deletion cost."""
+"""Count clauses: where strict ones let a pod go, the points of the others, and deletion costs."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from engine.counting.headroom import CountClauses, Headroom, Mask, deletion_cost, narrowed
-from engine.program.frame import unlimited
+from engine.counting.count_clauses import CountClauses, deletion_cost, narrowed
+from engine.counting.groups import GroupCounts, Headroom, Mask, bounds_every_group
 from tests.engine.counting.helpers import (
     ASKED,
     Counting,
@@ -16,10 +16,10 @@ from tests.engine.counting.helpers import (
     clause_of,
     clauses_of,
     counting_of,
+    evaluation_of,
     numbers,
 )
 from tests.support.builders import Object, node, pod
-from tests.support.engines import frame_of
 
 IS_WEB = 'peer.labels["app"] == "web"'
 NODES = [
@@ -141,29 +141,24 @@ def test_strict_clauses_that_apply(
     text: str, asked: Object, wanted: list[str], reports: list[str]
 ) -> None:
     counting, heard = counting_of(NODES), Reports()
-    clauses = CountClauses(clauses_of(text), frame_of(asked), heard)
-    found = clauses.headrooms(
-        counting.counter(asked),
-        counting.table,
-        np.array([1]),
-        lambda: frame_of(asked),
-        unlimited,
-    )
+    evaluation = evaluation_of(asked, heard)
+    clauses = CountClauses(clauses_of(text), evaluation)
+    counter = counting.counter(asked)
+    found = clauses.headrooms(counter, counting.table, np.array([1]), evaluation)
     assert [headroom.clause.count.name for headroom in found] == wanted
     assert heard.heard == reports
     assert clauses.strict is bool(wanted)
-    assert clauses.soft_counts is ("best effort" in text)
+    assert clauses.soft is ("best effort" in text)
 
 
 # ---- points of best-effort clauses
 
 
 def terms(counting: Counting, text: str) -> list[tuple[float, list[float]]]:
-    clauses = CountClauses(clauses_of(text), frame_of(ASKED), Reports())
+    evaluation = evaluation_of()
+    clauses = CountClauses(clauses_of(text), evaluation)
     rows = counting.table.find(list("abcd"))
-    found = clauses.terms(
-        counting.counter(), counting.table, rows, lambda: frame_of(ASKED), unlimited
-    )
+    found = clauses.terms(counting.counter(), counting.table, rows, evaluation)
     return [(weight, points.tolist()) for weight, points in found]
 
 
@@ -201,12 +196,13 @@ def test_points_count_in_flight_pods_where_they_likely_end() -> None:
 # ---- one group at a time
 
 
-def headroom(clause: str, groups: Sequence[int]) -> Headroom:
+NO_PODS = numbers([0, 0], total=5)
+
+
+def headroom(text: str, groups: Sequence[int], counts: GroupCounts = NO_PODS) -> Headroom:
     """Of as many nodes as there are groups; all of them are open."""
-    mask = np.ones(len(groups), np.bool_)
-    return Headroom(
-        clause_of(clause), mask, mask, np.array(groups, np.int32), numbers([0, 0], total=5)
-    )
+    mask, ids, clause = np.ones(len(groups), np.bool_), np.array(groups, np.int32), clause_of(text)
+    return Headroom(clause, mask, mask, ids, counts, bounds_every_group(clause))
 
 
 NARROW, WIDE = share("exactly 40%"), share("at most 40%")
@@ -295,10 +291,7 @@ def _cost(bound: str, side: int, there: int, *, own: int = 1) -> int | None:
     """Of a pod that joins `there` others on one side, 0 off and 1 on."""
     high = [0, 0]
     high[side] = there
-    mask = np.ones(1, np.bool_)
-    counts = numbers(high, own=own, total=10)
-    row = Headroom(clause_of(share(bound)), mask, mask, np.array([side], np.int32), counts)
-    return deletion_cost([row])
+    return deletion_cost([headroom(share(bound), [side], numbers(high, own=own, total=10))])
 
 
 @pytest.mark.parametrize(
