@@ -14,6 +14,7 @@ from typing import Protocol
 
 import numpy as np
 
+from engine.cache.names import KnownRows
 from engine.cache.node_table import NodeRows, NodeTable
 from engine.cache.snapshot import Snapshot
 from engine.counting.count_clauses import deletion_cost
@@ -154,7 +155,7 @@ class Engine:
         plan = call.plan
         if not plan.scored or not names:
             return None
-        table, rows = self._nodes(names, nodes, call)
+        table, rows, known_rows = self._nodes(names, nodes, call)
         known = rows
         if plan.counts.soft and nodes is not None:
             known = call.snapshot.table.find(names)
@@ -162,7 +163,7 @@ class Engine:
         if self._calls.registry.soft_counts and call.known is not None:
             best = call.known.table.find([names[int(np.argmax(points))]])
             self.in_flight.predict(call.pod.uid, int(best[0]))
-        scores = Scores(points, table.where(names, rows) if nodes is None else None)
+        scores = Scores(points, known_rows)
         if (journal := self._journal) is not None:
             self._later(lambda: journal.scored(call.pod, names, scores))
         return scores
@@ -288,8 +289,7 @@ class Engine:
         self, call: Call, names: Sequence[str], nodes: Sequence[bytes] | None
     ) -> Decision:
         plan = call.plan
-        table, rows = self._nodes(names, nodes, call)
-        known_rows = table.where(names, rows) if nodes is None else None
+        table, rows, known_rows = self._nodes(names, nodes, call)
         decided = plan.filters.decide(table, rows, call.evaluation, known_rows)
         if self._calls.registry.counts:
             decided = self._counted(call, names, rows if nodes is None else None, decided)
@@ -364,12 +364,12 @@ class Engine:
 
     def _nodes(
         self, names: Sequence[str], nodes: Sequence[bytes] | None, call: Call
-    ) -> tuple[NodeTable, NodeRows]:
+    ) -> tuple[NodeTable, NodeRows, KnownRows | None]:
         """The nodes to decide about: the request's objects if it has any, else the cache's."""
         if nodes is not None:
-            return self._offered.table(names, nodes, call.known)
+            return *self._offered.table(names, nodes, call.known), None
         table = (call.known or call.snapshot).table
-        return table, table.find(names)
+        return table, *table.locate(names)
 
     def _scored(self, call: Call, table: NodeTable, rows: NodeRows, known: NodeRows) -> Points:
         """A score per row of a table; `known` are the same nodes in the cache."""

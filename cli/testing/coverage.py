@@ -198,7 +198,7 @@ class Coverage:
         assert isinstance(clause, Score), "clauses of one policy have different names"
         point, evaluate = _point(policy, clause, clause.value), program.value
 
-        def value(frame: Frame) -> object:
+        def value(frame: Frame) -> float:
             self._take(point, outcome=True)
             return evaluate(frame)
 

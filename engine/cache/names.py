@@ -35,13 +35,13 @@ class KnownRows(msgspec.Struct, frozen=True, eq=False):
 class ListedNames(Sequence[str]):
     """A JSON list of names, which becomes strings only when it is read.
 
-    `json` has at least one name, no white space between names and no escapes. `where` are the rows
-    where the names were found last.
+    `json` has at least one name, no white space between names and no escapes. `known_rows` are
+    the rows where the names were found last.
     """
 
-    def __init__(self, json: bytes, where: KnownRows | None = None) -> None:
+    def __init__(self, json: bytes, known_rows: KnownRows | None = None) -> None:
         self.json = json
-        self.where = where
+        self.known_rows = known_rows
         self._count = 0
 
     @classmethod
@@ -81,7 +81,7 @@ class ListedNames(Sequence[str]):
         return self._quotes[1::2]
 
     def __len__(self) -> int:
-        return self._count if self.where is None else len(self.where.rows)
+        return self._count if self.known_rows is None else len(self.known_rows.rows)
 
     @overload
     def __getitem__(self, index: int) -> str: ...

@@ -101,27 +101,28 @@ class NodeTable:
     def find(self, names: Sequence[str]) -> NodeRows:
         """The row of each name, UNKNOWN_ROW for an unknown one."""
         if type(names) is ListedNames and self.index is not None:
-            if names.where is not None and names.where.nodes is self.rows:
-                return names.where.rows
+            if (known := names.known_rows) is not None and known.nodes is self.rows:
+                return known.rows
             if (rows := self.index.find(names)) is not None:
                 return rows
         found = map(self.rows.get, names, repeat(UNKNOWN_ROW))
         return np.fromiter(found, np.intp, len(names))
 
-    def where(self, names: Sequence[str], rows: NodeRows) -> KnownRows | None:
-        """The rows as KnownRows if every name is known and unique, else None.
+    def locate(self, names: Sequence[str]) -> tuple[NodeRows, KnownRows | None]:
+        """As `find`, and the same as KnownRows if every name is known and unique.
 
-        `rows` are those of `names`, which remember the result.
+        The names remember them.
         """
-        known = names.where if type(names) is ListedNames else None
-        if known is not None and known.rows is rows:
-            return known
+        rows = self.find(names)
+        listed = names if type(names) is ListedNames else None
+        if listed is not None and listed.known_rows is not None and listed.known_rows.rows is rows:
+            return rows, listed.known_rows
         if not len(rows):
-            return None
+            return rows, None
         counts = np.bincount(rows)
         if counts[UNKNOWN_ROW] or np.maximum.reduce(counts) > 1:
-            return None
-        where = KnownRows(rows, self.rows)
-        if type(names) is ListedNames:
-            names.where = where
-        return where
+            return rows, None
+        known_rows = KnownRows(rows, self.rows)
+        if listed is not None:
+            listed.known_rows = known_rows
+        return rows, known_rows

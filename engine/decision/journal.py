@@ -191,10 +191,10 @@ class Journal:
                 self.bytes -= len(table) * _NODE_BYTES
 
 
-def _nodes(names: Sequence[str], where: KnownRows | None) -> RecordedNodes:
-    if where is None:
+def _nodes(names: Sequence[str], known_rows: KnownRows | None) -> RecordedNodes:
+    if known_rows is None:
         return RecordedNodes(None, named=names)
-    return RecordedNodes(where.rows.astype(np.int32), where.nodes)
+    return RecordedNodes(known_rows.rows.astype(np.int32), known_rows.nodes)
 
 
 def _small(decided: Decision) -> Codes:

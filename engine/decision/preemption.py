@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from engine.cache.node_table import NodeRows, NodeTable, NodeView, without
 from engine.decision import filtering
 from engine.objects.peer import Peer
-from engine.program.frame import Evaluate, Evaluation, magnitude
+from engine.program.frame import Evaluate, Evaluation
 from engine.program.program import PreemptProgram, Program
 from grammar.errors import EvaluationError, MissingError
 
@@ -126,7 +126,7 @@ class Preemption:
         frame = self._frame
         frame.node, frame.victims = self._view(candidate.name), candidate.peers
         try:
-            value = magnitude(clause.order(frame))
+            value = clause.order(frame)
         except EvaluationError as error:
             self._report(clause.policy, clause.name, error)
             value = float("inf")

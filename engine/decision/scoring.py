@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from engine.cache.node_table import NodeRows, NodeTable
 from engine.program.columns import Freshness, grown
-from engine.program.frame import Evaluation, Floats, Frame, Points, Report, Term, magnitude
+from engine.program.frame import Evaluation, Floats, Frame, Points, Report, Term
 from engine.program.program import ScoreProgram
 from grammar.errors import EvaluationError, MissingError
 
@@ -124,8 +124,7 @@ def applies(clause: ScoreProgram, evaluation: Evaluation) -> bool:
 def value(clause: ScoreProgram, frame: Frame, report: Report) -> float:
     """The clause's number for the frame's node; NaN where it is missing or not finite."""
     try:
-        found = clause.value(frame)
-        number = (100.0 if found else 0.0) if isinstance(found, bool) else magnitude(found)
+        number = clause.value(frame)
     except MissingError:
         return MISSING
     except EvaluationError as error:

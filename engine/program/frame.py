@@ -13,14 +13,15 @@ import numpy as np
 import numpy.typing as npt
 
 from grammar.errors import EvaluationError
-from grammar.values.quantity import Quantity
-from grammar.values.time import Duration, Timestamp
+from grammar.values.time import Timestamp
 
 Evaluate = Callable[["Frame"], object]
 # Made on demand, because a frame needs the whole pod decoded.
 LazyFrame = Callable[[], "Frame"]
 # The text of a rejection.
 Message = Callable[[LazyFrame], str]
+# The number of a score, or of a preference among candidates.
+Number = Callable[["Frame"], float]
 # Raises DeadlineExceededError when the request's time is over.
 CheckDeadline = Callable[[], None]
 # Receives the policy, the clause and the error of a failed evaluation.
@@ -124,11 +125,3 @@ def unhurried(frame: Frame) -> Evaluation:
 
 def _unreported(policy: str, clause: str, error: EvaluationError) -> None:
     """Drops the error: its caller finds it in the result."""
-
-
-def magnitude(value: object) -> float:
-    """The number of a score's value: that of a quantity in units, of a duration in seconds."""
-    if isinstance(value, Quantity | Duration):
-        return value.nanos / 1e9
-    assert isinstance(value, int | float), "the checker lets nothing else be a score"
-    return float(value)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from operator import attrgetter, ge, gt, le, lt
 from typing import Any
 
-from engine.program.frame import Evaluate, Frame, LazyFrame, Message
+from engine.program.frame import Evaluate, Frame, LazyFrame, Message, Number
 from grammar.ast import Literal
 from grammar.errors import EvaluationError, MissingError
 from grammar.types import BOOL, DOUBLE, DURATION, INT, QUANTITY, STRING, TIMESTAMP, Type
@@ -20,6 +20,8 @@ from grammar.values.kinds import equals
 from grammar.values.lists import element
 from grammar.values.maps import build, lookup
 from grammar.values.optional import NONE, Optional
+from grammar.values.quantity import Quantity
+from grammar.values.time import Duration
 
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {"<": lt, "<=": le, ">": gt, ">=": ge}
 # Types that Python compares as CEL does, if both sides have the same type.
@@ -268,6 +270,24 @@ def total(parts: tuple[Evaluate, ...], add: Callable[..., object]) -> Evaluate:
         return result
 
     return run
+
+
+def number(evaluate: Evaluate) -> Number:
+    """A score's value as a number: 100 or 0 for a boolean."""
+
+    def run(frame: Frame) -> float:
+        value = evaluate(frame)
+        return (100.0 if value else 0.0) if isinstance(value, bool) else magnitude(value)
+
+    return run
+
+
+def magnitude(value: object) -> float:
+    """The number of an amount: a quantity's in units, a duration's in seconds."""
+    if isinstance(value, Quantity | Duration):
+        return value.nanos / 1e9
+    assert isinstance(value, int | float), "the checker lets nothing else be a score"
+    return float(value)
 
 
 def list_literal(elements: tuple[Evaluate, ...], marked: frozenset[int]) -> Evaluate:

@@ -9,7 +9,7 @@ from typing import assert_never
 from engine.program import operations
 from engine.program.compiler import Compiler
 from engine.program.fast_paths import FAST_PATHS
-from engine.program.frame import Evaluate, Message, magnitude
+from engine.program.frame import Evaluate, Message
 from engine.program.pod_shape import Path, PodReads
 from engine.program.program import (
     ClauseProgram,
@@ -138,7 +138,7 @@ class _PolicyCompiler:
             protects=tuple(self._compiler.compile(p) for p in clause.protect),
             allows=self._optional(clause.allow),
             keep=keep.count if keep is not None else None,
-            order=self._compiler.compile(keep.by) if keep is not None else None,
+            order=operations.number(self._compiler.compile(keep.by)) if keep is not None else None,
         )
 
     def _count(self, clause: CountingClause) -> CountProgram:
@@ -197,7 +197,7 @@ class _PolicyCompiler:
             name=clause.name,
             weight=clause.weight,
             when=self._condition(clause.when),
-            value=self._compiler.compile(clause.value),
+            value=operations.number(self._compiler.compile(clause.value)),
             range=edges,
             missing=float(clause.missing or 0),
             time_dependent=self._reads_time(clause.value),
@@ -237,4 +237,4 @@ _OCCUPANCY = frozenset({("node", "requested"), ("node", "free"), ("node", "pods"
 def _edge(expr: Expr) -> float:
     """The number of a range's edge, which the parser has made a constant."""
     assert isinstance(expr, Literal)
-    return magnitude(expr.value)
+    return operations.magnitude(expr.value)

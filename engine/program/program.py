@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal as OneOf
 
-from engine.program.frame import Evaluate, Message
+from engine.program.frame import Evaluate, Message, Number
 from engine.program.pod_shape import Path
 from grammar.clauses import Bound, MissingRule
 
@@ -56,7 +56,7 @@ class ScoreProgram:
     name: str
     weight: float
     when: Condition | None
-    value: Evaluate
+    value: Number
     range: tuple[float, float] | OneOf["minmax", "rank"] | None
     missing: float
     time_dependent: bool
@@ -145,7 +145,7 @@ class PreemptProgram:
     protects: tuple[Evaluate, ...]
     allows: Evaluate | None
     keep: int | None
-    order: Evaluate | None
+    order: Number | None
 
 
 # The clauses that count pods.

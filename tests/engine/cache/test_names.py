@@ -99,18 +99,17 @@ def test_a_table_finds_known_and_unknown_names() -> None:
 
 def test_rows_are_remembered_until_the_nodes_change() -> None:
     now, asked = table({"a": 1, "b": 2}), listed(["b", "a"])
-    rows = now.find(asked)
-    where = now.where(asked, rows)
-    assert where is not None
-    assert now.find(asked) is where.rows
-    assert now.where(asked, where.rows) is where
+    rows, known = now.locate(asked)
+    assert known is not None
+    assert now.find(asked) is known.rows is rows
+    assert now.locate(asked) == (rows, known)
     later = table({"b": 1, "a": 2})
     assert later.find(asked).tolist() == [1, 2]
 
 
 def test_repeated_names_have_no_known_rows() -> None:
     now, asked = table({"a": 1, "b": 2}), listed(["b", "a", "b"])
-    assert now.where(asked, now.find(asked)) is None
+    assert now.locate(asked)[1] is None
 
 
 def test_names_of_an_answer_are_counted_by_their_rows() -> None:
