@@ -23,9 +23,10 @@ from engine.decision.registry import Registry
 from engine.engine import Engine
 from engine.objects.codec import Namespace, Node, ObjectCodec
 from engine.objects.peer import Controller, Peer, key_of, root_of, rooted
-from engine.program.frame import Frame
+from engine.program.frame import CheckDeadline, Evaluation, Frame, Report, unlimited
 from engine.program.policy_compiler import compile_policy
 from engine.program.program import Program
+from grammar.errors import EvaluationError
 from grammar.policy_checker import Checked
 from grammar.schema import load_schema
 from grammar.source import Source
@@ -60,6 +61,18 @@ def registry_of(text: str) -> Registry:
 def frame_of(pod: Object, now: Timestamp = NOW) -> Frame:
     """What a program of up to eight local variables reads when it decides about a pod."""
     return Frame(CODEC.pod(raw(pod)), now, slots=8)
+
+
+def unexpected(policy: str, clause: str, error: EvaluationError) -> None:
+    """The listener for errors of a test in which no evaluation fails."""
+    raise AssertionError(f"{policy}: {clause}: {error}")
+
+
+def evaluation_of(
+    frame: Frame, check: CheckDeadline = unlimited, report: Report = unexpected
+) -> Evaluation:
+    """The context of evaluations with this frame."""
+    return Evaluation(lambda: frame, check, report)
 
 
 # ---- the cluster

@@ -18,13 +18,22 @@ from engine.counting.in_flight_pods import InFlightPods
 from engine.counting.pod_counter import CountContext, KnownPods, PodCounter
 from engine.objects.peer import Peer
 from engine.objects.request_pod import RequestPodReader
-from engine.program.frame import CheckDeadline, Evaluation, Frame, unlimited
+from engine.program.frame import CheckDeadline, Frame, Report, unlimited
 from engine.program.program import CountClause, LimitProgram, ShareProgram
 from grammar.clauses import Bound
 from grammar.errors import EvaluationError
 from grammar.values.time import Timestamp
 from tests.support.builders import Object, pod, raw
-from tests.support.engines import CODEC, NOW, cache_of, frame_of, peer_of, programs_of
+from tests.support.engines import (
+    CODEC,
+    NOW,
+    cache_of,
+    evaluation_of,
+    frame_of,
+    peer_of,
+    programs_of,
+    unexpected,
+)
 
 ASKED = pod("asked", labels={"app": "web"})
 
@@ -78,17 +87,6 @@ class Reports:
         self.heard.append(f"{clause}: {error}")
 
 
-def evaluation_of(
-    asked: Object = ASKED,
-    reports: Reports | None = None,
-    check: CheckDeadline = unlimited,
-    frame: Frame | None = None,
-) -> Evaluation:
-    """The context of evaluations for a pod; `frame` is another frame than the usual one."""
-    used = frame if frame is not None else frame_of(asked)
-    return Evaluation(lambda: used, check, reports if reports is not None else Reports())
-
-
 def groups_of(text: str) -> CountGroups:
     """The groups of a clause before they have seen a node."""
     return CountGroups(clause_of(text))
@@ -112,12 +110,12 @@ def update(
     table: NodeTable,
     asked: Object = ASKED,
     *,
-    reports: Reports | None = None,
     check: CheckDeadline = unlimited,
+    report: Report = unexpected,
 ) -> list[str]:
     """Bring the groups up to date; return the nodes that were evaluated for that, in order."""
     frame = _RecordingFrame(asked)
-    groups.update(table, evaluation_of(asked, reports, check, frame))
+    groups.update(table, evaluation_of(frame, check, report))
     return frame.used
 
 
@@ -209,7 +207,7 @@ class Counting:
         """The headroom of each strict clause of a text, over these nodes or all."""
         table = self.table
         rows = table.find(list(table.rows) if nodes is None else nodes)
-        evaluation = evaluation_of(asked)
+        evaluation = evaluation_of(frame_of(asked))
         clauses = CountClauses(clauses_of(text), evaluation)
         return clauses.headrooms(self.counter(asked), table, rows, evaluation)
 

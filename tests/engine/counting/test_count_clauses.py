@@ -16,10 +16,10 @@ from tests.engine.counting.helpers import (
     clause_of,
     clauses_of,
     counting_of,
-    evaluation_of,
     numbers,
 )
 from tests.support.builders import Object, node, pod
+from tests.support.engines import evaluation_of, frame_of
 
 IS_WEB = 'peer.labels["app"] == "web"'
 NODES = [
@@ -141,7 +141,7 @@ def test_strict_clauses_that_apply(
     text: str, asked: Object, wanted: list[str], reports: list[str]
 ) -> None:
     counting, heard = counting_of(NODES), Reports()
-    evaluation = evaluation_of(asked, heard)
+    evaluation = evaluation_of(frame_of(asked), report=heard)
     clauses = CountClauses(clauses_of(text), evaluation)
     counter = counting.counter(asked)
     found = clauses.headrooms(counter, counting.table, np.array([1]), evaluation)
@@ -155,7 +155,7 @@ def test_strict_clauses_that_apply(
 
 
 def terms(counting: Counting, text: str) -> list[tuple[float, list[float]]]:
-    evaluation = evaluation_of()
+    evaluation = evaluation_of(frame_of(ASKED))
     clauses = CountClauses(clauses_of(text), evaluation)
     rows = counting.table.find(list("abcd"))
     found = clauses.terms(counting.counter(), counting.table, rows, evaluation)

@@ -436,7 +436,7 @@ def test_group_of_each_node(clause: str, wanted: dict[str, int]) -> None:
     table = snapshot_of(NODES).table
     reports = Reports()
     groups = groups_of(clause)
-    update(groups, table, reports=reports)
+    update(groups, table, report=reports)
     assert by_name(groups, dict(table.rows)) == wanted
     assert groups.ids[0] == OUTSIDE, "the row of unknown nodes is in no group"
     assert size(groups, table) == max(wanted.values()) + 1
@@ -470,7 +470,7 @@ def test_a_node_with_an_error_is_reported(clause: str, group: int, error: str) -
     table = snapshot_of([node("a", labels={"x": "1"})]).table
     reports = Reports()
     groups = groups_of(clause)
-    update(groups, table, reports=reports)
+    update(groups, table, report=reports)
     assert by_name(groups, dict(table.rows)) == {"a": group}
     assert reports.heard == [error]
 

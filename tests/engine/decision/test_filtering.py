@@ -1,22 +1,26 @@
-"""Filtering: which clause refuses a node, and what missing values and errors mean."""
+"""Filtering: which clause refuses a node, what missing values and errors mean, and decisions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
-from engine.decision.filtering import UNKNOWN_NODE, Rejection, rejections
-from engine.decision.verdict import Failed, Rejected
+from engine.cache.names import KnownRows
+from engine.decision.filtering import UNKNOWN_NODE, FilterMemo, Rejection, rejections
+from engine.decision.verdict import FEASIBLE, Decision, Failed, Rejected, Verdict
 from engine.errors import DeadlineExceededError
-from engine.program.frame import unlimited
+from engine.program.frame import LazyFrame, unlimited
+from engine.program.program import FilterProgram
 from tests.support.builders import Object, node, pod
-from tests.support.engines import frame_of, programs_of, snapshot_of
+from tests.support.engines import evaluation_of, frame_of, programs_of, snapshot_of
 
 ASKED = pod("asked", labels={"app": "web"}, priority=0)
-NODES = snapshot_of(
+SNAPSHOT = snapshot_of(
     [node("a", labels={"n": "1"}), node("b", labels={"n": "2"}), node("c", labels={"n": "x"})]
-).nodes
+)
+NODES = SNAPSHOT.nodes
 NAMES = ["a", "b", "c"]
 
 
@@ -232,3 +236,107 @@ def test_the_deadline_is_checked_between_clauses_and_every_512_nodes() -> None:
 
     with pytest.raises(DeadlineExceededError):
         rejections(program.filters, frame, [NODES["a"]], late)
+
+
+# ---- the decision about all nodes of a request
+
+
+def decided(
+    memo: FilterMemo, names: Sequence[str] = NAMES, known_rows: KnownRows | None = None
+) -> Decision:
+    table = SNAPSHOT.table
+    return memo.decide(table, table.find(names), evaluation_of(frame_of(ASKED)), known_rows)
+
+
+def memo_of(clauses: str, failed: Failed | None = None) -> FilterMemo:
+    (program,) = programs_of(f"cluster policy p {{ {clauses} }}")
+    return FilterMemo(program.filters, failed)
+
+
+E, F = Rejected("policy p: e", "p", "e"), Rejected("policy p: f", "p", "f")
+
+
+@pytest.mark.parametrize(
+    ("clauses", "names", "wanted"),
+    [
+        pytest.param("", "abc", [FEASIBLE] * 3, id="no clause"),
+        pytest.param('filter "f" { require node.name != "b" }', "", [], id="no node"),
+        pytest.param(
+            'filter "f" { require node.name != "b" }', "bab", [F, FEASIBLE, F], id="as requested"
+        ),
+        pytest.param(
+            'filter "e" { require node.name != "a" } filter "f" { require node.name == "a" }',
+            "abc",
+            [E, F, F],
+            id="the verdict of the first clause that rejects",
+        ),
+        pytest.param(
+            f'filter "f" {{ require {NUMBER} > 0 }}',
+            "ac",
+            [FEASIBLE, Failed("policy p: f", "p", "f", "`x` is not an int")],
+            id="an error",
+        ),
+    ],
+)
+def test_a_verdict_for_each_node(clauses: str, names: str, wanted: list[Verdict]) -> None:
+    memo = memo_of(clauses)
+    for _ in range(2):
+        assert list(decided(memo, list(names))) == wanted
+
+
+def test_feasible_is_the_first_verdict() -> None:
+    """Others take the code 0 for it."""
+    memo = memo_of('filter "f" { require node.name != "b" }')
+    assert decided(memo, ["b"]).verdicts[0] == FEASIBLE
+    assert list(decided(memo, ["a"]).verdicts) == [FEASIBLE], "what rejects no node is left out"
+
+
+def test_a_message_is_made_only_for_a_clause_that_rejects_a_node() -> None:
+    """It may read much of the pod."""
+    made: list[str] = []
+    (program,) = programs_of(
+        'cluster policy p { filter "e" { require node.name != "a" }'
+        ' filter "f" { require node.name != "b" } }'
+    )
+
+    def recording(clause: FilterProgram) -> FilterProgram:
+        def message(frame: LazyFrame) -> str:
+            made.append(clause.name)
+            return clause.message(frame)
+
+        return replace(clause, message=message)
+
+    memo = FilterMemo([recording(clause) for clause in program.filters])
+    for names, wanted in ((["a", "b", "b"], ["e", "f"]), (["b", "c"], ["f"]), (["c"], [])):
+        made.clear()
+        decided(memo, names)
+        assert made == wanted
+
+
+@pytest.mark.parametrize("node_name", ["a", "c"], ids=["accepted", "rejected"])
+@pytest.mark.parametrize("failed", [None, Failed("no", "p", "for", "division by zero")])
+def test_the_rows_of_the_request_are_handed_on(node_name: str, failed: Failed | None) -> None:
+    memo = memo_of('filter "f" { require node.name != "c" }', failed)
+    table = SNAPSHOT.table
+    known = KnownRows(table.find([node_name]), table.rows)
+    assert decided(memo, [node_name], known).known_rows is known
+    assert decided(memo, [node_name]).known_rows is None
+
+
+def test_where_a_policy_cannot_be_selected_every_node_has_that_verdict() -> None:
+    failed = Failed("no", "p", "for", "division by zero")
+    memo = memo_of('filter "f" { require node.name != "c" }', failed)
+    assert list(decided(memo, ["a", "c", "unknown"])) == [failed] * 3
+
+
+def test_a_memo_starts_over_when_it_has_too_many_rejections() -> None:
+    """Errors that name what they found would fill it."""
+    names = [f"n{number}" for number in range(1200)]
+    table = snapshot_of([node(name, labels={"n": f"x-{name}"}) for name in names]).table
+    memo = memo_of(f'filter "f" {{ require {NUMBER} < 3 }}')
+    rows = table.find(names)
+    for asked in (rows, rows, rows[:2]):
+        found = memo.decide(table, asked, evaluation_of(frame_of(ASKED)))
+        errors = [each.error for each in found if isinstance(each, Failed)]
+        assert errors == [f"`x-n{row - 1}` is not an int" for row in asked]
+    assert len(memo.rejections) == 3

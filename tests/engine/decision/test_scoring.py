@@ -1,15 +1,82 @@
-"""Numbers become points: one clause at a time, and all that compare no nodes at once."""
+"""Scoring: the value of a clause, its points, and the mean of all clauses."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.decision import scoring
+from engine.program.frame import Term
 from engine.program.program import ScoreProgram
+from tests.support.builders import Object, node, pod
+from tests.support.engines import cache_of, evaluation_of, frame_of, node_of, programs_of
+
+ASKED = pod("asked", priority=0)
+NAMES = [f"n{number}" for number in range(4)]
+NUMBER = 'int(node.labels["n"])'
+
+
+def scores_of(clauses: str) -> Sequence[ScoreProgram]:
+    (program,) = programs_of(f"cluster policy p {{ {clauses} }}")
+    return program.scores
+
+
+def numbered(number: int) -> Object:
+    return node(f"n{number}", labels={"n": str(number)})
+
+
+# ---- the value of a clause
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted", "reports"),
+    [
+        pytest.param(NUMBER, 2.0, [], id="a number"),
+        pytest.param("true", 100.0, [], id="true is 100"),
+        pytest.param("false", 0.0, [], id="false is 0"),
+        pytest.param('node.allocatable["cpu"] range "0" .. "16"', 8.0, [], id="a quantity"),
+        pytest.param('int(node.labels["m"])', math.nan, [], id="missing: none, and no error"),
+        pytest.param("1 / pod.priority", math.nan, ["s: division by zero"], id="an error: none"),
+        pytest.param("1e300 * 1e300", math.nan, ["s: the value is inf"], id="infinite: none"),
+    ],
+)
+def test_value(value: str, wanted: float, reports: list[str]) -> None:
+    (clause,) = scores_of(f'score "s" weight 1 {{ value {value} }}')
+    frame, heard = frame_of(ASKED), list[str]()
+    frame.node = node_of(node("n2", cpu="8", labels={"n": "2"}))
+    found = scoring.value(clause, frame, lambda _, name, error: heard.append(f"{name}: {error}"))
+    assert np.array_equal([found], [wanted], equal_nan=True)
+    assert heard == reports
+
+
+@pytest.mark.parametrize(
+    ("condition", "wanted", "reports"),
+    [
+        pytest.param("", True, [], id="none"),
+        pytest.param("when pod.priority == 0", True, [], id="true"),
+        pytest.param("when pod.priority > 0", False, [], id="false"),
+        pytest.param('when pod.labels["x"] == "y"', False, [], id="missing"),
+        pytest.param(
+            "when 1 / pod.priority > 0", False, ["s: division by zero"], id="an error, reported"
+        ),
+    ],
+)
+def test_whether_a_clause_applies(condition: str, wanted: bool, reports: list[str]) -> None:
+    (clause,) = scores_of(f'score "s" weight 1 {condition} {{ value 1 }}')
+    heard: list[str] = []
+    evaluation = evaluation_of(
+        frame_of(ASKED), report=lambda _, name, error: heard.append(f"{name}: {error}")
+    )
+    assert scoring.applies(clause, evaluation) is wanted
+    assert heard == reports
+
+
+# ---- points
 
 numbers = st.floats(-1e300, 1e308) | st.integers(-3, 103).map(float) | st.just(math.nan)
 weights = st.floats(0.01, 1000).flatmap(lambda weight: st.sampled_from([weight, -weight]))
@@ -56,3 +123,111 @@ def test_all_at_once_is_one_by_one(given: list[ScoreProgram], data: st.DataObjec
     assert [each.tolist() for each in singles] == wanted
     terms = [(abs(c.weight), row) for c, row in zip(given, singles, strict=True)]
     assert scale.scores(values).tolist() == scoring.scores(terms).tolist()
+
+
+# ---- the scores of a request
+
+
+class Scores:
+    """The scorer of some clauses over four nodes with the numbers 0 to 3."""
+
+    def __init__(self, clauses: str) -> None:
+        self.scorer = scoring.Scorer(scores_of(clauses))
+        self.cache = cache_of([numbered(number) for number in range(4)])
+
+    def ask(self, names: Sequence[str] = NAMES, soft: Sequence[Term] = ()) -> list[int]:
+        table = self.cache.snapshot().table
+        evaluation = evaluation_of(frame_of(ASKED))
+        found: list[int] = self.scorer.scores(table, table.find(names), evaluation, soft).tolist()
+        return found
+
+
+@pytest.mark.parametrize(
+    ("clauses", "wanted"),
+    [
+        pytest.param(
+            'score "a" weight 1 { value int(node.labels["n"]) range 0 .. 3 }',
+            [0, 3, 7, 10],
+            id="a range of numbers",
+        ),
+        pytest.param(
+            'score "a" weight -1 { value int(node.labels["n"]) range 0 .. 3 }',
+            [10, 7, 3, 0],
+            id="a negative weight turns it round",
+        ),
+        pytest.param(
+            'score "a" weight 1 { value int(node.labels["n"]) range minmax }',
+            [0, 3, 7, 10],
+            id="minmax compares the nodes of the request",
+        ),
+        pytest.param(
+            'score "a" weight 1 { value int(node.labels["n"]) range 0 .. 3 }'
+            ' score "b" weight 3 { value node.name == "n0" }',
+            [8, 1, 2, 3],
+            id="the mean by weight, rounded half up",
+        ),
+        pytest.param(
+            'score "a" weight 1 { value int(node.labels["m"]) missing 40 }',
+            [4, 4, 4, 4],
+            id="missing values have their points",
+        ),
+    ],
+)
+def test_scores(clauses: str, wanted: list[int]) -> None:
+    """10 * 'sum of weight * points' / 'sum of weights' / 100, rounded half up."""
+    assert Scores(clauses).ask() == wanted
+
+
+COMPARING = f'score "a" weight 1 {{ value {NUMBER} range minmax }}'
+ABSOLUTE = f'score "a" weight 1 {{ value {NUMBER} range 0 .. 3 }}'
+
+
+@pytest.mark.parametrize(
+    ("clauses", "wanted"),
+    [
+        pytest.param(ABSOLUTE, [3, 7], id="a fixed range: each node by itself"),
+        pytest.param(COMPARING, [0, 10], id="minmax: among the nodes of the request"),
+        pytest.param(
+            f'{COMPARING} score "b" weight 1 {{ value 0 }}', [0, 5], id="one of them compares"
+        ),
+    ],
+)
+def test_scores_of_other_nodes_next_time(clauses: str, wanted: list[int]) -> None:
+    """What is remembered of a node must not depend on the nodes beside it."""
+    scores = Scores(clauses)
+    everywhere = scores.ask()
+    assert scores.ask(["n1", "n2"]) == wanted
+    assert scores.ask(["n2", "n1"]) == wanted[::-1]
+    assert scores.ask() == everywhere
+
+
+@pytest.mark.parametrize("clauses", [ABSOLUTE, COMPARING], ids=["fixed", "minmax"])
+def test_scores_follow_a_node_that_changes(clauses: str) -> None:
+    scores = Scores(clauses)
+    assert scores.ask() == [0, 3, 7, 10]
+    scores.cache.put_node(node_of(node("n3", labels={"n": "0"})))
+    after = {ABSOLUTE: [0, 3, 7, 0], COMPARING: [0, 5, 10, 0]}
+    assert scores.ask() == after[clauses]
+
+
+def test_points_of_counts_are_terms_of_the_mean() -> None:
+    """Of one request alone: the next one has its own."""
+    scores = Scores('score "a" weight 1 { value 0 }')
+    term = (3.0, np.array([0.0, 100.0, 50.0, 20.0]))
+    assert scores.ask() == [0, 0, 0, 0]
+    assert scores.ask(soft=[term]) == [0, 8, 4, 2]
+    assert scores.ask() == [0, 0, 0, 0]
+
+
+def test_points_of_counts_may_be_the_only_terms() -> None:
+    scores = Scores("")
+    assert not scores.scorer.applies
+    assert len(scores.scorer) == 0
+    assert scores.ask(soft=[(2.0, np.array([0.0, 100.0, 50.0, 20.0]))]) == [0, 10, 5, 2]
+
+
+def test_the_length_of_a_scorer_is_its_number_of_clauses() -> None:
+    """A plan takes its memory from it."""
+    scorer = Scores(f'{ABSOLUTE} score "b" weight 1 {{ value 0 }}').scorer
+    assert scorer.applies
+    assert len(scorer) == 2

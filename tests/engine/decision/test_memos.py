@@ -1,0 +1,220 @@
+"""The memos of a plan: which nodes are evaluated again. Those of all kinds do the same."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from engine.cache.cache import Cache
+from engine.cache.node_table import NodeTable, NodeView
+from engine.decision.filtering import FilterMemo
+from engine.decision.scoring import MeanMemo, ScoreMemo
+from engine.errors import DeadlineExceededError
+from engine.program.frame import CheckDeadline, Evaluate, Frame, unlimited
+from tests.support.builders import Object, node, pod
+from tests.support.engines import (
+    cache_of,
+    evaluation_of,
+    frame_of,
+    node_of,
+    programs_of,
+    snapshot_of,
+    table_of,
+)
+
+ASKED = pod("asked", labels={"app": "web"})
+POLICY = """
+cluster policy p {
+  filter "low" { require int(node.labels["n"]) < 3 message "too high" }
+  score "high" weight 1 { value int(node.labels["n"]) * 10 }
+}
+"""
+
+
+def numbered(name: str, number: int) -> Object:
+    return node(name, labels={"n": str(number)})
+
+
+@dataclass
+class Memo:
+    """A memo of one clause: what it says of nodes, and the nodes it evaluated for that."""
+
+    answer: Callable[[NodeTable, Sequence[str], CheckDeadline], list[float]]
+    evaluated: list[str]
+
+    def ask(
+        self, table: NodeTable, names: Sequence[str], check: CheckDeadline = unlimited
+    ) -> list[float]:
+        self.evaluated.clear()
+        return self.answer(table, names, check)
+
+
+def recording(evaluate: Evaluate, evaluated: list[str]) -> Evaluate:
+    def run(frame: Frame) -> object:
+        assert isinstance(frame.node, NodeView)
+        evaluated.append(frame.node.name)
+        return evaluate(frame)
+
+    return run
+
+
+def filter_memo(*, time_dependent: bool = False) -> Memo:
+    """1 for a node that the filter passes."""
+    evaluated: list[str] = []
+    (program,) = programs_of(POLICY)
+    (clause,) = program.filters
+    requires = tuple(recording(require, evaluated) for require in clause.requires)
+    clause = dataclasses.replace(clause, requires=requires, time_dependent=time_dependent)
+    memo = FilterMemo([clause])
+
+    def answer(table: NodeTable, names: Sequence[str], check: CheckDeadline) -> list[float]:
+        decided = memo.decide(table, table.find(names), evaluation_of(frame_of(ASKED), check))
+        return [float(code == 0) for code in decided.codes]
+
+    return Memo(answer, evaluated)
+
+
+def score_memo(*, time_dependent: bool = False) -> Memo:
+    """The value of the score."""
+    evaluated: list[str] = []
+    (program,) = programs_of(POLICY)
+    (clause,) = program.scores
+    value = recording(clause.value, evaluated)
+    memo = ScoreMemo(dataclasses.replace(clause, value=value, time_dependent=time_dependent))
+
+    def answer(table: NodeTable, names: Sequence[str], check: CheckDeadline) -> list[float]:
+        values = memo.values(table, table.find(names), evaluation_of(frame_of(ASKED), check))
+        return [float(each) for each in values]
+
+    return Memo(answer, evaluated)
+
+
+def mean_memo(*, time_dependent: bool = False) -> Memo:
+    """The mean of the score, in tens."""
+    evaluated: list[str] = []
+    (program,) = programs_of(POLICY)
+    (clause,) = program.scores
+    value = recording(clause.value, evaluated)
+    memo = MeanMemo([dataclasses.replace(clause, value=value, time_dependent=time_dependent)])
+
+    def answer(table: NodeTable, names: Sequence[str], check: CheckDeadline) -> list[float]:
+        points = memo.points(table, table.find(names), evaluation_of(frame_of(ASKED), check))
+        return [float(each) for each in points]
+
+    return Memo(answer, evaluated)
+
+
+Made = tuple[Callable[..., Memo], Callable[[int], float]]
+MEMOS: Mapping[str, Made] = {
+    "filters": (filter_memo, lambda number: float(number < 3)),
+    "a score": (score_memo, lambda number: number * 10.0),
+    "the mean of scores": (mean_memo, float),
+}
+
+
+@pytest.fixture(params=MEMOS)
+def made(request: pytest.FixtureRequest) -> Made:
+    """A memo of each kind, and what it says of a node with a number."""
+    return MEMOS[request.param]
+
+
+def numbered_cache(count: int = 4) -> Cache:
+    return cache_of([numbered(f"n{number}", number) for number in range(count)])
+
+
+def test_only_a_node_that_changed_is_evaluated_again(made: Made) -> None:
+    make, says = made
+    memo, cache, names = make(), numbered_cache(), ["n0", "n1", "n2", "n3"]
+    assert memo.ask(cache.snapshot().table, names) == [says(0), says(1), says(2), says(3)]
+    assert memo.evaluated == names
+    assert memo.ask(cache.snapshot().table, names) == [says(0), says(1), says(2), says(3)]
+    assert memo.evaluated == []
+    cache.put_node(node_of(numbered("n1", 7)))
+    assert memo.ask(cache.snapshot().table, names) == [says(0), says(7), says(2), says(3)]
+    assert memo.evaluated == ["n1"]
+
+
+def test_only_nodes_that_are_asked_about_are_evaluated(made: Made) -> None:
+    make, says = made
+    memo, table = make(), numbered_cache().snapshot().table
+    assert memo.ask(table, ["n3", "n1"]) == [says(3), says(1)]
+    assert memo.evaluated == ["n1", "n3"]
+    assert memo.ask(table, ["n2", "n3"]) == [says(2), says(3)]
+    assert memo.evaluated == ["n2"]
+
+
+def test_a_change_of_a_node_is_not_lost_while_nobody_asks_about_it(made: Made) -> None:
+    make, says = made
+    memo, cache = make(), numbered_cache()
+    memo.ask(cache.snapshot().table, ["n0", "n1"])
+    cache.put_node(node_of(numbered("n1", 7)))
+    memo.ask(cache.snapshot().table, ["n0"])
+    assert memo.evaluated == []
+    assert memo.ask(cache.snapshot().table, ["n1"]) == [says(7)]
+
+
+def test_a_new_node_is_evaluated_whatever_row_it_takes(made: Made) -> None:
+    make, says = made
+    memo, cache = make(), numbered_cache()
+    memo.ask(cache.snapshot().table, ["n0", "n1", "n2", "n3"])
+    cache.remove_node("n1")
+    cache.put_node(node_of(numbered("n8", 8)))
+    cache.put_node(node_of(numbered("n9", 2)))
+    assert memo.ask(cache.snapshot().table, ["n0", "n8", "n9"]) == [says(0), says(8), says(2)]
+    assert sorted(memo.evaluated) == ["n8", "n9"]
+
+
+def test_a_table_of_another_owner_is_evaluated_whole(made: Made) -> None:
+    make, says = made
+    memo, names = make(), ["n0", "n1"]
+    memo.ask(snapshot_of([numbered("n0", 0), numbered("n1", 1)]).table, names)
+    other = snapshot_of([numbered("n1", 5), numbered("n0", 6)]).table
+    assert memo.ask(other, names) == [says(6), says(5)]
+    assert memo.evaluated == ["n1", "n0"]
+
+
+def test_what_time_can_change_is_evaluated_each_time(made: Made) -> None:
+    make, _ = made
+    memo, table = make(time_dependent=True), numbered_cache().snapshot().table
+    for names in (["n0", "n1"], ["n0", "n1"], ["n1"]):
+        memo.ask(table, names)
+        assert memo.evaluated == names
+
+
+def test_what_was_done_before_the_deadline_is_kept(made: Made) -> None:
+    """In portions of 512 nodes: the next request begins where this one ended."""
+    make, says = made
+    memo, names = make(), [f"n{number}" for number in range(1100)]
+    view = snapshot_of([numbered("n", 1)]).nodes["n"]
+    table = table_of(dataclasses.replace(view, name=name) for name in names)
+
+    def late() -> None:
+        if len(memo.evaluated) >= 512:
+            raise DeadlineExceededError("too late")
+
+    with pytest.raises(DeadlineExceededError):
+        memo.ask(table, names, late)
+    done = list(memo.evaluated)
+    assert done == names[:512]
+    assert memo.ask(table, names) == [says(1)] * 1100
+    assert memo.evaluated == names[512:]
+
+
+@pytest.mark.parametrize(
+    ("make", "wanted"),
+    [
+        pytest.param(filter_memo, 0.0, id="a filter rejects it"),
+        pytest.param(score_memo, math.nan, id="a score has no value for it"),
+        pytest.param(mean_memo, 0.0, id="the mean takes the value as missing"),
+    ],
+)
+def test_an_unknown_node(make: Callable[[], Memo], wanted: float) -> None:
+    memo = make()
+    found = memo.ask(numbered_cache().snapshot().table, ["unknown", "n0"])
+    assert np.array_equal(found[:1], [wanted], equal_nan=True)
+    assert memo.evaluated == ["n0"]
