@@ -37,6 +37,13 @@ from tests.support.engines import (
 
 ASKED = pod("asked", labels={"app": "web"})
 
+# Clauses about pods of the app web, to be completed: a bound, a skew, a domain and a bound.
+WEB = 'pods where peer.labels["app"] == "web"'
+ON_SPOT = 'on nodes where node.labels["cap"] == "spot"'
+SHARE = f'share "s" {{ of {WEB} {ON_SPOT} %s strict }}'
+SPREAD = f'spread "z" {{ {WEB} over node.labels["zone"] skew at most %s strict }}'
+LIMIT = f'limit "l" {{ {WEB} per %s strict }}'
+
 
 def clauses_of(text: str) -> Sequence[CountClause]:
     """The count clauses of a text, in the order shares, spreads, limits."""
