@@ -170,7 +170,7 @@ class OfferedNodes:
         self._start_over()
 
     def _start_over(self) -> None:
-        self._places: dict[str, int] = {}
+        self._rows: dict[str, int] = {}
         self._seen: list[_Seen | None] = [None]
         self._views: list[NodeView | None] = [None]
         self._versions = np.zeros(1, np.int64)
@@ -184,16 +184,16 @@ class OfferedNodes:
 
         The table is valid until the next call.
         """
-        if len(self._places) + len(names) > _MOST_NODES:
+        if len(self._rows) + len(names) > _MOST_NODES:
             self._start_over()
         counted = snapshot.node if snapshot is not None else (lambda _: None)
         changed = []
         found = np.empty(len(names), np.intp)
         for i, (name, body) in enumerate(zip(names, bodies, strict=True)):
-            row = self._places.get(name)
+            row = self._rows.get(name)
             known = counted(name)
             if row is None:
-                row = self._places[name] = len(self._seen)
+                row = self._rows[name] = len(self._seen)
                 self._seen.append(None)
                 self._views.append(None)
             seen = self._seen[row]
@@ -207,4 +207,4 @@ class OfferedNodes:
             self._versions = np.concatenate([self._versions, more])
         self._version += 1
         self._versions[changed] = self._version
-        return NodeTable(self._owner, self._places, self._views, self._versions), found
+        return NodeTable(self._owner, self._rows, self._views, self._versions), found

@@ -6,6 +6,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from engine.cache.node_table import NodeTable, NodeView
 from engine.decision.filtering import FilterMemo
 from engine.decision.scoring import MeanMemo, ScoreMemo
 from engine.errors import DeadlineExceededError
-from engine.program.frame import CheckDeadline, Evaluate, Frame, unlimited
+from engine.program.frame import CheckDeadline, Frame, unlimited
 from tests.support.builders import Object, node, pod
 from tests.support.engines import (
     cache_of,
@@ -26,6 +27,8 @@ from tests.support.engines import (
     snapshot_of,
     table_of,
 )
+
+T = TypeVar("T")
 
 ASKED = pod("asked", labels={"app": "web"})
 POLICY = """
@@ -54,8 +57,8 @@ class Memo:
         return self.answer(table, names, check)
 
 
-def recording(evaluate: Evaluate, evaluated: list[str]) -> Evaluate:
-    def run(frame: Frame) -> object:
+def recording(evaluate: Callable[[Frame], T], evaluated: list[str]) -> Callable[[Frame], T]:
+    def run(frame: Frame) -> T:
         assert isinstance(frame.node, NodeView)
         evaluated.append(frame.node.name)
         return evaluate(frame)
