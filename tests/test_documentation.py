@@ -29,6 +29,12 @@ STALE = (
     "A file is one thing. Its first line says which in a sentence; 60 to 200 lines",
     "| `placet_bypasses_total` | counter | pods that bypassed policies by their annotation |",
     "which placement is written down, not programmed",
+    "governs nothing: no version of it has held",
+    "the node that it was sent to did not take it",
+    "may be absent, and then this is missing, not true",
+    "The text is the reason, and one that is blank is none",
+    "is no time at all",
+    "about to take over",
 )
 
 
