@@ -239,7 +239,7 @@ class Engine:
         return self._placement.any_open(counts, _question(call, snapshot, passing))
 
     def inspect(self, pod: bytes) -> Inspection:
-        """What every clause says of every node for a pod; nothing is offered or recorded.
+        """The results of all clauses for all nodes; nothing is offered or recorded.
 
         Raises EngineError where there would be no decision.
         """

@@ -146,7 +146,7 @@ class Score(_Clause):
 
 @dataclass(frozen=True, slots=True)
 class Share(_CountingClause):
-    """How many of the pods are on the nodes for which `on` is true."""
+    """A bound on the pods on the nodes for which `on` is true."""
 
     on: Expr
     bound: Bound
@@ -164,7 +164,7 @@ class Spread(_CountingClause):
 
 @dataclass(frozen=True, slots=True)
 class Limit(_CountingClause):
-    """How many pods may be on a node, in a domain or in the cluster."""
+    """A bound on the pods on a node, in a domain or in the cluster."""
 
     per: Per
     bound: Bound
@@ -172,7 +172,7 @@ class Limit(_CountingClause):
 
 @dataclass(frozen=True, slots=True)
 class Preempt(_Clause):
-    """Which victims are protected and which candidate nodes are kept."""
+    """The protected victims, and the candidate nodes that are kept."""
 
     _: KW_ONLY
     protect: tuple[Expr, ...] = ()

@@ -66,7 +66,7 @@ class NodeSelector(Base, frozen=True):
 
 
 class Target(Base, frozen=True):
-    """How many of the selected pods run on the selected nodes."""
+    """A bound on the selected pods that run on the selected nodes."""
 
     targetSize: Annotated[
         int | str, Meta(description="A count of pods, or a percentage of them: 3, 40%.")

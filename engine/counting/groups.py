@@ -246,7 +246,7 @@ class CountGroups:
         return found
 
     def headroom(self, counts: GroupCounts, rows: NodeRows) -> Headroom:
-        """What the counts leave on these nodes."""
+        """The room that the counts leave on these nodes."""
         ids = self.ids[rows]
         opened = open_groups(self.clause, counts)
         outside = ids < 0

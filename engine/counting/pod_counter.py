@@ -75,9 +75,9 @@ class CountContext(msgspec.Struct, frozen=True, eq=False):
 
 
 class _Membership(NamedTuple):
-    """Which pods a clause counts.
+    """The pods that a clause counts.
 
-    `counts` says it of a pod, `scope` is where such pods can be (None: only the pod in question),
+    `counts` tests a pod, `scope` is where such pods can be (None: only the pod in question),
     and `name` identifies the function for tallies (None: do not keep). `by_labels` is the same
     function where labels are enough to tell, else None.
     """
@@ -174,7 +174,7 @@ class PodCounter:
         return others + own
 
     def _membership(self, clause: CountClause, groups: CountGroups) -> _Membership:
-        """Which pods the clause counts."""
+        """The pods that the clause counts."""
         count, context = clause.count, self._context
         if count.peers.where is None:
             return self._workload(clause)

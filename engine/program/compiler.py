@@ -43,9 +43,10 @@ from grammar.walk import children
 
 
 class Stage(Enum):
-    """How often a part is evaluated. `now` has one value per request, so it counts as the pod's.
+    """The frequency of a part's evaluation.
 
-    An age, which reads the node and `now`, is a RESIDUE: its column has the timestamp.
+    `now` has one value per request, so it counts as the pod's. An age, which reads the node and
+    `now`, is a RESIDUE: its column has the timestamp.
     """
 
     CONSTANT = "once"

@@ -37,7 +37,7 @@ from server.runtime.status_reporting import StatusReporter
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How to reach the cluster, and the Lease by which replicas agree.
+    """The kubeconfig of the cluster, and the Lease that replicas share.
 
     `lease` is a namespace and a name; None if there are no other replicas. A `standby` is ready
     only while it holds the Lease.

@@ -52,7 +52,7 @@ class LiveCluster:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a server is built from. `cluster` is live, an origin of snapshots, or None."""
+    """The parts of a server. `cluster` is live, an origin of snapshots, or None."""
 
     settings: Settings
     policies: Sequence[Path]
