@@ -93,8 +93,8 @@ def equals(left: object, right: object) -> bool:
             return _same_items(cast("tuple[object, ...]", left), cast("tuple[object, ...]", right))
         if isinstance(left, Mapping):
             return _same_entries(left, cast("Mapping[object, object]", right))
-        if isinstance(left, Optional):
-            return _same_optional(left, cast("Optional", right))
+        if isinstance(left, Optional) and isinstance(right, Optional):
+            return left.present == right.present and equals(left.value, right.value)
         return left == right
     if one is bool or other is bool:
         return False
@@ -106,10 +106,6 @@ def equals(left: object, right: object) -> bool:
     if isinstance(left, Mapping) and isinstance(right, Mapping):
         return _same_entries(left, right)
     return False
-
-
-def _same_optional(left: Optional, right: Optional) -> bool:
-    return left.present == right.present and equals(left.value, right.value)
 
 
 def _same_items(
