@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,17 +98,6 @@ def member(name: str, params: tuple[Type, ...], result: Type, call: Callable[...
 Bindings = dict[str, Type]
 
 
-class Signature(Protocol):
-    """The part of an overload that typing needs."""
-
-    @property
-    def params(self) -> tuple[Type, ...]: ...
-    @property
-    def result(self) -> Type: ...
-    @property
-    def member(self) -> bool: ...
-
-
 def unify(parameter: Type, found: Type, bindings: Bindings) -> bool:
     """Whether a value of `found` fits `parameter`; binds its type variables.
 
@@ -162,7 +151,7 @@ def _merge(left: Type, right: Type) -> Type:
     )
 
 
-def resolve(overloads: Sequence[Signature], found: Sequence[Type]) -> Type | None:
+def resolve(overloads: Sequence[Overload], found: Sequence[Type]) -> Type | None:
     """The result type of a call, or None if no overload fits.
 
     It is that of the first overload that fits; dyn if arguments are dyn and several overloads with

@@ -138,10 +138,9 @@ def _about_name(file: CheckedFile, known: Validation) -> Iterator[Diagnostic]:
     for checked in file.policies:
         policy = checked.policy
         if identity(policy) in taken:
-            message = (
-                f"metadata.name: a policy file also defines `{policy.address}` and takes precedence"
-            )
+            also = f"a policy file also defines `{policy.address}` and takes precedence"
             hint = "this object is not enforced until the file no longer defines it"
+            message = f"metadata.name: {also}"
             yield Diagnostic("P0205", "warning", message, policy.name_span, hint=hint)
 
 
