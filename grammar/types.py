@@ -62,9 +62,6 @@ def optional_of(item: Type) -> Type:
     return Type("optional", (item,))
 
 
-# ---- overloads
-
-
 @dataclass(frozen=True, slots=True)
 class Overload:
     """One way to call a function: its parameter types, its result type and its implementation.
@@ -92,8 +89,6 @@ def member(name: str, params: tuple[Type, ...], result: Type, call: Callable[...
     """An overload called as `receiver.name(…)`."""
     return Overload(name, params, result, call, member=True)
 
-
-# ---- agreement of types
 
 Bindings = dict[str, Type]
 

@@ -72,8 +72,6 @@ def lines(file: CheckedFile, severity: Severity) -> tuple[str, ...]:
     return tuple(report(d, file.source) for d in file.diagnostics if d.severity == severity)
 
 
-# ---- checks before an object is stored
-
 # Another policy can cure these later, so they are only warnings.
 _HINTS = {
     "P0117": "this policy is not enforced until that policy exists",

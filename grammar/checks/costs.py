@@ -133,9 +133,6 @@ def _capped(steps: int) -> int:
     return min(steps, _CEILING)
 
 
-# ---- the check, and what `placet check --cost` shows
-
-
 def expensive_expressions(checked: Checked, limit: int) -> Iterator[Diagnostic]:
     """An error (P0401) for each expression above the limit, at its most expensive part."""
     costs = Costs(checked.environment)

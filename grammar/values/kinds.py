@@ -1,4 +1,4 @@
-"""Kinds: the type of a value at run time, and equality of any two values."""
+"""Kinds: the type of a value at run time, and equality of any two values (langdef, Equality)."""
 
 from __future__ import annotations
 
@@ -80,9 +80,6 @@ OVERLOADS: tuple[Overload, ...] = (
     function("type", (A,), TYPE, type_of),
     function("dyn", (A,), DYN, lambda value: value),
 )
-
-
-# ---- equality (CEL langdef, Equality)
 
 
 def equals(left: object, right: object) -> bool:

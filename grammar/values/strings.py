@@ -111,15 +111,13 @@ _TEXT_OVERLOADS: tuple[Overload, ...] = (
 )
 
 
-# ---- regular expressions of RE2, which are linear in the text for every pattern
-
 # RE2 refuses patterns whose program is larger; far more than any label needs.
 _MEMORY = 1 << 20
 
 
 @functools.lru_cache(maxsize=1024)
 def pattern(text: str) -> re2._Regexp:
-    """A compiled pattern.
+    """A compiled pattern of RE2, which is linear in the text for every pattern.
 
     Raises EvaluationError for a pattern that RE2 refuses, such as one with a lookaround.
     """
