@@ -177,6 +177,14 @@ def _as_integer(amount: Quantity) -> int:
     return checked(amount.nanos // NANO)
 
 
+def _sign(amount: Quantity) -> int:
+    return (amount.nanos > 0) - (amount.nanos < 0)
+
+
+def _is_integer(amount: Quantity) -> bool:
+    return amount.nanos % NANO == 0 and -(2**63) <= amount.nanos // NANO < 2**63
+
+
 def _plus_int(left: Quantity, right: int) -> Quantity:
     return Quantity(left.nanos + right * NANO, left.suffix)
 
@@ -208,9 +216,9 @@ OVERLOADS: tuple[Overload, ...] = (
     member("sub", (QUANTITY, QUANTITY), QUANTITY, sub),
     member("sub", (QUANTITY, INT), QUANTITY, lambda q, n: _plus_int(q, -n)),
     # Kubernetes documents `q.sign()` and declares `sign(q)`.
-    member("sign", (QUANTITY,), INT, lambda q: compare(q, Quantity.ZERO)),
-    function("sign", (QUANTITY,), INT, lambda q: compare(q, Quantity.ZERO)),
-    member("isInteger", (QUANTITY,), BOOL, has_value(_as_integer)),
+    member("sign", (QUANTITY,), INT, _sign),
+    function("sign", (QUANTITY,), INT, _sign),
+    member("isInteger", (QUANTITY,), BOOL, _is_integer),
     member("asInteger", (QUANTITY,), INT, _as_integer),
     member("asApproximateFloat", (QUANTITY,), DOUBLE, lambda q: q.nanos / NANO),
 )
