@@ -64,9 +64,8 @@ def unexpected(
     if hint is None and expected:
         hint = f"expected {listed(expected)}"
     if not found:
-        return _error(
-            "P0001", "the text ends too early", span, label="more is needed here", hint=hint
-        )
+        label = "more is needed here"
+        return _error("P0001", "the text ends too early", span, hint, label=label)
     message = f"`{found}` is not allowed here"
     return _error("P0001", message, span, label="unexpected", hint=hint, fix=fix)
 
@@ -76,13 +75,8 @@ def bad_character(found: str, span: Span, hint: str | None = None) -> Diagnostic
 
 
 def unclosed_string(span: Span) -> Diagnostic:
-    return _error(
-        "P0003",
-        "the string is not closed",
-        span,
-        label="starts here",
-        hint="close it on the same line",
-    )
+    hint = "close it on the same line"
+    return _error("P0003", "the string is not closed", span, hint, label="starts here")
 
 
 def bad_literal(reason: str, span: Span) -> Diagnostic:
@@ -92,23 +86,20 @@ def bad_literal(reason: str, span: Span) -> Diagnostic:
 def no_such_literal(kind: str, text: str, span: Span) -> Diagnostic:
     if kind == "UINT":
         hint = f"write `{text[:-1]}`: every whole number is a 64-bit int"
-        return _error(
-            "P0005", "unsigned numbers are not supported", span, hint, fix=Fix(span, text[:-1])
-        )
+        fix = Fix(span, text[:-1])
+        return _error("P0005", "unsigned numbers are not supported", span, hint, fix=fix)
     hint = "leave out the `b` for a string"
     return _error("P0005", "byte strings are not supported", span, hint)
 
 
 def int_out_of_range(text: str, span: Span) -> Diagnostic:
-    return _error(
-        "P0006", f"`{text}` does not fit in a 64-bit int", span, "write `1e19` for a double"
-    )
+    hint = "write `1e19` for a double"
+    return _error("P0006", f"`{text}` does not fit in a 64-bit int", span, hint)
 
 
 def reserved_word(word: str, span: Span) -> Diagnostic:
-    return _error(
-        "P0007", f"`{word}` is a reserved word", span, "reserved words are allowed only after a dot"
-    )
+    hint = "reserved words are allowed only after a dot"
+    return _error("P0007", f"`{word}` is a reserved word", span, hint)
 
 
 def has_needs_selection(span: Span) -> Diagnostic:
@@ -116,12 +107,8 @@ def has_needs_selection(span: Span) -> Diagnostic:
 
 
 def macro_variable(macro: str, span: Span) -> Diagnostic:
-    return _error(
-        "P0009",
-        f"`{macro}` needs a variable name here",
-        span,
-        f"write `{macro}(x, …)` with a plain name",
-    )
+    hint = f"write `{macro}(x, …)` with a plain name"
+    return _error("P0009", f"`{macro}` needs a variable name here", span, hint)
 
 
 def same_variable_twice(name: str, span: Span) -> Diagnostic:
@@ -129,21 +116,13 @@ def same_variable_twice(name: str, span: Span) -> Diagnostic:
 
 
 def too_large(what: str, size: int, limit: int) -> Diagnostic:
-    return _error(
-        "P0010",
-        f"the text has {size:,} {what}, more than {limit:,}",
-        Span(0, 0),
-        hint="split the policy",
-    )
+    message = f"the text has {size:,} {what}, more than {limit:,}"
+    return _error("P0010", message, Span(0, 0), "split the policy")
 
 
 def too_deep(limit: int, span: Span) -> Diagnostic:
-    return _error(
-        "P0011",
-        f"this is nested more than {limit} levels deep",
-        span,
-        "name a part of it with `let`",
-    )
+    message = f"this is nested more than {limit} levels deep"
+    return _error("P0011", message, span, "name a part of it with `let`")
 
 
 def deep_definition(name: str, limit: int, span: Span) -> Diagnostic:
@@ -159,13 +138,8 @@ def bad_hole(reason: str, span: Span) -> Diagnostic:
 
 
 def twice(part: str, where: str, span: Span) -> Diagnostic:
-    return _error(
-        "P0201",
-        f"`{part}` is given twice in {where}",
-        span,
-        label="second one",
-        hint="keep one of them",
-    )
+    message = f"`{part}` is given twice in {where}"
+    return _error("P0201", message, span, "keep one of them", label="second one")
 
 
 def lacking(parts: Sequence[str], where: str, span: Span) -> Diagnostic:
@@ -175,9 +149,8 @@ def lacking(parts: Sequence[str], where: str, span: Span) -> Diagnostic:
 def bad_word(word: str, part: str, allowed: Sequence[str], span: Span) -> Diagnostic:
     hint = f"write {listed(f'`{a}`' for a in allowed)}"
     close = only_nearest(word, allowed)
-    return _error(
-        "P0203", f"`{word}` is not a {part}", span, hint, fix=Fix(span, close) if close else None
-    )
+    fix = Fix(span, close) if close else None
+    return _error("P0203", f"`{word}` is not a {part}", span, hint, fix=fix)
 
 
 def bad_number(number: str, what: str, allowed: str, span: Span) -> Diagnostic:
@@ -199,12 +172,8 @@ def range_type(edge: Type, value: Type, span: Span) -> Diagnostic:
 
 
 def range_of_bool(span: Span) -> Diagnostic:
-    return _error(
-        "P0208",
-        "a bool cannot have a range",
-        span,
-        "leave out the range: true counts as 100, false as 0",
-    )
+    hint = "leave out the range: true counts as 100, false as 0"
+    return _error("P0208", "a bool cannot have a range", span, hint)
 
 
 def empty_range(span: Span) -> Diagnostic:
@@ -212,20 +181,14 @@ def empty_range(span: Span) -> Diagnostic:
 
 
 def needs_range(found: Type, span: Span) -> Diagnostic:
-    return _error(
-        "P0209", f"{an(found)} needs a range to become a score", span, 'write `range "…" .. "…"`'
-    )
+    message = f"{an(found)} needs a range to become a score"
+    return _error("P0209", message, span, 'write `range "…" .. "…"`')
 
 
 def message_varies(what: str, span: Span) -> Diagnostic:
     hint = "put it into `detail`; a message may read the pod's name, namespace, labels and spec"
-    return _error(
-        "P0210",
-        f"a message cannot read `{what}`",
-        span,
-        label="can change between calls",
-        hint=hint,
-    )
+    message = f"a message cannot read `{what}`"
+    return _error("P0210", message, span, hint, label="can change between calls")
 
 
 # ---- P01xx: names and types
@@ -247,18 +210,14 @@ def unknown_function(name: str, candidates: Iterable[str], span: Span) -> Diagno
     return _error("P0103", f"unknown function `{name}`", span, **more)
 
 
-def no_overload(
-    what: str, found: Sequence[Type], span: Span, hint: str | None = None
-) -> Diagnostic:
+def no_overload(what: str, found: Sequence[Type], span: Span) -> Diagnostic:
     kinds = listed((str(t) for t in found), "and")
     message = f"`{what}` does not accept {kinds}" if found else f"`{what}` needs arguments"
-    return _error("P0104", message, span, hint)
+    return _error("P0104", message, span, _conversion_hint(found))
 
 
 def wrong_type(found: Type, expected: str, span: Span, hint: str | None = None) -> Diagnostic:
-    return _error(
-        "P0105", f"this is {an(found)}, not {expected}", span, label=str(found), hint=hint
-    )
+    return _error("P0105", f"this is {an(found)}, not {expected}", span, hint, label=str(found))
 
 
 def bad_constant(
@@ -278,15 +237,13 @@ def bad_pattern(reason: str, span: Span) -> Diagnostic:
 
 def no_fields(found: Type, name: str, span: Span) -> Diagnostic:
     hint = f'write `["{name}"]` for a key of a map' if found.name == "map" else None
-    return _error(
-        "P0107", f"{an(found)} has no fields", span, label=f"`.{name}` of {an(found)}", hint=hint
-    )
+    label = f"`.{name}` of {an(found)}"
+    return _error("P0107", f"{an(found)} has no fields", span, hint, label=label)
 
 
 def no_keys(found: Type, span: Span) -> Diagnostic:
-    return _error(
-        "P0108", f"{an(found)} cannot be indexed", span, "only lists and maps can be indexed"
-    )
+    hint = "only lists and maps can be indexed"
+    return _error("P0108", f"{an(found)} cannot be indexed", span, hint)
 
 
 def not_iterable(found: Type, macro: str, span: Span) -> Diagnostic:
@@ -295,12 +252,8 @@ def not_iterable(found: Type, macro: str, span: Span) -> Diagnostic:
 
 def recursion(names: Sequence[str], span: Span) -> Diagnostic:
     path = " → ".join(f"`{n}`" for n in names)
-    return _error(
-        "P0110",
-        f"the definition is circular: {path}",
-        span,
-        "a `let`, `def` or policy cannot use itself",
-    )
+    hint = "a `let`, `def` or policy cannot use itself"
+    return _error("P0110", f"the definition is circular: {path}", span, hint)
 
 
 def unavailable(name: str, where: str, span: Span) -> Diagnostic:
@@ -317,11 +270,8 @@ def unknown_type(name: str, candidates: Iterable[str], span: Span) -> Diagnostic
 
 
 def wrong_count(name: str, wanted: int, given: int, span: Span) -> Diagnostic:
-    return _error(
-        "P0114",
-        f"`{name}` takes {wanted} {'argument' if wanted == 1 else 'arguments'}, not {given}",
-        span,
-    )
+    arguments = "1 argument" if wanted == 1 else f"{wanted} arguments"
+    return _error("P0114", f"`{name}` takes {arguments}, not {given}", span)
 
 
 def must_index(name: str, span: Span) -> Diagnostic:
@@ -349,10 +299,10 @@ def wanted_hint(wanted: Type, found: Type) -> str | None:
         return "compare it with something: `== …`, `< …`, or `has(…)`"
     if wanted == STRING:
         return "convert it to a string: `string(…)`"
-    return overload_hint("", (wanted, found))
+    return _conversion_hint((wanted, found))
 
 
-def overload_hint(what: str, found: Sequence[Type]) -> str | None:
+def _conversion_hint(found: Sequence[Type]) -> str | None:
     """Advice for the pairs of types that people mix."""
     names = {t.name for t in found}
     if names == {"int", "double"}:
@@ -365,19 +315,12 @@ def overload_hint(what: str, found: Sequence[Type]) -> str | None:
         other = next(iter(names - {"string"}))
         if other in ("int", "double", "quantity", "duration", "timestamp", "semver"):
             return f"convert the string: `{other}(…)`"
-    if what in ("<", "<=", ">", ">=") and names == {"bool"}:
-        return None
     return None
 
 
 def duplicate_name(kind: str, name: str, span: Span) -> Diagnostic:
-    return _error(
-        "P0205",
-        f"{kind} `{name}` is defined twice",
-        span,
-        label="second one",
-        hint="rename one of them",
-    )
+    message = f"{kind} `{name}` is defined twice"
+    return _error("P0205", message, span, "rename one of them", label="second one")
 
 
 def an(found: Type) -> str:

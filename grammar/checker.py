@@ -34,7 +34,7 @@ from grammar.ast import (
     Unary,
 )
 from grammar.diagnostics import Diagnostic, nearest
-from grammar.environment import Environment
+from grammar.environment import Environment, dotted
 from grammar.errors import EvaluationError
 from grammar.source import Span
 from grammar.types import (
@@ -113,11 +113,6 @@ def result(macro: str, target: Type, kinds: tuple[Type, ...], made: Type) -> Typ
             return made
 
 
-def unknown(count: int) -> tuple[Type, ...]:
-    """The types of the variables of a macro that was already reported."""
-    return (POISON,) * count
-
-
 # ---- constants that take the type of the operand beside them
 
 _PARSERS: dict[Type, Callable[[str], object]] = {
@@ -139,7 +134,8 @@ def coerce(expr: Expr, wanted: Type, found: list[Diagnostic]) -> Expr:
             try:
                 return replace(expr, value=_PARSERS[wanted](text), type=wanted)
             except EvaluationError as error:
-                found.append(_bad_constant(text, wanted, str(error), expr.span))
+                meant = quantity.corrected(text) if wanted == QUANTITY else None
+                found.append(catalogue.bad_constant(text, wanted, str(error), expr.span, meant))
                 return replace(expr, value=None, type=wanted)
         case Literal(int() as number) if wanted == QUANTITY and expr.type == INT:
             return replace(expr, value=Quantity.parse(str(number)), type=QUANTITY)
@@ -148,19 +144,11 @@ def coerce(expr: Expr, wanted: Type, found: list[Diagnostic]) -> Expr:
             return replace(expr, elements=items, type=list_of(wanted.args[0])) if items else expr
         case Conditional(_, then, otherwise) if wanted in _PARSERS and expr.type in (STRING, INT):
             branches = (coerce(then, wanted, found), coerce(otherwise, wanted, found))
-            same = all(b.type == wanted for b in branches)
-            return (
-                replace(expr, then=branches[0], otherwise=branches[1], type=wanted)
-                if same
-                else expr
-            )
+            if any(b.type != wanted for b in branches):
+                return expr
+            return replace(expr, then=branches[0], otherwise=branches[1], type=wanted)
         case _:
             return expr
-
-
-def _bad_constant(text: str, wanted: Type, reason: str, span: Span) -> Diagnostic:
-    meant = quantity.corrected(text) if wanted == QUANTITY else None
-    return catalogue.bad_constant(text, wanted, reason, span, meant)
 
 
 def coerce_beside(op: str, left: Expr, right: Expr, found: list[Diagnostic]) -> tuple[Expr, Expr]:
@@ -186,9 +174,8 @@ def coerce_chain(chain: Chain, found: list[Diagnostic]) -> Chain:
     given = next((o.type for o in chain.operands if o.type in _PARSERS), None)
     if given is None:
         return chain
-    return replace(
-        chain, operands=tuple(coerce(o, _beside("+", given, o), found) for o in chain.operands)
-    )
+    operands = (coerce(o, _beside("+", given, o), found) for o in chain.operands)
+    return replace(chain, operands=tuple(operands))
 
 
 def _beside(op: str, other: Type, constant: Expr) -> Type:
@@ -250,7 +237,7 @@ class Checker:
                 return self._call(expr)
             case Unary(op, operand):
                 checked = self._check(operand)
-                found = self._overload(f"{op}_", op, (checked,), expr.span)
+                found = self._overload(f"{op}_", (checked,), expr.span)
                 return replace(expr, operand=checked, type=found)
             case Binary():
                 return self._binary(expr)
@@ -288,30 +275,24 @@ class Checker:
             return replace(expr, type=self._locals[name])
         if not expr.absolute and name in self.environment.lets:
             return LetReference(name, expr.span, self.environment.lets[name].type)
-        if (found := self.environment.variable(name, absolute=expr.absolute)) is not None:
-            return Ident(
-                found[0], expr.absolute or bool(self.environment.container), expr.span, found[1]
-            )
+        if (known := self._variable(name, expr.span, absolute=expr.absolute)) is not None:
+            return known
         names = {*self._locals, *self.environment.lets, *self.environment.variables}
         self.found.append(catalogue.unknown_name(name, names, expr.span))
         return replace(expr, type=POISON)
 
     def _qualified(self, expr: Select) -> Ident | None:
         """`a.b.c` as one declared name, if there is one; local names are never qualified."""
-        parts: list[str] = []
-        node: Expr = expr
-        while isinstance(node, Select) and not node.optional:
-            parts.append(node.name)
-            node = node.operand
-        if not isinstance(node, Ident) or (node.name in self._locals and not node.absolute):
+        root, name = dotted(expr)
+        if root is None or (root.name in self._locals and not root.absolute):
             return None
-        dotted = ".".join([node.name, *reversed(parts)])
-        found = self.environment.variable(dotted, absolute=node.absolute)
-        if found is None:
+        return self._variable(name, expr.span, absolute=root.absolute)
+
+    def _variable(self, name: str, span: Span, *, absolute: bool) -> Ident | None:
+        """A declared name in full, with its type; None if it is unknown."""
+        if (found := self.environment.variable(name, absolute=absolute)) is None:
             return None
-        return Ident(
-            found[0], node.absolute or bool(self.environment.container), expr.span, found[1]
-        )
+        return Ident(found[0], absolute or bool(self.environment.container), span, found[1])
 
     def _select(self, expr: Select) -> Expr:
         if (whole := self._qualified(expr)) is not None:
@@ -336,11 +317,8 @@ class Checker:
         schema = self.environment.schema
         assert schema is not None, "record types come from a schema"
         if (known := schema.field(record.name, expr.name)) is None:
-            self.found.append(
-                schema_mistake(
-                    record, expr.name, schema.records[record.name].fields, expr.name_span
-                ),
-            )
+            fields = schema.records[record.name].fields
+            self.found.append(schema_mistake(record, expr.name, fields, expr.name_span))
             return replace(expr, type=POISON)
         if known.parameter is not None:
             self.found.append(catalogue.must_index(expr.name, expr.span))
@@ -350,10 +328,7 @@ class Checker:
         return replace(expr, type=optional_of(known.type) if wrapped else known.type)
 
     def _index(self, expr: Index) -> Expr:
-        if (
-            isinstance(expr.operand, Select)
-            and (written := self._computed_index(expr, expr.operand)) is not None
-        ):
+        if (written := self._computed_index(expr)) is not None:
             return written
         operand, index = self._check(expr.operand), self._check(expr.index)
         inner, wrapped = operand.type, expr.optional
@@ -365,24 +340,20 @@ class Checker:
             case Type("list" | "map"):
                 key, found = (INT, inner.args[0]) if inner.name == "list" else inner.args
                 if not (agrees(key, index.type) or (key == INT and index.type == Type("double"))):
-                    self.found.append(
-                        catalogue.wrong_type(
-                            index.type,
-                            f"{catalogue.an(key)}, the key of this {inner.name}",
-                            index.span,
-                        )
-                    )
+                    expected = f"{catalogue.an(key)}, the key of this {inner.name}"
+                    self.found.append(catalogue.wrong_type(index.type, expected, index.span))
             case _:
                 self.found.append(catalogue.no_keys(inner, operand.span))
                 found = POISON
-        return replace(
-            expr, operand=operand, index=index, type=optional_of(found) if wrapped else found
-        )
+        found = optional_of(found) if wrapped else found
+        return replace(expr, operand=operand, index=index, type=found)
 
-    def _computed_index(self, expr: Index, select: Select) -> Expr | None:
+    def _computed_index(self, expr: Index) -> Expr | None:
         """`node.usage[r]` written out: a short form with its index as a parameter."""
-        schema = self.environment.schema
-        if schema is None or not any(select.name in r.fields for r in schema.records.values()):
+        schema, select = self.environment.schema, expr.operand
+        if schema is None or not isinstance(select, Select):
+            return None
+        if not any(select.name in r.fields for r in schema.records.values()):
             return None
         operand = self._quietly(select.operand)
         known = schema.field(operand.type.name, select.name)
@@ -405,12 +376,9 @@ class Checker:
             return self._def_call(expr)
         if (namespaced := self.environment.function_name(expr)) is not None:
             args = tuple(self._check(a) for a in expr.args)
-            found = self._overload(
-                namespaced, namespaced, args, expr.span, name_span=expr.name_span
-            )
-            return replace(
-                expr, function=namespaced, target=None, absolute=False, args=args, type=found
-            )
+            found = self._overload(namespaced, args, expr.span, name_span=expr.name_span)
+            whole = replace(expr, function=namespaced, target=None, absolute=False)
+            return replace(whole, args=args, type=found)
         if expr.target is None:
             for argument in expr.args:
                 self._check(argument)
@@ -420,12 +388,7 @@ class Checker:
         target = self._check(expr.target)
         args = tuple(self._argument(target, expr.function, self._check(a)) for a in expr.args)
         found = self._overload(
-            expr.function,
-            expr.function,
-            (target, *args),
-            expr.span,
-            member=True,
-            name_span=expr.name_span,
+            expr.function, (target, *args), expr.span, member=True, name_span=expr.name_span
         )
         return replace(expr, target=target, args=args, type=found)
 
@@ -449,7 +412,6 @@ class Checker:
     def _overload(
         self,
         function: str,
-        shown: str,
         args: Sequence[Expr],
         span: Span,
         *,
@@ -458,6 +420,7 @@ class Checker:
     ) -> Type:
         kinds = [a.type for a in args]
         overloads = self.environment.overloads(function, member=member)
+        shown = function[0] if function in ("!_", "-_") else function
         if not overloads:
             if POISON not in kinds:
                 names = self.environment.function_names(member=member)
@@ -466,9 +429,7 @@ class Checker:
         found = resolve(overloads, kinds)
         if found is None:
             if POISON not in kinds:
-                self.found.append(
-                    catalogue.no_overload(shown, kinds, span, catalogue.overload_hint(shown, kinds))
-                )
+                self.found.append(catalogue.no_overload(shown, kinds, span))
             return POISON
         return found
 
@@ -480,26 +441,20 @@ class Checker:
         if expr.op in ("==", "!="):
             if not comparable(left.type, right.type):
                 kinds = [left.type, right.type]
-                self.found.append(
-                    catalogue.no_overload(
-                        expr.op, kinds, expr.span, catalogue.overload_hint(expr.op, kinds)
-                    )
-                )
+                self.found.append(catalogue.no_overload(expr.op, kinds, expr.span))
             return replace(checked, type=BOOL)
-        return replace(checked, type=self._overload(expr.op, expr.op, (left, right), expr.span))
+        return replace(checked, type=self._overload(expr.op, (left, right), expr.span))
 
     def _chain(self, expr: Chain) -> Expr:
         if expr.op != "+":
-            return replace(
-                expr, operands=tuple(self.check(o, BOOL) for o in expr.operands), type=BOOL
-            )
-        chain = coerce_chain(
-            replace(expr, operands=tuple(self._check(o) for o in expr.operands)), self.found
-        )
+            tests = tuple(self.check(o, BOOL) for o in expr.operands)
+            return replace(expr, operands=tests, type=BOOL)
+        operands = tuple(self._check(o) for o in expr.operands)
+        chain = coerce_chain(replace(expr, operands=operands), self.found)
         total = chain.operands[0]
         for operand in chain.operands[1:]:
             span = Span(total.span.start, operand.span.end)
-            total = replace(total, type=self._overload("+", "+", (total, operand), span), span=span)
+            total = replace(total, type=self._overload("+", (total, operand), span), span=span)
         return replace(chain, type=total.type)
 
     def _conditional(self, expr: Conditional, condition: Expr, then: Expr, otherwise: Expr) -> Expr:
@@ -526,11 +481,8 @@ class Checker:
         )
         for entry in entries:
             if entry.key.type.name not in ("int", "string", "bool", "dyn", "error"):
-                self.found.append(
-                    catalogue.wrong_type(
-                        entry.key.type, "an int, string or bool key", entry.key.span
-                    )
-                )
+                expected = "an int, string or bool key"
+                self.found.append(catalogue.wrong_type(entry.key.type, expected, entry.key.span))
         keys = join(e.key.type for e in entries)
         values = join(inside(e.value.type) if e.optional else e.value.type for e in entries)
         return replace(expr, entries=entries, type=map_of(keys, values))
@@ -540,7 +492,7 @@ class Checker:
         kinds = variables(expr.macro, target.type, count)
         if kinds is None:
             self.found.append(catalogue.not_iterable(target.type, expr.macro, target.span))
-            kinds = unknown(count)
+            kinds = (POISON,) * count
         with self.scope(dict(zip(expr.variables, kinds, strict=True))):
             *conditions, last = expr.body
             checked = [self.check(c, BOOL) for c in conditions]

@@ -98,12 +98,8 @@ def _expr(c: list[Child]) -> Expr:
     return found
 
 
-def _number(token: Token) -> float:
-    return _number_of(str(token))
-
-
-def _count(token: Token) -> int:
-    return int(str(token), 0)
+def _number(text: str) -> float:
+    return float(text) if "." in text else int(text)
 
 
 def _collect(c: list[Child], where: str, needs: tuple[str, ...], many: str = "") -> dict[str, Any]:
@@ -157,10 +153,11 @@ class Builder(ExpressionBuilder):
         return self._policy(c, cluster=True)
 
     def _policy(self, c: list[Child], *, cluster: bool) -> Policy:
-        name, *more = _tokens(c, "NAME", "STRING")
+        token, *more = _tokens(c, "NAME", "STRING")
+        name = text_of(token) if token.type == "STRING" else str(token)
         items = tuple(i for i in c if isinstance(i, Item))
         namespace = text_of(more[0]) if more else None
-        return Policy(_name(name), items, namespace, cluster, span_of(c), token_span(name))
+        return Policy(name, items, namespace, cluster, span_of(c), token_span(token))
 
     def use(self, c: list[Child]) -> Use:
         return Use(text_of(_string(c)), span_of(c))
@@ -170,7 +167,7 @@ class Builder(ExpressionBuilder):
 
     def weight(self, c: list[Child]) -> Setting:
         (token,) = _tokens(c, "SIGNED")
-        number = _number(token)
+        number = _number(str(token))
         if number != int(number) or not 0 <= number < 2**31:
             raise _bad_number(token, "weight of a policy", "a whole number from 0 to 2147483647")
         return Setting("weight", int(number), span_of(c))
@@ -255,7 +252,7 @@ class Builder(ExpressionBuilder):
 
     def missing(self, c: list[Child]) -> _Part:
         if numbers := _tokens(c, "SIGNED"):
-            return _Part("missing", _number(numbers[0]), span_of(c))
+            return _Part("missing", _number(str(numbers[0])), span_of(c))
         return _Part("missing", _choice(c, "rule for missing values", ("fail", "pass")), span_of(c))
 
     def range(self, c: list[Child]) -> _Part:
@@ -284,9 +281,8 @@ class Builder(ExpressionBuilder):
         return _Part("skew", _positive(_tokens(c, "INT")[0], "skew"), span_of(c))
 
     def min_domains(self, c: list[Child]) -> _Part:
-        return _Part(
-            "min domains", _positive(_tokens(c, "INT")[0], "number of domains"), span_of(c)
-        )
+        number = _positive(_tokens(c, "INT")[0], "number of domains")
+        return _Part("min domains", number, span_of(c))
 
     def bound(self, c: list[Child]) -> _Part:
         kind: OneOf["at most", "at least", "exactly"] = (
@@ -294,8 +290,8 @@ class Builder(ExpressionBuilder):
         )
         (token,) = _tokens(c, "INT", "PERCENT")
         if token.type == "INT":
-            return _Part("bound", Bound(kind, _count(token), False, span_of(c)), span_of(c))
-        percent = _number_of(str(token)[:-1])
+            return _Part("bound", Bound(kind, int(str(token), 0), False, span_of(c)), span_of(c))
+        percent = _number(str(token)[:-1])
         if percent > 100:
             raise _bad_number(token, "percentage of pods", "at most `100%`")
         return _Part("bound", Bound(kind, percent, True, span_of(c)), span_of(c))
@@ -342,17 +338,8 @@ class Builder(ExpressionBuilder):
         if by:
             return Expectation("reject", text_of(node), clause=text_of(by[0]), span=span_of(c))
         (op,), (number,) = _tokens(c, "RELOP"), _tokens(c, "SIGNED")
-        return Expectation(
-            "score", text_of(node), op=str(op), number=_number(number), span=span_of(c)
-        )
-
-
-def _name(token: Token) -> str:
-    return text_of(token) if token.type == "STRING" else str(token)
-
-
-def _number_of(text: str) -> float:
-    return float(text) if "." in text else int(text)
+        than = _number(str(number))
+        return Expectation("score", text_of(node), op=str(op), number=than, span=span_of(c))
 
 
 def _choice(c: list[Child], part: str, allowed: tuple[str, ...]) -> str:
@@ -363,14 +350,14 @@ def _choice(c: list[Child], part: str, allowed: tuple[str, ...]) -> str:
 
 
 def _weight(token: Token) -> float:
-    number = _number(token)
+    number = _number(str(token))
     if number == 0:
         raise _bad_number(token, "weight", "a number other than 0")
     return number
 
 
 def _positive(token: Token, what: str) -> int:
-    if (count := _count(token)) < 1:
+    if (count := int(str(token), 0)) < 1:
         raise _bad_number(token, what, "a whole number from 1")
     return count
 
@@ -382,4 +369,4 @@ def _bad_number(token: Token, what: str, allowed: str) -> ParseError:
 def _edge(token: Token) -> Expr:
     if token.type == "STRING":
         return Literal(text_of(token), STRING, token_span(token))
-    return Literal(_number(token), DOUBLE if "." in str(token) else INT, token_span(token))
+    return Literal(_number(str(token)), DOUBLE if "." in str(token) else INT, token_span(token))

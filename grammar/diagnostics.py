@@ -105,8 +105,6 @@ def human(diagnostic: Diagnostic, source: Source) -> str:
     return "\n".join(rows)
 
 
-# ---- automatic fixes
-
 # An error can hide others in its clause, so fixes need several passes. More than these never end.
 MAX_PASSES = 20
 

@@ -48,11 +48,8 @@ def dispatch(overloads: Sequence[Overload], args: Sequence[object], *, member: b
     names = [kind(a) for a in args]
     for overload in overloads:
         params = overload.params
-        if (
-            overload.member is member
-            and len(params) == len(args)
-            and all(map(_admits, params, names))
-        ):
+        fits = overload.member is member and len(params) == len(args)
+        if fits and all(map(_admits, params, names)):
             return overload.call(*args)
     raise EvaluationError(f"no such overload for {', '.join(names) or 'no arguments'}")
 
@@ -105,11 +102,13 @@ class Environment:
 
     def function_name(self, call: Call) -> str | None:
         """The full name of a function called without a receiver: `size`, `math.greatest`."""
-        name = call.function if call.target is None else _dotted(call)
-        if name is None:
-            return None
-        absolute = call.absolute or name.startswith(".")
-        for full in self.candidates(name.removeprefix("."), absolute=absolute):
+        name, absolute = call.function, call.absolute
+        if call.target is not None:
+            root, namespace = dotted(call.target)
+            if root is None:
+                return None
+            name, absolute = f"{namespace}.{name}", root.absolute
+        for full in self.candidates(name, absolute=absolute):
             if any(not o.member for o in self.functions.get(full, ())):
                 return full
         return None
@@ -121,11 +120,7 @@ class Environment:
 
     def function_names(self, *, member: bool) -> set[str]:
         """The names of functions, without operators."""
-        return {
-            n
-            for n, its in self.functions.items()
-            if n[0].isalpha() and any(o.member is member for o in its)
-        }
+        return {n for n in self.functions if n[0].isalpha() and self.overloads(n, member=member)}
 
     def implementation(
         self, name: str, kinds: Sequence[Type], *, member: bool
@@ -145,19 +140,17 @@ class Environment:
 
     def zero(self, known: Field) -> object:
         """The value of an absent field; None for an optional one, which is missing then."""
-        return (
-            self.schema.zero(known.type) if self.schema is not None and not known.optional else None
-        )
+        if self.schema is None or known.optional:
+            return None
+        return self.schema.zero(known.type)
 
 
-def _dotted(call: Call) -> str | None:
-    """The name `a.b.f` of a call whose target is a chain of names, with any leading dot."""
-    parts = [call.function]
-    node = call.target
-    while isinstance(node, Select) and not node.optional:
-        parts.append(node.name)
-        node = node.operand
-    if not isinstance(node, Ident):
-        return None
-    parts.append(("." if node.absolute else "") + node.name)
-    return ".".join(reversed(parts))
+def dotted(expr: Expr) -> tuple[Ident | None, str]:
+    """The name `a.b.c` that an expression spells, after its first part; None for any other."""
+    parts: list[str] = []
+    while isinstance(expr, Select) and not expr.optional:
+        parts.append(expr.name)
+        expr = expr.operand
+    if not isinstance(expr, Ident):
+        return None, ""
+    return expr, ".".join((expr.name, *reversed(parts)))

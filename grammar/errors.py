@@ -1,5 +1,9 @@
 """Errors of evaluation; a clause turns them into a verdict."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+
 
 class EvaluationError(Exception):
     """An expression without a value: overflow, division by zero, no matching overload."""
@@ -7,3 +11,16 @@ class EvaluationError(Exception):
 
 class MissingError(EvaluationError):
     """An absent key or optional field: CEL's "no such key"."""
+
+
+def has_value(call: Callable[..., object]) -> Callable[..., bool]:
+    """The function of whether `call` has a value for its arguments."""
+
+    def succeeds(*args: object) -> bool:
+        try:
+            call(*args)
+        except EvaluationError:
+            return False
+        return True
+
+    return succeeds

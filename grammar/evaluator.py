@@ -28,7 +28,7 @@ from grammar.ast import (
     Select,
     Unary,
 )
-from grammar.environment import Environment
+from grammar.environment import Environment, dotted
 from grammar.errors import EvaluationError, MissingError
 from grammar.types import DYN
 from grammar.values import lists, maps
@@ -157,13 +157,11 @@ class _Evaluator:
                     total = add(total, self.value(operand, local))
                 return total
             case Chain(op, operands):
-                return absorb(
-                    (partial(self.value, o, local) for o in operands), decisive=op == "||"
-                )
+                tests = (partial(self.value, o, local) for o in operands)
+                return absorb(tests, decisive=op == "||")
             case Conditional(condition, then, otherwise):
-                return self.value(
-                    then if must_be_bool(self.value(condition, local)) else otherwise, local
-                )
+                holds = must_be_bool(self.value(condition, local))
+                return self.value(then if holds else otherwise, local)
             case ListLiteral(elements, marked):
                 made: list[object] = []
                 for place, element in enumerate(elements):
@@ -172,11 +170,8 @@ class _Evaluator:
             case MapLiteral(entries):
                 pairs: list[tuple[object, object]] = []
                 for entry in entries:
-                    key = self.value(entry.key, local)
-                    pairs.extend(
-                        (key, v)
-                        for v in _marked(self.value(entry.value, local), optional=entry.optional)
-                    )
+                    key, held = self.value(entry.key, local), self.value(entry.value, local)
+                    pairs.extend((key, v) for v in _marked(held, optional=entry.optional))
                 return maps.build(pairs)
             case Comprehension():
                 return comprehension(expr, self.value(expr.target, local), local, self.value)
@@ -199,11 +194,8 @@ class _Evaluator:
         for full in self._environment.candidates(name, absolute=absolute):
             if full in self._variables:
                 value = self._variables[full]
-                if (
-                    value is None
-                    and full in self._environment.variables
-                    and self._environment.variables[full].is_record
-                ):
+                declared = self._environment.variables.get(full)
+                if value is None and declared is not None and declared.is_record:
                     raise MissingError(f"there is no `{name}` here")
                 return value
         if (constant := self._environment.constant(name)) is not None:
@@ -238,18 +230,13 @@ class _Evaluator:
 
     def _qualified(self, expr: Select, local: Locals) -> tuple[object] | None:
         """The value of `a.b.c` in a tuple, if that is one variable or the name of a type."""
-        parts: list[str] = []
-        node: Expr = expr
-        while isinstance(node, Select) and not node.optional:
-            parts.append(node.name)
-            node = node.operand
-        if not isinstance(node, Ident) or (node.name in local and not node.absolute):
+        root, name = dotted(expr)
+        if root is None or (root.name in local and not root.absolute):
             return None
-        dotted = ".".join((node.name, *reversed(parts)))
-        for full in self._environment.candidates(dotted, absolute=node.absolute):
+        for full in self._environment.candidates(name, absolute=root.absolute):
             if full in self._variables:
                 return (self._variables[full],)
-        constant = self._environment.constant(dotted)
+        constant = self._environment.constant(name)
         return (constant,) if constant is not None else None
 
     def _has(self, operand: Select | Index, local: Locals) -> bool:

@@ -31,11 +31,10 @@ from grammar.ast import (
 )
 from grammar.catalogue import ParseError
 from grammar.clauses import Template
-from grammar.source import Span
+from grammar.source import ESCAPES, Span
 from grammar.types import BOOL, DOUBLE, INT, NULL, STRING
 
-_SIMPLE = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
-_SIMPLE |= {c: c for c in "\\?\"'`"}
+_SIMPLE = ESCAPES | {c: c for c in "?'`"}
 _ESCAPE = re.compile(
     r"\\(?:([abfnrtv\\?\"'`])|[xX]([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2})|(.?))",
     re.DOTALL,
@@ -101,17 +100,14 @@ RESERVED = frozenset(
         " return var void while"
     ).split(),
 )
+_TESTS = ("all", "exists", "exists_one", "existsOne")
+_TRANSFORMS = ("transformList", "transformMap", "transformMapEntry")
 # The number of variables by macro name and number of arguments (CEL langdef, Macros; comprehensions
 # V2).
 _MACROS: dict[tuple[str, int], int] = {
-    **{
-        (name, 2): 1
-        for name in ("all", "exists", "exists_one", "existsOne", "map", "filter", "sortBy")
-    },
-    **{(name, 2): 1 for name in ("optMap", "optFlatMap")},
-    **{(name, 3): 2 for name in ("all", "exists", "exists_one", "existsOne")},
-    **{(name, 3): 2 for name in ("transformList", "transformMap", "transformMapEntry")},
-    **{(name, 4): 2 for name in ("transformList", "transformMap", "transformMapEntry")},
+    **{(name, 2): 1 for name in (*_TESTS, "map", "filter", "sortBy", "optMap", "optFlatMap")},
+    **{(name, 3): 2 for name in (*_TESTS, *_TRANSFORMS)},
+    **{(name, 4): 2 for name in _TRANSFORMS},
     ("map", 3): 1,
 }
 
@@ -128,7 +124,7 @@ class _Postfix:
 class _Optional:
     """An element of a list; `optional` if it has a question mark."""
 
-    value: Expr | MapEntry
+    value: Expr
     optional: bool
 
 
@@ -155,10 +151,6 @@ def text_of(token: Token) -> str:
         return unquote(str(token))
     except ValueError as error:
         raise ParseError(catalogue.bad_literal(str(error), token_span(token))) from None
-
-
-def _field_name(token: Token) -> str:
-    return str(token)[1:-1] if token.type == "QUOTED" else str(token)
 
 
 class ExpressionBuilder:
@@ -234,7 +226,8 @@ class ExpressionBuilder:
     def select(self, c: list[Child]) -> _Postfix:
         dot, token = c
         assert is_token(token)
-        name, where, optional = _field_name(token), token_span(token), str(dot) == ".?"
+        name = str(token)[1:-1] if token.type == "QUOTED" else str(token)
+        where, optional = token_span(token), str(dot) == ".?"
         return _Postfix(
             lambda operand, span: Select(operand, name, optional, span, name_span=where),
             token.end_pos,
@@ -294,10 +287,8 @@ class ExpressionBuilder:
 
     def list_literal(self, c: list[Child]) -> Expr:
         elements = [e for e in c if isinstance(e, _Optional)]
-        values = tuple(e.value for e in elements if isinstance(e.value, Expr))
-        return ListLiteral(
-            values, tuple(i for i, e in enumerate(elements) if e.optional), span_of(c)
-        )
+        optional = tuple(i for i, e in enumerate(elements) if e.optional)
+        return ListLiteral(tuple(e.value for e in elements), optional, span_of(c))
 
     def entry(self, c: list[Child]) -> MapEntry:
         key, value = nodes(c)
@@ -398,11 +389,8 @@ def _closing(raw: str, opening: int, end: int, token: Token) -> int:
     for at in range(opening + 1, end):
         char = raw[at]
         if char == "\\":
-            raise ParseError(
-                catalogue.bad_hole(
-                    "an expression in braces cannot contain a backslash", _at(token, at, at + 1)
-                )
-            )
+            reason = "an expression in braces cannot contain a backslash"
+            raise ParseError(catalogue.bad_hole(reason, _at(token, at, at + 1)))
         if quote:
             quote = "" if char == quote else quote
         elif char in "\"'`":

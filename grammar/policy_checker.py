@@ -104,6 +104,7 @@ VARIABLES = {
     "namespaceObject": Type("Namespace"),
     "now": TIMESTAMP,
 }
+_NAMESPACE = frozenset({"namespaceObject"})
 _POD = frozenset({"pod", "namespaceObject", "now"})
 _PLACE = _POD | {"node"}
 _PEER = _POD | {"peer"}
@@ -171,27 +172,19 @@ class _PolicyChecker:
             self._found.append(catalogue.selects_everything(policy.name, policy.name_span))
         seen: set[tuple[str, str]] = set()
         for item in policy.items:
-            match item:
-                case Setting(name) if ("setting", name) in seen:
-                    self._found.append(catalogue.twice(name, "the policy", item.span))
-                case ForPods() if ("setting", "for") in seen:
-                    self._found.append(catalogue.twice("for", "the policy", item.span))
-                case Let(name) | Def(name) if ("name", name) in seen or name in VARIABLES:
-                    self._found.append(catalogue.duplicate_name("the name", name, item.name_span))
-                case _ if isinstance(item, Clause) and ("clause", item.name) in seen:
-                    self._found.append(
-                        catalogue.duplicate_name("the clause", item.name, item.name_span)
-                    )
-            kind = (
-                "name"
-                if isinstance(item, Let | Def)
-                else "clause"
-                if isinstance(item, Clause)
-                else "setting"
-            )
+            if isinstance(item, Use):
+                continue
+            is_definition, is_clause = isinstance(item, Let | Def), isinstance(item, Clause)
+            kind = "name" if is_definition else "clause" if is_clause else "setting"
             name = "for" if isinstance(item, ForPods) else item.name
-            if not isinstance(item, Use):
-                seen.add((kind, name))
+            is_known = (kind, name) in seen or (is_definition and name in VARIABLES)
+            seen.add((kind, name))
+            if not is_known:
+                continue
+            if isinstance(item, Setting | ForPods):
+                self._found.append(catalogue.twice(name, "the policy", item.span))
+            else:
+                self._found.append(catalogue.duplicate_name(f"the {kind}", name, item.name_span))
 
     def _define(self, item: Let | Def) -> None:
         """Checks a definition after the ones it uses, which enter the environment first."""
@@ -229,9 +222,8 @@ class _PolicyChecker:
             case Setting() | Use():
                 return item
             case ForPods(where):
-                return replace(
-                    item, where=self._bool(where, _POD, "`for`, which reads only the pod")
-                )
+                where = self._bool(where, _POD, "`for`, which reads only the pod")
+                return replace(item, where=where)
             case Let() | Def():
                 return self._checked.get(item.name, item)
             case _:
@@ -336,18 +328,15 @@ class _PolicyChecker:
             return pods
         namespaces = pods.namespaces
         if namespaces is not None:
-            namespaces = self._bool(
-                namespaces, frozenset({"namespaceObject"}), "a namespaceSelector"
-            )
+            namespaces = self._bool(namespaces, _NAMESPACE, "a namespaceSelector")
         where = self._bool(pods.where, _PEER, "`pods where`")
         return replace(pods, where=where, namespaces=namespaces)
 
     def _domain(self, expr: Expr) -> Expr:
         domain = self._check(expr, None, frozenset({"node"}), "a domain, which reads only the node")
         if domain.type.name not in ("string", "int", "bool", "dyn", "error"):
-            self._found.append(
-                catalogue.wrong_type(domain.type, "a value that names a domain", domain.span)
-            )
+            expected = "a value that names a domain"
+            self._found.append(catalogue.wrong_type(domain.type, expected, domain.span))
         return domain
 
     def _texts(self, item: C) -> C:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import assert_never
 
 from grammar.ast import (
@@ -49,14 +49,13 @@ from grammar.clauses import (
     Setting,
     Share,
     Spread,
-    Template,
     Test,
     TestItem,
     TestNode,
     TestPod,
     Use,
 )
-from grammar.source import Source, Span
+from grammar.source import ESCAPED, Source, Span
 
 # Precedence, lowest first. An operand gets parentheses if its precedence is lower than its place
 # needs.
@@ -64,16 +63,6 @@ _CONDITIONAL, _OR, _AND, _RELATION, _SUM, _PRODUCT, _UNARY, _MEMBER = range(8)
 _CHAIN = {"||": _OR, "&&": _AND, "+": _SUM}
 _BINARY = {"-": _SUM, "*": _PRODUCT, "/": _PRODUCT, "%": _PRODUCT}
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-_ESCAPES = {
-    "\\": "\\\\",
-    '"': '\\"',
-    "\n": "\\n",
-    "\t": "\\t",
-    "\r": "\\r",
-    "\a": "\\a",
-    "\b": "\\b",
-}
-_ESCAPES |= {"\f": "\\f", "\v": "\\v"}
 
 
 def print_expression(expr: Expr) -> str:
@@ -92,9 +81,7 @@ def print_string(text: str) -> str:
     """A string literal: raw where that saves escaping backslashes."""
     if "\\" in text and '"' not in text and text.isprintable():
         return f'r"{text}"'
-    return (
-        '"' + "".join(_ESCAPES.get(c) or (c if c.isprintable() else _code(c)) for c in text) + '"'
-    )
+    return '"' + "".join(ESCAPED.get(c) or (c if c.isprintable() else _code(c)) for c in text) + '"'
 
 
 def _code(char: str) -> str:
@@ -117,20 +104,16 @@ def _render(expr: Expr) -> tuple[int, str]:
         case Select(operand, name, optional):
             return _MEMBER, f"{_print(operand, _MEMBER)}.{'?' if optional else ''}{_field(name)}"
         case Index(operand, index, optional):
-            return (
-                _MEMBER,
-                f"{_print(operand, _MEMBER)}[{'?' if optional else ''}{print_expression(index)}]",
-            )
+            key = f"{'?' if optional else ''}{print_expression(index)}"
+            return _MEMBER, f"{_print(operand, _MEMBER)}[{key}]"
         case Call(function, target, args, absolute):
             head = f"{_print(target, _MEMBER)}." if target is not None else "." if absolute else ""
             return _MEMBER, f"{head}{function}({_comma(args)})"
         case Unary(op, operand):
             # A minus before a number would become part of it.
             bare = isinstance(operand, Literal) or (isinstance(operand, Unary) and operand.op != op)
-            return (
-                _UNARY,
-                f"{op}({print_expression(operand)})" if bare else f"{op}{_print(operand, _UNARY)}",
-            )
+            text = f"({print_expression(operand)})" if bare else _print(operand, _UNARY)
+            return _UNARY, f"{op}{text}"
         case Binary(op, left, right):
             strength = _BINARY.get(op, _RELATION)
             return strength, f"{_print(left, strength)} {op} {_print(right, strength + 1)}"
@@ -155,10 +138,8 @@ def _render(expr: Expr) -> tuple[int, str]:
         case Comprehension("cel.bind", target, variables, body):
             return _MEMBER, f"cel.bind({variables[0]}, {print_expression(target)}, {_comma(body)})"
         case Comprehension(macro, target, variables, body):
-            return (
-                _MEMBER,
-                f"{_print(target, _MEMBER)}.{macro}({', '.join(variables)}, {_comma(body)})",
-            )
+            arguments = f"{', '.join(variables)}, {_comma(body)}"
+            return _MEMBER, f"{_print(target, _MEMBER)}.{macro}({arguments})"
         case Has(operand):
             return _MEMBER, f"has({print_expression(operand)})"
         case LetReference(name):
@@ -248,12 +229,8 @@ def _comments(text: str) -> Iterator[_Comment]:
         line = before[before.rfind("\n") + 1 :]
         apart = re.search(r"\n[ \t\r]*\n[ \t\r]*\Z", before) is not None
         body = match["comment"].rstrip()
-        yield _Comment(
-            match.start(),
-            "#" + (body[1:] if body[0] == "#" else body[2:]),
-            bool(line.strip()),
-            apart,
-        )
+        body = body[1:] if body[0] == "#" else body[2:]
+        yield _Comment(match.start(), f"#{body}", bool(line.strip()), apart)
 
 
 def _block(block: Policy | Test, comments: list[_Comment], source: Source) -> Iterator[_Row]:
@@ -277,36 +254,31 @@ def _block(block: Policy | Test, comments: list[_Comment], source: Source) -> It
         if gap >= 0:
             yield _Row(0, "", Span(gap, gap))
         wide = not any(item.span.start < c.offset < item.span.end for c in comments)
-        yield from (
-            _item(item, 1, source, wide=wide)
-            if isinstance(item, Item)
-            else (_Row(1, _test_item(item), item.span),)
-        )
+        if isinstance(item, Item):
+            yield from _item(item, source, wide=wide)
+        else:
+            yield _Row(1, _test_item(item), item.span)
         previous = item
     yield _Row(0, "}", Span(block.span.end - 1, block.span.end))
 
 
-def _item(item: Item, depth: int, source: Source, *, wide: bool) -> Iterator[_Row]:
+def _item(item: Item, source: Source, *, wide: bool) -> Iterator[_Row]:
     match item:
         case Setting(name, value):
-            yield _Row(
-                depth,
-                f"{name} {print_string(str(value)) if name == 'description' else value}",
-                item.span,
-            )
+            shown = print_string(str(value)) if name == "description" else value
+            yield _Row(1, f"{name} {shown}", item.span)
         case Use(name):
-            yield _Row(depth, f"use {print_string(name)}", item.span)
+            yield _Row(1, f"use {print_string(name)}", item.span)
         case ForPods(where):
-            yield from _wrapped(depth, "for pods where ", where, item.span)
+            yield from _wrapped(1, "for pods where ", where, item.span)
         case Let(name, value):
-            yield from _wrapped(depth, f"let {name} = ", value, item.span)
+            yield from _wrapped(1, f"let {name} = ", value, item.span)
         case Def():
             parameters = ", ".join(f"{p.name}: {p.type}" for p in item.parameters)
-            yield from _wrapped(
-                depth, f"def {item.name}({parameters}): {item.result} = ", item.body, item.span
-            )
+            head = f"def {item.name}({parameters}): {item.result} = "
+            yield from _wrapped(1, head, item.body, item.span)
         case _:
-            yield from _clause(item, depth, source, wide=wide)
+            yield from _clause(item, source, wide=wide)
 
 
 def _wrapped(depth: int, head: str, expr: Expr, span: Span) -> Iterator[_Row]:
@@ -318,41 +290,32 @@ def _wrapped(depth: int, head: str, expr: Expr, span: Span) -> Iterator[_Row]:
         return
     op, printed = chain
     yield _Row(depth, head + printed[0], Span(span.start, span.start))
-    for number, operand in enumerate(printed[1:], 2):
-        yield _Row(
-            depth + 2,
-            f"{op} {operand}",
-            span if number == len(printed) else Span(span.end - 1, span.end - 1),
-        )
+    for operand in printed[1:-1]:
+        yield _Row(depth + 2, f"{op} {operand}", Span(span.end - 1, span.end - 1))
+    yield _Row(depth + 2, f"{op} {printed[-1]}", span)
 
 
-def _clause(clause: Clause, depth: int, source: Source, *, wide: bool) -> Iterator[_Row]:
+def _clause(clause: Clause, source: Source, *, wide: bool) -> Iterator[_Row]:
     head = f"{clause.keyword} {print_string(clause.name)}"
     if isinstance(clause, Score):
         head += f" weight {clause.weight}"
     if clause.when is not None:
         head += f" when {print_expression(clause.when)}"
     parts = list(_parts(clause, source))
-    line = (
-        f"{head} {{ {' '.join(f'{h}{print_expression(e) if e else str()}' for h, e, _ in parts)} }}"
-    )
+    texts = (h + print_expression(e) if e else h for h, e, _ in parts)
+    line = f"{head} {{ {' '.join(texts)} }}"
     single = not isinstance(clause, Filter | Preempt) or len(parts) <= 2
-    if wide and single and len(_INDENT) * depth + len(line) <= WIDTH:
-        yield _Row(depth, line, clause.span)
+    if wide and single and len(_INDENT) + len(line) <= WIDTH:
+        yield _Row(1, line, clause.span)
         return
-    yield _Row(depth, f"{head} {{", Span(clause.span.start, clause.span.start))
+    yield _Row(1, f"{head} {{", Span(clause.span.start, clause.span.start))
     for part, expr, span in parts:
-        at = (
-            replace(clause.span, start=span.start, end=span.end)
-            if span
-            else Span(clause.span.end, clause.span.end)
-        )
-        yield from (
-            _wrapped(depth + 1, part, expr, at)
-            if expr is not None
-            else (_Row(depth + 1, part, at),)
-        )
-    yield _Row(depth, "}", Span(clause.span.end - 1, clause.span.end))
+        at = span or Span(clause.span.end, clause.span.end)
+        if expr is not None:
+            yield from _wrapped(2, part, expr, at)
+        else:
+            yield _Row(2, part, at)
+    yield _Row(1, "}", Span(clause.span.end - 1, clause.span.end))
 
 
 _Part = tuple[str, Expr | None, Span | None]
@@ -384,12 +347,8 @@ def _parts(clause: Clause, source: Source) -> Iterator[_Part]:
                 yield f"min domains {clause.min_domains}", None, None
         case Limit():
             yield from _pod_set(clause.pods)
-            domain = clause.per.domain
-            yield (
-                f"per {clause.per.scope}{' ' if domain else ''}",
-                domain,
-                domain.span if domain else None,
-            )
+            head, domain = f"per {clause.per.scope}", clause.per.domain
+            yield (f"{head} ", domain, domain.span) if domain else (head, None, None)
             yield _bound(clause.bound), None, clause.bound.span
         case Preempt():
             yield from (("protect victim where ", e, e.span) for e in clause.protect)
@@ -404,11 +363,10 @@ def _parts(clause: Clause, source: Source) -> Iterator[_Part]:
         words = "strict" if weight is None else f"best effort weight {weight}"
         yield words, None, clause.strength.span
     if isinstance(clause, RejectingClause):
-        yield from (
-            _template(w, t, source)
-            for w, t in (("message", clause.message), ("detail", clause.detail))
-            if t
-        )
+        # Exactly as the user wrote them.
+        for part, text in (("message", clause.message), ("detail", clause.detail)):
+            if text is not None:
+                yield f"{part} {source.slice(text.span)}", None, text.span
     if clause.missing is not None:
         yield f"missing {clause.missing}", None, None
 
@@ -425,11 +383,6 @@ def _pod_set(pods: PodSet | None, head: str = "") -> Iterator[_Part]:
 
 def _bound(bound: Bound) -> str:
     return f"{bound.kind} {bound.amount}{'%' if bound.percent else ''}"
-
-
-def _template(word: str, template: Template, source: Source) -> _Part:
-    """A message or detail exactly as the user wrote it."""
-    return f"{word} {source.slice(template.span)}", None, template.span
 
 
 def _test_item(item: TestItem) -> str:
@@ -472,7 +425,7 @@ def _join(rows: list[_Row], comments: list[_Comment]) -> str:
         if comment.trailing and lines:
             lines[-1] = f"{lines[-1]}  {comment.text}"
         else:
-            lines.extend(
-                ["", comment.text] if comment.apart and lines and lines[-1] else [comment.text]
-            )
+            if comment.apart and lines and lines[-1]:
+                lines.append("")
+            lines.append(comment.text)
     return "\n".join(lines) + "\n" if lines else ""

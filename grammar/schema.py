@@ -133,11 +133,8 @@ def _parse_type(text: str) -> Type:
     return Type(name, tuple(map(_parse_type, inner.split(", ", 1))))
 
 
-# ---- short forms, such as `node.zone` and `node.usage["cpu"]`
-
-
 def written_out(derived: str, operand: Expr, index: tuple[str, Expr] | None, span: Span) -> Expr:
-    """The expression of a short form, with `self` and its index, at the span of the short form."""
+    """The expression of a short form such as `node.usage["cpu"]`, at the span of the short form."""
     names = {"self": operand}
     if index is not None:
         names[index[0]] = index[1]

@@ -1,9 +1,15 @@
-"""Source: a policy text with a name; Span: a part of it."""
+"""Source: a policy text with a name; Span: a part of it; escape sequences of string literals."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass, field
+
+# The escape sequences of string literals, by the letter after the backslash.
+ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+ESCAPES |= {"\\": "\\", '"': '"'}
+# The characters that a printed literal escapes, with their sequences.
+ESCAPED = {character: f"\\{letter}" for letter, character in ESCAPES.items()}
 
 
 @dataclass(frozen=True, slots=True)

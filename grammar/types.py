@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +62,6 @@ def optional_of(item: Type) -> Type:
     return Type("optional", (item,))
 
 
-# ---- overloads
-
-
 @dataclass(frozen=True, slots=True)
 class Overload:
     """One way to call a function: its parameter types, its result type and its implementation.
@@ -93,20 +90,7 @@ def member(name: str, params: tuple[Type, ...], result: Type, call: Callable[...
     return Overload(name, params, result, call, member=True)
 
 
-# ---- agreement of types
-
 Bindings = dict[str, Type]
-
-
-class Signature(Protocol):
-    """The part of an overload that typing needs."""
-
-    @property
-    def params(self) -> tuple[Type, ...]: ...
-    @property
-    def result(self) -> Type: ...
-    @property
-    def member(self) -> bool: ...
 
 
 def unify(parameter: Type, found: Type, bindings: Bindings) -> bool:
@@ -162,7 +146,7 @@ def _merge(left: Type, right: Type) -> Type:
     )
 
 
-def resolve(overloads: Sequence[Signature], found: Sequence[Type]) -> Type | None:
+def resolve(overloads: Sequence[Overload], found: Sequence[Type]) -> Type | None:
     """The result type of a call, or None if no overload fits.
 
     It is that of the first overload that fits; dyn if arguments are dyn and several overloads with

@@ -76,9 +76,6 @@ def rewritten(node: T, change: Callable[[object], object]) -> T:
     return replace(node, **{f.name: rewritten(getattr(node, f.name), change) for f in fields(node)})
 
 
-# ---- what an expression reads
-
-
 @dataclass(frozen=True, slots=True)
 class Read:
     """One read, such as `("pod", "metadata", "labels")`, at its span or that of its `let`."""

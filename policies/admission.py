@@ -72,8 +72,6 @@ def lines(file: CheckedFile, severity: Severity) -> tuple[str, ...]:
     return tuple(report(d, file.source) for d in file.diagnostics if d.severity == severity)
 
 
-# ---- checks before an object is stored
-
 # Another policy can cure these later, so they are only warnings.
 _HINTS = {
     "P0117": "this policy is not enforced until that policy exists",
@@ -138,10 +136,9 @@ def _about_name(file: CheckedFile, known: Validation) -> Iterator[Diagnostic]:
     for checked in file.policies:
         policy = checked.policy
         if identity(policy) in taken:
-            message = (
-                f"metadata.name: a policy file also defines `{policy.address}` and takes precedence"
-            )
+            also = f"a policy file also defines `{policy.address}` and takes precedence"
             hint = "this object is not enforced until the file no longer defines it"
+            message = f"metadata.name: {also}"
             yield Diagnostic("P0205", "warning", message, policy.name_span, hint=hint)
 
 

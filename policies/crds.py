@@ -7,12 +7,10 @@ custom-resource-definitions/#specifying-a-structural-schema), and the checks in 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 import yaml
-from msgspec import NODEFAULT
 from msgspec.inspect import (
     DictType,
     Field,
@@ -42,57 +40,54 @@ _PLURALS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+def _rule(rule: str, message: str) -> Schema:
     """A check in CEL, and the message if it is false."""
-
-    rule: str
-    message: str
+    return {"rule": rule, "message": message}
 
 
-_SELECTIVE = Rule(
+_SELECTIVE = _rule(
     "(has(self.matchLabels) && size(self.matchLabels) > 0)"
     " || (has(self.matchExpressions) && size(self.matchExpressions) > 0)",
     "is empty and would select every node",
 )
-_VALUES = Rule(
+_VALUES = _rule(
     "self.operator in ['In', 'NotIn'] ? has(self.values) && size(self.values) > 0"
     " : self.operator in ['Exists', 'DoesNotExist'] ? !has(self.values) || size(self.values) == 0"
     " : true",
     "In and NotIn need values, Exists and DoesNotExist take none",
 )
-_NUMBER = Rule(
+_NUMBER = _rule(
     "self.operator in ['Gt', 'Lt'] ? has(self.values) && size(self.values) == 1"
     " && self.values[0].matches('^[+-]?[0-9]{1,18}$') : true",
     "Gt and Lt need one whole number",
 )
 _SPEC = (
-    Rule(
+    _rule(
         "!(has(self.placementPolicy) && has(self.policy))",
         "placementPolicy and policy are two names of one field: keep one of them",
     ),
-    Rule(
+    _rule(
         "!(has(self.placementPolicy) || has(self.policy))"
         " || has(self.nodeSelector) || has(self.annotationSelector)",
         "a targetSize needs a nodeSelector or an annotationSelector",
     ),
-    Rule(
+    _rule(
         "has(self.placementPolicy) || has(self.policy) || has(self.rules)",
         "has no effect: set placementPolicy or rules",
     ),
 )
-_RULES: Mapping[type, tuple[Rule, ...]] = {
+_RULES: Mapping[type, tuple[Schema, ...]] = {
     resource.Requirement: (_VALUES,),
     resource.NodeRequirement: (_VALUES, _NUMBER),
     resource.NodeSelector: (_SELECTIVE,),
     resource.Spec: _SPEC,
     resource.ClusterSpec: _SPEC,
 }
-_WEIGHT: Mapping[str, Rule] = {
-    STORED: Rule(f"self > {RESERVED_WEIGHT}", "must be greater than 100: 0 to 100 are reserved"),
-    ALPHA: Rule(f"self >= {RESERVED_WEIGHT}", "must be at least 100: 0 to 99 are reserved"),
+_WEIGHT: Mapping[str, Schema] = {
+    STORED: _rule(f"self > {RESERVED_WEIGHT}", "must be greater than 100: 0 to 100 are reserved"),
+    ALPHA: _rule(f"self >= {RESERVED_WEIGHT}", "must be at least 100: 0 to 99 are reserved"),
 }
-_SIZE = Rule(
+_SIZE = _rule(
     "type(self) == int ? self >= 0 && self <= 2147483647 : self.matches('^(100|[0-9]{1,2})%$')",
     "must be a number of pods or a percentage from 0% to 100%",
 )
@@ -164,7 +159,10 @@ def _object(kind: type[msgspec.Struct], version: str) -> Schema:
 def _schema(kind: Type, version: str) -> Schema:
     match kind:
         case Metadata():
-            return {**(kind.extra_json_schema or {}), **_schema(kind.type, version)} | _format(kind)
+            extra = kind.extra_json_schema or {}
+            # A format is more precise than that of the type.
+            formats = {key: extra[key] for key in extra if key == "format"}
+            return extra | _schema(kind.type, version) | formats
         case UnionType() if bare(kind) is not kind:
             return _schema(bare(kind), version)
         case UnionType():
@@ -202,30 +200,23 @@ def _struct(kind: StructType, version: str) -> Schema:
 def _field(field: Field, version: str) -> Schema:
     """The schema of a field; an empty default is left out."""
     default = field.default
-    has_default = default is not NODEFAULT and isinstance(default, int | str) and bool(default)
+    has_default = isinstance(default, int | str) and bool(default)
     return _schema(field.type, version) | ({"default": default} if has_default else {})
-
-
-def _format(kind: Metadata) -> Schema:
-    given = (kind.extra_json_schema or {}).get("format")
-    return {"format": given} if given else {}
 
 
 def _limits(**limits: int | None) -> Schema:
     return {name: limit for name, limit in limits.items() if limit is not None}
 
 
-def _checks(rules: Sequence[Rule]) -> Schema:
-    checks = [{"rule": rule.rule, "message": rule.message} for rule in rules]
-    return {"x-kubernetes-validations": checks} if checks else {}
+def _checks(rules: Sequence[Schema]) -> Schema:
+    return {"x-kubernetes-validations": [*rules]} if rules else {}
 
 
 def texts() -> dict[str, str]:
     """The definitions as YAML, by the name of their file."""
-    return {name: HEAD + _yaml(made) for name, made in definitions().items()}
-
-
-def _yaml(made: Schema) -> str:
     # The way through JSON copies shared parts, which YAML would write as aliases.
-    plain = msgspec.json.decode(msgspec.json.encode(made))
-    return yaml.safe_dump(plain, sort_keys=False, width=100)
+    plain = msgspec.json.decode(msgspec.json.encode(definitions()))
+    return {
+        name: HEAD + yaml.safe_dump(made, sort_keys=False, width=100)
+        for name, made in plain.items()
+    }

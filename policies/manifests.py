@@ -24,7 +24,7 @@ from grammar.catalogue import listed
 from grammar.clauses import File, Policy
 from grammar.diagnostics import Diagnostic, nearest
 from grammar.source import Source, Span
-from policies.documents import DocumentError, documents, file_page, literal_rules
+from policies.documents import DocumentError, documents, file_page, join, literal_rules
 from policies.forms import GROUP
 from policies.page import Page
 from policies.resource import (
@@ -81,13 +81,13 @@ def decoded(value: object, wanted: type[S], page: Page) -> S | Diagnostic:
 
 def _field_error(what: str, path: str, wanted: type[msgspec.Struct], page: Page) -> Diagnostic:
     if (lacking := _LACKING.match(what)) is not None:
-        return page.error(_join(path, lacking["name"]), "is missing")
+        return page.error(join(path, lacking["name"]), "is missing")
     if (unknown := _UNKNOWN.match(what)) is not None:
         here = _type_at(path, wanted)
         fields = [f.name for f in here.fields] if isinstance(here, StructType) else []
         close = nearest(unknown["name"], fields)
         hint = f"a similar name exists: `{close}`" if close is not None else ""
-        return page.error(_join(path, unknown["name"]), "unknown field", hint)
+        return page.error(join(path, unknown["name"]), "unknown field", hint)
     if (no_value := _NO_VALUE.match(what)) is not None:
         here = _type_at(path, wanted)
         values = [f"`{v}`" for v in here.values] if isinstance(here, LiteralType) else []
@@ -114,10 +114,6 @@ def _in_words(names: str) -> str:
     """The type names of msgspec in words, without null, which means that a field is optional."""
     kinds = [name for name in names.split(" | ") if name != "null"] or ["null"]
     return listed([_KINDS.get(kind, kind) for kind in kinds])
-
-
-def _join(path: str, name: str) -> str:
-    return f"{path}.{name}" if path else name
 
 
 def _type_at(path: str, root: type[msgspec.Struct]) -> Type | None:
@@ -221,14 +217,12 @@ def _weight(weight: int, page: Page, *, lenient: bool) -> Iterator[Diagnostic]:
 
 def _spec(spec: Spec, page: Page) -> Iterator[Diagnostic]:
     if spec.podSelector is None:
-        hint = "`{}` selects every pod"
-        yield page.error("spec.podSelector", "is missing", hint)
+        yield page.error("spec.podSelector", "is missing", "`{}` selects every pod")
     if spec.placementPolicy is not None and spec.policy is not None:
         message = "is the same field as `spec.placementPolicy`"
         yield page.error("spec.policy", message, "keep one of them")
     if spec.target is None and spec.rules is None:
-        hint = "set `spec.placementPolicy` or `spec.rules`"
-        yield page.error("spec", "has no effect", hint)
+        yield page.error("spec", "has no effect", "set `spec.placementPolicy` or `spec.rules`")
     if spec.target is not None:
         field = "spec.placementPolicy" if spec.placementPolicy is not None else "spec.policy"
         yield from _target(spec.target, field, page)
@@ -248,9 +242,8 @@ def _target(target: Target, field: str, page: Page) -> Iterator[Diagnostic]:
             yield page.error(f"{field}.targetSize", f"`{size}` is not a number of pods")
     elif not _PERCENTAGE.match(size):
         hint = "write a number such as `3`, or a percentage such as `40%`"
-        yield page.error(
-            f"{field}.targetSize", f"`{size}` is not a percentage from 0% to 100%", hint
-        )
+        message = f"`{size}` is not a percentage from 0% to 100%"
+        yield page.error(f"{field}.targetSize", message, hint)
 
 
 def _selector(
@@ -259,9 +252,8 @@ def _selector(
     if selector is None:
         return
     if isinstance(selector, NodeSelector) and not is_selective(selector):
-        yield page.error(
-            field, "is empty and would select every node", "select nodes by their labels"
-        )
+        message = "is empty and would select every node"
+        yield page.error(field, message, "select nodes by their labels")
     requirements: tuple[Requirement | NodeRequirement, ...] = selector.matchExpressions
     for number, requirement in enumerate(requirements):
         where, values = f"{field}.matchExpressions[{number}].values", requirement.values
@@ -325,9 +317,8 @@ def _not_a_policy(value: object, page: Page) -> Diagnostic:
     kind = str(value.get("kind", "")) if isinstance(value, dict) else ""
     what = f"`{kind}` of `{value.get('apiVersion', '')}`" if isinstance(value, dict) else "this"
     kinds = listed([f"`{kind}`" for kind in KINDS])
-    place = page.place("kind")
     hint = f"a policy is a {kinds} of `{GROUP}`; put other objects into files of their own"
-    return Diagnostic("P0502", "error", f"{what} is not a policy", place, hint=hint)
+    return Diagnostic("P0502", "error", f"{what} is not a policy", page.place("kind"), hint=hint)
 
 
 def _without_namespace(page: Page) -> Diagnostic:

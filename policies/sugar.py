@@ -7,7 +7,7 @@ DoesNotExist are true for an object without the key; all other operators are fal
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import assert_never
 
 from grammar import catalogue
@@ -106,6 +106,7 @@ def _matches(requirement: Requirement, value: str | None) -> bool:
 
 # The name of the declarative part in messages, in metrics and in `expect`.
 CLAUSE = "placementPolicy"
+_AND = " && "
 # The namespace of an object that names none.
 DEFAULT_NAMESPACE = "default"
 _BOUNDS = {"Exactly": "exactly", "AtMost": "at most", "AtLeast": "at least"}
@@ -121,14 +122,6 @@ _FIELDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A field as a text with an item of a policy."""
-
-    field: str
-    text: str
-
-
 def policy_of(manifest: Manifest, page: Page) -> tuple[Policy, list[Diagnostic]]:
     """The policy of a manifest, not yet checked, and the diagnostics of parts that do not parse.
 
@@ -136,9 +129,9 @@ def policy_of(manifest: Manifest, page: Page) -> tuple[Policy, list[Diagnostic]]
     """
     items: list[Item] = []
     found: list[Diagnostic] = []
-    for part in parts(manifest):
-        place = page.place(part.field)
-        made, wrong = parse_rules(Source(part.field, part.text))
+    for field, text in parts(manifest):
+        place = page.place(field)
+        made, wrong = parse_rules(Source(field, text))
         items.extend(put(_narrowed(item, manifest), place) for item in made)
         found.extend(replace(d, span=place, fix=None) for d in wrong)
     written, wrong = parse_rules(Source("rules", manifest.spec.rules or ""))
@@ -159,30 +152,26 @@ def policy_of(manifest: Manifest, page: Page) -> tuple[Policy, list[Diagnostic]]
     return policy, found
 
 
-def parts(manifest: Manifest) -> Iterator[Part]:
-    """The items of the policy that the fields stand for."""
+def parts(manifest: Manifest) -> Iterator[tuple[str, str]]:
+    """The fields of a manifest, each with the text of the item that it stands for."""
     spec = manifest.spec
     mode = "audit" if spec.enforcementMode == "Audit" else "enforce"
-    yield Part("spec.weight", f"weight {spec.weight}")
-    yield Part("spec.enforcementMode", f"mode {mode}")
-    yield Part("spec.failurePolicy", f"failure {spec.failurePolicy.lower()}")
+    yield ("spec.weight", f"weight {spec.weight}")
+    yield ("spec.enforcementMode", f"mode {mode}")
+    yield ("spec.failurePolicy", f"failure {spec.failurePolicy.lower()}")
     selected = [*conditions(spec.podSelector, "pod.labels"), *_of_namespace(manifest)]
     if selected:
-        yield Part("spec.podSelector", f"for pods where {_all(selected)}")
+        yield ("spec.podSelector", f"for pods where {_AND.join(selected)}")
     if spec.target is not None:
         field = "spec.placementPolicy" if spec.placementPolicy is not None else "spec.policy"
-        yield Part(field, _share(manifest, spec.target))
+        yield (field, _share(manifest, spec.target))
 
 
 def _share(manifest: Manifest, target: Target) -> str:
     """The clause that a target means: how many of the selected pods go on the selected nodes."""
     spec = manifest.spec
-    nodes = _all(
-        [
-            *conditions(spec.nodeSelector, "node.labels"),
-            *conditions(spec.annotationSelector, "node.annotations"),
-        ]
-    )
+    labels = conditions(spec.nodeSelector, "node.labels")
+    nodes = _AND.join((*labels, *conditions(spec.annotationSelector, "node.annotations")))
     bound, size = _BOUNDS[target.bound], str(target.targetSize)
     said = size
     if target.action == "MustNot" and isinstance(target.targetSize, int):
@@ -205,9 +194,9 @@ def _pods(manifest: Manifest) -> str:
     selected = [*conditions(manifest.spec.podSelector, "peer.labels")]
     # `pods where` needs a condition, and a check warns of one that is always true.
     if (namespace := _namespace(manifest)) is None:
-        return f"all pods where {_all(selected or ['size(peer.namespace) > 0'])}"
+        return f"all pods where {_AND.join(selected or ['size(peer.namespace) > 0'])}"
     here = f"peer.namespace == {print_string(namespace)}"
-    return f"pods where {_all(selected or [here])}"
+    return f"pods where {_AND.join(selected or [here])}"
 
 
 def _narrowed(item: Item, manifest: Manifest) -> Item:
@@ -215,7 +204,7 @@ def _narrowed(item: Item, manifest: Manifest) -> Item:
     selected = [*_of_namespace(manifest)]
     if not isinstance(item, Share) or item.pods is None or not selected:
         return item
-    namespaces, _ = parse_expression(Source("spec.namespaceSelector", _all(selected)))
+    namespaces, _ = parse_expression(Source("spec.namespaceSelector", _AND.join(selected)))
     return replace(item, pods=replace(item.pods, namespaces=namespaces))
 
 
@@ -228,10 +217,6 @@ def _namespace(manifest: Manifest) -> str | None:
     if isinstance(manifest.spec, ClusterSpec):
         return None
     return manifest.metadata.namespace or DEFAULT_NAMESPACE
-
-
-def _all(operands: list[str]) -> str:
-    return " && ".join(operands)
 
 
 def _repeated_field(item: Item) -> Diagnostic | None:

@@ -135,7 +135,7 @@ class Validator:
     ) -> Validation:
         """Checks each file by itself, then names and `use` over all files and objects."""
         self._known = {s: self._known.get(s) or self._checked(s) for s in sources}
-        files = tuple(_unique(iter((*(self._known[s] for s in sources), *objects))))
+        files = tuple(_unique((*(self._known[s] for s in sources), *objects)))
         return Validation(self._with_uses(files))
 
     def _checked(self, source: Source) -> CheckedFile:
@@ -154,7 +154,6 @@ class Validator:
 
 
 def identity(policy: Policy) -> Identity:
-    """The identity of a policy."""
     return policy.cluster, policy.namespace, policy.name
 
 
@@ -193,9 +192,7 @@ def _mended_in(found: Iterable[Diagnostic], spans: Sequence[Span]) -> tuple[Diag
     def is_within(fix: Fix) -> bool:
         return any(s.start <= fix.span.start and fix.span.end <= s.end for s in spans)
 
-    return tuple(
-        replace(d, fix=None) if d.fix is not None and not is_within(d.fix) else d for d in found
-    )
+    return tuple(d if d.fix is None or is_within(d.fix) else replace(d, fix=None) for d in found)
 
 
 def _further(checked: Checked, cost_limit: int) -> Checked:
@@ -212,18 +209,14 @@ def _without_echoes(checked: Checked, source: Source) -> Checked:
     lost = set(_DEFINITION.findall(text)) - read
 
     def is_echo(diagnostic: Diagnostic) -> bool:
-        match diagnostic.code:
-            case code if code in _UNKNOWN:
-                return source.slice(diagnostic.span).partition("(")[0] in lost
-            case code if code == _SELECTS_EVERYTHING:
-                return _FOR.search(text) is not None
-        return False
+        if diagnostic.code in _UNKNOWN:
+            return source.slice(diagnostic.span).partition("(")[0] in lost
+        return diagnostic.code == _SELECTS_EVERYTHING and _FOR.search(text) is not None
 
-    kept = tuple(d for d in checked.diagnostics if not is_echo(d))
-    return replace(checked, diagnostics=kept)
+    return replace(checked, diagnostics=tuple(d for d in checked.diagnostics if not is_echo(d)))
 
 
-def _unique(files: Iterator[CheckedFile]) -> Iterator[CheckedFile]:
+def _unique(files: Iterable[CheckedFile]) -> Iterator[CheckedFile]:
     """The files, with an error for each policy whose name an earlier policy has.
 
     Test files have their own names.
@@ -244,10 +237,8 @@ def _unique(files: Iterator[CheckedFile]) -> Iterator[CheckedFile]:
 def _second(checked: Checked, there: str) -> Checked:
     policy = checked.policy
     kind = "cluster policy" if policy.cluster else "policy"
-    error = replace(
-        catalogue.duplicate_name(kind, policy.address, policy.name_span),
-        notes=(f"the first one is at {there}",),
-    )
+    error = catalogue.duplicate_name(kind, policy.address, policy.name_span)
+    error = replace(error, notes=(f"the first one is at {there}",))
     return replace(checked, diagnostics=(*checked.diagnostics, error))
 
 

@@ -111,12 +111,9 @@ def fold(expr: Expr, environment: Environment) -> Expr:
         case Binary(_, left, right):
             folded = replace(expr, left=fold(left, environment), right=fold(right, environment))
             return _closed(folded, environment)
-        case Chain("&&" | "||", operands):
-            return _logical(replace(expr, operands=tuple(fold(o, environment) for o in operands)))
-        case Chain(_, operands):
-            return _closed(
-                replace(expr, operands=tuple(fold(o, environment) for o in operands)), environment
-            )
+        case Chain(op, operands):
+            chain = replace(expr, operands=tuple(fold(o, environment) for o in operands))
+            return _closed(chain, environment) if op == "+" else _logical(chain)
         case Conditional(condition, then, otherwise):
             test = fold(condition, environment)
             if isinstance(test, Literal):
@@ -125,10 +122,8 @@ def fold(expr: Expr, environment: Environment) -> Expr:
             return replace(expr, condition=test, then=branches[0], otherwise=branches[1])
         case Call(_, target, args):
             called = fold(target, environment) if target is not None else None
-            return _closed(
-                replace(expr, target=called, args=tuple(fold(a, environment) for a in args)),
-                environment,
-            )
+            call = replace(expr, target=called, args=tuple(fold(a, environment) for a in args))
+            return _closed(call, environment)
         case Index(operand, index):
             return replace(expr, operand=fold(operand, environment), index=fold(index, environment))
         case _:
@@ -236,25 +231,12 @@ class _Allowed:
 
     def both(self, other: _Allowed) -> _Allowed:
         values = self.values if other.values is None else other.values
-        merged = _Allowed(
-            values,
-            max(self.low, other.low),
-            min(self.high, other.high),
-            self.open_low
-            if self.low > other.low
-            else other.open_low
-            if other.low > self.low
-            else self.open_low or other.open_low,
-            self.open_high
-            if self.high < other.high
-            else other.open_high
-            if other.high < self.high
-            else self.open_high or other.open_high,
-            self.excluded | other.excluded,
-        )
-        if values is None:
-            return merged
-        return _Allowed(frozenset(v for v in values if self.admits(v) and other.admits(v)))
+        if values is not None:
+            return _Allowed(frozenset(v for v in values if self.admits(v) and other.admits(v)))
+        # Of two equal ends, an open one is narrower.
+        low, open_low = max((self.low, self.open_low), (other.low, other.open_low))
+        high, closed = min((self.high, not self.open_high), (other.high, not other.open_high))
+        return _Allowed(None, low, high, open_low, not closed, self.excluded | other.excluded)
 
     @property
     def empty(self) -> bool:
@@ -275,15 +257,13 @@ class _Comparison:
 
 def contradictions(checked: Checked) -> Iterator[Diagnostic]:
     """Warnings for filters that no node passes together (P0310) or that others imply (P0311)."""
-    comparisons = [
-        f
-        for c in checked.policy.clauses
-        if isinstance(c, Filter) and not c.at_bind
-        for f in _comparisons(c)
-    ]
+    filters = [c for c in checked.policy.clauses if isinstance(c, Filter) and not c.at_bind]
+    comparisons = [comparison for f in filters for comparison in _comparisons(f)]
     for number, later in enumerate(comparisons):
         for earlier in comparisons[:number]:
-            if later.path != earlier.path or not _together(earlier.clause, later.clause):
+            # Without a `when`, the earlier filter applies whenever the later one does.
+            together = earlier.clause.when in (None, later.clause.when)
+            if later.path != earlier.path or not together:
                 continue
             merged = earlier.allowed.both(later.allowed)
             if merged.empty:
@@ -292,11 +272,6 @@ def contradictions(checked: Checked) -> Iterator[Diagnostic]:
             if merged == earlier.allowed and later.clause.missing == earlier.clause.missing:
                 yield _implied(earlier, later)
                 break
-
-
-def _together(one: Filter, other: Filter) -> bool:
-    """Whether `one` applies whenever `other` does: the same `when`, or none."""
-    return one.when is None or one.when == other.when
 
 
 def _comparisons(clause: Filter) -> Iterator[_Comparison]:
@@ -309,10 +284,9 @@ def _comparisons(clause: Filter) -> Iterator[_Comparison]:
 def _comparison(expr: Expr) -> tuple[str, _Allowed] | None:
     """The compared path, and the values of it that pass."""
     match expr:
-        case Binary("in", left, ListLiteral(elements)) if all(
-            isinstance(e, Literal) for e in elements
-        ):
-            return print_expression(left), _Allowed(frozenset(_value(e) for e in elements))
+        case Binary("in", left, ListLiteral(elements)):
+            if all(isinstance(e, Literal) for e in elements):
+                return print_expression(left), _Allowed(frozenset(_value(e) for e in elements))
         case Binary(op, Literal() as constant, right) if op in _MIRRORED:
             return _range(_MIRRORED[op], right, constant)
         case Binary(op, left, Literal() as constant) if op in _MIRRORED:
@@ -347,47 +321,35 @@ def _value(expr: Expr) -> object:
 
 
 def _contradiction(earlier: _Comparison, later: _Comparison) -> Diagnostic:
+    message = "no node can pass both conditions"
+    hint = "correct one of them: otherwise every pod of this policy stays pending"
+    notes = (_requirement(earlier),)
     return Diagnostic(
-        "P0310",
-        "warning",
-        "no node can pass both conditions",
-        later.expr.span,
-        label="and this one",
-        hint="correct one of them: otherwise every pod of this policy stays pending",
-        notes=(
-            f"filter `{earlier.clause.name}` already requires `{print_expression(earlier.expr)}`",
-        ),
+        "P0310", "warning", message, later.expr.span, "and this one", hint, notes=notes
     )
 
 
 def _implied(earlier: _Comparison, later: _Comparison) -> Diagnostic:
-    return Diagnostic(
-        "P0311",
-        "warning",
-        "this condition never rejects a node",
-        later.expr.span,
-        hint=f"delete it: filter `{earlier.clause.name}` already requires"
-        f" `{print_expression(earlier.expr)}`",
-    )
+    message, hint = "this condition never rejects a node", f"delete it: {_requirement(earlier)}"
+    return Diagnostic("P0311", "warning", message, later.expr.span, hint=hint)
+
+
+def _requirement(earlier: _Comparison) -> str:
+    return f"filter `{earlier.clause.name}` already requires `{print_expression(earlier.expr)}`"
 
 
 # ---- negations of keys that may be absent
 #
 # `!=`, `!(x in …)` and `!x.matches(…)` look true for an absent key, but they are missing.
 
+_WORDS = frozenset({"require", "for", "when", "pods where", "protect"})
 _MAPS = frozenset({"labels", "annotations", "nodeSelector"})
 
 
 def absent_negations(checked: Checked) -> Iterator[Diagnostic]:
     """A warning (P0301) for each negation of an unguarded key, unless `missing` has a rule."""
     for condition in conditions(checked.policy):
-        if condition.missing is None and condition.word in (
-            "require",
-            "for",
-            "when",
-            "pods where",
-            "protect",
-        ):
+        if condition.missing is None and condition.word in _WORDS:
             yield from _search(condition.expr, frozenset())
 
 
@@ -440,22 +402,16 @@ def _guards(expr: Expr) -> frozenset[str]:
             return frozenset({print_expression(operand)})
         case Binary("in", key, holder):
             return frozenset({print_expression(Index(holder, key))})
+        case Chain():
+            return frozenset().union(*map(_guards, children(expr)))
         case _:
-            pass
-    return (
-        frozenset().union(*(_guards(c) for c in children(expr)))
-        if isinstance(expr, Chain)
-        else frozenset()
-    )
+            return frozenset()
 
 
 def _absent_warning(key: Index | Select, expr: Expr) -> Diagnostic:
     name = key.index if isinstance(key, Index) else Literal(key.name, key.type)
     safe = f'{print_expression(key.operand)}[?{print_expression(name)}].orValue("")'
-    return Diagnostic(
-        "P0301",
-        "warning",
-        f"`{print_expression(key)}` may be absent: the condition is then missing and does not hold",
-        expr.span,
-        hint=f"write `{safe}`, or add `missing pass` or `missing fail`",
-    )
+    shown = print_expression(key)
+    message = f"`{shown}` may be absent: the condition is then missing and does not hold"
+    hint = f"write `{safe}`, or add `missing pass` or `missing fail`"
+    return Diagnostic("P0301", "warning", message, expr.span, hint=hint)

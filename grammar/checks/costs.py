@@ -133,9 +133,6 @@ def _capped(steps: int) -> int:
     return min(steps, _CEILING)
 
 
-# ---- the check, and what `placet check --cost` shows
-
-
 def expensive_expressions(checked: Checked, limit: int) -> Iterator[Diagnostic]:
     """An error (P0401) for each expression above the limit, at its most expensive part."""
     costs = Costs(checked.environment)
@@ -143,14 +140,10 @@ def expensive_expressions(checked: Checked, limit: int) -> Iterator[Diagnostic]:
         steps = costs.steps(expr)
         if steps > limit:
             dearest = costs.dearest(expr)
-            yield Diagnostic(
-                "P0401",
-                "error",
-                f"this can take {steps:,} steps for one node, more than {limit:,}",
-                dearest.span,
-                label=f"{costs.steps(dearest):,} of them here",
-                hint="nest fewer macros inside each other",
-            )
+            message = f"this can take {steps:,} steps for one node, more than {limit:,}"
+            label = f"{costs.steps(dearest):,} of them here"
+            hint = "nest fewer macros inside each other"
+            yield Diagnostic("P0401", "error", message, dearest.span, label, hint)
 
 
 def expressions(checked: Checked) -> Iterator[Expr]:

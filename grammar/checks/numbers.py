@@ -25,13 +25,9 @@ def vanishing_percentages(checked: Checked) -> Iterator[Diagnostic]:
         part = Fraction(str(bound.amount)) / 100
         most = max(n for n in range(1, 101) if floor(part * n) == 0)
         counts = "1 pod" if most == 1 else f"up to {most} pods"
-        yield Diagnostic(
-            "P0313",
-            "warning",
-            f"{bound.amount}% of {counts} is 0",
-            bound.span,
-            hint="write a number if such a workload may have a pod on these nodes",
-        )
+        message = f"{bound.amount}% of {counts} is 0"
+        hint = "write a number if such a workload may have a pod on these nodes"
+        yield Diagnostic("P0313", "warning", message, bound.span, hint=hint)
 
 
 def conflicting_shares(checked: Checked) -> Iterator[Diagnostic]:
@@ -45,13 +41,9 @@ def conflicting_shares(checked: Checked) -> Iterator[Diagnostic]:
             same = (earlier.pods, earlier.on, earlier.when) == (later.pods, later.on, later.when)
             if same and _clash(earlier.bound, later.bound):
                 says = f"{earlier.bound.kind} {earlier.bound.amount}"
-                yield Diagnostic(
-                    "P0312",
-                    "warning",
-                    f"this contradicts share `{earlier.name}`",
-                    later.bound.span,
-                    hint=f"change one of them: that share says {says}",
-                )
+                message = f"this contradicts share `{earlier.name}`"
+                hint = f"change one of them: that share says {says}"
+                yield Diagnostic("P0312", "warning", message, later.bound.span, hint=hint)
 
 
 def _clash(one: Bound, other: Bound) -> bool:
@@ -69,13 +61,9 @@ def sampled_ranges(checked: Checked) -> Iterator[Diagnostic]:
     """
     for clause in checked.policy.clauses:
         if isinstance(clause, Score) and isinstance(clause.range, str):
-            yield Diagnostic(
-                "P0314",
-                "warning",
-                f"`range {clause.range}` compares only the nodes that kube-scheduler sends",
-                clause.value.span,
-                hint="set `percentageOfNodesToScore: 100`, or write the range in numbers",
-            )
+            message = f"`range {clause.range}` compares only the nodes that kube-scheduler sends"
+            hint = "set `percentageOfNodesToScore: 100`, or write the range in numbers"
+            yield Diagnostic("P0314", "warning", message, clause.value.span, hint=hint)
 
 
 # A score on the wire is 0 to 10, so one step of it is ten points of the mean.
@@ -94,10 +82,7 @@ def light_weights(checked: Checked) -> Iterator[Diagnostic]:
     for clause, weight in weights.items():
         effect = 100 * weight / total
         if effect < STEP:
-            yield Diagnostic(
-                "P0315",
-                "warning",
-                f"weight {weight} of {total} changes the score by less than one of its ten steps",
-                clause.name_span,
-                hint=f"write at least {total / STEP:g}, or remove the clause",
-            )
+            changes = "changes the score by less than one of its ten steps"
+            message = f"weight {weight} of {total} {changes}"
+            hint = f"write at least {total / STEP:g}, or remove the clause"
+            yield Diagnostic("P0315", "warning", message, clause.name_span, hint=hint)

@@ -54,12 +54,9 @@ def _node_labels(expr: Expr) -> bool:
 
 
 def _warning(key: str, span: Span, known: Mapping[str, int], nodes: int) -> Diagnostic:
-    close = nearest(key, known)
-    hint = (
-        f"a similar label exists: {known[close]:,} of {nodes:,} nodes have `{close}`"
-        if close
-        else None
-    )
+    hint = None
+    if (close := nearest(key, known)) is not None:
+        hint = f"a similar label exists: {known[close]:,} of {nodes:,} nodes have `{close}`"
     message = f"0 of {nodes:,} nodes have the label `{key}`"
     return Diagnostic("P0320", "warning", message, span, label="no node has it", hint=hint)
 
@@ -88,10 +85,5 @@ def unused_definitions(checked: Checked) -> Iterator[Diagnostic]:
     for item in checked.policy.items:
         if isinstance(item, Let | Def) and item.name not in used:
             word = "let" if isinstance(item, Let) else "def"
-            yield Diagnostic(
-                "P0303",
-                "warning",
-                f"{word} `{item.name}` is never used",
-                item.name_span,
-                hint="delete it",
-            )
+            message = f"{word} `{item.name}` is never used"
+            yield Diagnostic("P0303", "warning", message, item.name_span, hint="delete it")

@@ -23,7 +23,7 @@ def format_text(text: str, args: Sequence[object]) -> str:
 
     Raises EvaluationError for a clause that does not accept its argument.
     """
-    rest = iter(enumerate(args))
+    rest = iter(args)
 
     def clause(match: re.Match[str]) -> str:
         if match.group() == "%%":
@@ -34,7 +34,7 @@ def format_text(text: str, args: Sequence[object]) -> str:
         if precision is not None and (len(precision) > 4 or int(precision) > _MOST_PRECISION):
             raise EvaluationError(f"the precision is more than {_MOST_PRECISION:,} digits")
         try:
-            _, value = next(rest)
+            value = next(rest)
         except StopIteration:
             raise EvaluationError(f"index {len(args)} out of range") from None
         return _clause(verb, None if precision is None else int(precision), value)
@@ -119,13 +119,10 @@ def show(value: object) -> str:
             pairs = sorted((show(k), show(v)) for k, v in key_values(value))
             return f"{{{', '.join(f'{k}: {v}' for k, v in pairs)}}}"
         case "record" | "optional":
-            raise EvaluationError(f"{_article(kind(value))} cannot be shown as text")
+            what = "an object" if kind(value) == "record" else "an optional"
+            raise EvaluationError(f"{what} cannot be shown as text")
         case _:
             return str(value)
-
-
-def _article(name: str) -> str:
-    return "an optional" if name == "optional" else "an object"
 
 
 OVERLOADS: tuple[Overload, ...] = (member("format", (STRING, list_of(DYN)), STRING, format_text),)

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
-from grammar.errors import EvaluationError
+from grammar.errors import EvaluationError, has_value
 from grammar.types import BOOL, CIDR, INT, IP, STRING, Overload, function, member
 
 Address = IPv4Address | IPv6Address
@@ -54,14 +54,6 @@ def parse_cidr(text: str) -> Cidr:
         raise EvaluationError(f"`{text}` is not a CIDR") from None
 
 
-def _is(parse: object, text: str) -> bool:
-    try:
-        parse(text)  # type: ignore[operator]
-    except EvaluationError:
-        return False
-    return True
-
-
 def _global_unicast(ip: Address) -> bool:
     """Go's IsGlobalUnicast: true for private addresses, false for broadcast, loopback and so on."""
     special = ip.is_unspecified or ip.is_loopback or ip.is_multicast or ip.is_link_local
@@ -89,14 +81,10 @@ def _contains_cidr(cidr: Cidr, other: Cidr | str) -> bool:
     )
 
 
-def _masked(cidr: Cidr) -> Cidr:
-    return Cidr(cidr.network.network_address, cidr.network)
-
-
 OVERLOADS: tuple[Overload, ...] = (
     function("ip", (STRING,), IP, parse_ip),
     function("ip", (IP,), IP, lambda ip: ip),
-    function("isIP", (STRING,), BOOL, lambda text: _is(parse_ip, text)),
+    function("isIP", (STRING,), BOOL, has_value(parse_ip)),
     function("ip.isCanonical", (STRING,), BOOL, lambda text: str(parse_ip(text)) == text),
     member("family", (IP,), INT, lambda ip: ip.version),
     member("isUnspecified", (IP,), BOOL, lambda ip: ip.is_unspecified),
@@ -107,11 +95,11 @@ OVERLOADS: tuple[Overload, ...] = (
     function("string", (IP,), STRING, str),
     function("cidr", (STRING,), CIDR, parse_cidr),
     function("cidr", (CIDR,), CIDR, lambda cidr: cidr),
-    function("isCIDR", (STRING,), BOOL, lambda text: _is(parse_cidr, text)),
+    function("isCIDR", (STRING,), BOOL, has_value(parse_cidr)),
     *(member("containsIP", (CIDR, t), BOOL, _contains_ip) for t in (IP, STRING)),
     *(member("containsCIDR", (CIDR, t), BOOL, _contains_cidr) for t in (CIDR, STRING)),
     member("ip", (CIDR,), IP, lambda cidr: cidr.address),
-    member("masked", (CIDR,), CIDR, _masked),
+    member("masked", (CIDR,), CIDR, lambda cidr: Cidr(cidr.network.network_address, cidr.network)),
     member("prefixLength", (CIDR,), INT, lambda cidr: cidr.network.prefixlen),
     function("string", (CIDR,), STRING, str),
 )

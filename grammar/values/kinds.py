@@ -1,4 +1,4 @@
-"""Kinds: the type of a value at run time, and equality of any two values."""
+"""Kinds: the type of a value at run time, and equality of any two values (langdef, Equality)."""
 
 from __future__ import annotations
 
@@ -82,9 +82,6 @@ OVERLOADS: tuple[Overload, ...] = (
 )
 
 
-# ---- equality (CEL langdef, Equality)
-
-
 def equals(left: object, right: object) -> bool:
     """Whether two values are equal: ints and doubles by number; a bool equals only a bool."""
     one, other = type(left), type(right)
@@ -93,8 +90,8 @@ def equals(left: object, right: object) -> bool:
             return _same_items(cast("tuple[object, ...]", left), cast("tuple[object, ...]", right))
         if isinstance(left, Mapping):
             return _same_entries(left, cast("Mapping[object, object]", right))
-        if isinstance(left, Optional):
-            return _same_optional(left, cast("Optional", right))
+        if isinstance(left, Optional) and isinstance(right, Optional):
+            return left.present == right.present and equals(left.value, right.value)
         return left == right
     if one is bool or other is bool:
         return False
@@ -106,10 +103,6 @@ def equals(left: object, right: object) -> bool:
     if isinstance(left, Mapping) and isinstance(right, Mapping):
         return _same_entries(left, right)
     return False
-
-
-def _same_optional(left: Optional, right: Optional) -> bool:
-    return left.present == right.present and equals(left.value, right.value)
 
 
 def _same_items(

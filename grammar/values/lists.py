@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import reduce
+from functools import partial, reduce
 from itertools import pairwise
 from operator import add, itemgetter
 from typing import Any
@@ -21,7 +21,6 @@ from grammar.types import (
     TIMESTAMP,
     A,
     Overload,
-    Type,
     function,
     list_of,
     member,
@@ -70,12 +69,8 @@ def _ordered(items: Items) -> Items:
     """The items, if they are comparable. Raises EvaluationError if not."""
     kinds = set(map(kind, items))
     if not (kinds <= _NUMBERS or (len(kinds) == 1 and kinds <= _ORDERED)):
-        raise EvaluationError(f"no such overload: no order between {_enumerated(kinds)}")
+        raise EvaluationError(f"no such overload: no order between {' and '.join(sorted(kinds))}")
     return items
-
-
-def _enumerated(kinds: set[str]) -> str:
-    return " and ".join(sorted(kinds))
 
 
 def _extreme(pick: Callable[[Items], object]) -> Callable[[Items], object]:
@@ -87,17 +82,13 @@ def _extreme(pick: Callable[[Items], object]) -> Callable[[Items], object]:
     return extreme
 
 
-def _sum(items: Items) -> object:
+def _sum(items: Items, zero: object) -> object:
+    if not items:
+        return zero
     kinds = set(map(kind, items))
-    if not kinds:
-        return 0
     if len(kinds) > 1 or not kinds <= _PLUS.keys():
-        raise EvaluationError(f"no such overload: no sum of {_enumerated(kinds)}")
+        raise EvaluationError(f"no such overload: no sum of {' and '.join(sorted(kinds))}")
     return reduce(_PLUS[kinds.pop()], items)
-
-
-def _sum_of(zero: object) -> Callable[[Items], object]:
-    return lambda items: _sum(items) if items else zero
 
 
 def is_sorted(items: Items) -> bool:
@@ -168,12 +159,7 @@ def _end(at: int) -> Callable[[Items], Optional]:
 
 
 _LIST = list_of(A)
-_SUMMED: tuple[tuple[Type, object], ...] = (
-    (INT, 0),
-    (DOUBLE, 0.0),
-    (QUANTITY, Quantity(0)),
-    (DURATION, Duration(0)),
-)
+_SUMMED = ((INT, 0), (DOUBLE, 0.0), (QUANTITY, Quantity.ZERO), (DURATION, Duration.ZERO))
 _COMPARED = (INT, DOUBLE, STRING, BOOL, QUANTITY, DURATION, TIMESTAMP, SEMVER)
 
 OVERLOADS: tuple[Overload, ...] = (
@@ -182,7 +168,7 @@ OVERLOADS: tuple[Overload, ...] = (
     function("+", (_LIST, _LIST), _LIST, lambda a, b: (*a, *b)),
     function("in", (A, _LIST), BOOL, contains),
     function("[]", (_LIST, DYN), A, element),
-    *(member("sum", (list_of(t),), t, _sum_of(zero)) for t, zero in _SUMMED),
+    *(member("sum", (list_of(t),), t, partial(_sum, zero=zero)) for t, zero in _SUMMED),
     *(member("min", (list_of(t),), t, _extreme(min)) for t in _COMPARED),
     *(member("max", (list_of(t),), t, _extreme(max)) for t in _COMPARED),
     *(member("isSorted", (list_of(t),), BOOL, is_sorted) for t in _COMPARED),

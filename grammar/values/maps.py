@@ -87,9 +87,6 @@ OVERLOADS: tuple[Overload, ...] = (
 )
 
 
-# ---- records: objects whose attributes are the fields of the schema
-
-
 class EmptyRecord:
     """A record without any field: the value of an absent record."""
 
@@ -107,7 +104,7 @@ EMPTY_RECORD = EmptyRecord()
 
 
 def read_field(value: object, name: str, zero: object, *, optional: bool) -> object:
-    """The value of a field; if absent, `zero`.
+    """The value of a record's field, which is an attribute; if absent, `zero`.
 
     Raises MissingError for an absent field that is optional.
     """

@@ -72,10 +72,6 @@ def divide_doubles(left: float, right: float) -> float:
     return math.copysign(math.inf, left) * math.copysign(1, right)
 
 
-def _multiply(left: float, right: float) -> float:
-    return left * right
-
-
 def to_int(value: object) -> int:
     match value:
         case float():
@@ -164,11 +160,7 @@ def _arithmetic(
     return function(op, (INT, INT), INT, ints), function(op, (DOUBLE, DOUBLE), DOUBLE, doubles)
 
 
-def _conversions(
-    name: str, result: Type, call: Callable[..., object], *sources: Type
-) -> tuple[Overload, ...]:
-    return tuple(function(name, (source,), result, call) for source in sources)
-
+_SHOWN = (STRING, BOOL, INT, DOUBLE, TIMESTAMP, DURATION)
 
 _ARITHMETIC_OVERLOADS: tuple[Overload, ...] = (
     *_order("<", lt),
@@ -177,16 +169,16 @@ _ARITHMETIC_OVERLOADS: tuple[Overload, ...] = (
     *_order(">=", ge),
     *_arithmetic("+", lambda a, b: checked(a + b), lambda a, b: a + b),
     *_arithmetic("-", lambda a, b: checked(a - b), lambda a, b: a - b),
-    *_arithmetic("*", lambda a, b: checked(a * b), _multiply),
+    *_arithmetic("*", lambda a, b: checked(a * b), lambda a, b: a * b),
     *_arithmetic("/", divide_ints, divide_doubles),
     function("%", (INT, INT), INT, modulo),
     function("-_", (INT,), INT, lambda a: checked(-a)),
     function("-_", (DOUBLE,), DOUBLE, lambda a: -a),
     function("!_", (BOOL,), BOOL, lambda a: not a),
-    *_conversions("int", INT, to_int, INT, DOUBLE, STRING, TIMESTAMP, DURATION),
-    *_conversions("double", DOUBLE, to_double, INT, DOUBLE, STRING),
-    *_conversions("bool", BOOL, to_bool, BOOL, STRING),
-    *_conversions("string", STRING, to_string, STRING, BOOL, INT, DOUBLE, TIMESTAMP, DURATION),
+    *(function("int", (t,), INT, to_int) for t in (INT, DOUBLE, STRING, TIMESTAMP, DURATION)),
+    *(function("double", (t,), DOUBLE, to_double) for t in (INT, DOUBLE, STRING)),
+    *(function("bool", (t,), BOOL, to_bool) for t in (BOOL, STRING)),
+    *(function("string", (t,), STRING, to_string) for t in _SHOWN),
 )
 
 
@@ -236,10 +228,6 @@ def _sign(value: float) -> float:
     return math.copysign(1.0, value)
 
 
-def _absolute(value: int) -> int:
-    return checked(abs(value))
-
-
 def _signed(bits: int) -> int:
     bits &= _MASK
     return bits - 2**64 if bits >= 2**63 else bits
@@ -257,22 +245,15 @@ def _shift(*, left: bool) -> Callable[[int, int], int]:
 
 
 def _square_root(value: float) -> float:
-    number = float(value)
-    return math.sqrt(number) if number >= 0 or math.isnan(number) else math.nan
+    return math.nan if value < 0 else math.sqrt(value)
 
 
 def _extremes(name: str, call: Callable[..., object]) -> tuple[Overload, ...]:
     """The overloads of a minimum or maximum; of ints and doubles together it is dyn."""
     lists = tuple(function(name, (list_of(t),), t, call) for t in (INT, DOUBLE))
-    same = tuple(
-        function(name, (t,) * n, t, call)
-        for t in (INT, DOUBLE)
-        for n in range(1, _MOST_ARGUMENTS + 1)
-    )
-    mixed: list[Overload] = []
-    for count in range(2, _MOST_ARGUMENTS + 1):
-        params: tuple[Type, ...] = (Type("number"),) * count
-        mixed.append(function(name, params, DYN, call))
+    counts = range(1, _MOST_ARGUMENTS + 1)
+    same = (function(name, (t,) * n, t, call) for t in (INT, DOUBLE) for n in counts)
+    mixed = (function(name, (Type("number"),) * n, DYN, call) for n in counts[1:])
     return (*lists, *same, *mixed)
 
 
@@ -284,7 +265,7 @@ _MATH_OVERLOADS: tuple[Overload, ...] = (
     function("math.round", (DOUBLE,), DOUBLE, _rounded),
     function("math.trunc", (DOUBLE,), DOUBLE, _whole(math.trunc)),
     function("math.abs", (DOUBLE,), DOUBLE, abs),
-    function("math.abs", (INT,), INT, _absolute),
+    function("math.abs", (INT,), INT, lambda value: checked(abs(value))),
     function("math.sign", (DOUBLE,), DOUBLE, _sign),
     function("math.sign", (INT,), INT, lambda value: (value > 0) - (value < 0)),
     function("math.isNaN", (DOUBLE,), BOOL, math.isnan),

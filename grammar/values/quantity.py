@@ -13,7 +13,7 @@ from fractions import Fraction
 from operator import add, ge, gt, le, lt, sub
 from typing import ClassVar
 
-from grammar.errors import EvaluationError
+from grammar.errors import EvaluationError, has_value
 from grammar.types import BOOL, DOUBLE, INT, QUANTITY, STRING, Overload, function, member
 from grammar.values.numbers import checked
 
@@ -44,12 +44,28 @@ class Quantity:
     ZERO: ClassVar[Quantity]
 
     @staticmethod
+    @functools.lru_cache(maxsize=65_536)
     def parse(text: str) -> Quantity:
         """The quantity of a text; amounts finer than 10⁻⁹ round up, away from 0.
 
         Raises EvaluationError for any other text; its message is a hint.
         """
-        return _parse(text)
+        match = _QUANTITY.match(text) if len(text) <= _MOST_CHARACTERS else None
+        if match is None:
+            raise EvaluationError(_advice(text))
+        sign, digits, suffix, exponent = match.groups()
+        scale = (
+            Fraction(_BINARY[suffix])
+            if suffix in _BINARY
+            else Fraction(10) ** (int(exponent or 0) + _DECIMAL.get(suffix or "", 0))
+        )
+        amount = Fraction(digits + "0" if digits.endswith(".") else digits) * scale * NANO
+        nanos = -(-amount.numerator // amount.denominator)
+        kind = "decimal" if exponent is None else "exponent"
+        if suffix in _BINARY:
+            nanos = min(nanos, _LARGEST_BINARY)
+            kind = "binary" if nanos >= NANO else "decimal"
+        return Quantity.of(-nanos if sign == "-" else nanos, kind)
 
     @staticmethod
     def of(nanos: int, suffix: str) -> Quantity:
@@ -84,26 +100,6 @@ class Quantity:
 Quantity.ZERO = Quantity(0)
 
 
-@functools.lru_cache(maxsize=65_536)
-def _parse(text: str) -> Quantity:
-    match = _QUANTITY.match(text) if len(text) <= _MOST_CHARACTERS else None
-    if match is None:
-        raise EvaluationError(_advice(text))
-    sign, digits, suffix, exponent = match.groups()
-    scale = (
-        Fraction(_BINARY[suffix])
-        if suffix in _BINARY
-        else Fraction(10) ** (int(exponent or 0) + _DECIMAL.get(suffix or "", 0))
-    )
-    amount = Fraction(digits + "0" if digits.endswith(".") else digits) * scale * NANO
-    nanos = -(-amount.numerator // amount.denominator)
-    kind = "decimal" if exponent is None else "exponent"
-    if suffix in _BINARY:
-        nanos = min(nanos, _LARGEST_BINARY)
-        kind = "binary" if nanos >= NANO else "decimal"
-    return Quantity.of(-nanos if sign == "-" else nanos, kind)
-
-
 def corrected(text: str) -> str | None:
     """The quantity that a text with a wrong suffix means: `200k` for `200K`."""
     found = _WRONG_SUFFIX.match(text.strip()) if len(text) <= _MOST_CHARACTERS else None
@@ -111,16 +107,8 @@ def corrected(text: str) -> str | None:
         return None
     number, suffix = found.groups()
     known = {s.lower(): s for s in (*_BINARY, *_DECIMAL) if s}
-    guess = {
-        "K": "k",
-        "kb": "k",
-        "kib": "Ki",
-        "ki": "Ki",
-        "mb": "M",
-        "mib": "Mi",
-        "gb": "G",
-        "gib": "Gi",
-    }
+    guess = {"K": "k", "ki": "Ki", "kb": "k", "mb": "M", "gb": "G"}
+    guess |= {"kib": "Ki", "mib": "Mi", "gib": "Gi"}
     close = guess.get(suffix) or guess.get(suffix.lower()) or known.get(suffix.lower())
     return f"{number}{close}" if close else None
 
@@ -156,18 +144,6 @@ def _exponent(nanos: int) -> str:
 # ---- functions and operators
 
 
-def is_quantity(text: str) -> bool:
-    try:
-        Quantity.parse(text)
-    except EvaluationError:
-        return False
-    return True
-
-
-def to_quantity(value: object) -> Quantity:
-    return value if isinstance(value, Quantity) else Quantity.parse(str(value))
-
-
 def times(amount: Quantity, factor: float) -> Quantity:
     """Exact for ints; for doubles rounded to the nearest 10⁻⁹."""
     if isinstance(factor, int):
@@ -195,14 +171,14 @@ def compare(left: Quantity, right: Quantity) -> int:
     return (left.nanos > right.nanos) - (left.nanos < right.nanos)
 
 
-def _sign(amount: Quantity) -> int:
-    return (amount.nanos > 0) - (amount.nanos < 0)
-
-
 def _as_integer(amount: Quantity) -> int:
     if amount.nanos % NANO:
         raise EvaluationError(f"`{amount}` is not a whole number")
     return checked(amount.nanos // NANO)
+
+
+def _sign(amount: Quantity) -> int:
+    return (amount.nanos > 0) - (amount.nanos < 0)
 
 
 def _is_integer(amount: Quantity) -> bool:
@@ -214,10 +190,10 @@ def _plus_int(left: Quantity, right: int) -> Quantity:
 
 
 OVERLOADS: tuple[Overload, ...] = (
-    function("quantity", (STRING,), QUANTITY, to_quantity),
-    function("quantity", (QUANTITY,), QUANTITY, to_quantity),
-    function("quantity", (INT,), QUANTITY, to_quantity),
-    function("isQuantity", (STRING,), BOOL, is_quantity),
+    function("quantity", (STRING,), QUANTITY, Quantity.parse),
+    function("quantity", (QUANTITY,), QUANTITY, lambda quantity: quantity),
+    function("quantity", (INT,), QUANTITY, lambda number: Quantity.parse(str(number))),
+    function("isQuantity", (STRING,), BOOL, has_value(Quantity.parse)),
     function("string", (QUANTITY,), STRING, str),
     function("int", (QUANTITY,), INT, _as_integer),
     function("double", (QUANTITY,), DOUBLE, lambda q: q.nanos / NANO),

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from operator import ge, gt, le, lt
 
-from grammar.errors import EvaluationError
+from grammar.errors import EvaluationError, has_value
 from grammar.types import BOOL, INT, SEMVER, STRING, Overload, function, member
 
 _NUMBER = r"(0|[1-9]\d{0,17})"
@@ -30,9 +30,15 @@ class Semver:
     build: str = ""
 
     @staticmethod
+    @functools.lru_cache(maxsize=4096)
     def parse(text: str) -> Semver:
         """The version of a text. Raises EvaluationError, whose message is a hint."""
-        return _parse(text)
+        match = _VERSION.match(text) if len(text) <= _MOST_CHARACTERS else None
+        pre = tuple(match[4].split(".")) if match and match[4] else ()
+        bad = any(not p or (p.isdigit() and len(p) > 1 and p[0] == "0") for p in pre)
+        if match is None or bad or (match[5] and "" in match[5].split(".")):
+            raise EvaluationError('write all three numbers: `"1.33.0"`')
+        return Semver(int(match[1]), int(match[2]), int(match[3]), pre, match[5] or "")
 
     @property
     def precedence(self) -> tuple[object, ...]:
@@ -56,16 +62,6 @@ class Semver:
         )
 
 
-@functools.lru_cache(maxsize=4096)
-def _parse(text: str) -> Semver:
-    match = _VERSION.match(text) if len(text) <= _MOST_CHARACTERS else None
-    pre = tuple(match[4].split(".")) if match and match[4] else ()
-    bad = any(not p or (p.isdigit() and len(p) > 1 and p[0] == "0") for p in pre)
-    if match is None or bad or (match[5] and "" in match[5].split(".")):
-        raise EvaluationError('write all three numbers: `"1.33.0"`')
-    return Semver(int(match[1]), int(match[2]), int(match[3]), pre, match[5] or "")
-
-
 def normalized(text: str, tolerant: bool) -> Semver:
     """The version of a text; if `tolerant`, without minor, without patch or with leading zeros."""
     if tolerant and (match := _LOOSE.match(text)):
@@ -74,19 +70,11 @@ def normalized(text: str, tolerant: bool) -> Semver:
     return Semver.parse(text)
 
 
-def is_semver(text: str, tolerant: bool = False) -> bool:  # noqa: FBT002 - likewise
-    try:
-        normalized(text, tolerant)
-    except EvaluationError:
-        return False
-    return True
-
-
 OVERLOADS: tuple[Overload, ...] = (
     function("semver", (STRING,), SEMVER, Semver.parse),
     function("semver", (STRING, BOOL), SEMVER, normalized),
-    function("isSemver", (STRING,), BOOL, is_semver),
-    function("isSemver", (STRING, BOOL), BOOL, is_semver),
+    function("isSemver", (STRING,), BOOL, has_value(Semver.parse)),
+    function("isSemver", (STRING, BOOL), BOOL, has_value(normalized)),
     function("string", (SEMVER,), STRING, str),
     *(
         function(op, (SEMVER, SEMVER), BOOL, c)

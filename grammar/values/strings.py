@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import re2
 
 from grammar.errors import EvaluationError
+from grammar.source import ESCAPED
 from grammar.types import BOOL, INT, STRING, Overload, function, list_of, member
 
 # The limit for results of `replace`; far more than any object of a cluster holds.
@@ -17,17 +18,6 @@ _SPACES = (
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000"
 )
-_QUOTED = {
-    "\\": "\\\\",
-    '"': '\\"',
-    "\a": "\\a",
-    "\b": "\\b",
-    "\f": "\\f",
-    "\n": "\\n",
-    "\r": "\\r",
-    "\t": "\\t",
-    "\v": "\\v",
-}
 _UPPER = {i: i - 32 for i in range(ord("a"), ord("z") + 1)}
 _LOWER = {v: k for k, v in _UPPER.items()}
 
@@ -90,7 +80,7 @@ def substring(text: str, start: int, end: int | None = None) -> str:
 
 
 def quote(text: str) -> str:
-    return '"' + "".join(_QUOTED.get(c, c) for c in text) + '"'
+    return '"' + "".join(ESCAPED.get(c, c) for c in text) + '"'
 
 
 _TEXT_OVERLOADS: tuple[Overload, ...] = (
@@ -121,15 +111,13 @@ _TEXT_OVERLOADS: tuple[Overload, ...] = (
 )
 
 
-# ---- regular expressions of RE2, which are linear in the text for every pattern
-
 # RE2 refuses patterns whose program is larger; far more than any label needs.
 _MEMORY = 1 << 20
 
 
 @functools.lru_cache(maxsize=1024)
 def pattern(text: str) -> re2._Regexp:
-    """A compiled pattern.
+    """A compiled pattern of RE2, which is linear in the text for every pattern.
 
     Raises EvaluationError for a pattern that RE2 refuses, such as one with a lookaround.
     """

@@ -36,9 +36,19 @@ class Duration:
     ZERO: ClassVar[Duration]
 
     @staticmethod
+    @functools.lru_cache(maxsize=4096)
     def parse(text: str) -> Duration:
         """A text such as `1h30m`, `-1.5s` or `2d`. Raises EvaluationError, also if out of range."""
-        return _parse_duration(text)
+        if text in ("0", "+0", "-0"):
+            return Duration.ZERO
+        if len(text) > _MOST_CHARACTERS or _WHOLE.match(text) is None:
+            raise EvaluationError('write a number and a unit: `"90s"`, `"15m"`, `"1h30m"`, `"2d"`')
+        parts = (
+            Fraction(n + "0" if n.endswith(".") else n) * _UNITS[unit]
+            for n, unit in _PART.findall(text)
+        )
+        total = int(sum(parts, Fraction(0)))
+        return Duration.of(-total if text[0] == "-" else total)
 
     @staticmethod
     def of(nanos: int) -> Duration:
@@ -55,22 +65,6 @@ class Duration:
 
 
 Duration.ZERO = Duration(0)
-
-
-@functools.lru_cache(maxsize=4096)
-def _parse_duration(text: str) -> Duration:
-    if text in ("0", "+0", "-0"):
-        return Duration.ZERO
-    if len(text) > _MOST_CHARACTERS or _WHOLE.match(text) is None:
-        raise EvaluationError('write a number and a unit: `"90s"`, `"15m"`, `"1h30m"`, `"2d"`')
-    total = sum(
-        (
-            Fraction(n + "0" if n.endswith(".") else n) * _UNITS[unit]
-            for n, unit in _PART.findall(text)
-        ),
-        Fraction(0),
-    )
-    return Duration.of(-int(total) if text[0] == "-" else int(total))
 
 
 # ---- timestamps
@@ -94,9 +88,20 @@ class Timestamp:
     ZERO: ClassVar[Timestamp]
 
     @staticmethod
+    @functools.lru_cache(maxsize=65_536)
     def parse(text: str) -> Timestamp:
         """A text as in RFC 3339. Raises EvaluationError, also if out of range."""
-        return _parse_timestamp(text)
+        match = _RFC3339.match(text)
+        if match is None:
+            raise EvaluationError('write it as in RFC 3339: `"2026-01-31T12:00:00Z"`')
+        *date, fraction, sign, hours, minutes = match.groups()
+        try:
+            moment = datetime(*map(int, date), tzinfo=UTC)  # type: ignore[arg-type, misc]
+        except ValueError as error:
+            raise EvaluationError(f"there is no such day or time: {error}") from None
+        offset = (int(hours) * 3600 + int(minutes) * 60) * (-1 if sign == "-" else 1) if sign else 0
+        seconds = int((moment - _EPOCH).total_seconds()) - offset
+        return Timestamp.of(seconds * SECOND + int((fraction or "").ljust(9, "0")))
 
     @staticmethod
     def of(nanos: int) -> Timestamp:
@@ -133,21 +138,6 @@ class Timestamp:
 Timestamp.ZERO = Timestamp(LEAST)
 
 
-@functools.lru_cache(maxsize=65_536)
-def _parse_timestamp(text: str) -> Timestamp:
-    match = _RFC3339.match(text)
-    if match is None:
-        raise EvaluationError('write it as in RFC 3339: `"2026-01-31T12:00:00Z"`')
-    *date, fraction, sign, hours, minutes = match.groups()
-    try:
-        moment = datetime(*map(int, date), tzinfo=UTC)  # type: ignore[arg-type, misc]
-    except ValueError as error:
-        raise EvaluationError(f"there is no such day or time: {error}") from None
-    offset = (int(hours) * 3600 + int(minutes) * 60) * (-1 if sign == "-" else 1) if sign else 0
-    seconds = int((moment - _EPOCH).total_seconds()) - offset
-    return Timestamp.of(seconds * SECOND + int((fraction or "").ljust(9, "0")))
-
-
 @functools.lru_cache(maxsize=256)
 def _zone(name: str) -> tzinfo:
     if match := _OFFSET.match(name):
@@ -158,10 +148,6 @@ def _zone(name: str) -> tzinfo:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):
         raise EvaluationError(f"`{name}` is not a time zone") from None
-
-
-def since(later: Timestamp, earlier: Timestamp) -> Duration:
-    return Duration.of(later.nanos - earlier.nanos)
 
 
 def shifted(moment: Timestamp, by: int) -> Timestamp:
@@ -180,10 +166,6 @@ def to_timestamp(value: object) -> Timestamp:
             return Timestamp.of(value * SECOND)
         case _:
             return Timestamp.parse(str(value))
-
-
-def to_duration(value: Duration | str) -> Duration:
-    return value if isinstance(value, Duration) else Duration.parse(value)
 
 
 def _truncated(unit: int) -> Callable[[Duration], int]:
@@ -234,11 +216,12 @@ OVERLOADS: tuple[Overload, ...] = (
     member("getSeconds", (DURATION,), INT, _truncated(SECOND)),
     member("getMilliseconds", (DURATION,), INT, _milliseconds),
     *(function("timestamp", (t,), TIMESTAMP, to_timestamp) for t in (STRING, TIMESTAMP, INT)),
-    *(function("duration", (t,), DURATION, to_duration) for t in (STRING, DURATION)),
+    function("duration", (STRING,), DURATION, Duration.parse),
+    function("duration", (DURATION,), DURATION, lambda duration: duration),
     function("+", (TIMESTAMP, DURATION), TIMESTAMP, lambda t, d: shifted(t, d.nanos)),
     function("+", (DURATION, TIMESTAMP), TIMESTAMP, lambda d, t: shifted(t, d.nanos)),
     function("+", (DURATION, DURATION), DURATION, lambda a, b: Duration.of(a.nanos + b.nanos)),
-    function("-", (TIMESTAMP, TIMESTAMP), DURATION, since),
+    function("-", (TIMESTAMP, TIMESTAMP), DURATION, lambda a, b: Duration.of(a.nanos - b.nanos)),
     function("-", (TIMESTAMP, DURATION), TIMESTAMP, lambda t, d: shifted(t, -d.nanos)),
     function("-", (DURATION, DURATION), DURATION, lambda a, b: Duration.of(a.nanos - b.nanos)),
     function("-_", (DURATION,), DURATION, lambda d: Duration.of(-d.nanos)),

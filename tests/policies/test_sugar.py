@@ -167,16 +167,16 @@ def test_fields_are_texts_of_the_language() -> None:
     spec = on_wanted("40%") | {"namespaceSelector": {"matchLabels": {"team": "x"}}}
     manifest = checked(cluster_placement_policy(spec)).manifest
     assert manifest is not None
-    assert [part.text for part in parts(manifest)][:3] == [
+    assert [text for _, text in parts(manifest)][:3] == [
         "weight 101",
         "mode enforce",
         "failure fail",
     ]
-    assert [part.text for part in parts(manifest)][3] == (
+    assert [text for _, text in parts(manifest)][3] == (
         'for pods where "app" in pod.labels && pod.labels["app"] == "web"'
         ' && "team" in namespaceObject.labels && namespaceObject.labels["team"] == "x"'
     )
-    assert [part.text for part in parts(manifest)][4] == (
+    assert [text for _, text in parts(manifest)][4] == (
         f'share "{CLAUSE}"'
         ' { of all pods where "app" in peer.labels && peer.labels["app"] == "web"'
         ' on nodes where "node" in node.labels && node.labels["node"] == "want"'
