@@ -46,9 +46,6 @@ def version() -> str:
         return "unknown"
 
 
-# ---- files
-
-
 def read_file(name: str, hint: str) -> bytes:
     """The content of a file. Raises CommandError with the hint for an unreadable file."""
     try:
@@ -95,16 +92,11 @@ def write_text(file: Path, text: str) -> None:
 
 
 def unwritable(file: Path, error: OSError) -> CommandError:
-    """The error for a file that cannot be written."""
     return CommandError(f"cannot write `{file}`: {reason(error)}", "check its permissions")
 
 
 def reason(error: OSError) -> str:
-    """The operating system's reason, in lower case."""
     return (error.strerror or str(error)).lower()
-
-
-# ---- types of arguments
 
 
 def address(text: str) -> tuple[str, int]:

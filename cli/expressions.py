@@ -14,9 +14,9 @@ from grammar import catalogue
 from grammar.ast import Expr
 from grammar.checker import Checker
 from grammar.clauses import Policy
-from grammar.diagnostics import Diagnostic, human
+from grammar.diagnostics import Diagnostic
 from grammar.environment import Environment
-from grammar.errors import EvaluationError, MissingError
+from grammar.errors import EvaluationError
 from grammar.parser import parse_expression, parse_rules
 from grammar.policy_checker import VARIABLES, check_policy
 from grammar.printer import print_string
@@ -144,18 +144,9 @@ class Failure:
     step: Step
 
     @property
-    def missing(self) -> bool:
-        """Whether the error is a missing value, for which clauses have a rule."""
-        return isinstance(self.error, MissingError)
-
-    @property
     def diagnostic(self) -> Diagnostic:
         """The error with its place; it has no code."""
         return Diagnostic("", "error", str(self.error), self.step.expr.span)
-
-    def text(self, source: Source) -> str:
-        """The error with a caret under its place."""
-        return human(self.diagnostic, source)
 
 
 def check(
@@ -216,7 +207,6 @@ class Evaluator:
 
 
 def _environment(text: str, definitions: str, schema: Schema) -> Environment:
-    """The environment of an expression with definitions after it."""
     if not definitions:
         return Environment(variables=VARIABLES, schema=schema)
     before = "".join("\n" if c == "\n" else " " for c in text)

@@ -155,7 +155,6 @@ def _escaped(text: str, *, property_: bool = False) -> str:
 
 
 def as_json(diagnostic: Diagnostic, where: Source | Place) -> dict[str, object]:
-    """One finding as an object for JSON."""
     said = {
         "severity": diagnostic.severity,
         "code": diagnostic.code,
@@ -177,5 +176,4 @@ def _json_range(span: Span, source: Source) -> dict[str, object]:
 
 
 def _range(span: Span, source: Source) -> tuple[int, int, int, int]:
-    """Line and column of the start and of the end."""
     return *source.position(span.start), *source.position(span.end)

@@ -141,7 +141,6 @@ def _with_label_warnings(
 
 
 def _summary(findings: Sequence[Finding], policies: int, files: int) -> str:
-    """One line such as `2 errors, 1 warning in 3 files`."""
     inside = f"in {counted(files, 'file')}"
     if found := totals(d for d, _ in findings):
         return f"{found} {inside}"
@@ -162,9 +161,6 @@ def _steps(text: str) -> int:
     if number < 1:
         raise ValueError(text)
     return number
-
-
-# ---- cost tables
 
 
 def cost_table(checked: Checked, source: Source, limit: int) -> Iterator[str]:
@@ -198,6 +194,5 @@ def _place(source: Source, span: Span) -> str:
 
 
 def _shown(text: str) -> str:
-    """The text on one line, cut to fit a terminal."""
     text = " ".join(text.split())
     return text if len(text) <= _TEXT else f"{text[: _TEXT - 1]}…"

@@ -107,7 +107,6 @@ def _chosen(contexts: Sequence[CheckContext]) -> list[dict[str, object]]:
 
 
 def _texts(args: argparse.Namespace) -> list[tuple[str, str]]:
-    """Names and texts of the documents to examine."""
     texts = [("standard input" if n == _STDIN else n, _read(n)) for n in args.files]
     if args.kubeconfig is not None or args.context is not None:
         # Importing the client takes longer than the rest of this command.

@@ -22,6 +22,7 @@ from cli.world import (
 )
 from engine.objects.codec import ObjectCodec
 from engine.program.frame import Frame
+from grammar.diagnostics import human
 from grammar.schema import Schema, load_schema
 
 _EXAMPLES = """\
@@ -73,14 +74,13 @@ def run(args: argparse.Namespace) -> int:
 def _one(expression: Expression, frame: Frame, values: Values) -> int:
     found = Evaluator(expression).evaluate(frame)
     if isinstance(found, Failure):
-        print(found.text(expression.source), file=sys.stderr)
+        print(human(found.diagnostic, expression.source), file=sys.stderr)
         return Exit.FINDINGS
     print(values.typed(found, expression.expr.type))
     return Exit.OK
 
 
 def _every_node(expression: Expression, frame: Frame, cluster: Cluster, values: Values) -> int:
-    """A table with the value for each node, or the error."""
     evaluator, kind = Evaluator(expression), expression.expr.type
     rows = table("node", f"value : {kind}")
     failed = False
@@ -112,4 +112,4 @@ def _asked(args: argparse.Namespace, cluster: Cluster | None) -> NamedPod | None
         return None
     if cluster is not None:
         return named_pod(cluster, args.pod, args.pod_file)
-    return NamedPod(*read_pod(args.pod_file))
+    return read_pod(args.pod_file)

@@ -65,7 +65,6 @@ def _check_offline(args: argparse.Namespace) -> None:
 
 
 def _explain_server(args: argparse.Namespace) -> int:
-    """Shows the decisions of a running server."""
     given = [f"--{name.replace('_', '-')}" for name in _OFFLINE if getattr(args, name)]
     if given:
         hint = "a server has its own cluster and policies"

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
+from functools import partial
 from pathlib import Path
 
 from cli.command import Exit, version
 from cli.repl.commands import cluster_summary, loaded
 from cli.repl.conversation import answer_lines, print_replies
-from cli.repl.session import Files, FindingsError, Session
+from cli.repl.session import FindingsError, Origin, Session
 
 _EXAMPLES = """\
 examples:
@@ -52,12 +53,12 @@ def run(args: argparse.Namespace) -> int:
         print_replies(error.findings)
         return Exit.ERROR
     if args.cluster:
-        session.open(Files(args.cluster))
+        session.open(Origin.files(args.cluster))
     elif args.kubeconfig:
         # This import takes as long as all others together.
-        from cli.live import ClusterOrigin  # noqa: PLC0415
+        from cli.live import read_running  # noqa: PLC0415
 
-        session.open(ClusterOrigin(args.kubeconfig))
+        session.open(Origin((), partial(read_running, args.kubeconfig)))
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return Exit.OK if answer_lines(session, sys.stdin) else Exit.FINDINGS
     print(f"placet {version()}: `:help` lists the commands, Ctrl-D leaves")

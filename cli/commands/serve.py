@@ -27,7 +27,7 @@ from server.metrics import Metrics
 from server.runtime.cluster import Access
 from server.runtime.observers import FORMATS, start_logging
 from server.runtime.reloader import PolicyReloader
-from server.runtime.serve import CannotListenError, LiveCluster, Options, serve
+from server.runtime.serve import CannotListenError, Options, serve
 from server.runtime.views import Files, Origin
 from server.settings import Settings, SettingsError, TlsFiles
 from server.tls import Credentials, TlsError
@@ -346,8 +346,7 @@ def _policies(args: argparse.Namespace) -> list[Path]:
     return list(args.policies)
 
 
-def _cluster(args: argparse.Namespace) -> LiveCluster | Origin | None:
-    """The source of the cluster's state that the flags name."""
+def _cluster(args: argparse.Namespace) -> Access | Origin | None:
     named = {
         "--demo": args.demo,
         "--cluster": bool(args.cluster),
@@ -365,8 +364,8 @@ def _cluster(args: argparse.Namespace) -> LiveCluster | Origin | None:
     if args.cluster:
         return Files(args.cluster)
     limits = Limits(args.kube_api_qps, args.kube_api_burst)
-    access = Access(args.kubeconfig, args.context, args.lease, args.standby, limits)
-    return LiveCluster(access, Timing(idle=args.watch_idle))
+    timing = Timing(idle=args.watch_idle)
+    return Access(args.kubeconfig, args.context, args.lease, args.standby, limits, timing)
 
 
 def _folder(package: str, name: str) -> Path:

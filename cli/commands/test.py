@@ -118,7 +118,6 @@ def _results(
     verbose: bool,
     colour: bool,
 ) -> list[Result]:
-    """Runs the chosen tests, and prints each outcome as soon as it is known."""
     results: list[Result] = []
     for suite, tests in chosen:
         if not verbose:

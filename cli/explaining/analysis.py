@@ -24,7 +24,6 @@ _RELAXATIONS = 3
 
 
 def analysis(world: World, found: Explanation) -> Iterator[Part]:
-    """The whole analysis."""
     if not found.objections:
         yield f"no clause can reject the pod: {len(found.passing)} nodes pass"
         return
@@ -111,7 +110,6 @@ def _shortfall(
 
 
 def _because(written: Written, require: Expr, frame: Frame, values: Values) -> str:
-    """The text of an expression, and the values of its parts."""
     known: dict[str, str] = {}
     for depth, text, step in rows(written, written.trace(require, frame)):
         if isinstance(step.outcome, EvaluationError):

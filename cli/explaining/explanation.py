@@ -8,7 +8,7 @@ from copy import copy
 from dataclasses import dataclass
 
 from cli.command import CommandError
-from cli.world import NamedPod, Policies, World
+from cli.world import NamedPod, Policies, World, engine
 from engine.decision.inspection import Inspection, Objection
 from engine.decision.verdict import Feasible, Verdict
 from engine.errors import BadObjectError, EngineError
@@ -61,28 +61,25 @@ class Explanation:
 
 def explain(world: World, pod: NamedPod) -> Explanation:
     """The explanation of a pod on every node. Raises CommandError for a malformed pod."""
-    engine = world.engine()
+    extender = engine(world.policies.registry, world.cluster, world.codec)
     names = sorted(world.cluster.snapshot().table.rows)
     try:
-        inspection = engine.inspect(pod.body)
+        inspection = extender.inspect(pod.body)
     except BadObjectError as error:
         raise CommandError(str(error), "fix the pod") from None
     verdicts: dict[str, Verdict] = {}
     scores: dict[str, int] = {}
     problem = ""
     try:
-        decided = engine.filter(pod.body, names, None, math.inf)
+        decided = extender.filter(pod.body, names, None, math.inf)
         verdicts = dict(zip(names, decided, strict=True))
         passing = [n for n, verdict in verdicts.items() if isinstance(verdict, Feasible)]
-        given = engine.prioritize(pod.body, passing, None, math.inf)
+        given = extender.prioritize(pod.body, passing, None, math.inf)
         scores = dict(zip(passing, given or (), strict=False))
     except EngineError as error:
         problem = str(error)
     objections = inspection.objections(inspection.selection.enforced, names)
     return Explanation(pod, inspection, names, verdicts, scores, objections, problem)
-
-
-# ---- the clauses in force as they were written
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +137,6 @@ class WrittenClauses:
         return self._clauses[policy, clause]
 
     def _source(self, part: Checked) -> Source | None:
-        """The file of the policy, or the library source of it."""
         found = self._sources.get(_place(part.policy))
         if found is not None:
             return found

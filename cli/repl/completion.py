@@ -102,7 +102,6 @@ def _arguments(session: Session, text: str, start: int, takes: str) -> list[Cand
 
 
 def _files(begun: str) -> list[Offer]:
-    """The files of the folder at the end of a path."""
     folder, slash, name = begun.rpartition("/")
     prefix = f"{folder}{slash}"
     try:
@@ -212,7 +211,6 @@ def _type_of(session: Session, operand: str, code: str) -> Type | None:
 
 
 def _names(session: Session, code: str) -> Iterator[Offer]:
-    """Each name that an expression can start with, with its type."""
     environment = _environment(session, code)
     own = [name for name in environment.variables if name not in VARIABLES]
     yield from ((name, str(environment.variables[name])) for name in own)
@@ -224,7 +222,6 @@ def _names(session: Session, code: str) -> Iterator[Offer]:
 
 
 def _functions(session: Session, type_: Type) -> list[str]:
-    """The functions and macros of values of a type."""
     environment = session.environment
     found = {
         name
@@ -284,7 +281,6 @@ _MAX_SAMPLES = 1000
 
 
 def _keys(session: Session, operand: str) -> list[str]:
-    """The keys of the maps that an operand evaluates to, sorted."""
     maps = (found for found in _samples(session, operand) if isinstance(found, Mapping))
     return sorted({key for each in maps for key in each if isinstance(key, str)})
 
@@ -312,14 +308,13 @@ def _samples(session: Session, operand: str) -> Iterator[object]:
 
 
 def _vary(session: Session, expression: Expression, frame: Frame) -> Iterator[None]:
-    """Puts one node after the other into the frame, or one pod, or one peer."""
     cluster = session.required_cluster()
     if "node" in expression.names:
         for node in cluster.snapshot().nodes.values():
             frame.node = node
             yield
     elif "pod" in expression.names:
-        for body in cluster.pod_bodies():
+        for body in cluster.pod_bodies.values():
             try:
                 frame.pod, frame.memo = session.codec.pod(body), {}
             except BadObjectError:

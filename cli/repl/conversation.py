@@ -200,7 +200,6 @@ def _replies(session: Session, text: str) -> Iterator[Reply]:
 
 
 def _add_items(session: Session, typed: Source) -> Iterator[Reply]:
-    """Adds items to the policy `session`."""
     items, found = parse_rules(typed)
     _raise_errors(found, typed)
     before = session.notebook
@@ -222,7 +221,6 @@ def _added(session: Session, item: Item, *, known: bool) -> str:
 
 
 def _add_policies(session: Session, typed: Source) -> Iterator[Reply]:
-    """Adds whole policies."""
     file, found = parse_file(typed)
     _raise_errors(found, typed)
     if file.tests:
@@ -245,7 +243,6 @@ def _raise_errors(found: list[Diagnostic], typed: Source) -> None:
 
 
 def _warnings(session: Session, validation: Validation, typed: Source) -> Iterator[Reply]:
-    """The warnings about the text that was just typed."""
     notebook = session.notebook
     for found, source in validation.findings():
         diagnostic, where = notebook.as_typed(found, source)

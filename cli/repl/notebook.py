@@ -105,7 +105,6 @@ class Notebook:
         return found, source
 
     def _starts(self) -> Iterator[tuple[int, TypedItem]]:
-        """The offset of each item in the text of the policy `session`."""
         start = len(_HEAD)
         for item in self.items.values():
             yield start + len(_INDENT), item

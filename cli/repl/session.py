@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from cli.command import CommandError
 from cli.console import Part
@@ -48,27 +47,20 @@ class FindingsError(Exception):
         self.findings = tuple(findings)
 
 
-class Origin(Protocol):
-    """The place of a snapshot, which can be read again and again.
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The place of a snapshot, which `read` reads again and again; it raises CommandError.
 
     `paths` are its files; empty for a running cluster.
     """
 
-    @property
-    def paths(self) -> Sequence[Path]: ...
+    paths: Sequence[Path]
+    read: Callable[[], Documents]
 
-    def read(self) -> Documents:
-        """Raises CommandError."""
-
-
-class Files:
-    """Origin: files that kubectl wrote."""
-
-    def __init__(self, paths: Sequence[Path]) -> None:
-        self.paths = tuple(paths)
-
-    def read(self) -> Documents:
-        return read_documents(self.paths)
+    @classmethod
+    def files(cls, paths: Sequence[Path]) -> Origin:
+        """Files that kubectl wrote."""
+        return cls(paths, lambda: read_documents(paths))
 
 
 @dataclass(slots=True)

@@ -80,7 +80,6 @@ class ExtenderEntry:
     legacy: bool
 
     def at(self, name: str) -> str:
-        """The path of a field."""
         return f"{self.place}.{name}"
 
     @property
@@ -89,7 +88,6 @@ class ExtenderEntry:
 
     @property
     def https_name(self) -> str:
-        """The name of the field that enables HTTPS."""
         return "enableHttps" if self.legacy else "enableHTTPS"
 
 

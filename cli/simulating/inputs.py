@@ -113,7 +113,6 @@ def read_pods(file: Path) -> PodFile:
 
 
 def _items(file: Path) -> Iterator[Any]:
-    """Every object in the file, and every item of a list."""
     try:
         contents = [trace_pods(file)] if is_trace(file) else list(documents(file))
     except ClusterFileError as error:

@@ -8,7 +8,6 @@ where they are written.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import assert_never
 
@@ -146,7 +145,6 @@ class Coverage:
 
     @property
     def missed(self) -> Sequence[Branch]:
-        """The branches that no test has taken."""
         return [b for b in self.branches if (b.point, b.outcome) not in self._taken]
 
     @property
@@ -223,9 +221,13 @@ class Coverage:
         all.
         """
         selection = inspection.selection
-        with self._pause():
+        # An inspection evaluates more than a decision, so its branches are not recorded.
+        self._paused = True
+        try:
             objections = inspection.objections((*selection.enforced, *selection.audited), names)
             contributions = inspection.contributions(names)
+        finally:
+            self._paused = False
         for objection in objections:
             refused = objection.refused
             accepts, rejects = bool((~refused).any()), bool(refused.any())
@@ -259,12 +261,3 @@ class Coverage:
     def _take(self, point: BranchPoint, *, outcome: bool) -> None:
         if not self._paused:
             self._taken.add((point, outcome))
-
-    @contextmanager
-    def _pause(self) -> Iterator[None]:
-        """No branch is recorded: an inspection evaluates more than a decision."""
-        self._paused = True
-        try:
-            yield
-        finally:
-            self._paused = False

@@ -19,7 +19,6 @@ class Shutdown:
         self.has_begun = False
 
     def begin(self) -> None:
-        """Makes the server not ready."""
         self.has_begun = True
 
     def check(self) -> Check:

@@ -44,9 +44,9 @@ _MOST_LINES, _MOST_TEXT = 64, 1024
 
 
 class _Object(msgspec.Struct):
-    """The version of an object, and its status."""
-
     metadata: Metadata
+    apiVersion: str = ""
+    kind: str = ""
     status: msgspec.Raw = msgspec.Raw(b"{}")
 
 
@@ -126,7 +126,8 @@ class Statuses:
         version = (metadata.uid, metadata.generation, id(program), self._namespaces(manifest))
         kept = self._kept.get(name)
         if kept is None or kept.version != version:
-            scope = Scope(None if _is_cluster(manifest) else metadata.namespace)
+            is_cluster = isinstance(manifest.spec, ClusterSpec)
+            scope = Scope(None if is_cluster else metadata.namespace)
             counts = self._selects(manifest)
             standing = ShareStatus(("status", version), scope, counts, _share(program))
             kept = self._kept[name] = _Kept(version, standing)
@@ -176,37 +177,20 @@ def _conditions(
     else:
         ready = ("False", "NotInForce", "no version of it has compiled")
     for kind, (value, reason, message) in (("Ready", ready), ("Compiled", compiled)):
-        yield _condition(kind, value, reason, message, generation)
+        yield Condition(kind, value, reason, message, "", generation)
 
 
 def _conflicting(winner: str, generation: int) -> Condition:
     if not winner:
-        return _condition("Conflicting", "False", "None", "", generation)
+        return Condition("Conflicting", "False", "None", "", "", generation)
     message = f"`{winner}` governs pods that this policy selects too"
-    return _condition("Conflicting", "True", "Overruled", message, generation)
-
-
-def _condition(
-    kind: str, status: Literal["True", "False"], reason: str, message: str, generation: int
-) -> Condition:
-    return Condition(
-        type=kind,
-        status=status,
-        reason=reason,
-        message=message,
-        lastTransitionTime="",
-        observedGeneration=generation,
-    )
+    return Condition("Conflicting", "True", "Overruled", message, "", generation)
 
 
 def _share(program: Program | None) -> ShareProgram | None:
     """The share that the declarative part of an object is compiled to."""
     shares = program.shares if program is not None else ()
     return next((share for share in shares if share.count.name == CLAUSE), None)
-
-
-def _is_cluster(manifest: Manifest) -> bool:
-    return isinstance(manifest.spec, ClusterSpec)
 
 
 def _path(name: str) -> str:
@@ -247,7 +231,6 @@ class StatusReporter:
         self._failure = ""
 
     async def run(self, leads: Callable[[], bool]) -> None:
-        """Reports until it is cancelled."""
         while True:
             await asyncio.sleep(_PERIOD_SECONDS)
             if not leads():
@@ -287,19 +270,7 @@ class StatusReporter:
             self._events.add(Event(about, "Warning", "Conflicting", "Select", note))
 
 
-class _EventMetadata(msgspec.Struct):
-    name: str
-    namespace: str = ""
-    uid: str = ""
-
-
-class _EventObject(msgspec.Struct):
-    apiVersion: str
-    kind: str
-    metadata: _EventMetadata
-
-
 def _regarding(raw: bytes) -> Regarding:
-    there = msgspec.json.decode(raw, type=_EventObject)
+    there = msgspec.json.decode(raw, type=_Object)
     metadata = there.metadata
     return Regarding(there.apiVersion, there.kind, metadata.namespace, metadata.name, metadata.uid)
