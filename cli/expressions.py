@@ -21,7 +21,7 @@ from grammar.parser import parse_expression, parse_rules
 from grammar.policy_checker import VARIABLES, check_policy
 from grammar.printer import print_string
 from grammar.schema import Schema
-from grammar.source import Source, Span
+from grammar.source import Source
 from grammar.types import DYN, Type
 from grammar.values.format import show
 from grammar.values.kinds import kind, type_of
@@ -172,7 +172,8 @@ def check(
         if name in VARIABLES:
             names.add(name)
         if name in hidden:
-            found.append(_unavailable(name, hidden[name], read.span))
+            problem = catalogue.unavailable(name, "this expression", read.span)
+            found.append(replace(problem, hint=hidden[name] or None))
     if any(d.severity == "error" for d in found):
         return None, found, source
     return Expression(source, expr, environment, frozenset(names)), found, source
@@ -212,7 +213,3 @@ def _environment(text: str, definitions: str, schema: Schema) -> Environment:
     before = "".join("\n" if c == "\n" else " " for c in text)
     items, _ = parse_rules(Source(NAME, f"{before}\n{definitions}"))
     return check_policy(Policy("", items, cluster=True), schema).environment
-
-
-def _unavailable(name: str, hint: str, span: Span) -> Diagnostic:
-    return replace(catalogue.unavailable(name, "this expression", span), hint=hint or None)

@@ -7,7 +7,7 @@ A command reads it once from its arguments. The cluster never changes but for th
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -133,11 +133,13 @@ def read_cluster(paths: Sequence[Path], codec: ObjectCodec) -> Cluster:
     return read_documents(paths).cluster(codec)
 
 
-def read_documents(paths: Sequence[Path]) -> Documents:
+def read_documents(
+    paths: Sequence[Path], read: Callable[[Path], Iterable[bytes]] = documents
+) -> Documents:
     """The JSON documents of snapshot files. Raises CommandError for an unreadable file."""
     try:
         files = files_of(paths)
-        return Documents(files, [(file, d) for file in files for d in documents(file)])
+        return Documents(files, [(file, d) for file in files for d in read(file)])
     except ClusterFileError as error:
         raise CommandError(error.message, error.hint) from None
 

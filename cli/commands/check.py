@@ -22,7 +22,7 @@ from policies.validation import Validation, Validator, check_source
 
 # The longest text of an expression in a cost table.
 _TEXT = 72
-_EXAMPLES = """\
+EXAMPLES = """\
 examples:
   placet check policies/
   placet check --fix shop.policy
@@ -31,7 +31,6 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = _EXAMPLES
     parser.add_argument(
         "paths",
         metavar="PATH",

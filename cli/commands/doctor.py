@@ -15,7 +15,7 @@ from cli.scheduling.configuration import configurations
 
 _FORMATS = ("human", "plain", "json")
 _STDIN = "-"
-_EXAMPLES = """\
+EXAMPLES = """\
 examples:
   placet doctor /etc/kubernetes/kube-scheduler.yaml
   placet doctor /etc/kubernetes/manifests/kube-scheduler.yaml --policies policies/
@@ -24,7 +24,6 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = _EXAMPLES
     parser.add_argument(
         "files",
         metavar="FILE",

@@ -25,7 +25,7 @@ from engine.program.frame import Frame
 from grammar.diagnostics import human
 from grammar.schema import Schema, load_schema
 
-_EXAMPLES = """\
+EXAMPLES = """\
 examples:
   placet eval '"1500m" < quantity("2")'
   placet eval --cluster cluster.json --node n-1 'node.free["cpu"]'
@@ -35,7 +35,6 @@ _OF_CLAUSES = "it exists only in `preempt` and `pods where` clauses"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = _EXAMPLES
     parser.add_argument("expression", metavar="EXPR", help="an expression of the policy language")
     add_cluster_argument(parser)
     parser.add_argument(

@@ -12,7 +12,7 @@ from cli.repl.commands import cluster_summary, loaded
 from cli.repl.conversation import answer_lines, print_replies
 from cli.repl.session import FindingsError, Origin, Session
 
-_EXAMPLES = """\
+EXAMPLES = """\
 examples:
   placet repl --cluster cluster.json policies/
   placet repl --kubeconfig ~/.kube/config
@@ -21,7 +21,6 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = _EXAMPLES
     parser.add_argument(
         "files",
         metavar="FILE",

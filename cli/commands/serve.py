@@ -32,57 +32,8 @@ from server.runtime.views import Files, Origin
 from server.settings import Settings, SettingsError, TlsFiles
 from server.tls import Credentials, TlsError
 
-
-def add_endurance_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the flags about load and shutdown."""
-    how = parser.add_argument_group("load and shutdown")
-    how.add_argument(
-        "--max-in-flight",
-        metavar="N",
-        type=positive,
-        default=100,
-        help="the largest number of calls at the same time; more are refused "
-        "(default: %(default)s)",
-    )
-    how.add_argument(
-        "--health-listen",
-        metavar="HOST:PORT",
-        type=address,
-        help="also serve health and metrics here, over plain HTTP, on a thread of their own: they "
-        "answer even when the server is busy",
-    )
-    how.add_argument(
-        "--lameduck",
-        metavar="TIME",
-        type=pause,
-        default="5s",
-        help="how long to serve after SIGTERM, while not ready, before connections are refused "
-        "(default: %(default)s)",
-    )
-
-
 _NONE = "none"
 _NAME = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-
-
-def add_exemption_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the flags about exempt pods."""
-    who = parser.add_argument_group("pods without policies")
-    defaults = ", ".join(sorted(SYSTEM_NAMESPACES | {own_namespace()}))
-    who.add_argument(
-        "--exempt-namespace",
-        metavar="NS",
-        action="append",
-        default=[],
-        type=_namespace,
-        help="a namespace whose pods are scheduled without any policy; may be repeated; added to "
-        f"{defaults} unless one of them is `none`",
-    )
-    who.add_argument(
-        "--no-bypass",
-        action="store_true",
-        help="ignore the annotation by which a pod bypasses policies",
-    )
 
 
 def exemptions(args: argparse.Namespace) -> Exemptions:
@@ -96,30 +47,6 @@ def _namespace(text: str) -> str:
     if not _NAME.fullmatch(text):
         raise argparse.ArgumentTypeError(f"`{text}` is not a valid namespace name")
     return text
-
-
-def add_tls_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the flags about TLS."""
-    tls = parser.add_argument_group("HTTPS", "the files are read again when they change")
-    tls.add_argument(
-        "--tls-cert", metavar="FILE", type=Path, help="a certificate with its chain (PEM)"
-    )
-    tls.add_argument("--tls-key", metavar="FILE", type=Path, help="its key (PEM), not encrypted")
-    tls.add_argument(
-        "--client-ca",
-        metavar="FILE",
-        type=Path,
-        help="CA certificates (PEM): clients must have a certificate of one of them, except for "
-        "health, version and the admission webhooks",
-    )
-    tls.add_argument(
-        "--client-name",
-        metavar="NAME",
-        action="append",
-        default=[],
-        help="a common name or alternative name that client certificates must have; may be "
-        "repeated (default: any)",
-    )
 
 
 def tls_files(args: argparse.Namespace) -> TlsFiles | None:
@@ -151,7 +78,7 @@ def credentials(settings: Settings, metrics: Metrics, log: Logger) -> Credential
         raise CommandError(str(error), hint) from None
 
 
-_EXAMPLES = """\
+EXAMPLES = """\
 examples:
   placet serve --demo
   placet serve --policies policies/ --cluster cluster.json
@@ -160,7 +87,6 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = _EXAMPLES
     what = parser.add_argument_group("policies and cluster")
     what.add_argument(
         "--policies",
@@ -234,7 +160,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="use an embedded cluster, and embedded policies unless --policies names some",
     )
-    add_exemption_arguments(parser)
+    who = parser.add_argument_group("pods without policies")
+    defaults = ", ".join(sorted(SYSTEM_NAMESPACES | {own_namespace()}))
+    who.add_argument(
+        "--exempt-namespace",
+        metavar="NS",
+        action="append",
+        default=[],
+        type=_namespace,
+        help="a namespace whose pods are scheduled without any policy; may be repeated; added to "
+        f"{defaults} unless one of them is `none`",
+    )
+    who.add_argument(
+        "--no-bypass",
+        action="store_true",
+        help="ignore the annotation by which a pod bypasses policies",
+    )
     how = parser.add_argument_group("serving")
     how.add_argument(
         "--listen",
@@ -265,8 +206,50 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="send rejections that an eviction could resolve as FailedNodes; only for "
         "kube-scheduler newer than 1.36, which lets extenders add victims",
     )
-    add_endurance_arguments(parser)
-    add_tls_arguments(parser)
+    endurance = parser.add_argument_group("load and shutdown")
+    endurance.add_argument(
+        "--max-in-flight",
+        metavar="N",
+        type=positive,
+        default=100,
+        help="the largest number of calls at the same time; more are refused "
+        "(default: %(default)s)",
+    )
+    endurance.add_argument(
+        "--health-listen",
+        metavar="HOST:PORT",
+        type=address,
+        help="also serve health and metrics here, over plain HTTP, on a thread of their own: they "
+        "answer even when the server is busy",
+    )
+    endurance.add_argument(
+        "--lameduck",
+        metavar="TIME",
+        type=pause,
+        default="5s",
+        help="how long to serve after SIGTERM, while not ready, before connections are refused "
+        "(default: %(default)s)",
+    )
+    tls = parser.add_argument_group("HTTPS", "the files are read again when they change")
+    tls.add_argument(
+        "--tls-cert", metavar="FILE", type=Path, help="a certificate with its chain (PEM)"
+    )
+    tls.add_argument("--tls-key", metavar="FILE", type=Path, help="its key (PEM), not encrypted")
+    tls.add_argument(
+        "--client-ca",
+        metavar="FILE",
+        type=Path,
+        help="CA certificates (PEM): clients must have a certificate of one of them, except for "
+        "health, version and the admission webhooks",
+    )
+    tls.add_argument(
+        "--client-name",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="a common name or alternative name that client certificates must have; may be "
+        "repeated (default: any)",
+    )
     how.add_argument(
         "--log-format",
         choices=FORMATS,

@@ -22,7 +22,7 @@ from cli.simulating.views import (
 from engine.simulation.result import Result, result
 from grammar.schema import load_schema
 
-_EXAMPLES = """\
+EXAMPLES = """\
 examples:
   placet simulate --cluster cluster.json --policies policies/ --pods pods.yaml
   placet simulate --cluster cluster.json --diff policies/ new-policies/ --pods pods.yaml
@@ -32,7 +32,6 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = _EXAMPLES
     parser.add_argument(
         "--cluster",
         metavar="SNAPSHOT",

@@ -54,10 +54,6 @@ class Suite:
     policies: tuple[Checked, ...]
     errors: tuple[Finding, ...]
 
-    @property
-    def file(self) -> Path:
-        return Path(self.source.name)
-
 
 @dataclass(frozen=True, slots=True)
 class Collection:
@@ -69,10 +65,6 @@ class Collection:
     suites: tuple[Suite, ...]
     files: tuple[CheckedFile, ...]
     problems: tuple[UnreadFile, ...]
-
-    @property
-    def tests(self) -> int:
-        return sum(len(suite.tests) for suite in self.suites)
 
 
 def collect(paths: Sequence[Path], validator: Validator) -> Collection:
@@ -153,7 +145,7 @@ class Runner:
         self, suite: Suite, test: Test, programs: Sequence[Program], registry: Registry
     ) -> tuple[Outcome, list[Diagnostic]]:
         try:
-            fixture = self._fixtures.build(test, suite.file)
+            fixture = self._fixtures.build(test, Path(suite.source.name))
             expectations = _expectations(test, fixture, programs)
             engine = FixtureEngine(registry, fixture, self._codec)
             found = [f for e in expectations if (f := _failure(e, engine)) is not None]

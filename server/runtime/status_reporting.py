@@ -266,11 +266,7 @@ class StatusReporter:
             if program is None or (winner := lost.get(program.address)) is None:
                 continue
             note = f"`{winner}` governs pods that this policy selects too"
-            about = _regarding(objects[name])
+            there = msgspec.json.decode(objects[name], type=_Object)
+            meta = there.metadata
+            about = Regarding(there.apiVersion, there.kind, meta.namespace, meta.name, meta.uid)
             self._events.add(Event(about, "Warning", "Conflicting", "Select", note))
-
-
-def _regarding(raw: bytes) -> Regarding:
-    there = msgspec.json.decode(raw, type=_Object)
-    metadata = there.metadata
-    return Regarding(there.apiVersion, there.kind, metadata.namespace, metadata.name, metadata.uid)
