@@ -52,7 +52,6 @@ class Values:
         return "\n".join(self._lines(value, type_, "", _WIDTH))
 
     def line(self, value: object, type_: Type) -> str:
-        """The value on one line of any length."""
         parts = self._parts(value, type_)
         if parts is None:
             return _scalar(value)

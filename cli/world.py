@@ -302,7 +302,6 @@ class Cluster:
 
 
 def ambiguous(name: str, keys: Sequence[str]) -> CommandError:
-    """The error for a name that pods of several namespaces have."""
     listed = named([f"`{key}`" for key in keys], _SHOWN)
     hint = f"give the namespace too, as in `{keys[0]}`"
     return CommandError(f"several pods are called `{name}`: {listed}", hint)

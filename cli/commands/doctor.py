@@ -86,7 +86,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _summary(findings: Sequence[FieldFinding], contexts: Sequence[CheckContext]) -> Iterator[str]:
-    """The extender taken for Placet in each configuration, and the number of findings."""
     for context in contexts:
         if (ours := context.ours) is not None:
             source = context.configuration.source

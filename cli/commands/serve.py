@@ -32,15 +32,13 @@ from server.runtime.views import Files, Origin
 from server.settings import Settings, SettingsError, TlsFiles
 from server.tls import Credentials, TlsError
 
-_NONE = "none"
 _NAME = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 def exemptions(args: argparse.Namespace) -> Exemptions:
-    """The exemptions that the flags name."""
     named = set(args.exempt_namespace)
-    always = frozenset() if _NONE in named else SYSTEM_NAMESPACES | {own_namespace()}
-    return Exemptions(always | (named - {_NONE}), by_annotation=not args.no_bypass)
+    always = frozenset() if "none" in named else SYSTEM_NAMESPACES | {own_namespace()}
+    return Exemptions(always | (named - {"none"}), by_annotation=not args.no_bypass)
 
 
 def _namespace(text: str) -> str:

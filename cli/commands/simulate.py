@@ -99,7 +99,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _policy_sets(args: argparse.Namespace) -> Mapping[str, Sequence[Path]]:
-    """The paths of each set of policies, by its name in tables and charts."""
     if args.diff is None:
         return {" ".join(map(str, args.policies)): args.policies}
     old, new = args.diff

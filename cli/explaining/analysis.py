@@ -34,7 +34,6 @@ def analysis(world: World, found: Explanation) -> Iterator[Part]:
 
 
 def _clauses(world: World, found: Explanation, result: RefusalSummary) -> Iterator[Part]:
-    """The number of nodes that pass each clause, and each `require` of it alone."""
     clauses, nodes = WrittenClauses(world.policies), len(found.names)
     listed = table(
         "clause", "passes", "fails", "fails only this", right=("passes", "fails", "fails only this")
@@ -70,7 +69,6 @@ def _nearest(world: World, found: Explanation, result: RefusalSummary) -> Iterat
 
 
 def _relaxations(found: Explanation, result: RefusalSummary) -> Iterator[Part]:
-    """The smallest sets of clauses without which another node passes."""
     if not result.relaxations:
         return
     yield "\nsmallest relaxation"
@@ -83,7 +81,6 @@ def _relaxations(found: Explanation, result: RefusalSummary) -> Iterator[Part]:
 def _requires(
     objection: Objection, clauses: WrittenClauses, found: Explanation
 ) -> list[tuple[str, int]]:
-    """Each `require` of a filter, and the number of nodes that fail it."""
     if not isinstance(objection.program, FilterProgram):
         return []
     written = clauses.find(objection.policy, objection.name)

@@ -214,7 +214,6 @@ def _narrowing(found: Explanation, name: str) -> list[str]:
 
 
 def passed(passing: int, nodes: int) -> str:
-    """A sentence such as `2 of 3 nodes pass`."""
     return f"{passing} of {counted(nodes, 'node')} {'passes' if passing == 1 else 'pass'}"
 
 

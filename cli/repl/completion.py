@@ -138,8 +138,8 @@ def _code(session: Session, text: str, offset: int) -> list[Candidate]:
 def _members(session: Session, code: str, before: Sequence[Token]) -> Iterator[Offer]:
     """The fields, keys and functions of the operand before a dot."""
     operand = last_operand(before)
-    type_ = _type_of(session, operand, code)
-    if type_ is None:
+    type_ = _checked(operand, _environment(session, code)) if operand else None
+    if type_ is None or type_ in (DYN, POISON):
         return
     record = session.schema.records.get(type_.name)
     for field in record.fields.values() if record is not None else ():
@@ -204,12 +204,6 @@ _LIST_MACROS = ("all", "exists", "exists_one", "filter", "map", "sortBy")
 _OPTIONAL_MACROS = ("optMap", "optFlatMap")
 
 
-def _type_of(session: Session, operand: str, code: str) -> Type | None:
-    """The type of an operand at the end of a text; None if it has none or an unknown one."""
-    found = _checked(operand, _environment(session, code)) if operand else None
-    return None if found in (None, DYN, POISON) else found
-
-
 def _names(session: Session, code: str) -> Iterator[Offer]:
     environment = _environment(session, code)
     own = [name for name in environment.variables if name not in VARIABLES]
@@ -256,7 +250,6 @@ def _environment(session: Session, text: str) -> Environment:
 
 
 def _open_parentheses(code: Sequence[Token]) -> list[int]:
-    """The indices of parentheses without an end, the outermost first."""
     open_: list[int] = []
     for index, token in enumerate(code):
         if token.text in OPENING:

@@ -1,8 +1,4 @@
-"""Evaluation: the replies about an expression.
-
-Its value on one node or on all of them, its parts, type, cost and speed, and the fields that it
-reads and does not find.
-"""
+"""Evaluation: the replies about an expression: value, type, parts, cost, speed, absent fields."""
 
 from __future__ import annotations
 

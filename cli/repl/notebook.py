@@ -81,9 +81,7 @@ class Notebook:
     @property
     def text(self) -> str:
         """All policies, as one policy file."""
-        own = self.session_policy
-        policies = (f"{source.text.strip()}\n" for source in self.policies.values())
-        return "\n".join((*([own.text] if own is not None else []), *policies))
+        return "\n".join(f"{source.text.strip()}\n" for source in self.sources)
 
     @property
     def definitions(self) -> str:

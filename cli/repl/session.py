@@ -59,7 +59,6 @@ class Origin:
 
     @classmethod
     def files(cls, paths: Sequence[Path]) -> Origin:
-        """Files that kubectl wrote."""
         return cls(paths, lambda: read_documents(paths))
 
 
@@ -99,8 +98,6 @@ class Session:
         self._documents: Documents | None = None
         self._annotations: frozenset[str] = frozenset()
 
-    # ---- policies
-
     def load(self, paths: Sequence[Path]) -> Validation:
         """Reads policy files, again too. Raises CommandError and FindingsError."""
         loaded = load(paths)
@@ -129,8 +126,6 @@ class Session:
         self._sources, self.notebook = sources, notebook
         self._keep(self.policies.needs.annotations)
         return validation
-
-    # ---- the cluster, the pod and the node
 
     def open(self, origin: Origin) -> None:
         """Reads a cluster, again too. Raises CommandError.
@@ -181,8 +176,6 @@ class Session:
     def world(self) -> World:
         """Raises CommandError if no cluster is loaded."""
         return World(self.schema, self.codec, self.required_cluster(), self.policies)
-
-    # ---- questions
 
     def expression(self, text: str, *, type_only: bool = False) -> Expression:
         """Raises FindingsError for errors, and for variables that have no value yet.

@@ -95,6 +95,8 @@ def entry(value: Any, place: str, *, legacy: bool) -> ExtenderEntry:
     """The entry of a document's value. Field names of a Policy are case-insensitive."""
     given = _Given(value, folded=legacy)
     tls = _Given(given.any("tlsConfig"), folded=legacy)
+    resources = given.any("managedResources")
+    items = [_Given(i, folded=legacy) for i in resources] if isinstance(resources, list) else []
     return ExtenderEntry(
         place=place,
         url=given.text("urlPrefix"),
@@ -111,15 +113,10 @@ def entry(value: Any, place: str, *, legacy: bool) -> ExtenderEntry:
         ),
         timeout=given.seconds("httpTimeout"),
         node_cache_capable=given.flag("nodeCacheCapable"),
-        managed=tuple(_managed(given.any("managedResources"), folded=legacy)),
+        managed=tuple(Managed(i.text("name"), i.flag("ignoredByScheduler")) for i in items),
         ignorable=given.flag("ignorable"),
         legacy=legacy,
     )
-
-
-def _managed(value: Any, *, folded: bool) -> list[Managed]:
-    items = [_Given(item, folded=folded) for item in value] if isinstance(value, list) else []
-    return [Managed(i.text("name"), i.flag("ignoredByScheduler")) for i in items]
 
 
 class _Given:

@@ -84,7 +84,6 @@ def _print_reasons(result: Result) -> None:
 
 
 def _print_changes(names: Sequence[str], found: Sequence[Change]) -> None:
-    """The changes by kind: pods now pending, now placed, then moved."""
     if not found:
         print("no pod moves")
         return

@@ -56,25 +56,21 @@ def branches(file: CheckedFile) -> Iterator[Branch]:
     """
     for checked in file.policies:
         policy = checked.policy
-        points = list(_for_points(policy))
+        points: list[_Texts] = []
+        if policy.selector is not None and not isinstance(policy.selector, Literal):
+            name = f"policy {policy.address}"
+            texts = (f"{name} never selected a pod", f"{name} never skipped a pod")
+            points.append((_for_point(policy, policy.selector), texts))
         for clause in policy.clauses:
             if not isinstance(clause, Preempt):
                 points.extend(_clause_points(file.source, policy, clause))
-        for point, texts in points:
-            for outcome, never in zip((True, False), texts, strict=False):
+        for point, words in points:
+            for outcome, never in zip((True, False), words, strict=False):
                 yield Branch(file.source, point, outcome, never)
 
 
 # A point and the texts of its branches, the one for true first.
 _Texts = tuple[BranchPoint, tuple[str, ...]]
-
-
-def _for_points(policy: Policy) -> Iterator[_Texts]:
-    selector = policy.selector
-    if selector is not None and not isinstance(selector, Literal):
-        name = f"policy {policy.address}"
-        texts = (f"{name} never selected a pod", f"{name} never skipped a pod")
-        yield _for_point(policy, selector), texts
 
 
 def _clause_points(
@@ -120,7 +116,6 @@ def _kind(clause: Clause) -> str:
 
 
 def _short(source: Source, expr: Expr) -> str:
-    """The text of an expression on one line, of at most 40 characters."""
     text = " ".join(source.slice(expr.span).split())
     return text if len(text) <= 40 else f"{text[:39]}…"
 

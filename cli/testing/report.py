@@ -22,13 +22,11 @@ def painted(text: str, outcome: Outcome, *, colour: bool) -> str:
 
 
 def verbose(result: Result, *, colour: bool) -> str:
-    """`shop.policy: busy nodes first passed`."""
     outcome = painted(result.outcome, result.outcome, colour=colour)
     return f"{result.suite.source.name}: {result.test.name} {outcome}"
 
 
 def details(suites: Iterable[Suite], results: Sequence[Result], *, colour: bool) -> Iterator[str]:
-    """The errors of each file, then each test that did not pass."""
     for suite in suites:
         if suite.errors:
             yield ""

@@ -87,7 +87,6 @@ def collect(paths: Sequence[Path], validator: Validator) -> Collection:
 
 
 def _tested_files(source: Source) -> Sequence[str]:
-    """The possible names of the files that a test file tests."""
     if not is_test_file(source.name):
         return ()
     name = source.name.removesuffix(TEST_SUFFIX)

@@ -105,7 +105,6 @@ class Objects:
 
 
 def holds(checked: CheckedObject) -> bool:
-    """Whether an object by itself is a valid policy."""
     return checked.file.whole and not any(policy.broken for policy in checked.file.policies)
 
 

@@ -28,11 +28,11 @@ from server.app import create_app
 from server.debug import Decisions
 from server.health import Check, Heartbeat, Readiness
 from server.metrics import Metrics
+from server.running import Shutdown
 from server.runtime.cluster import Access, ClusterRuntime, open_cluster
 from server.runtime.observers import LogObserver
 from server.runtime.policies import Policies
 from server.runtime.reloader import PolicyReloader, View
-from server.runtime.shutdown import Shutdown
 from server.runtime.views import NoCluster, Origin, Snapshots
 from server.settings import Settings
 from server.tls import Credentials
