@@ -45,11 +45,8 @@ class Values:
         name = str(type_)
         if type_ == DYN:
             name = str(type_of(value)) if kind(value) != "record" else "object"
-        return f"{self.text(value, type_)} : {name}"
-
-    def text(self, value: object, type_: Type) -> str:
-        """The value, on several lines if one is too long."""
-        return "\n".join(self._lines(value, type_, "", _WIDTH))
+        text = "\n".join(self._lines(value, type_, "", _WIDTH))
+        return f"{text} : {name}"
 
     def line(self, value: object, type_: Type) -> str:
         parts = self._parts(value, type_)

@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     requirements = None if args.policies is None else read_requirements(args.policies)
     contexts = [
         CheckContext(found, *choose(found.extenders, args.url), args.http_timeout, requirements)
-        for found in configurations(_texts(args), _open)
+        for found in configurations(_texts(args), lambda p: _read(p) if Path(p).is_file() else None)
     ]
     findings = [finding for context in contexts for finding in examine(context)]
     if args.format == "json":
@@ -123,8 +123,3 @@ def _read(name: str) -> str:
         return read_file(name, "check the path").decode("utf-8-sig")
     except UnicodeDecodeError:
         raise CommandError(f"`{name}` is not UTF-8 text", "save it as UTF-8") from None
-
-
-def _open(path: str) -> str | None:
-    """The file that a manifest names, if it is on this machine."""
-    return _read(path) if Path(path).is_file() else None

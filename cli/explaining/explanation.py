@@ -17,7 +17,7 @@ from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import Frame
 from engine.program.trace import Step, Tracer
 from grammar.ast import Comprehension, DefCall, Expr, Ident, Index, LetReference, Select
-from grammar.clauses import Clause, Filter, Limit, Policy, Share, Spread, Template
+from grammar.clauses import Clause, Filter, Limit, Policy, Share, Spread
 from grammar.environment import Environment
 from grammar.errors import EvaluationError
 from grammar.policy_checker import Checked
@@ -105,11 +105,9 @@ class Written:
         clause = self.clause
         if not isinstance(clause, Filter | Share | Spread | Limit) or clause.detail is None:
             return ""
-        return self._filled(clause.detail, _own(frame))
-
-    def _filled(self, template: Template, frame: Frame) -> str:
+        frame = _own(frame)
         compiler = Compiler(self.environment, fast_paths=FAST_PATHS)
-        parts = [p if isinstance(p, str) else compiler.compile(p) for p in template.parts]
+        parts = [p if isinstance(p, str) else compiler.compile(p) for p in clause.detail.parts]
         frame.locals = [None] * compiler.slots
         shown = []
         for part in parts:

@@ -22,8 +22,6 @@ def read(text: str, name: str) -> list[Document]:
         raise CommandError(f"`{name}` {error}", "correct the file") from None
 
 
-# ---- configurations in files, in ConfigMaps, and in the file that a manifest names
-
 POLICY = "Policy"
 _KINDS = ("KubeSchedulerConfiguration", POLICY)
 _KIND = re.compile(rf"""["']?kind["']?\s*:\s*["']?({"|".join(_KINDS)})\b""")

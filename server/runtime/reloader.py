@@ -86,11 +86,6 @@ class PolicyReloader:
             if (registry := await asyncio.to_thread(self._look)) is not None:
                 self.engine.adopt(registry)
 
-    def refresh(self) -> None:
-        """Looks once, without an event loop."""
-        if (registry := self._look()) is not None:
-            self.engine.adopt(registry)
-
     def _look(self) -> Registry | None:
         """The new registry, or None without a change. Never raises."""
         try:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from logging import Logger
 from typing import Literal
 
@@ -50,21 +49,14 @@ class _Object(msgspec.Struct):
     status: msgspec.Raw = msgspec.Raw(b"{}")
 
 
-@dataclass(slots=True)
-class _Kept:
-    """The counts of one version of an object, under one program."""
-
-    version: object
-    share_status: ShareStatus
-
-
 class Statuses:
     """The statuses of policy objects, from the enforced policies and the pods of the cluster."""
 
     def __init__(self, policies: Policies, cache: Cache) -> None:
         self._policies = policies
         self._cache = cache
-        self._kept: dict[str, _Kept] = {}
+        # By the name of an object: its version and program, and their counts.
+        self._kept: dict[str, tuple[object, ShareStatus]] = {}
 
     def reports(
         self, objects: Mapping[str, bytes], snapshot: Snapshot, lost: Mapping[str, str]
@@ -125,15 +117,15 @@ class Statuses:
         metadata = manifest.metadata
         version = (metadata.uid, metadata.generation, id(program), self._namespaces(manifest))
         kept = self._kept.get(name)
-        if kept is None or kept.version != version:
+        if kept is None or kept[0] != version:
             is_cluster = isinstance(manifest.spec, ClusterSpec)
             scope = Scope(None if is_cluster else metadata.namespace)
             counts = self._selects(manifest)
             standing = ShareStatus(("status", version), scope, counts, _share(program))
-            kept = self._kept[name] = _Kept(version, standing)
+            kept = self._kept[name] = version, standing
         slots = program.slots if program is not None else 0
         frame = Frame(EMPTY_RECORD, Timestamp.now(), slots=slots)
-        return kept.share_status.count(self._cache, snapshot, frame)
+        return kept[1].count(self._cache, snapshot, frame)
 
     def _namespaces(self, manifest: Manifest) -> frozenset[str] | None:
         """The namespaces that a cluster policy selects; None without a namespace selector."""
