@@ -185,7 +185,6 @@ class Evaluator:
         self._slots = compiler.slots
 
     def evaluate(self, frame: Frame) -> object | Failure:
-        """The value in the frame, or the reason why there is none."""
         frame.locals = [None] * self._slots
         frame.refill()
         try:

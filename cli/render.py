@@ -76,7 +76,6 @@ def print_error(message: str, hint: str) -> None:
 
 
 def error_text(message: str, hint: str) -> str:
-    """An error that has no place in a text, with its hint."""
     return f"error: {message}\n  = help: {hint}" if hint else f"error: {message}"
 
 

@@ -89,7 +89,9 @@ def run(args: argparse.Namespace) -> int:
     for line in render(findings, args.format, colour=wants_colour(sys.stdout)):
         print(line)
     if args.cost:
-        _print_costs(validation, args.cost_limit)
+        for file in validation.files:
+            for checked in file.policies:
+                print(*cost_table(checked, file.source, args.cost_limit), "", sep="\n")
     for problem in loaded.problems:
         print_error(problem.message, problem.hint)
     if sources and args.format != "json":
@@ -144,14 +146,6 @@ def _summary(findings: Sequence[Finding], policies: int, files: int) -> str:
     if found := totals(d for d, _ in findings):
         return f"{found} {inside}"
     return f"{counted(policies, 'policy', 'policies')} {inside}: no problems found"
-
-
-def _print_costs(validation: Validation, limit: int) -> None:
-    for file in validation.files:
-        for checked in file.policies:
-            for line in cost_table(checked, file.source, limit):
-                print(line)
-            print()
 
 
 def _steps(text: str) -> int:

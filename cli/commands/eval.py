@@ -67,11 +67,7 @@ def run(args: argparse.Namespace) -> int:
             return _every_node(expression, read, cluster, values)
         if args.node is not None and cluster is not None:
             read.node = cluster.node(args.node)
-        return _one(expression, read, values)
-
-
-def _one(expression: Expression, frame: Frame, values: Values) -> int:
-    found = Evaluator(expression).evaluate(frame)
+        found = Evaluator(expression).evaluate(read)
     if isinstance(found, Failure):
         print(human(found.diagnostic, expression.source), file=sys.stderr)
         return Exit.FINDINGS

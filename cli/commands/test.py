@@ -65,7 +65,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run_until_change(args: argparse.Namespace, validator: Validator, schema: Schema) -> None:
-    """Runs the tests, and returns when a file has changed."""
     policies = Watcher(lambda: Search(args.paths).files)
     collection = collect(args.paths, validator)
     clusters = Watcher(lambda: _cluster_files(collection))

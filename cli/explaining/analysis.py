@@ -48,7 +48,6 @@ def _clauses(world: World, found: Explanation, result: RefusalSummary) -> Iterat
 
 
 def _nearest(world: World, found: Explanation, result: RefusalSummary) -> Iterator[Part]:
-    """The nodes with the fewest failing clauses, and for each clause by how much it fails."""
     if not result.nearest:
         return
     clauses, values = WrittenClauses(world.policies), Values(world.schema)

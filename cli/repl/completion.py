@@ -279,7 +279,6 @@ def _keys(session: Session, operand: str) -> list[str]:
 
 
 def _values(session: Session, operand: str) -> list[str]:
-    """The strings that an operand evaluates to, the most frequent first."""
     texts = Counter(found for found in _samples(session, operand) if isinstance(found, str))
     return [text for text, _ in texts.most_common()]
 

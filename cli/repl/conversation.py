@@ -171,7 +171,6 @@ def _guess(text: str) -> Start:
 
 
 def _in_long_string(text: str) -> bool:
-    """Whether the text ends inside a string with triple quotes."""
     return any(
         quotes in text and any(accepts(text + quotes, start) for start in STARTS)
         for quotes in _LONG_QUOTES

@@ -62,7 +62,6 @@ class Notebook:
 
     @property
     def names(self) -> list[str]:
-        """The names that `without` accepts, sorted."""
         return sorted({k[1] for k in self.items} | {i[-1] for i in self.policies})
 
     @property
@@ -80,12 +79,10 @@ class Notebook:
 
     @property
     def text(self) -> str:
-        """All policies, as one policy file."""
         return "\n".join(f"{source.text.strip()}\n" for source in self.sources)
 
     @property
     def definitions(self) -> str:
-        """Every `let` and `def`, for expressions to use."""
         return "\n".join(item.text for item in self.items.values() if item.is_definition)
 
     def as_typed(self, found: Diagnostic, source: Source) -> Finding:

@@ -11,7 +11,6 @@ from cli.scheduling.generator import VERBS
 from grammar.errors import EvaluationError
 from grammar.values.time import SECOND, Duration
 
-LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 _DATA = ("caData", "certData", "keyData")
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
@@ -37,7 +36,7 @@ class Url:
     @property
     def local(self) -> bool:
         """Whether the host is kube-scheduler's own machine."""
-        return self.host in LOCAL or self.host.startswith("127.")
+        return self.host in ("localhost", "::1") or self.host.startswith("127.")
 
 
 @dataclass(frozen=True, slots=True)

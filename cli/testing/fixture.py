@@ -339,7 +339,6 @@ class ObjectBuilder:
                     raise _unsettable(name, inner, outside[name])
 
     def _map(self, fields: Mapping[str, MapEntry], name: str) -> Object:
-        """A map of strings; empty if the field is not given."""
         return self._object(fields[name], _STRING_MAP) if name in fields else {}
 
     def _object(self, field: MapEntry, type_: Type) -> Object:

@@ -160,7 +160,6 @@ class Policies:
 
     @property
     def needs(self) -> Needs:
-        """What the enforced policies read besides nodes and pods."""
         in_force = self.in_force.policies
         return needs(part.policy for checked in in_force for part in (checked, *checked.uses))
 
