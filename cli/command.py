@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import tempfile
 from argparse import ArgumentTypeError
+from collections.abc import Mapping
 from enum import IntEnum
 from pathlib import Path
+from typing import Any
 
 from grammar.errors import EvaluationError
 from grammar.values.quantity import NANO, Quantity
@@ -44,9 +46,6 @@ def version() -> str:
         return metadata.version("placet")
     except metadata.PackageNotFoundError:
         return "unknown"
-
-
-# ---- files
 
 
 def read_file(name: str, hint: str) -> bytes:
@@ -95,16 +94,23 @@ def write_text(file: Path, text: str) -> None:
 
 
 def unwritable(file: Path, error: OSError) -> CommandError:
-    """The error for a file that cannot be written."""
     return CommandError(f"cannot write `{file}`: {reason(error)}", "check its permissions")
 
 
 def reason(error: OSError) -> str:
-    """The operating system's reason, in lower case."""
     return (error.strerror or str(error)).lower()
 
 
-# ---- types of arguments
+def mapping(value: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """A field that should be a mapping; another type counts as empty."""
+    found = value.get(key)
+    return found if isinstance(found, dict) else {}
+
+
+def mappings(value: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+    """The mappings in a field that should be a list of them."""
+    found = value.get(key)
+    return [i for i in found if isinstance(i, dict)] if isinstance(found, list) else []
 
 
 def address(text: str) -> tuple[str, int]:

@@ -14,14 +14,14 @@ from grammar import catalogue
 from grammar.ast import Expr
 from grammar.checker import Checker
 from grammar.clauses import Policy
-from grammar.diagnostics import Diagnostic, human
+from grammar.diagnostics import Diagnostic
 from grammar.environment import Environment
-from grammar.errors import EvaluationError, MissingError
+from grammar.errors import EvaluationError
 from grammar.parser import parse_expression, parse_rules
 from grammar.policy_checker import VARIABLES, check_policy
 from grammar.printer import print_string
 from grammar.schema import Schema
-from grammar.source import Source, Span
+from grammar.source import Source
 from grammar.types import DYN, Type
 from grammar.values.format import show
 from grammar.values.kinds import kind, type_of
@@ -45,14 +45,10 @@ class Values:
         name = str(type_)
         if type_ == DYN:
             name = str(type_of(value)) if kind(value) != "record" else "object"
-        return f"{self.text(value, type_)} : {name}"
-
-    def text(self, value: object, type_: Type) -> str:
-        """The value, on several lines if one is too long."""
-        return "\n".join(self._lines(value, type_, "", _WIDTH))
+        text = "\n".join(self._lines(value, type_, "", _WIDTH))
+        return f"{text} : {name}"
 
     def line(self, value: object, type_: Type) -> str:
-        """The value on one line of any length."""
         parts = self._parts(value, type_)
         if parts is None:
             return _scalar(value)
@@ -144,18 +140,9 @@ class Failure:
     step: Step
 
     @property
-    def missing(self) -> bool:
-        """Whether the error is a missing value, for which clauses have a rule."""
-        return isinstance(self.error, MissingError)
-
-    @property
     def diagnostic(self) -> Diagnostic:
         """The error with its place; it has no code."""
         return Diagnostic("", "error", str(self.error), self.step.expr.span)
-
-    def text(self, source: Source) -> str:
-        """The error with a caret under its place."""
-        return human(self.diagnostic, source)
 
 
 def check(
@@ -181,7 +168,8 @@ def check(
         if name in VARIABLES:
             names.add(name)
         if name in hidden:
-            found.append(_unavailable(name, hidden[name], read.span))
+            problem = catalogue.unavailable(name, "this expression", read.span)
+            found.append(replace(problem, hint=hidden[name] or None))
     if any(d.severity == "error" for d in found):
         return None, found, source
     return Expression(source, expr, environment, frozenset(names)), found, source
@@ -197,7 +185,6 @@ class Evaluator:
         self._slots = compiler.slots
 
     def evaluate(self, frame: Frame) -> object | Failure:
-        """The value in the frame, or the reason why there is none."""
         frame.locals = [None] * self._slots
         frame.refill()
         try:
@@ -216,13 +203,8 @@ class Evaluator:
 
 
 def _environment(text: str, definitions: str, schema: Schema) -> Environment:
-    """The environment of an expression with definitions after it."""
     if not definitions:
         return Environment(variables=VARIABLES, schema=schema)
     before = "".join("\n" if c == "\n" else " " for c in text)
     items, _ = parse_rules(Source(NAME, f"{before}\n{definitions}"))
     return check_policy(Policy("", items, cluster=True), schema).environment
-
-
-def _unavailable(name: str, hint: str, span: Span) -> Diagnostic:
-    return replace(catalogue.unavailable(name, "this expression", span), hint=hint or None)

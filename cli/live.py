@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -22,36 +21,29 @@ _PAGE_SECONDS = 60.0
 _REFUSED = (401, 403, 404)
 
 
-class ClusterOrigin:
-    """The origin of snapshots of a kubeconfig's cluster."""
+def read_running(kubeconfig: Path) -> Documents:
+    """The objects that rules read, in a kubeconfig's cluster. Raises CommandError."""
+    hint = "check that `kubectl get nodes,pods -A` works with the same kubeconfig"
+    try:
+        return asyncio.run(_read(kubeconfig))
+    except (EngineError, GarbageError) as error:
+        raise CommandError(str(error), hint) from None
+    except ContinueExpiredError:
+        raise CommandError("the list took too long", "try again") from None
 
-    paths: Sequence[Path] = ()
 
-    def __init__(self, kubeconfig: Path) -> None:
-        self._kubeconfig = kubeconfig
-
-    def read(self) -> Documents:
-        """The objects that rules read. Raises CommandError."""
-        hint = "check that `kubectl get nodes,pods -A` works with the same kubeconfig"
-        try:
-            return asyncio.run(self._read())
-        except (EngineError, GarbageError) as error:
-            raise CommandError(str(error), hint) from None
-        except ContinueExpiredError:
-            raise CommandError("the list took too long", "try again") from None
-
-    async def _read(self) -> Documents:
-        async with connect(self._kubeconfig, None, version=version()) as client:
-            found = [await _listed(client, r, _KINDS[r.path]) for r in (NODES, PODS)]
-            # Only `namespaceObject` and `workload` need these, and not every user may list them.
-            useful = {"Namespace": NAMESPACES, **CONTROLLERS}
-            for kind, resource in useful.items():
-                try:
-                    found.append(await _listed(client, resource, kind))
-                except ApiError as error:
-                    if error.status not in _REFUSED:
-                        raise
-        return Documents([_NAME], [(_NAME, document) for document in found])
+async def _read(kubeconfig: Path) -> Documents:
+    async with connect(kubeconfig, None, version=version()) as client:
+        found = [await _listed(client, r, _KINDS[r.path]) for r in (NODES, PODS)]
+        # Only `namespaceObject` and `workload` need these, and not every user may list them.
+        useful = {"Namespace": NAMESPACES, **CONTROLLERS}
+        for kind, resource in useful.items():
+            try:
+                found.append(await _listed(client, resource, kind))
+            except ApiError as error:
+                if error.status not in _REFUSED:
+                    raise
+    return Documents([_NAME], [(_NAME, document) for document in found])
 
 
 async def _listed(client: ApiClient, resource: Resource, kind: str) -> bytes:
@@ -64,8 +56,7 @@ async def _listed(client: ApiClient, resource: Resource, kind: str) -> bytes:
     return msgspec.json.encode(document)
 
 
-# ---- ConfigMaps that may hold a configuration of kube-scheduler
-
+# The namespace of ConfigMaps that may hold a configuration of kube-scheduler.
 NAMESPACE = "kube-system"
 
 

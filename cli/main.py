@@ -37,6 +37,8 @@ _EPILOG = "exit codes: 0 success, 1 problems found, 2 the command could not run"
 class Command(Protocol):
     """The interface of a module in `cli.commands`."""
 
+    EXAMPLES: str
+
     def configure(self, parser: argparse.ArgumentParser) -> None: ...
     def run(self, args: argparse.Namespace) -> int: ...
 
@@ -74,10 +76,11 @@ def parser_of(name: str, wanted: Container[str]) -> argparse.ArgumentParser:
         described = f"{summary[0].upper()}{summary[1:]}."
         sub = commands.add_parser(command, help=summary, description=described)
         sub.formatter_class = argparse.RawDescriptionHelpFormatter
+        sub.epilog = _EPILOG
         if command in wanted:
-            _module(command).configure(sub)
-        examples = (sub.epilog or "").replace("placet ", f"{name} ")
-        sub.epilog = "\n".join(filter(None, (examples, _EPILOG)))
+            module = _module(command)
+            module.configure(sub)
+            sub.epilog = f"{module.EXAMPLES.replace('placet ', f'{name} ')}\n{_EPILOG}"
     return parser
 
 

@@ -76,7 +76,6 @@ def print_error(message: str, hint: str) -> None:
 
 
 def error_text(message: str, hint: str) -> str:
-    """An error that has no place in a text, with its hint."""
     return f"error: {message}\n  = help: {hint}" if hint else f"error: {message}"
 
 
@@ -155,7 +154,6 @@ def _escaped(text: str, *, property_: bool = False) -> str:
 
 
 def as_json(diagnostic: Diagnostic, where: Source | Place) -> dict[str, object]:
-    """One finding as an object for JSON."""
     said = {
         "severity": diagnostic.severity,
         "code": diagnostic.code,
@@ -177,5 +175,4 @@ def _json_range(span: Span, source: Source) -> dict[str, object]:
 
 
 def _range(span: Span, source: Source) -> tuple[int, int, int, int]:
-    """Line and column of the start and of the end."""
     return *source.position(span.start), *source.position(span.end)

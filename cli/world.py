@@ -7,7 +7,7 @@ A command reads it once from its arguments. The cluster never changes but for th
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -52,9 +52,6 @@ class World:
     cluster: Cluster
     policies: Policies
 
-    def engine(self) -> Engine:
-        return engine(self.policies.registry, self.cluster, self.codec)
-
 
 @dataclass(frozen=True, slots=True)
 class Policies:
@@ -91,7 +88,6 @@ def add_arguments(parser: argparse.ArgumentParser, *, required: bool = True) -> 
 
 
 def add_pod_arguments(parser: argparse.ArgumentParser) -> None:
-    """The two ways to name a pod."""
     parser.add_argument(
         "pod", metavar="POD", nargs="?", help="NAMESPACE/NAME, or the name alone if it is unique"
     )
@@ -137,11 +133,13 @@ def read_cluster(paths: Sequence[Path], codec: ObjectCodec) -> Cluster:
     return read_documents(paths).cluster(codec)
 
 
-def read_documents(paths: Sequence[Path]) -> Documents:
+def read_documents(
+    paths: Sequence[Path], read: Callable[[Path], Iterable[bytes]] = documents
+) -> Documents:
     """The JSON documents of snapshot files. Raises CommandError for an unreadable file."""
     try:
         files = files_of(paths)
-        return Documents(files, [(file, d) for file in files for d in documents(file)])
+        return Documents(files, [(file, d) for file in files for d in read(file)])
     except ClusterFileError as error:
         raise CommandError(error.message, error.hint) from None
 
@@ -199,7 +197,7 @@ class Documents:
             reading = ClusterFileReader(codec).take(self.files, self.contents)
         except ClusterFileError as error:
             raise CommandError(error.message, error.hint) from None
-        return Cluster(reading.cache, PodBodies([d for _, d in self.contents]), self.files)
+        return Cluster(reading.cache, [d for _, d in self.contents], self.files)
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,11 +221,12 @@ class Cluster:
     """A cluster in snapshot files; also an engine's view of it.
 
     `now` is the newest timestamp in it, so that ages do not depend on the time of the command.
+    `documents` are the JSON of the files.
     """
 
-    def __init__(self, cache: Cache, bodies: PodBodies, files: Sequence[Path]) -> None:
+    def __init__(self, cache: Cache, documents: Sequence[bytes], files: Sequence[Path]) -> None:
         self._cache = cache
-        self._bodies = bodies
+        self._documents = documents
         self._files = ", ".join(f"`{file}`" for file in files)
 
     @cached_property
@@ -254,29 +253,30 @@ class Cluster:
 
         Raises CommandError for an unknown or ambiguous name.
         """
-        keys = self._bodies.keys(name)
+        known = self.pod_keys()
+        keys = sorted(key for key in known if name in (key, key.partition("/")[2]))
         if not keys:
-            known = self._bodies.all_keys()
             names = known if "/" in name else {key.partition("/")[2] for key in known}
             hint = _similar(name, sorted(names))
             raise CommandError(f"there is no pod `{name}` in {self._files}", hint)
         if len(keys) > 1:
             raise ambiguous(name, keys)
         namespace, _, short = keys[0].partition("/")
-        body, node = self._bodies.body(keys[0])
-        return NamedPod(namespace, short, body, node)
+        pod = msgspec.json.decode(self.pod_bodies[keys[0]])
+        node = (pod.get("spec") or {}).pop("nodeName", None)
+        return NamedPod(namespace, short, msgspec.json.encode(pod), node or "")
 
     def node_body(self, name: str) -> bytes | msgspec.Raw:
         """The JSON of a node. Raises KeyError."""
-        return self._bodies.node(name)
+        return bodies(self._documents, "Node")[f"/{name}"]
 
-    def pod_bodies(self) -> Iterable[bytes | msgspec.Raw]:
-        """The JSON of every pod."""
-        return self._bodies.all_bodies()
+    @cached_property
+    def pod_bodies(self) -> Mapping[str, bytes | msgspec.Raw]:
+        """The JSON of every pod, including finished ones, by `NAMESPACE/NAME`."""
+        return bodies(self._documents, "Pod")
 
     def pod_keys(self) -> list[str]:
-        """`NAMESPACE/NAME` of every pod, including finished ones."""
-        return self._bodies.all_keys()
+        return list(self.pod_bodies)
 
     @contextmanager
     def changing(self, node: Node, back: Node) -> Iterator[None]:
@@ -302,7 +302,6 @@ class Cluster:
 
 
 def ambiguous(name: str, keys: Sequence[str]) -> CommandError:
-    """The error for a name that pods of several namespaces have."""
     listed = named([f"`{key}`" for key in keys], _SHOWN)
     hint = f"give the namespace too, as in `{keys[0]}`"
     return CommandError(f"several pods are called `{name}`: {listed}", hint)
@@ -332,43 +331,7 @@ class _Object(msgspec.Struct, frozen=True, gc=False):
     items: list[msgspec.Raw] | None = None
 
 
-class PodBodies:
-    """The JSON of every pod and node in some documents; the index of pods is built when needed.
-
-    Keys of pods are `namespace/name`.
-    """
-
-    def __init__(self, documents: Sequence[bytes]) -> None:
-        self._documents = documents
-
-    def all_keys(self) -> list[str]:
-        return list(self._found)
-
-    def all_bodies(self) -> Iterable[bytes | msgspec.Raw]:
-        return self._found.values()
-
-    def node(self, name: str) -> bytes | msgspec.Raw:
-        """The JSON of a node. Raises KeyError."""
-        return _bodies(self._documents, "Node")[f"/{name}"]
-
-    def keys(self, name: str) -> list[str]:
-        """The keys that a name can mean: itself, or the same name in every namespace."""
-        if "/" in name:
-            return [name] if name in self._found else []
-        return sorted(key for key in self._found if key.partition("/")[2] == name)
-
-    def body(self, key: str) -> tuple[bytes, str]:
-        """The pod as kube-scheduler would send it, without its node, and that node."""
-        pod = msgspec.json.decode(self._found[key])
-        node = (pod.get("spec") or {}).pop("nodeName", None)
-        return msgspec.json.encode(pod), node or ""
-
-    @cached_property
-    def _found(self) -> dict[str, msgspec.Raw | bytes]:
-        return _bodies(self._documents, "Pod")
-
-
-def _bodies(documents: Sequence[bytes], kind: str) -> dict[str, msgspec.Raw | bytes]:
+def bodies(documents: Sequence[bytes], kind: str) -> dict[str, msgspec.Raw | bytes]:
     """The JSON of every object of a kind, by `namespace/name`; the last one of a key counts."""
     decoder = msgspec.json.Decoder(_Object)
     found: dict[str, msgspec.Raw | bytes] = {}
@@ -390,11 +353,11 @@ def named_pod(cluster: Cluster, name: str | None, file: Path | None) -> NamedPod
     if name is not None:
         return cluster.pod(name)
     assert file is not None, "one of the two is given"
-    return NamedPod(*read_pod(file))
+    return read_pod(file)
 
 
-def read_pod(file: Path) -> tuple[str, str, bytes]:
-    """Namespace, name and JSON of the one pod in a manifest. Raises CommandError."""
+def read_pod(file: Path) -> NamedPod:
+    """The one pod in a manifest. Raises CommandError."""
     hint = "`kubectl run NAME --image=… --dry-run=client -o yaml` writes the manifest of one Pod"
     try:
         found = [msgspec.json.decode(document) for document in documents(file)]
@@ -409,7 +372,7 @@ def read_pod(file: Path) -> tuple[str, str, bytes]:
     return _completed(found[0], file, hint)
 
 
-def _completed(pod: dict[str, Any], file: Path, hint: str) -> tuple[str, str, bytes]:
+def _completed(pod: dict[str, Any], file: Path, hint: str) -> NamedPod:
     """The pod with the namespace that the API server would set, a unique uid, and no node."""
     metadata, spec = pod.get("metadata") or {}, pod.get("spec") or {}
     for name, part in (("metadata", metadata), ("spec", spec)):
@@ -421,4 +384,4 @@ def _completed(pod: dict[str, Any], file: Path, hint: str) -> tuple[str, str, by
     known = {"name": name, "namespace": namespace, "uid": metadata.get("uid") or f"file:{file}"}
     unplaced = {k: v for k, v in spec.items() if k != "nodeName"}
     body = {**pod, "metadata": {**metadata, **known}, "spec": unplaced}
-    return namespace, name, msgspec.json.encode(body)
+    return NamedPod(namespace, name, msgspec.json.encode(body))

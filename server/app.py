@@ -17,8 +17,7 @@ from server.health import Health, Readiness, health_routes
 from server.metrics import Metrics
 from server.middleware import CallRecorder, VerbHandler, access
 from server.misconfiguration import MisconfigurationWarnings
-from server.running import DIRECT
-from server.runtime.shutdown import Shutdown
+from server.running import DIRECT, Shutdown
 from server.settings import Settings
 from server.verbs.answering import DecisionQueue, Verb, VerbAnswerer
 from server.verbs.bind import Binder, BindVerb

@@ -16,7 +16,7 @@ from server.call import CallRecord, log_entry
 from server.errors import Outcome
 from server.metrics import Metrics
 from server.misconfiguration import MisconfigurationWarnings
-from server.runtime.shutdown import Shutdown
+from server.running import Shutdown
 
 VerbHandler = Callable[[web.Request, CallRecord], Awaitable[web.Response]]
 

@@ -16,9 +16,8 @@ from typing import Any
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from server.health import Health, Heartbeat, health_routes
+from server.health import Check, Health, Heartbeat, health_routes
 from server.metrics import Metrics
-from server.runtime.shutdown import Shutdown
 from server.settings import KEEP_ALIVE_SECONDS, MEBIBYTE, Settings
 from server.tls import Credentials
 
@@ -118,6 +117,24 @@ class Listener:
         except OSError:
             # The client closed the connection or was too slow: so does a probe of the port.
             pass
+
+
+class Shutdown:
+    """Whether the server is about to end. From then on every answer closes its connection.
+
+    SIGTERM begins it, readiness and every answer show it. kube-scheduler keeps its connections
+    open, and does not repeat a request that it sent into a connection as it was closed (C2). So
+    answers close the connections before the server ends.
+    """
+
+    def __init__(self) -> None:
+        self.has_begun = False
+
+    def begin(self) -> None:
+        self.has_begun = True
+
+    def check(self) -> Check:
+        return Check("shutdown", "shutting down" if self.has_begun else "")
 
 
 # ---- serving an application

@@ -72,7 +72,6 @@ class Credentials:
         self._report_loaded()
 
     async def run(self) -> None:
-        """Reloads changed files until it is cancelled."""
         while True:
             await asyncio.sleep(INTERVAL_SECONDS)
             await asyncio.to_thread(self.look)
@@ -238,8 +237,7 @@ def not_after(pem: bytes) -> float:
 
 def _not_after(der: bytes) -> float:
     """Reads `Certificate ::= SEQUENCE { tbsCertificate SEQUENCE { ... validity ... } ... }`."""
-    certificate = _content(der, _SEQUENCE)
-    fields = list(_elements(_content(certificate, _SEQUENCE)))
+    fields = list(_elements(_content(_content(der))))
     if fields[0][0] == _VERSION:
         del fields[0]
     # The rest begins with serialNumber, signature, issuer, validity.
@@ -259,10 +257,10 @@ def _time(tag: int, text: str) -> datetime:
     return datetime.strptime(text, "%Y%m%d%H%M%SZ").replace(tzinfo=UTC)
 
 
-def _content(data: bytes, wanted: int) -> bytes:
+def _content(data: bytes) -> bytes:
     tag, content = next(_elements(data), (0, b""))
-    if tag != wanted:
-        raise ValueError("not the expected tag")
+    if tag != _SEQUENCE:
+        raise ValueError("not a sequence")
     return content
 
 

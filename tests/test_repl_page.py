@@ -12,7 +12,7 @@ import pytest
 from cli.main import main
 from cli.repl.commands import COMMANDS
 from cli.repl.conversation import answer, print_replies, prompt
-from cli.repl.session import Files, Session
+from cli.repl.session import Origin, Session
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = (DOCS / "repl.md").read_text(encoding="utf-8")
@@ -44,7 +44,7 @@ def shown() -> Iterator[tuple[str, str, str]]:
 def test_the_session_is_as_the_page_shows_it(capsys: pytest.CaptureFixture[str]) -> None:
     session = Session()
     session.load([Path("shop.policy")])
-    session.open(Files([Path("cluster.yaml")]))
+    session.open(Origin.files([Path("cluster.yaml")]))
     for before, line, after in shown():
         assert prompt(session) == before
         print_replies(answer(session, line).replies)

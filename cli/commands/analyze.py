@@ -11,7 +11,7 @@ from cli.explaining.explanation import explain
 from cli.explaining.views import head
 from cli.world import add_arguments, add_pod_arguments, named_pod, read_world
 
-_EXAMPLES = """\
+EXAMPLES = """\
 examples:
   placet analyze shop/web-1 --cluster cluster.json --policies policies/
   placet analyze --pod-file pod.yaml --cluster cluster.json --policies policies/
@@ -19,7 +19,6 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = _EXAMPLES
     add_pod_arguments(parser)
     add_arguments(parser)
 

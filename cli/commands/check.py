@@ -22,7 +22,7 @@ from policies.validation import Validation, Validator, check_source
 
 # The longest text of an expression in a cost table.
 _TEXT = 72
-_EXAMPLES = """\
+EXAMPLES = """\
 examples:
   placet check policies/
   placet check --fix shop.policy
@@ -31,7 +31,6 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = _EXAMPLES
     parser.add_argument(
         "paths",
         metavar="PATH",
@@ -90,7 +89,9 @@ def run(args: argparse.Namespace) -> int:
     for line in render(findings, args.format, colour=wants_colour(sys.stdout)):
         print(line)
     if args.cost:
-        _print_costs(validation, args.cost_limit)
+        for file in validation.files:
+            for checked in file.policies:
+                print(*cost_table(checked, file.source, args.cost_limit), "", sep="\n")
     for problem in loaded.problems:
         print_error(problem.message, problem.hint)
     if sources and args.format != "json":
@@ -141,19 +142,10 @@ def _with_label_warnings(
 
 
 def _summary(findings: Sequence[Finding], policies: int, files: int) -> str:
-    """One line such as `2 errors, 1 warning in 3 files`."""
     inside = f"in {counted(files, 'file')}"
     if found := totals(d for d, _ in findings):
         return f"{found} {inside}"
     return f"{counted(policies, 'policy', 'policies')} {inside}: no problems found"
-
-
-def _print_costs(validation: Validation, limit: int) -> None:
-    for file in validation.files:
-        for checked in file.policies:
-            for line in cost_table(checked, file.source, limit):
-                print(line)
-            print()
 
 
 def _steps(text: str) -> int:
@@ -162,9 +154,6 @@ def _steps(text: str) -> int:
     if number < 1:
         raise ValueError(text)
     return number
-
-
-# ---- cost tables
 
 
 def cost_table(checked: Checked, source: Source, limit: int) -> Iterator[str]:
@@ -198,6 +187,5 @@ def _place(source: Source, span: Span) -> str:
 
 
 def _shown(text: str) -> str:
-    """The text on one line, cut to fit a terminal."""
     text = " ".join(text.split())
     return text if len(text) <= _TEXT else f"{text[: _TEXT - 1]}…"

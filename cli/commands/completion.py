@@ -10,7 +10,7 @@ import shtab
 
 from cli.command import Exit
 
-_EXAMPLES = """\
+EXAMPLES = """\
 examples:
   source <(placet completion bash)      # in ~/.bashrc
   eval "$(placet completion zsh)"       # in ~/.zshrc, after compinit
@@ -27,7 +27,6 @@ _FOLDERS = {"--output"}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = _EXAMPLES
     parser.add_argument("shell", metavar="SHELL", choices=[*_OTHER_NAME], help="bash, zsh or fish")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from cli.command import Exit, unwritable
 from policies.crds import texts
 
-_EXAMPLES = """\
+EXAMPLES = """\
 examples:
   placet crds | kubectl apply -f -
   placet crds --output manifests/
@@ -16,7 +16,6 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = _EXAMPLES
     parser.add_argument(
         "--output",
         metavar="FOLDER",

@@ -15,7 +15,7 @@ from cli.scheduling.configuration import configurations
 
 _FORMATS = ("human", "plain", "json")
 _STDIN = "-"
-_EXAMPLES = """\
+EXAMPLES = """\
 examples:
   placet doctor /etc/kubernetes/kube-scheduler.yaml
   placet doctor /etc/kubernetes/manifests/kube-scheduler.yaml --policies policies/
@@ -24,7 +24,6 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = _EXAMPLES
     parser.add_argument(
         "files",
         metavar="FILE",
@@ -70,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     requirements = None if args.policies is None else read_requirements(args.policies)
     contexts = [
         CheckContext(found, *choose(found.extenders, args.url), args.http_timeout, requirements)
-        for found in configurations(_texts(args), _open)
+        for found in configurations(_texts(args), lambda p: _read(p) if Path(p).is_file() else None)
     ]
     findings = [finding for context in contexts for finding in examine(context)]
     if args.format == "json":
@@ -87,7 +86,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _summary(findings: Sequence[FieldFinding], contexts: Sequence[CheckContext]) -> Iterator[str]:
-    """The extender taken for Placet in each configuration, and the number of findings."""
     for context in contexts:
         if (ours := context.ours) is not None:
             source = context.configuration.source
@@ -107,7 +105,6 @@ def _chosen(contexts: Sequence[CheckContext]) -> list[dict[str, object]]:
 
 
 def _texts(args: argparse.Namespace) -> list[tuple[str, str]]:
-    """Names and texts of the documents to examine."""
     texts = [("standard input" if n == _STDIN else n, _read(n)) for n in args.files]
     if args.kubeconfig is not None or args.context is not None:
         # Importing the client takes longer than the rest of this command.
@@ -126,8 +123,3 @@ def _read(name: str) -> str:
         return read_file(name, "check the path").decode("utf-8-sig")
     except UnicodeDecodeError:
         raise CommandError(f"`{name}` is not UTF-8 text", "save it as UTF-8") from None
-
-
-def _open(path: str) -> str | None:
-    """The file that a manifest names, if it is on this machine."""
-    return _read(path) if Path(path).is_file() else None

@@ -22,9 +22,10 @@ from cli.world import (
 )
 from engine.objects.codec import ObjectCodec
 from engine.program.frame import Frame
+from grammar.diagnostics import human
 from grammar.schema import Schema, load_schema
 
-_EXAMPLES = """\
+EXAMPLES = """\
 examples:
   placet eval '"1500m" < quantity("2")'
   placet eval --cluster cluster.json --node n-1 'node.free["cpu"]'
@@ -34,7 +35,6 @@ _OF_CLAUSES = "it exists only in `preempt` and `pods where` clauses"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = _EXAMPLES
     parser.add_argument("expression", metavar="EXPR", help="an expression of the policy language")
     add_cluster_argument(parser)
     parser.add_argument(
@@ -67,20 +67,15 @@ def run(args: argparse.Namespace) -> int:
             return _every_node(expression, read, cluster, values)
         if args.node is not None and cluster is not None:
             read.node = cluster.node(args.node)
-        return _one(expression, read, values)
-
-
-def _one(expression: Expression, frame: Frame, values: Values) -> int:
-    found = Evaluator(expression).evaluate(frame)
+        found = Evaluator(expression).evaluate(read)
     if isinstance(found, Failure):
-        print(found.text(expression.source), file=sys.stderr)
+        print(human(found.diagnostic, expression.source), file=sys.stderr)
         return Exit.FINDINGS
     print(values.typed(found, expression.expr.type))
     return Exit.OK
 
 
 def _every_node(expression: Expression, frame: Frame, cluster: Cluster, values: Values) -> int:
-    """A table with the value for each node, or the error."""
     evaluator, kind = Evaluator(expression), expression.expr.type
     rows = table("node", f"value : {kind}")
     failed = False
@@ -112,4 +107,4 @@ def _asked(args: argparse.Namespace, cluster: Cluster | None) -> NamedPod | None
         return None
     if cluster is not None:
         return named_pod(cluster, args.pod, args.pod_file)
-    return NamedPod(*read_pod(args.pod_file))
+    return read_pod(args.pod_file)

@@ -12,7 +12,7 @@ from cli.explaining.views import every_node, head, one_node
 from cli.world import add_arguments, add_pod_arguments, ambiguous, named_pod, read_world
 from server.debug import DecisionDetail
 
-_EXAMPLES = """\
+EXAMPLES = """\
 examples:
   placet explain shop/web-1 --cluster cluster.json --policies policies/
   placet explain shop/web-1 node-3 --cluster cluster.json --policies policies/
@@ -23,7 +23,6 @@ _OFFLINE = ("cluster", "policies", "pod_file")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = _EXAMPLES
     add_pod_arguments(parser)
     parser.add_argument(
         "node", metavar="NODE", nargs="?", help="only this node, with each part of each expression"
@@ -65,7 +64,6 @@ def _check_offline(args: argparse.Namespace) -> None:
 
 
 def _explain_server(args: argparse.Namespace) -> int:
-    """Shows the decisions of a running server."""
     given = [f"--{name.replace('_', '-')}" for name in _OFFLINE if getattr(args, name)]
     if given:
         hint = "a server has its own cluster and policies"

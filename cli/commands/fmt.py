@@ -15,7 +15,7 @@ from policies.forms import is_manifest
 from policies.loader import load
 
 _STANDARD_INPUT = Path("-")
-_EXAMPLES = """\
+EXAMPLES = """\
 examples:
   placet fmt policies/
   placet fmt --check policies/
@@ -24,7 +24,6 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = _EXAMPLES
     parser.add_argument(
         "paths",
         metavar="PATH",

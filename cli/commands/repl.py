@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import argparse
 import sys
+from functools import partial
 from pathlib import Path
 
 from cli.command import Exit, version
 from cli.repl.commands import cluster_summary, loaded
 from cli.repl.conversation import answer_lines, print_replies
-from cli.repl.session import Files, FindingsError, Session
+from cli.repl.session import FindingsError, Origin, Session
 
-_EXAMPLES = """\
+EXAMPLES = """\
 examples:
   placet repl --cluster cluster.json policies/
   placet repl --kubeconfig ~/.kube/config
@@ -20,7 +21,6 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = _EXAMPLES
     parser.add_argument(
         "files",
         metavar="FILE",
@@ -52,12 +52,12 @@ def run(args: argparse.Namespace) -> int:
         print_replies(error.findings)
         return Exit.ERROR
     if args.cluster:
-        session.open(Files(args.cluster))
+        session.open(Origin.files(args.cluster))
     elif args.kubeconfig:
         # This import takes as long as all others together.
-        from cli.live import ClusterOrigin  # noqa: PLC0415
+        from cli.live import read_running  # noqa: PLC0415
 
-        session.open(ClusterOrigin(args.kubeconfig))
+        session.open(Origin((), partial(read_running, args.kubeconfig)))
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return Exit.OK if answer_lines(session, sys.stdin) else Exit.FINDINGS
     print(f"placet {version()}: `:help` lists the commands, Ctrl-D leaves")

@@ -18,7 +18,7 @@ from cli.scheduling.generator import (
 )
 from grammar.values.time import SECOND, Duration
 
-_EXAMPLES = """\
+EXAMPLES = """\
 examples:
   placet scheduler-config > kube-scheduler.yaml
   placet scheduler-config --url https://10.96.0.50:443 --ca ca.crt --server-name placet
@@ -27,7 +27,6 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = _EXAMPLES
     what = parser.add_argument_group("the output")
     form = what.add_mutually_exclusive_group()
     form.add_argument(
@@ -52,11 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="the kubeconfig of a kube-scheduler without a service account, such as "
         "/etc/kubernetes/scheduler.conf",
     )
-    _configure_extender(parser.add_argument_group("the extender"))
-    _configure_tls(parser.add_argument_group("TLS, for a URL with https"))
-
-
-def _configure_extender(group: argparse._ArgumentGroup) -> None:
+    group = parser.add_argument_group("the extender")
     group.add_argument(
         "--url",
         default="http://127.0.0.1:12345/api/scheduler",
@@ -105,21 +100,19 @@ def _configure_extender(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--ignorable", action="store_true", help="schedule without Placet when it does not answer"
     )
-
-
-def _configure_tls(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--ca", metavar="FILE", help="the CA of Placet's certificate, for caData")
-    group.add_argument(
+    tls = parser.add_argument_group("TLS, for a URL with https")
+    tls.add_argument("--ca", metavar="FILE", help="the CA of Placet's certificate, for caData")
+    tls.add_argument(
         "--client-cert", metavar="FILE", help="kube-scheduler's certificate, for certData"
     )
-    group.add_argument("--client-key", metavar="FILE", help="its key, for keyData")
-    group.add_argument("--server-name", metavar="NAME", default="", help="serverName")
-    group.add_argument(
+    tls.add_argument("--client-key", metavar="FILE", help="its key, for keyData")
+    tls.add_argument("--server-name", metavar="NAME", default="", help="serverName")
+    tls.add_argument(
         "--tls-paths",
         action="store_true",
         help="write the paths of these files on kube-scheduler's machine instead of their content",
     )
-    group.add_argument("--insecure", action="store_true", help="trust any server")
+    tls.add_argument("--insecure", action="store_true", help="trust any server")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -143,6 +136,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _extender(args: argparse.Namespace) -> Extender:
+    tls = Tls(
+        ca=_file(args.ca, paths=args.tls_paths),
+        certificate=_file(args.client_cert, paths=args.tls_paths),
+        key=_file(args.client_key, paths=args.tls_paths),
+        server_name=args.server_name,
+        insecure=args.insecure,
+    )
     return Extender(
         url=args.url,
         verbs=args.verbs,
@@ -150,20 +150,9 @@ def _extender(args: argparse.Namespace) -> Extender:
         http_timeout=Duration.of(round(args.http_timeout * SECOND)),
         node_cache_capable=not args.no_node_cache_capable,
         ignorable=args.ignorable,
-        tls=_tls(args),
+        tls=tls,
         managed_resources=tuple(args.managed_resource),
         ignored_resources=tuple(args.ignored_resource),
-    )
-
-
-def _tls(args: argparse.Namespace) -> Tls:
-    paths: bool = args.tls_paths
-    return Tls(
-        ca=_file(args.ca, paths=paths),
-        certificate=_file(args.client_cert, paths=paths),
-        key=_file(args.client_key, paths=paths),
-        server_name=args.server_name,
-        insecure=args.insecure,
     )
 
 

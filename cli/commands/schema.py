@@ -16,7 +16,7 @@ from grammar.schema import Field, Record, Schema, load_schema
 from grammar.source import Source, Span
 from grammar.types import Type
 
-_EXAMPLES = """\
+EXAMPLES = """\
 examples:
   placet schema
   placet schema node
@@ -37,7 +37,6 @@ _WHERE = {
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = _EXAMPLES
     parser.add_argument(
         "path",
         metavar="PATH",
@@ -57,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
         print_findings([(found, source)])
         return Exit.ERROR
     type_, field = found
-    record = schema.records.get(_inner(type_).name)
+    record = schema.records.get((type_.args[-1] if type_.args else type_).name)
     if field is not None and (record is None or field.doc or _note(field, "")):
         _field(args.path, field)
     elif args.path != str(type_):
@@ -85,7 +84,8 @@ def _looked_up(path: str, schema: Schema) -> tuple[Type, Field | None] | Diagnos
         if step.startswith("[") and type_.args:
             type_, field = type_.args[-1], None
             continue
-        record = schema.records.get(_items(type_).name)
+        items = type_.args[0] if type_.name == "list" else type_
+        record = schema.records.get(items.name)
         if record is None:
             return catalogue.no_fields(type_, step, at)
         field = record.fields.get(step)
@@ -163,11 +163,3 @@ def _absent(field: Field) -> str:
             return "year 1"
         case _:
             return "empty"
-
-
-def _inner(type_: Type) -> Type:
-    return type_.args[-1] if type_.args else type_
-
-
-def _items(type_: Type) -> Type:
-    return type_.args[0] if type_.name == "list" else type_

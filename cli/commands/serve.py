@@ -27,99 +27,24 @@ from server.metrics import Metrics
 from server.runtime.cluster import Access
 from server.runtime.observers import FORMATS, start_logging
 from server.runtime.reloader import PolicyReloader
-from server.runtime.serve import CannotListenError, LiveCluster, Options, serve
+from server.runtime.serve import CannotListenError, Options, serve
 from server.runtime.views import Files, Origin
 from server.settings import Settings, SettingsError, TlsFiles
 from server.tls import Credentials, TlsError
 
-
-def add_endurance_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the flags about load and shutdown."""
-    how = parser.add_argument_group("load and shutdown")
-    how.add_argument(
-        "--max-in-flight",
-        metavar="N",
-        type=positive,
-        default=100,
-        help="the largest number of calls at the same time; more are refused "
-        "(default: %(default)s)",
-    )
-    how.add_argument(
-        "--health-listen",
-        metavar="HOST:PORT",
-        type=address,
-        help="also serve health and metrics here, over plain HTTP, on a thread of their own: they "
-        "answer even when the server is busy",
-    )
-    how.add_argument(
-        "--lameduck",
-        metavar="TIME",
-        type=pause,
-        default="5s",
-        help="how long to serve after SIGTERM, while not ready, before connections are refused "
-        "(default: %(default)s)",
-    )
-
-
-_NONE = "none"
 _NAME = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
-def add_exemption_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the flags about exempt pods."""
-    who = parser.add_argument_group("pods without policies")
-    defaults = ", ".join(sorted(SYSTEM_NAMESPACES | {own_namespace()}))
-    who.add_argument(
-        "--exempt-namespace",
-        metavar="NS",
-        action="append",
-        default=[],
-        type=_namespace,
-        help="a namespace whose pods are scheduled without any policy; may be repeated; added to "
-        f"{defaults} unless one of them is `none`",
-    )
-    who.add_argument(
-        "--no-bypass",
-        action="store_true",
-        help="ignore the annotation by which a pod bypasses policies",
-    )
-
-
 def exemptions(args: argparse.Namespace) -> Exemptions:
-    """The exemptions that the flags name."""
     named = set(args.exempt_namespace)
-    always = frozenset() if _NONE in named else SYSTEM_NAMESPACES | {own_namespace()}
-    return Exemptions(always | (named - {_NONE}), by_annotation=not args.no_bypass)
+    always = frozenset() if "none" in named else SYSTEM_NAMESPACES | {own_namespace()}
+    return Exemptions(always | (named - {"none"}), by_annotation=not args.no_bypass)
 
 
 def _namespace(text: str) -> str:
     if not _NAME.fullmatch(text):
         raise argparse.ArgumentTypeError(f"`{text}` is not a valid namespace name")
     return text
-
-
-def add_tls_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the flags about TLS."""
-    tls = parser.add_argument_group("HTTPS", "the files are read again when they change")
-    tls.add_argument(
-        "--tls-cert", metavar="FILE", type=Path, help="a certificate with its chain (PEM)"
-    )
-    tls.add_argument("--tls-key", metavar="FILE", type=Path, help="its key (PEM), not encrypted")
-    tls.add_argument(
-        "--client-ca",
-        metavar="FILE",
-        type=Path,
-        help="CA certificates (PEM): clients must have a certificate of one of them, except for "
-        "health, version and the admission webhooks",
-    )
-    tls.add_argument(
-        "--client-name",
-        metavar="NAME",
-        action="append",
-        default=[],
-        help="a common name or alternative name that client certificates must have; may be "
-        "repeated (default: any)",
-    )
 
 
 def tls_files(args: argparse.Namespace) -> TlsFiles | None:
@@ -151,7 +76,7 @@ def credentials(settings: Settings, metrics: Metrics, log: Logger) -> Credential
         raise CommandError(str(error), hint) from None
 
 
-_EXAMPLES = """\
+EXAMPLES = """\
 examples:
   placet serve --demo
   placet serve --policies policies/ --cluster cluster.json
@@ -160,7 +85,6 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = _EXAMPLES
     what = parser.add_argument_group("policies and cluster")
     what.add_argument(
         "--policies",
@@ -234,7 +158,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="use an embedded cluster, and embedded policies unless --policies names some",
     )
-    add_exemption_arguments(parser)
+    who = parser.add_argument_group("pods without policies")
+    defaults = ", ".join(sorted(SYSTEM_NAMESPACES | {own_namespace()}))
+    who.add_argument(
+        "--exempt-namespace",
+        metavar="NS",
+        action="append",
+        default=[],
+        type=_namespace,
+        help="a namespace whose pods are scheduled without any policy; may be repeated; added to "
+        f"{defaults} unless one of them is `none`",
+    )
+    who.add_argument(
+        "--no-bypass",
+        action="store_true",
+        help="ignore the annotation by which a pod bypasses policies",
+    )
     how = parser.add_argument_group("serving")
     how.add_argument(
         "--listen",
@@ -265,8 +204,50 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="send rejections that an eviction could resolve as FailedNodes; only for "
         "kube-scheduler newer than 1.36, which lets extenders add victims",
     )
-    add_endurance_arguments(parser)
-    add_tls_arguments(parser)
+    endurance = parser.add_argument_group("load and shutdown")
+    endurance.add_argument(
+        "--max-in-flight",
+        metavar="N",
+        type=positive,
+        default=100,
+        help="the largest number of calls at the same time; more are refused "
+        "(default: %(default)s)",
+    )
+    endurance.add_argument(
+        "--health-listen",
+        metavar="HOST:PORT",
+        type=address,
+        help="also serve health and metrics here, over plain HTTP, on a thread of their own: they "
+        "answer even when the server is busy",
+    )
+    endurance.add_argument(
+        "--lameduck",
+        metavar="TIME",
+        type=pause,
+        default="5s",
+        help="how long to serve after SIGTERM, while not ready, before connections are refused "
+        "(default: %(default)s)",
+    )
+    tls = parser.add_argument_group("HTTPS", "the files are read again when they change")
+    tls.add_argument(
+        "--tls-cert", metavar="FILE", type=Path, help="a certificate with its chain (PEM)"
+    )
+    tls.add_argument("--tls-key", metavar="FILE", type=Path, help="its key (PEM), not encrypted")
+    tls.add_argument(
+        "--client-ca",
+        metavar="FILE",
+        type=Path,
+        help="CA certificates (PEM): clients must have a certificate of one of them, except for "
+        "health, version and the admission webhooks",
+    )
+    tls.add_argument(
+        "--client-name",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="a common name or alternative name that client certificates must have; may be "
+        "repeated (default: any)",
+    )
     how.add_argument(
         "--log-format",
         choices=FORMATS,
@@ -346,8 +327,7 @@ def _policies(args: argparse.Namespace) -> list[Path]:
     return list(args.policies)
 
 
-def _cluster(args: argparse.Namespace) -> LiveCluster | Origin | None:
-    """The source of the cluster's state that the flags name."""
+def _cluster(args: argparse.Namespace) -> Access | Origin | None:
     named = {
         "--demo": args.demo,
         "--cluster": bool(args.cluster),
@@ -365,8 +345,8 @@ def _cluster(args: argparse.Namespace) -> LiveCluster | Origin | None:
     if args.cluster:
         return Files(args.cluster)
     limits = Limits(args.kube_api_qps, args.kube_api_burst)
-    access = Access(args.kubeconfig, args.context, args.lease, args.standby, limits)
-    return LiveCluster(access, Timing(idle=args.watch_idle))
+    timing = Timing(idle=args.watch_idle)
+    return Access(args.kubeconfig, args.context, args.lease, args.standby, limits, timing)
 
 
 def _folder(package: str, name: str) -> Path:

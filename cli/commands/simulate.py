@@ -22,7 +22,7 @@ from cli.simulating.views import (
 from engine.simulation.result import Result, result
 from grammar.schema import load_schema
 
-_EXAMPLES = """\
+EXAMPLES = """\
 examples:
   placet simulate --cluster cluster.json --policies policies/ --pods pods.yaml
   placet simulate --cluster cluster.json --diff policies/ new-policies/ --pods pods.yaml
@@ -32,7 +32,6 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = _EXAMPLES
     parser.add_argument(
         "--cluster",
         metavar="SNAPSHOT",
@@ -100,7 +99,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _policy_sets(args: argparse.Namespace) -> Mapping[str, Sequence[Path]]:
-    """The paths of each set of policies, by its name in tables and charts."""
     if args.diff is None:
         return {" ".join(map(str, args.policies)): args.policies}
     old, new = args.diff

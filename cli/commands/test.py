@@ -17,7 +17,7 @@ from grammar.schema import Schema, load_schema
 from policies.loader import INTERVAL_SECONDS, Search, Watcher
 from policies.validation import Validator
 
-_EXAMPLES = """\
+EXAMPLES = """\
 examples:
   placet test
   placet test --threshold 90 --junit-xml results.xml policies/
@@ -26,7 +26,6 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = _EXAMPLES
     parser.add_argument(
         "paths",
         metavar="PATH",
@@ -66,7 +65,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run_until_change(args: argparse.Namespace, validator: Validator, schema: Schema) -> None:
-    """Runs the tests, and returns when a file has changed."""
     policies = Watcher(lambda: Search(args.paths).files)
     collection = collect(args.paths, validator)
     clusters = Watcher(lambda: _cluster_files(collection))
@@ -118,7 +116,6 @@ def _results(
     verbose: bool,
     colour: bool,
 ) -> list[Result]:
-    """Runs the chosen tests, and prints each outcome as soon as it is known."""
     results: list[Result] = []
     for suite, tests in chosen:
         if not verbose:
@@ -143,7 +140,7 @@ def _matching(suite: Suite, text: str) -> Sequence[Test]:
 
 
 def _no_tests(args: argparse.Namespace, collection: Collection) -> CommandError:
-    if collection.tests:
+    if any(suite.tests for suite in collection.suites):
         message = f"no test has `{args.k}` in its file or name"
         return CommandError(message, "give another text with -k")
     paths = ", ".join(f"`{path}`" for path in args.paths)
@@ -163,7 +160,7 @@ def _is_covered(threshold: float | None, percent: float) -> bool:
 
 def _cluster_files(collection: Collection) -> list[Path]:
     return [
-        suite.file.parent / item.path
+        Path(suite.source.name).parent / item.path
         for suite in collection.suites
         for test in suite.tests
         for item in test.items

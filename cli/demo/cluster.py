@@ -177,8 +177,6 @@ def _time(at: datetime) -> str:
 _GENERAL = Machine("m6i.2xlarge", "amd64", "8", "7910m", "32386528Ki", "31369696Ki")
 _ARM = Machine("m7g.2xlarge", "arm64", "8", "7910m", "32214204Ki", "31197372Ki")
 _GPU = Machine("g5.12xlarge", "amd64", "48", "47810m", "195788016Ki", "193031024Ki", gpus=4)
-
-
 _PLACES = (
     Place("general-a1", _GENERAL, timedelta(days=41)),
     Place("general-b1", _GENERAL, timedelta(days=41)),
@@ -193,8 +191,6 @@ _PLACES = (
     Place("gpu-a1", _GPU, timedelta(days=5)),
     Place("gpu-b1", _GPU, timedelta(days=3)),
 )
-
-
 _SETS = (
     PodSet(
         "shop",

@@ -9,7 +9,6 @@ import msgspec
 from cli.demo.cluster import NODE_NAMES, Object
 from engine.decision import scoring
 from engine.engine import Engine
-from grammar.clauses import Policy
 from server.runtime.reloader import PolicyReloader
 
 POD: Object = {
@@ -25,16 +24,6 @@ POD: Object = {
         ],
     },
 }
-
-
-def body() -> str:
-    """The request of kube-scheduler with nodeCacheCapable, on one line."""
-    return msgspec.json.encode({"Pod": POD, "NodeNames": NODE_NAMES}).decode()
-
-
-def command(url: str, verb: str) -> str:
-    """A shell command that asks the server at this address."""
-    return f"curl -s {url}/api/scheduler/{verb} -d '{body()}'"
 
 
 def answer(engine: Engine) -> Iterator[str]:
@@ -67,18 +56,18 @@ def announcement(url: str, reloader: PolicyReloader) -> Iterator[str]:
     yield "Its policies; an edit is enforced half a second later:"
     for standing in reloader.policies.in_force.standing:
         # Half of the library only provides clauses for other policies.
-        if not standing.checked.policy.only_used:
-            yield f"  {_summary(standing.checked.policy)}"
+        policy = standing.checked.policy
+        if not policy.only_used:
+            kind = "cluster policy" if policy.cluster else "policy"
+            description = policy.setting("description", "no description")
+            yield f"  {kind} {policy.address}: {description}"
             yield f"    {standing.file}"
     yield ""
     yield "Ask it, in another terminal, where a web pod may go:"
     yield ""
-    yield command(url, "filter")
+    # The request of kube-scheduler with nodeCacheCapable, on one line.
+    body = msgspec.json.encode({"Pod": POD, "NodeNames": NODE_NAMES}).decode()
+    yield f"curl -s {url}/api/scheduler/filter -d '{body}'"
     yield ""
     yield "It would answer now:"
     yield from (f"  {line}" for line in answer(reloader.engine))
-
-
-def _summary(policy: Policy) -> str:
-    kind = "cluster policy" if policy.cluster else "policy"
-    return f"{kind} {policy.address}: {policy.setting('description', 'no description')}"

@@ -24,7 +24,6 @@ _RELAXATIONS = 3
 
 
 def analysis(world: World, found: Explanation) -> Iterator[Part]:
-    """The whole analysis."""
     if not found.objections:
         yield f"no clause can reject the pod: {len(found.passing)} nodes pass"
         return
@@ -35,7 +34,6 @@ def analysis(world: World, found: Explanation) -> Iterator[Part]:
 
 
 def _clauses(world: World, found: Explanation, result: RefusalSummary) -> Iterator[Part]:
-    """The number of nodes that pass each clause, and each `require` of it alone."""
     clauses, nodes = WrittenClauses(world.policies), len(found.names)
     listed = table(
         "clause", "passes", "fails", "fails only this", right=("passes", "fails", "fails only this")
@@ -50,7 +48,6 @@ def _clauses(world: World, found: Explanation, result: RefusalSummary) -> Iterat
 
 
 def _nearest(world: World, found: Explanation, result: RefusalSummary) -> Iterator[Part]:
-    """The nodes with the fewest failing clauses, and for each clause by how much it fails."""
     if not result.nearest:
         return
     clauses, values = WrittenClauses(world.policies), Values(world.schema)
@@ -71,7 +68,6 @@ def _nearest(world: World, found: Explanation, result: RefusalSummary) -> Iterat
 
 
 def _relaxations(found: Explanation, result: RefusalSummary) -> Iterator[Part]:
-    """The smallest sets of clauses without which another node passes."""
     if not result.relaxations:
         return
     yield "\nsmallest relaxation"
@@ -84,7 +80,6 @@ def _relaxations(found: Explanation, result: RefusalSummary) -> Iterator[Part]:
 def _requires(
     objection: Objection, clauses: WrittenClauses, found: Explanation
 ) -> list[tuple[str, int]]:
-    """Each `require` of a filter, and the number of nodes that fail it."""
     if not isinstance(objection.program, FilterProgram):
         return []
     written = clauses.find(objection.policy, objection.name)
@@ -111,7 +106,6 @@ def _shortfall(
 
 
 def _because(written: Written, require: Expr, frame: Frame, values: Values) -> str:
-    """The text of an expression, and the values of its parts."""
     known: dict[str, str] = {}
     for depth, text, step in rows(written, written.trace(require, frame)):
         if isinstance(step.outcome, EvaluationError):

@@ -195,7 +195,6 @@ def head(decision: DecisionDetail) -> Iterator[Part]:
 
 
 def every_node(decision: DecisionDetail) -> Iterator[Part]:
-    """The nodes by verdict and reason."""
     if decision.offered and (decision.error is None or decision.reasons):
         yield _by_reason(decision)
         yield ""

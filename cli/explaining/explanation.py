@@ -8,7 +8,7 @@ from copy import copy
 from dataclasses import dataclass
 
 from cli.command import CommandError
-from cli.world import NamedPod, Policies, World
+from cli.world import NamedPod, Policies, World, engine
 from engine.decision.inspection import Inspection, Objection
 from engine.decision.verdict import Feasible, Verdict
 from engine.errors import BadObjectError, EngineError
@@ -17,7 +17,7 @@ from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import Frame
 from engine.program.trace import Step, Tracer
 from grammar.ast import Comprehension, DefCall, Expr, Ident, Index, LetReference, Select
-from grammar.clauses import Clause, Filter, Limit, Policy, Share, Spread, Template
+from grammar.clauses import Clause, Filter, Limit, Policy, Share, Spread
 from grammar.environment import Environment
 from grammar.errors import EvaluationError
 from grammar.policy_checker import Checked
@@ -61,28 +61,25 @@ class Explanation:
 
 def explain(world: World, pod: NamedPod) -> Explanation:
     """The explanation of a pod on every node. Raises CommandError for a malformed pod."""
-    engine = world.engine()
+    extender = engine(world.policies.registry, world.cluster, world.codec)
     names = sorted(world.cluster.snapshot().table.rows)
     try:
-        inspection = engine.inspect(pod.body)
+        inspection = extender.inspect(pod.body)
     except BadObjectError as error:
         raise CommandError(str(error), "fix the pod") from None
     verdicts: dict[str, Verdict] = {}
     scores: dict[str, int] = {}
     problem = ""
     try:
-        decided = engine.filter(pod.body, names, None, math.inf)
+        decided = extender.filter(pod.body, names, None, math.inf)
         verdicts = dict(zip(names, decided, strict=True))
         passing = [n for n, verdict in verdicts.items() if isinstance(verdict, Feasible)]
-        given = engine.prioritize(pod.body, passing, None, math.inf)
+        given = extender.prioritize(pod.body, passing, None, math.inf)
         scores = dict(zip(passing, given or (), strict=False))
     except EngineError as error:
         problem = str(error)
     objections = inspection.objections(inspection.selection.enforced, names)
     return Explanation(pod, inspection, names, verdicts, scores, objections, problem)
-
-
-# ---- the clauses in force as they were written
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +105,9 @@ class Written:
         clause = self.clause
         if not isinstance(clause, Filter | Share | Spread | Limit) or clause.detail is None:
             return ""
-        return self._filled(clause.detail, _own(frame))
-
-    def _filled(self, template: Template, frame: Frame) -> str:
+        frame = _own(frame)
         compiler = Compiler(self.environment, fast_paths=FAST_PATHS)
-        parts = [p if isinstance(p, str) else compiler.compile(p) for p in template.parts]
+        parts = [p if isinstance(p, str) else compiler.compile(p) for p in clause.detail.parts]
         frame.locals = [None] * compiler.slots
         shown = []
         for part in parts:
@@ -140,7 +135,6 @@ class WrittenClauses:
         return self._clauses[policy, clause]
 
     def _source(self, part: Checked) -> Source | None:
-        """The file of the policy, or the library source of it."""
         found = self._sources.get(_place(part.policy))
         if found is not None:
             return found

@@ -74,7 +74,9 @@ def every_node(world: World, found: Explanation) -> Iterator[Part]:
     else:
         yield _listed(world, found)
     passing = sum(found.holds(name) for name in found.names)
-    yield f"\n{passed(passing, len(found.names))}{_narrowed(found, passing)}"
+    offered = len(found.passing)
+    kept = f"; this answer offers {offered} of them" if found.verdicts and offered < passing else ""
+    yield f"\n{passed(passing, len(found.names))}{kept}"
     for program in found.inspection.selection.audited:
         objections = found.inspection.objections([program], found.names)
         would = int(np.any([o.refused for o in objections], axis=0).sum()) if objections else 0
@@ -91,7 +93,9 @@ def one_node(world: World, found: Explanation, name: str) -> Iterator[Part]:
     for objection in found.objections:
         written = clauses.find(objection.policy, objection.name)
         refuses = objection in against
-        yield f"\n{_clause_line(objection, refuses=refuses)}"
+        clause = f"{objection.policy}: {objection.name}"
+        outcome = f"fails{objection.text.removeprefix(clause)}" if refuses else "holds"
+        yield f"\n{clause} {outcome}"
         if refuses and (detail := written.detail(frame)):
             yield f"  {detail}"
         if isinstance(objection.program, FilterProgram):
@@ -193,13 +197,6 @@ def _outcome(found: Explanation, name: str) -> str:
             return f"fails by {verdict.policy}: {verdict.reason}"
 
 
-def _clause_line(objection: Objection, *, refuses: bool) -> str:
-    clause = f"{objection.policy}: {objection.name}"
-    if not refuses:
-        return f"{clause} holds"
-    return f"{clause} fails{objection.text.removeprefix(clause)}"
-
-
 def _reason(objection: Objection, clauses: WrittenClauses, frame: Frame) -> str:
     detail = clauses.find(objection.policy, objection.name).detail(frame)
     more = f" ({detail})" if detail else ""
@@ -217,13 +214,7 @@ def _narrowing(found: Explanation, name: str) -> list[str]:
 
 
 def passed(passing: int, nodes: int) -> str:
-    """A sentence such as `2 of 3 nodes pass`."""
     return f"{passing} of {counted(nodes, 'node')} {'passes' if passing == 1 else 'pass'}"
-
-
-def _narrowed(found: Explanation, passing: int) -> str:
-    offered = len(found.passing)
-    return f"; this answer offers {offered} of them" if found.verdicts and offered < passing else ""
 
 
 def _score_range(found: Explanation, names: Sequence[str]) -> str:

@@ -17,8 +17,8 @@ from cli.console import table
 from cli.render import counted
 from cli.repl import evaluation, saved_test, verdicts
 from cli.repl.notebook import NAME
-from cli.repl.session import Files, Reply, Session
-from cli.world import NamedPod, read_pod
+from cli.repl.session import Origin, Reply, Session
+from cli.world import read_pod
 from engine.cache.cluster_file import SUFFIXES
 from grammar.diagnostics import nearest
 from grammar.parser import parse_file
@@ -48,7 +48,7 @@ def reload(session: Session, _: str) -> Iterator[Reply]:
         before = session.pod
         session.open(session.origin)
         if session.pod_file is not None:
-            session.pod = NamedPod(*read_pod(session.pod_file))
+            session.pod = read_pod(session.pod_file)
         yield cluster_summary(session)
         if before is not None and session.pod is None:
             yield f"pod `{before.key}` no longer exists"
@@ -56,13 +56,13 @@ def reload(session: Session, _: str) -> Iterator[Reply]:
 
 def cluster(session: Session, text: str) -> Iterator[Reply]:
     if paths := _paths(text):
-        session.open(Files(paths))
+        session.open(Origin.files(paths))
     yield cluster_summary(session)
 
 
 def pod(session: Session, text: str) -> Iterator[Reply]:
     if text and Path(text).suffix in SUFFIXES:
-        session.pod, session.pod_file = NamedPod(*read_pod(Path(text))), Path(text)
+        session.pod, session.pod_file = read_pod(Path(text)), Path(text)
     elif text:
         session.pod, session.pod_file = session.required_cluster().pod(text), None
     chosen = session.required_pod()
@@ -139,7 +139,6 @@ def loaded(session: Session, validation: Validation) -> Iterator[Reply]:
 
 
 def cluster_summary(session: Session) -> str:
-    """The numbers of nodes and pods, and the time of the snapshot."""
     found = session.required_cluster()
     pods = counted(len(found.pod_keys()), "pod")
     return f"{counted(len(session.node_names), 'node')} and {pods} at {found.now}"

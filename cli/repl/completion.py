@@ -102,7 +102,6 @@ def _arguments(session: Session, text: str, start: int, takes: str) -> list[Cand
 
 
 def _files(begun: str) -> list[Offer]:
-    """The files of the folder at the end of a path."""
     folder, slash, name = begun.rpartition("/")
     prefix = f"{folder}{slash}"
     try:
@@ -139,8 +138,8 @@ def _code(session: Session, text: str, offset: int) -> list[Candidate]:
 def _members(session: Session, code: str, before: Sequence[Token]) -> Iterator[Offer]:
     """The fields, keys and functions of the operand before a dot."""
     operand = last_operand(before)
-    type_ = _type_of(session, operand, code)
-    if type_ is None:
+    type_ = _checked(operand, _environment(session, code)) if operand else None
+    if type_ is None or type_ in (DYN, POISON):
         return
     record = session.schema.records.get(type_.name)
     for field in record.fields.values() if record is not None else ():
@@ -205,14 +204,7 @@ _LIST_MACROS = ("all", "exists", "exists_one", "filter", "map", "sortBy")
 _OPTIONAL_MACROS = ("optMap", "optFlatMap")
 
 
-def _type_of(session: Session, operand: str, code: str) -> Type | None:
-    """The type of an operand at the end of a text; None if it has none or an unknown one."""
-    found = _checked(operand, _environment(session, code)) if operand else None
-    return None if found in (None, DYN, POISON) else found
-
-
 def _names(session: Session, code: str) -> Iterator[Offer]:
-    """Each name that an expression can start with, with its type."""
     environment = _environment(session, code)
     own = [name for name in environment.variables if name not in VARIABLES]
     yield from ((name, str(environment.variables[name])) for name in own)
@@ -224,7 +216,6 @@ def _names(session: Session, code: str) -> Iterator[Offer]:
 
 
 def _functions(session: Session, type_: Type) -> list[str]:
-    """The functions and macros of values of a type."""
     environment = session.environment
     found = {
         name
@@ -259,7 +250,6 @@ def _environment(session: Session, text: str) -> Environment:
 
 
 def _open_parentheses(code: Sequence[Token]) -> list[int]:
-    """The indices of parentheses without an end, the outermost first."""
     open_: list[int] = []
     for index, token in enumerate(code):
         if token.text in OPENING:
@@ -284,13 +274,11 @@ _MAX_SAMPLES = 1000
 
 
 def _keys(session: Session, operand: str) -> list[str]:
-    """The keys of the maps that an operand evaluates to, sorted."""
     maps = (found for found in _samples(session, operand) if isinstance(found, Mapping))
     return sorted({key for each in maps for key in each if isinstance(key, str)})
 
 
 def _values(session: Session, operand: str) -> list[str]:
-    """The strings that an operand evaluates to, the most frequent first."""
     texts = Counter(found for found in _samples(session, operand) if isinstance(found, str))
     return [text for text, _ in texts.most_common()]
 
@@ -312,14 +300,13 @@ def _samples(session: Session, operand: str) -> Iterator[object]:
 
 
 def _vary(session: Session, expression: Expression, frame: Frame) -> Iterator[None]:
-    """Puts one node after the other into the frame, or one pod, or one peer."""
     cluster = session.required_cluster()
     if "node" in expression.names:
         for node in cluster.snapshot().nodes.values():
             frame.node = node
             yield
     elif "pod" in expression.names:
-        for body in cluster.pod_bodies():
+        for body in cluster.pod_bodies.values():
             try:
                 frame.pod, frame.memo = session.codec.pod(body), {}
             except BadObjectError:

@@ -171,7 +171,6 @@ def _guess(text: str) -> Start:
 
 
 def _in_long_string(text: str) -> bool:
-    """Whether the text ends inside a string with triple quotes."""
     return any(
         quotes in text and any(accepts(text + quotes, start) for start in STARTS)
         for quotes in _LONG_QUOTES
@@ -200,7 +199,6 @@ def _replies(session: Session, text: str) -> Iterator[Reply]:
 
 
 def _add_items(session: Session, typed: Source) -> Iterator[Reply]:
-    """Adds items to the policy `session`."""
     items, found = parse_rules(typed)
     _raise_errors(found, typed)
     before = session.notebook
@@ -222,7 +220,6 @@ def _added(session: Session, item: Item, *, known: bool) -> str:
 
 
 def _add_policies(session: Session, typed: Source) -> Iterator[Reply]:
-    """Adds whole policies."""
     file, found = parse_file(typed)
     _raise_errors(found, typed)
     if file.tests:
@@ -245,7 +242,6 @@ def _raise_errors(found: list[Diagnostic], typed: Source) -> None:
 
 
 def _warnings(session: Session, validation: Validation, typed: Source) -> Iterator[Reply]:
-    """The warnings about the text that was just typed."""
     notebook = session.notebook
     for found, source in validation.findings():
         diagnostic, where = notebook.as_typed(found, source)

@@ -1,13 +1,9 @@
-"""Evaluation: the replies about an expression.
-
-Its value on one node or on all of them, its parts, type, cost and speed, and the fields that it
-reads and does not find.
-"""
+"""Evaluation: the replies about an expression: value, type, parts, cost, speed, absent fields."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from rich.table import Table
 
@@ -17,13 +13,14 @@ from cli.console import table
 from cli.explaining.explanation import Written
 from cli.explaining.views import traced
 from cli.expressions import Evaluator, Expression, Failure
-from cli.render import counted
+from cli.render import counted, named
 from cli.repl.session import Reply, Session
 from engine.program.frame import Frame
 from grammar.ast import Comprehension, DefCall, Expr, Ident, Index, LetReference, Select
 from grammar.checks.costs import LIMIT
 from grammar.clauses import Def, Filter, Let, Policy, Score
 from grammar.environment import Environment
+from grammar.errors import MissingError
 from grammar.policy_checker import Checked
 from grammar.printer import print_expression
 from grammar.types import Type
@@ -144,23 +141,17 @@ def _on_all_nodes(session: Session, expression: Expression) -> Reply:
 
 
 def _grouped(shown: list[tuple[str, str]], type_: Type, limit: int) -> Table:
-    """A row for each value, the most frequent first."""
     names_of: dict[str, list[str]] = defaultdict(list)
     for name, text in shown:
         names_of[text].append(name)
     groups = sorted(names_of.items(), key=lambda group: -len(group[1]))
     rows = table("nodes", f"value : {type_}", "which", right=("nodes",))
     for text, names in groups[:limit]:
-        rows.add_row(str(len(names)), text, _some(names))
+        rows.add_row(str(len(names)), text, named(names, _MAX_NAMES))
     if (left := len(groups) - limit) > 0:
         others = sum(len(names) for _, names in groups[limit:])
         rows.add_row(str(others), f"{counted(left, 'other value')}, `:set rows` shows more", "")
     return rows
-
-
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
-    return f"{', '.join(names[:_MAX_NAMES])}{more}"
 
 
 def _parts(session: Session, expression: Expression, frame: Frame) -> Iterator[Reply]:
@@ -188,7 +179,7 @@ def missing(session: Session, text: str) -> Iterator[Reply]:
         for shown, part in reads.items():
             objects = nodes if "node" in part.names else [("the pod", frame.node)]
             if absent := _absent(part, frame, objects):
-                rows.add_row(shown, f"{len(absent)} of {len(objects)}", _some(absent))
+                rows.add_row(shown, f"{len(absent)} of {len(objects)}", named(absent, _MAX_NAMES))
     if rows.row_count:
         yield rows
     elif reads:
@@ -198,12 +189,11 @@ def missing(session: Session, text: str) -> Iterator[Reply]:
 
 
 def _absent(part: Expression, frame: Frame, objects: list[tuple[str, object]]) -> list[str]:
-    """The names of the objects that lack the field or key."""
     evaluator, absent = Evaluator(part), []
     for name, node in objects:
         found = _on_node(evaluator, frame, node)
         empty = isinstance(found, Optional) and not found.present
-        if empty or (isinstance(found, Failure) and found.missing):
+        if empty or (isinstance(found, Failure) and isinstance(found.error, MissingError)):
             absent.append(name)
     return absent
 

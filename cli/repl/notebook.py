@@ -62,7 +62,6 @@ class Notebook:
 
     @property
     def names(self) -> list[str]:
-        """The names that `without` accepts, sorted."""
         return sorted({k[1] for k in self.items} | {i[-1] for i in self.policies})
 
     @property
@@ -80,14 +79,10 @@ class Notebook:
 
     @property
     def text(self) -> str:
-        """All policies, as one policy file."""
-        own = self.session_policy
-        policies = (f"{source.text.strip()}\n" for source in self.policies.values())
-        return "\n".join((*([own.text] if own is not None else []), *policies))
+        return "\n".join(f"{source.text.strip()}\n" for source in self.sources)
 
     @property
     def definitions(self) -> str:
-        """Every `let` and `def`, for expressions to use."""
         return "\n".join(item.text for item in self.items.values() if item.is_definition)
 
     def as_typed(self, found: Diagnostic, source: Source) -> Finding:
@@ -105,7 +100,6 @@ class Notebook:
         return found, source
 
     def _starts(self) -> Iterator[tuple[int, TypedItem]]:
-        """The offset of each item in the text of the policy `session`."""
         start = len(_HEAD)
         for item in self.items.values():
             yield start + len(_INDENT), item

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from cli.command import CommandError
 from cli.console import Part
@@ -48,27 +47,19 @@ class FindingsError(Exception):
         self.findings = tuple(findings)
 
 
-class Origin(Protocol):
-    """The place of a snapshot, which can be read again and again.
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The place of a snapshot, which `read` reads again and again; it raises CommandError.
 
     `paths` are its files; empty for a running cluster.
     """
 
-    @property
-    def paths(self) -> Sequence[Path]: ...
+    paths: Sequence[Path]
+    read: Callable[[], Documents]
 
-    def read(self) -> Documents:
-        """Raises CommandError."""
-
-
-class Files:
-    """Origin: files that kubectl wrote."""
-
-    def __init__(self, paths: Sequence[Path]) -> None:
-        self.paths = tuple(paths)
-
-    def read(self) -> Documents:
-        return read_documents(self.paths)
+    @classmethod
+    def files(cls, paths: Sequence[Path]) -> Origin:
+        return cls(paths, lambda: read_documents(paths))
 
 
 @dataclass(slots=True)
@@ -107,8 +98,6 @@ class Session:
         self._documents: Documents | None = None
         self._annotations: frozenset[str] = frozenset()
 
-    # ---- policies
-
     def load(self, paths: Sequence[Path]) -> Validation:
         """Reads policy files, again too. Raises CommandError and FindingsError."""
         loaded = load(paths)
@@ -137,8 +126,6 @@ class Session:
         self._sources, self.notebook = sources, notebook
         self._keep(self.policies.needs.annotations)
         return validation
-
-    # ---- the cluster, the pod and the node
 
     def open(self, origin: Origin) -> None:
         """Reads a cluster, again too. Raises CommandError.
@@ -189,8 +176,6 @@ class Session:
     def world(self) -> World:
         """Raises CommandError if no cluster is loaded."""
         return World(self.schema, self.codec, self.required_cluster(), self.policies)
-
-    # ---- questions
 
     def expression(self, text: str, *, type_only: bool = False) -> Expression:
         """Raises FindingsError for errors, and for variables that have no value yet.

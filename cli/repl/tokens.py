@@ -103,14 +103,11 @@ def _bracket(left: list[Token]) -> str | None:
     return None
 
 
-# ---- colours
-
 # A kind of piece and its text. A terminal has a colour for each kind but "".
 Piece = tuple[str, str]
 
 
 def coloured_lines(text: str) -> list[list[Piece]]:
-    """The pieces of each line."""
     lines: list[list[Piece]] = [[]]
     for kind, piece in _pieces(text):
         first, *others = piece.split("\n")

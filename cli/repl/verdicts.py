@@ -44,7 +44,6 @@ def why(session: Session, text: str) -> Iterator[Reply]:
 
 
 def analyze(session: Session, _: str) -> Iterator[Reply]:
-    """As `placet analyze`."""
     with session.explained() as (world, found):
         yield from head(world, found)
         yield from analysis(world, found)
@@ -165,7 +164,6 @@ def _changed(session: Session, text: str) -> Iterator[tuple[World, NamedPod]]:
 
 
 def _path(session: Session, field: str) -> tuple[str, tuple[Step, ...]]:
-    """`node` or `pod`, and the path of the field in its JSON."""
     expression = session.expression(field, type_only=True)
     steps: list[Step] = []
     part = expression.expr
@@ -200,7 +198,6 @@ def _unchangeable(part: Expr, source: Source, hint: str) -> FindingsError:
 
 
 def _value(session: Session, text: str) -> Json:
-    """The value of an expression as JSON."""
     expression = session.expression(text)
     with session.frame(expression) as frame:
         found = Evaluator(expression).evaluate(frame)

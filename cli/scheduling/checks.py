@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from cli.command import CommandError
+from cli.command import CommandError, mapping, mappings
 from cli.render import FieldFinding, Place, named
 from cli.scheduling import fields
 from cli.scheduling.configuration import Configuration, configurations
@@ -31,7 +31,6 @@ OUR_PORT = 12345
 _SHOWN = 3
 # A finding as a check yields it: the path of a field, and a diagnostic without a code and a span.
 _Found = tuple[str, Diagnostic]
-_NO_SPAN = Span(0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +149,7 @@ def _warning(path: str, message: str, hint: str) -> _Found:
 
 
 def _found(severity: Severity, path: str, message: str, hint: str) -> _Found:
-    return path, Diagnostic("", severity, message, _NO_SPAN, hint=hint)
+    return path, Diagnostic("", severity, message, Span(0, 0), hint=hint)
 
 
 def _some(names: Sequence[str]) -> str:
@@ -163,7 +162,9 @@ def _some(names: Sequence[str]) -> str:
 def verb(ours: ExtenderEntry, _context: CheckContext) -> Iterator[_Found]:
     """Paths that Placet does not have (C1)."""
     for name, path in ours.verbs.items():
-        if not path or path.rstrip("/") in _paths(ours, name):
+        # The prefix has the rest of the path, or none of it.
+        correct = (name,) if ours.prefix.path else (name, f"api/scheduler/{name}")
+        if not path or path.rstrip("/") in correct:
             continue
         if path.strip("/") == name:
             message = f"`{path}` begins with a slash: kube-scheduler calls `…/{path}`, which fails"
@@ -175,11 +176,6 @@ def verb(ours: ExtenderEntry, _context: CheckContext) -> Iterator[_Found]:
             if close not in (None, name):
                 message += f", and `{close}` is another verb than `{name}`"
         yield _error(ours.at(f"{name}Verb"), message, f"write `{name}Verb: {name}`")
-
-
-def _paths(ours: ExtenderEntry, name: str) -> tuple[str, ...]:
-    """The correct paths of a verb: the prefix has the rest of the path, or none of it."""
-    return (name,) if ours.prefix.path else (name, f"api/scheduler/{name}")
 
 
 def missing_verb(ours: ExtenderEntry, context: CheckContext) -> Iterator[_Found]:
@@ -273,7 +269,6 @@ def managed_resources(ours: ExtenderEntry, context: CheckContext) -> Iterator[_F
 DEFAULT_TIMEOUT = 5.0
 # Scheduling cycles are serial: a missing answer delays every pod for this long.
 LONG_TIMEOUT = 30.0
-_PATHS = ("", OUR_PATH)
 _SERVICE = re.compile(r"[^.]+\.[^.]+\.svc(\..+)?|[^.:]+")
 
 
@@ -286,7 +281,7 @@ def url(ours: ExtenderEntry, _context: CheckContext) -> Iterator[_Found]:
     elif prefix.scheme not in ("http", "https") or not prefix.host:
         message = f"`{ours.url}` is not a URL of a server: every call fails"
         yield _error(at, message, f"write scheme and host, {hint}")
-    elif prefix.path not in _PATHS:
+    elif prefix.path not in ("", OUR_PATH):
         message = f"Placet has no path `{prefix.path}`, unless a proxy before it rewrites paths"
         yield _warning(at, message, "end it with `/api/scheduler`")
 
@@ -346,7 +341,8 @@ def timeout(ours: ExtenderEntry, context: CheckContext) -> Iterator[_Found]:
     """A timeout that ends before Placet answers, or is too long (C2)."""
     at, own = ours.at("httpTimeout"), context.http_timeout
     has = DEFAULT_TIMEOUT if ours.timeout is None else ours.timeout
-    write = f"write `httpTimeout: {_written(own, legacy=ours.legacy)}`"
+    written = round(own * 10**9) if ours.legacy else f"{own:g}s"
+    write = f"write `httpTimeout: {written}`"
     if has < own:
         unset = " by default" if ours.timeout is None else ""
         message = (
@@ -361,10 +357,6 @@ def timeout(ours: ExtenderEntry, context: CheckContext) -> Iterator[_Found]:
     elif has > LONG_TIMEOUT:
         message = f"a missing answer delays every pod for {has:g} s"
         yield _warning(at, message, write)
-
-
-def _written(seconds: float, *, legacy: bool) -> str:
-    return str(round(seconds * 10**9)) if legacy else f"{seconds:g}s"
 
 
 # ---- the whole configuration: its version, its fields, and all of its extenders
@@ -518,13 +510,12 @@ def later_filter(context: CheckContext) -> Iterator[_Found]:
         if extender.verbs["filter"]:
             name = extender.url or extender.place
             message = f"`{name}` filters after Placet and may reject a node that Placet counted"
-            yield _found(context.worst, extender.place, message, _how_to_be_last(extender, ours))
-
-
-def _how_to_be_last(other: ExtenderEntry, ours: ExtenderEntry) -> str:
-    if other.ignorable and not ours.ignorable:
-        return "ignorable extenders come last: set `ignorable: false` and put it before Placet"
-    return f"put `{ours.place}` last"
+            hint = f"put `{ours.place}` last"
+            if extender.ignorable and not ours.ignorable:
+                hint = (
+                    "ignorable extenders come last: set `ignorable: false` and put it before Placet"
+                )
+            yield _found(context.worst, extender.place, message, hint)
 
 
 def asked_twice(context: CheckContext) -> Iterator[_Found]:
@@ -564,11 +555,8 @@ def sampled_nodes(context: CheckContext) -> Iterator[_Found]:
 def shared_lease(context: CheckContext) -> Iterator[_Found]:
     """A second scheduler that waits for the first one's Lease."""
     value = context.configuration.value
-    election = value.get("leaderElection")
-    lease = election if isinstance(election, dict) else {}
-    profiles = value.get("profiles")
-    items = profiles if isinstance(profiles, list) else []
-    names = [profile.get("schedulerName") for profile in items if isinstance(profile, dict)]
+    lease = mapping(value, "leaderElection")
+    names = [profile.get("schedulerName") for profile in mappings(value, "profiles")]
     second = names and all(isinstance(n, str) and n != "default-scheduler" for n in names)
     if (
         second

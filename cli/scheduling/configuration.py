@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from cli.command import CommandError
+from cli.command import CommandError, mapping, mappings
 from cli.scheduling.extender import ExtenderEntry, entry
 from policies.documents import Document, DocumentError, join
 from policies.documents import read as read_documents
@@ -21,8 +21,6 @@ def read(text: str, name: str) -> list[Document]:
     except DocumentError as error:
         raise CommandError(f"`{name}` {error}", "correct the file") from None
 
-
-# ---- configurations in files, in ConfigMaps, and in the file that a manifest names
 
 POLICY = "Policy"
 _KINDS = ("KubeSchedulerConfiguration", POLICY)
@@ -135,7 +133,7 @@ def _in_config_map(
     for key, text in data.items() if isinstance(data, dict) else ():
         if not isinstance(text, str) or not _KIND.search(text):
             continue
-        metadata = _mapping(value, "metadata")
+        metadata = mapping(value, "metadata")
         parts = (metadata.get("namespace"), metadata.get("name"), key)
         label = "/".join(str(part) for part in parts if part)
         for document in read(text, f"{name} {label}"):
@@ -168,9 +166,9 @@ def _manifest(value: Any) -> Manifest | None:
     """The manifest of a pod or workload that runs kube-scheduler; None for other values."""
     if not isinstance(value, dict):
         return None
-    spec = _mapping(value, "spec")
-    spec = _mapping(_mapping(spec, "template"), "spec") or spec
-    for container in _items(spec, "containers"):
+    spec = mapping(value, "spec")
+    spec = mapping(mapping(spec, "template"), "spec") or spec
+    for container in mappings(spec, "containers"):
         words = [str(w) for key in ("command", "args") for w in container.get(key) or ()]
         program = PurePosixPath(words[0]).name if words else ""
         if program == "kube-scheduler" or "kube-scheduler" in str(container.get("image", "")):
@@ -195,19 +193,9 @@ def _flag(words: Sequence[str], name: str) -> str | None:
 
 
 def _on_host(path: str, spec: Mapping[str, Any], container: Mapping[str, Any]) -> str | None:
-    volumes = {v.get("name"): _mapping(v, "hostPath").get("path") for v in _items(spec, "volumes")}
-    for mount in _items(container, "volumeMounts"):
+    volumes = {v.get("name"): mapping(v, "hostPath").get("path") for v in mappings(spec, "volumes")}
+    for mount in mappings(container, "volumeMounts"):
         at, host = mount.get("mountPath"), volumes.get(mount.get("name"))
         if isinstance(at, str) and isinstance(host, str) and PurePosixPath(path).is_relative_to(at):
             return str(PurePosixPath(host) / PurePosixPath(path).relative_to(at))
     return None
-
-
-def _mapping(value: Mapping[str, Any], key: str) -> dict[str, Any]:
-    found = value.get(key)
-    return found if isinstance(found, dict) else {}
-
-
-def _items(value: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
-    found = value.get(key)
-    return [i for i in found if isinstance(i, dict)] if isinstance(found, list) else []

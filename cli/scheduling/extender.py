@@ -11,7 +11,6 @@ from cli.scheduling.generator import VERBS
 from grammar.errors import EvaluationError
 from grammar.values.time import SECOND, Duration
 
-LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 _DATA = ("caData", "certData", "keyData")
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
@@ -37,7 +36,7 @@ class Url:
     @property
     def local(self) -> bool:
         """Whether the host is kube-scheduler's own machine."""
-        return self.host in LOCAL or self.host.startswith("127.")
+        return self.host in ("localhost", "::1") or self.host.startswith("127.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +79,6 @@ class ExtenderEntry:
     legacy: bool
 
     def at(self, name: str) -> str:
-        """The path of a field."""
         return f"{self.place}.{name}"
 
     @property
@@ -89,7 +87,6 @@ class ExtenderEntry:
 
     @property
     def https_name(self) -> str:
-        """The name of the field that enables HTTPS."""
         return "enableHttps" if self.legacy else "enableHTTPS"
 
 
@@ -97,6 +94,8 @@ def entry(value: Any, place: str, *, legacy: bool) -> ExtenderEntry:
     """The entry of a document's value. Field names of a Policy are case-insensitive."""
     given = _Given(value, folded=legacy)
     tls = _Given(given.any("tlsConfig"), folded=legacy)
+    resources = given.any("managedResources")
+    items = [_Given(i, folded=legacy) for i in resources] if isinstance(resources, list) else []
     return ExtenderEntry(
         place=place,
         url=given.text("urlPrefix"),
@@ -113,15 +112,10 @@ def entry(value: Any, place: str, *, legacy: bool) -> ExtenderEntry:
         ),
         timeout=given.seconds("httpTimeout"),
         node_cache_capable=given.flag("nodeCacheCapable"),
-        managed=tuple(_managed(given.any("managedResources"), folded=legacy)),
+        managed=tuple(Managed(i.text("name"), i.flag("ignoredByScheduler")) for i in items),
         ignorable=given.flag("ignorable"),
         legacy=legacy,
     )
-
-
-def _managed(value: Any, *, folded: bool) -> list[Managed]:
-    items = [_Given(item, folded=folded) for item in value] if isinstance(value, list) else []
-    return [Managed(i.text("name"), i.flag("ignoredByScheduler")) for i in items]
 
 
 class _Given:

@@ -137,7 +137,8 @@ def mistyped(value: Any, *, legacy: bool) -> Iterator[tuple[str, str, str]]:
         value, _POLICY if legacy else _CONFIGURATION, "", legacy=legacy
     ):
         if not isinstance(shape, _Unknown) and not _fits(inner, shape):
-            wanted = shape if isinstance(shape, str) else _kind(shape)
+            kind = "a mapping of fields" if isinstance(shape, Mapping) else "a list"
+            wanted = shape if isinstance(shape, str) else kind
             yield path, wanted, _HINTS.get(wanted, "see `placet scheduler-config`")
 
 
@@ -196,7 +197,3 @@ def _is_base64(text: str) -> bool:
     except (binascii.Error, ValueError):
         return False
     return True
-
-
-def _kind(shape: Shape) -> str:
-    return "a mapping of fields" if isinstance(shape, Mapping) else "a list"

@@ -201,7 +201,6 @@ def _scalar(value: Scalar) -> str:
 
 
 def _plain(value: Scalar | Fields | list[Fields]) -> object:
-    """The value for the JSON encoder."""
     match value:
         case Duration(nanos=nanos):
             return nanos

@@ -16,10 +16,10 @@ from typing import Any
 
 import msgspec
 
-from cli.command import CommandError
+from cli.command import CommandError, mapping, mappings
 from cli.render import counted
-from cli.world import Documents, engine, read_policies
-from engine.cache.cluster_file import ClusterFileError, documents, files_of
+from cli.world import Documents, engine, read_documents, read_policies
+from engine.cache.cluster_file import ClusterFileError, documents
 from engine.cache.snapshot import ENDED
 from engine.errors import BadObjectError
 from engine.objects.codec import ObjectCodec
@@ -48,16 +48,8 @@ class Inputs:
 
 def read_inputs(cluster: Sequence[Path], pods: Path) -> Inputs:
     """Raises CommandError for files that cannot be read."""
-    try:
-        files = files_of(cluster)
-        contents = [
-            (file, document)
-            for file in files
-            for document in ([trace_nodes(file)] if is_trace(file) else documents(file))
-        ]
-    except ClusterFileError as error:
-        raise CommandError(error.message, error.hint) from None
-    return Inputs(Documents(files, contents), read_pods(pods))
+    read = read_documents(cluster, lambda f: [trace_nodes(f)] if is_trace(f) else documents(f))
+    return Inputs(read, read_pods(pods))
 
 
 def prepare(inputs: Inputs, policies: Sequence[Path], schema: Schema, weight: int) -> Simulation:
@@ -113,7 +105,6 @@ def read_pods(file: Path) -> PodFile:
 
 
 def _items(file: Path) -> Iterator[Any]:
-    """Every object in the file, and every item of a list."""
     try:
         contents = [trace_pods(file)] if is_trace(file) else list(documents(file))
     except ClusterFileError as error:
@@ -185,37 +176,26 @@ def _hint(file: Path) -> str:
     return f"write one with `kubectl get pods -A -o json > {file.with_suffix('.json')}`"
 
 
-# ---- constraints that the model ignores
+# ---- constraints that the model ignores; a wrong type is an error when the pod is decoded
 
 
 def _requires(affinity: str) -> Callable[[Object], bool]:
     required = "requiredDuringSchedulingIgnoredDuringExecution"
-    return lambda spec: bool(_part(_part(spec, "affinity"), affinity).get(required))
+    return lambda spec: bool(mapping(mapping(spec, "affinity"), affinity).get(required))
 
 
 def _has_spread(spec: Object) -> bool:
-    constraints = _parts(spec, "topologySpreadConstraints")
+    constraints = mappings(spec, "topologySpreadConstraints")
     return any(c.get("whenUnsatisfiable") == "DoNotSchedule" for c in constraints)
 
 
 def _has_host_port(spec: Object) -> bool:
-    ports = (port for c in _parts(spec, "containers") for port in _parts(c, "ports"))
+    ports = (port for c in mappings(spec, "containers") for port in mappings(c, "ports"))
     return any(port.get("hostPort") for port in ports)
 
 
 def _has_claim(spec: Object) -> bool:
-    return any(v.get("persistentVolumeClaim") for v in _parts(spec, "volumes"))
-
-
-def _part(value: Object, name: str) -> Object:
-    """A field that is an object. Another type is an error when the pod is decoded."""
-    part = value.get(name)
-    return part if isinstance(part, dict) else {}
-
-
-def _parts(value: Object, name: str) -> list[Object]:
-    parts = value.get(name)
-    return [p for p in parts if isinstance(p, dict)] if isinstance(parts, list) else []
+    return any(v.get("persistentVolumeClaim") for v in mappings(spec, "volumes"))
 
 
 _IGNORED: Mapping[str, Callable[[Object], bool]] = {

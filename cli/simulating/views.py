@@ -84,7 +84,6 @@ def _print_reasons(result: Result) -> None:
 
 
 def _print_changes(names: Sequence[str], found: Sequence[Change]) -> None:
-    """The changes by kind: pods now pending, now placed, then moved."""
     if not found:
         print("no pod moves")
         return
@@ -127,7 +126,7 @@ def _amount(resource: str, amount: float) -> str:
 
 
 def result_json(result: Result) -> str:
-    return _dumped(_result(result))
+    return json.dumps(_result(result), ensure_ascii=False)
 
 
 def difference_json(old: Result, new: Result) -> str:
@@ -135,11 +134,8 @@ def difference_json(old: Result, new: Result) -> str:
         {"pod": c.pod, "change": c.kind, "old": _node(c.old), "new": _node(c.new)}
         for c in changes(old, new)
     ]
-    return _dumped({"old": _result(old), "new": _result(new), "changes": moves})
-
-
-def _dumped(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    both = {"old": _result(old), "new": _result(new), "changes": moves}
+    return json.dumps(both, ensure_ascii=False)
 
 
 def _result(result: Result) -> dict[str, object]:
@@ -185,7 +181,7 @@ _LEFT, _TOP, _GAP, _FOOT = 44, 44, 48, 72
 _POINTS = 200
 _MAX_PANELS = 4
 # Colours of Okabe and Ito for colour-blind readers, and dashes for print.
-_LINES = (("#0072b2", ""), ("#d55e00", "6 3"))
+_LINES = (("#0072b2", ""), ("#d55e00", ' stroke-dasharray="6 3"'))
 
 
 def chart(results: Mapping[str, Result]) -> str:
@@ -234,8 +230,7 @@ def _panel(resource: str, left: int, allocations: Sequence[Allocation]) -> Itera
         yield _label(left - 6, y + 4, f"{percent}%", "end")
     yield _label(left, bottom + 18, "0", "start")
     yield _label(left + _WIDTH, bottom + 18, f"{pods} pods", "end")
-    for allocation, (colour, dash) in zip(allocations, _LINES, strict=False):
-        dashes = f' stroke-dasharray="{dash}"' if dash else ""
+    for allocation, (colour, dashes) in zip(allocations, _LINES, strict=False):
         points = " ".join(_points(allocation, left, bottom))
         style = f'fill="none" stroke="{colour}" stroke-width="2"{dashes}'
         yield f'<polyline points="{points}" {style}/>'
@@ -252,9 +247,8 @@ def _points(allocation: Allocation, left: int, bottom: int) -> Iterator[str]:
 
 
 def _legend(names: Sequence[str]) -> Iterator[str]:
-    for number, (name, (colour, dash)) in enumerate(zip(names, _LINES, strict=False)):
+    for number, (name, (colour, dashes)) in enumerate(zip(names, _LINES, strict=False)):
         y = _TOP + _HEIGHT + 42 + 18 * number
-        dashes = f' stroke-dasharray="{dash}"' if dash else ""
         yield f'<path d="M{_LEFT} {y - 4}h28" stroke="{colour}" stroke-width="2"{dashes}/>'
         yield f'<text x="{_LEFT + 36}" y="{y}">{escape(name)}</text>'
 

@@ -8,7 +8,6 @@ where they are written.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import assert_never
 
@@ -57,25 +56,21 @@ def branches(file: CheckedFile) -> Iterator[Branch]:
     """
     for checked in file.policies:
         policy = checked.policy
-        points = list(_for_points(policy))
+        points: list[_Texts] = []
+        if policy.selector is not None and not isinstance(policy.selector, Literal):
+            name = f"policy {policy.address}"
+            texts = (f"{name} never selected a pod", f"{name} never skipped a pod")
+            points.append((_for_point(policy, policy.selector), texts))
         for clause in policy.clauses:
             if not isinstance(clause, Preempt):
                 points.extend(_clause_points(file.source, policy, clause))
-        for point, texts in points:
-            for outcome, never in zip((True, False), texts, strict=False):
+        for point, words in points:
+            for outcome, never in zip((True, False), words, strict=False):
                 yield Branch(file.source, point, outcome, never)
 
 
 # A point and the texts of its branches, the one for true first.
 _Texts = tuple[BranchPoint, tuple[str, ...]]
-
-
-def _for_points(policy: Policy) -> Iterator[_Texts]:
-    selector = policy.selector
-    if selector is not None and not isinstance(selector, Literal):
-        name = f"policy {policy.address}"
-        texts = (f"{name} never selected a pod", f"{name} never skipped a pod")
-        yield _for_point(policy, selector), texts
 
 
 def _clause_points(
@@ -121,7 +116,6 @@ def _kind(clause: Clause) -> str:
 
 
 def _short(source: Source, expr: Expr) -> str:
-    """The text of an expression on one line, of at most 40 characters."""
     text = " ".join(source.slice(expr.span).split())
     return text if len(text) <= 40 else f"{text[:39]}…"
 
@@ -146,7 +140,6 @@ class Coverage:
 
     @property
     def missed(self) -> Sequence[Branch]:
-        """The branches that no test has taken."""
         return [b for b in self.branches if (b.point, b.outcome) not in self._taken]
 
     @property
@@ -223,9 +216,13 @@ class Coverage:
         all.
         """
         selection = inspection.selection
-        with self._pause():
+        # An inspection evaluates more than a decision, so its branches are not recorded.
+        self._paused = True
+        try:
             objections = inspection.objections((*selection.enforced, *selection.audited), names)
             contributions = inspection.contributions(names)
+        finally:
+            self._paused = False
         for objection in objections:
             refused = objection.refused
             accepts, rejects = bool((~refused).any()), bool(refused.any())
@@ -259,12 +256,3 @@ class Coverage:
     def _take(self, point: BranchPoint, *, outcome: bool) -> None:
         if not self._paused:
             self._taken.add((point, outcome))
-
-    @contextmanager
-    def _pause(self) -> Iterator[None]:
-        """No branch is recorded: an inspection evaluates more than a decision."""
-        self._paused = True
-        try:
-            yield
-        finally:
-            self._paused = False

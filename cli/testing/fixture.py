@@ -15,12 +15,12 @@ from typing import Any
 
 import msgspec
 
-from cli.world import Cluster, NamedPod, PodBodies
+from cli.world import Cluster, NamedPod, bodies
 from engine.cache.cluster_file import ClusterFileError, ClusterFileReader, documents
 from engine.errors import BadObjectError
 from engine.objects.codec import ObjectCodec
 from grammar import catalogue
-from grammar.ast import Expr, ListLiteral, MapLiteral
+from grammar.ast import Expr, ListLiteral, MapEntry, MapLiteral
 from grammar.clauses import At, ClusterFile, Test, TestNode, TestPod
 from grammar.diagnostics import Diagnostic
 from grammar.environment import Environment
@@ -117,7 +117,7 @@ class FixtureBuilder:
         except ClusterFileError as error:
             spans = (item.span for item in test.items if isinstance(item, ClusterFile))
             raise bad_test(error.message, next(spans, test.name_span), error.hint) from None
-        return Cluster(reading.cache, PodBodies([document for _, document in contents]), files)
+        return Cluster(reading.cache, [document for _, document in contents], files)
 
     def _object(self, objects: ObjectBuilder, item: TestNode | TestPod) -> Object:
         try:
@@ -146,7 +146,6 @@ def _check_duplicates(test: Test) -> None:
 
 
 def _snapshot(test: Test, folder: Path) -> list[_Document]:
-    """The documents of the test's `cluster` files."""
     found: list[_Document] = []
     for item in test.items:
         if isinstance(item, ClusterFile):
@@ -165,7 +164,7 @@ def _tested_pod(test: Test, cluster: Cluster, snapshot: Sequence[_Document]) -> 
         name = pods[-1].name
         return cluster.pod(name if "/" in name else f"{NAMESPACE}/{name}")
     pending = cluster.snapshot().pending
-    waiting = [k for k in PodBodies([d for _, d in snapshot]).all_keys() if k in pending]
+    waiting = [k for k in bodies([d for _, d in snapshot], "Pod") if k in pending]
     if not waiting:
         hint = 'add a pod that is not `on` a node, as in `pod "shop/web-1"`'
         raise bad_test("the test has no pod to test", test.name_span, hint)
@@ -177,7 +176,6 @@ def _namespace(pod: str) -> str:
 
 
 def _namespace_object(name: str) -> Object:
-    """A namespace as the API server creates it."""
     labels = {"kubernetes.io/metadata.name": name}
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
 
@@ -213,14 +211,6 @@ _CONTAINERS = {
 }
 _NAME = re.compile(r"[^/]+")
 _QUALIFIED_NAME = re.compile(r"(?:[^/]+/)?[^/]+")
-
-
-@dataclass(frozen=True, slots=True)
-class TestField:
-    """One field of a node or a pod in a test."""
-
-    key: Expr
-    value: Expr
 
 
 class ObjectBuilder:
@@ -301,7 +291,7 @@ class ObjectBuilder:
 
     def _fields(
         self, record: str, item: TestNode | TestPod, known: tuple[str, ...]
-    ) -> Mapping[str, TestField]:
+    ) -> Mapping[str, MapEntry]:
         fields = self._reader.fields(item.body)
         for name, field in fields.items():
             if name in known:
@@ -315,7 +305,7 @@ class ObjectBuilder:
         self,
         name: str,
         uid: str,
-        fields: Mapping[str, TestField],
+        fields: Mapping[str, MapEntry],
         labels: Mapping[str, str],
         age: Duration,
     ) -> Object:
@@ -330,7 +320,7 @@ class ObjectBuilder:
             "creationTimestamp": str(Timestamp.of(reader.now.nanos - age.nanos)),
         }
 
-    def _with_parts(self, built: Object, record: str, fields: Mapping[str, TestField]) -> Object:
+    def _with_parts(self, built: Object, record: str, fields: Mapping[str, MapEntry]) -> Object:
         """The object with the parts that the test gives by their path in the API: they win."""
         for part in _PARTS:
             if part in fields:
@@ -341,24 +331,23 @@ class ObjectBuilder:
                 built = _merged(built, {part: value})
         return built
 
-    def _refuse(self, outside: Mapping[str, str], field: TestField | None) -> None:
+    def _refuse(self, outside: Mapping[str, str], field: MapEntry | None) -> None:
         """Raises BadTestError if a map has a field that a test sets outside of it."""
         if field is not None and isinstance(field.value, MapLiteral):
             for name, inner in self._reader.fields(field.value).items():
                 if name in outside:
                     raise _unsettable(name, inner, outside[name])
 
-    def _map(self, fields: Mapping[str, TestField], name: str) -> Object:
-        """A map of strings; empty if the field is not given."""
+    def _map(self, fields: Mapping[str, MapEntry], name: str) -> Object:
         return self._object(fields[name], _STRING_MAP) if name in fields else {}
 
-    def _object(self, field: TestField, type_: Type) -> Object:
+    def _object(self, field: MapEntry, type_: Type) -> Object:
         value = self._reader.json(field.value, type_)
         if not isinstance(value, dict):
             raise bad_test("this is not a map", field.value.span)
         return value
 
-    def _owner(self, namespace: str, field: TestField) -> Object:
+    def _owner(self, namespace: str, field: MapEntry) -> Object:
         """The reference to a workload, which is kept for `controllers`."""
         value, span = self._object(field, Type("Workload")), field.value.span
         kind, name = value.get("kind", "Deployment"), value.get("name")
@@ -383,7 +372,7 @@ def _check_name(item: TestNode | TestPod, form: re.Pattern[str], hint: str) -> N
         raise bad_test(message, item.span, hint)
 
 
-def _unsettable(name: str, field: TestField, hint: str) -> BadTestError:
+def _unsettable(name: str, field: MapEntry, hint: str) -> BadTestError:
     return bad_test(f"a test cannot set `{name}`", field.key.span, hint)
 
 
@@ -405,16 +394,16 @@ class FieldReader:
         self._environment = Environment(variables=VARIABLES, schema=schema)
         self.now = now
 
-    def fields(self, body: MapLiteral | None) -> dict[str, TestField]:
+    def fields(self, body: MapLiteral | None) -> dict[str, MapEntry]:
         """The fields of a map by name. Raises BadTestError for a bad name, and for two of one."""
-        found: dict[str, TestField] = {}
+        found: dict[str, MapEntry] = {}
         for entry in body.entries if body is not None else ():
             name = self._evaluated(entry.key)
             if not isinstance(name, str):
                 raise bad_test("a field name must be a string", entry.key.span)
             if name in found:
                 raise bad_test(f"`{name}` is given twice", entry.key.span)
-            found[name] = TestField(entry.key, entry.value)
+            found[name] = entry
         return found
 
     def json(self, value: Expr, type_: Type = DYN) -> Json:
@@ -439,14 +428,14 @@ class FieldReader:
         except TypeError as error:
             raise bad_test(str(error), value.span) from None
 
-    def string(self, field: TestField, what: str) -> str:
+    def string(self, field: MapEntry, what: str) -> str:
         """Raises BadTestError for a value of another type."""
         found = self.json(field.value)
         if not isinstance(found, str):
             raise bad_test(f"{what} must be a string", field.value.span)
         return found
 
-    def age(self, field: TestField) -> Duration:
+    def age(self, field: MapEntry) -> Duration:
         """A duration, as in `"15m"`. Raises BadTestError."""
         found = self._evaluated(field.value)
         if isinstance(found, Duration):

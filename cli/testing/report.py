@@ -22,13 +22,11 @@ def painted(text: str, outcome: Outcome, *, colour: bool) -> str:
 
 
 def verbose(result: Result, *, colour: bool) -> str:
-    """`shop.policy: busy nodes first passed`."""
     outcome = painted(result.outcome, result.outcome, colour=colour)
     return f"{result.suite.source.name}: {result.test.name} {outcome}"
 
 
 def details(suites: Iterable[Suite], results: Sequence[Result], *, colour: bool) -> Iterator[str]:
-    """The errors of each file, then each test that did not pass."""
     for suite in suites:
         if suite.errors:
             yield ""
@@ -77,14 +75,11 @@ def _shown(found: Diagnostic, source: Source, *, colour: bool = False) -> str:
     return next(render([(found, source)], "human", colour=colour))
 
 
-# ---- JUnit XML
-
 # XML 1.0 cannot contain these characters.
 _UNWRITABLE = re.compile(r"[^\t\n\r\u0020-\uD7FF\uE000-\uFFFD\U00010000-\U0010FFFF]")
 
 
 def junit(suites: Sequence[Suite], results: Sequence[Result]) -> str:
-    """One document: a suite per file, a case per test."""
     root = ET.Element("testsuites", _counts(results))
     for suite in suites:
         own = [result for result in results if result.suite is suite]

@@ -54,10 +54,6 @@ class Suite:
     policies: tuple[Checked, ...]
     errors: tuple[Finding, ...]
 
-    @property
-    def file(self) -> Path:
-        return Path(self.source.name)
-
 
 @dataclass(frozen=True, slots=True)
 class Collection:
@@ -69,10 +65,6 @@ class Collection:
     suites: tuple[Suite, ...]
     files: tuple[CheckedFile, ...]
     problems: tuple[UnreadFile, ...]
-
-    @property
-    def tests(self) -> int:
-        return sum(len(suite.tests) for suite in self.suites)
 
 
 def collect(paths: Sequence[Path], validator: Validator) -> Collection:
@@ -95,7 +87,6 @@ def collect(paths: Sequence[Path], validator: Validator) -> Collection:
 
 
 def _tested_files(source: Source) -> Sequence[str]:
-    """The possible names of the files that a test file tests."""
     if not is_test_file(source.name):
         return ()
     name = source.name.removesuffix(TEST_SUFFIX)
@@ -153,7 +144,7 @@ class Runner:
         self, suite: Suite, test: Test, programs: Sequence[Program], registry: Registry
     ) -> tuple[Outcome, list[Diagnostic]]:
         try:
-            fixture = self._fixtures.build(test, suite.file)
+            fixture = self._fixtures.build(test, Path(suite.source.name))
             expectations = _expectations(test, fixture, programs)
             engine = FixtureEngine(registry, fixture, self._codec)
             found = [f for e in expectations if (f := _failure(e, engine)) is not None]

@@ -40,7 +40,7 @@ class Access:
     """The kubeconfig of the cluster, and the Lease that replicas share.
 
     `lease` is a namespace and a name; None if there are no other replicas. A `standby` is ready
-    only while it holds the Lease.
+    only while it holds the Lease. `timing` says how patiently the cluster is watched.
     """
 
     kubeconfig: Path | None
@@ -48,12 +48,12 @@ class Access:
     lease: tuple[str, str] | None
     standby: bool = False
     limits: Limits = field(default_factory=Limits)
+    timing: Timing = field(default_factory=Timing)
 
 
 @asynccontextmanager
 async def open_cluster(
     access: Access,
-    timing: Timing,
     schema: Schema,
     needs: Needs,
     log: Logger,
@@ -74,9 +74,7 @@ async def open_cluster(
             # If no other replica is there, the first lists are those to take over with.
             await lease.turn()
         log.info("watching the cluster at %s", client.host)
-        cluster = ClusterRuntime(
-            client, lease, timing, schema, needs, log, identity, is_standby=access.standby
-        )
+        cluster = ClusterRuntime(client, lease, access, schema, needs, log, identity)
         try:
             yield cluster
         finally:
@@ -93,15 +91,13 @@ class ClusterRuntime:
         self,
         client: ApiClient,
         lease: Lease | None,
-        timing: Timing,
+        access: Access,
         schema: Schema,
         needs: Needs,
         log: Logger,
         identity: str,
-        *,
-        is_standby: bool = False,
     ) -> None:
-        self.informers = Informers(client, ObjectCodec(schema, needs.annotations), timing)
+        self.informers = Informers(client, ObjectCodec(schema, needs.annotations), access.timing)
         leader_gate = LeaderGate(lease) if lease is not None else None
         self.gate: CountGate = leader_gate or OpenGate()
         self._client = client
@@ -110,7 +106,7 @@ class ClusterRuntime:
         self._schema = schema
         self._log = log
         self._identity = identity
-        self._is_standby = is_standby
+        self._is_standby = access.standby
         self._loop = asyncio.get_running_loop()
         self._needs = needs
         self._taken_over = False
@@ -187,7 +183,6 @@ class ClusterRuntime:
 
     @property
     def pods(self) -> Cache:
-        """The pods, for counting."""
         return self.informers.cache
 
     def snapshot(self) -> Snapshot:
@@ -196,13 +191,6 @@ class ClusterRuntime:
         if not self._taken_over:
             raise NotSyncedError("not synced: waiting for policies before serving")
         return snapshot
-
-    def size(self) -> int | None:
-        """The number of nodes, None while not all are known."""
-        try:
-            return len(self.snapshot().table.rows)
-        except NotSyncedError:
-            return None
 
     def checks(self) -> Sequence[Check]:
         """Readiness: the whole cluster is known, and this replica is the one that answers."""

@@ -40,8 +40,6 @@ class _TextFormatter(logging.Formatter):
 
 
 class _JsonFormatter(logging.Formatter):
-    """One JSON object a line."""
-
     def format(self, record: logging.LogRecord) -> str:
         entry: dict[str, str | int | float] = {
             "time": _time(record),

@@ -53,7 +53,6 @@ class Objects:
 
     @property
     def checked(self) -> Mapping[str, CheckedObject]:
-        """The checked objects by resource and key."""
         return {name: checked for name, (_, checked) in self._known.items()}
 
     def changed(self, objects: Mapping[str, bytes]) -> bool:
@@ -106,7 +105,6 @@ class Objects:
 
 
 def holds(checked: CheckedObject) -> bool:
-    """Whether an object by itself is a valid policy."""
     return checked.file.whole and not any(policy.broken for policy in checked.file.policies)
 
 
@@ -133,7 +131,6 @@ class Policies:
         self.validation = Validation(())
 
     def changed(self) -> bool:
-        """Whether the files have changed since they were read."""
         return self._watcher.changed()
 
     def read(self, objects: Mapping[str, bytes] | None) -> Registry:

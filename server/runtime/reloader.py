@@ -27,35 +27,25 @@ class View(Protocol):
 
     def snapshot(self) -> Snapshot:
         """The cluster now. Raises NotSyncedError while there is none."""
-        ...
 
     @property
     def pods(self) -> Cache:
         """The pods of the snapshot, for counting."""
-        ...
-
-    def size(self) -> int | None:
-        """The number of nodes; None while it is not known."""
-        ...
 
     def checks(self) -> Sequence[Check]:
         """Readiness of the view."""
-        ...
 
     def policies(self) -> Mapping[str, bytes] | None:
         """The cluster's policies as JSON by resource and key; None while they are not known.
 
         It is another mapping when any policy has changed.
         """
-        ...
 
     def adopt(self, needs: Needs) -> None:
         """Keeps what policies read from now on; from any thread."""
-        ...
 
     def refresh(self) -> None:
         """Reads changed files again; from any thread."""
-        ...
 
 
 class PolicyReloader:
@@ -85,7 +75,6 @@ class PolicyReloader:
         return (Check("policies"), *self.view.checks())
 
     async def run(self) -> None:
-        """Looks for changes until it is cancelled."""
         while True:
             await asyncio.sleep(INTERVAL_SECONDS)
             await self.catch_up()
@@ -96,11 +85,6 @@ class PolicyReloader:
         async with self._looking:
             if (registry := await asyncio.to_thread(self._look)) is not None:
                 self.engine.adopt(registry)
-
-    def refresh(self) -> None:
-        """Looks once, without an event loop."""
-        if (registry := self._look()) is not None:
-            self.engine.adopt(registry)
 
     def _look(self) -> Registry | None:
         """The new registry, or None without a change. Never raises."""

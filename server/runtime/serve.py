@@ -15,10 +15,10 @@ from logging import Logger
 from pathlib import Path
 
 from engine.cache.informers import Needs
-from engine.cache.reflector import Timing
 from engine.decision.journal import Journal
 from engine.decision.recent_answers import OfferedBodies, RejectedPods
 from engine.engine import Engine, OpenGate
+from engine.errors import NotSyncedError
 from engine.objects.codec import ObjectCodec
 from engine.objects.request_pod import Exemptions
 from grammar.schema import Schema
@@ -28,11 +28,11 @@ from server.app import create_app
 from server.debug import Decisions
 from server.health import Check, Heartbeat, Readiness
 from server.metrics import Metrics
+from server.running import Shutdown
 from server.runtime.cluster import Access, ClusterRuntime, open_cluster
 from server.runtime.observers import LogObserver
 from server.runtime.policies import Policies
 from server.runtime.reloader import PolicyReloader, View
-from server.runtime.shutdown import Shutdown
 from server.runtime.views import NoCluster, Origin, Snapshots
 from server.settings import Settings
 from server.tls import Credentials
@@ -43,20 +43,12 @@ _STARTING: Sequence[Check] = (Check("start", "not started yet"),)
 
 
 @dataclass(frozen=True, slots=True)
-class LiveCluster:
-    """A cluster that is watched: how to reach it, and how patiently."""
-
-    access: Access
-    timing: Timing
-
-
-@dataclass(frozen=True, slots=True)
 class Options:
-    """The parts of a server. `cluster` is live, an origin of snapshots, or None."""
+    """The parts of a server. `cluster` is watched, an origin of snapshots, or None."""
 
     settings: Settings
     policies: Sequence[Path]
-    cluster: LiveCluster | Origin | None
+    cluster: Access | Origin | None
     exemptions: Exemptions
     version: str
 
@@ -93,8 +85,7 @@ async def serve(
         if settings.health is not None:
             await _serve_health(stack, settings.health, readiness, metrics, options.version, log)
         policies = Policies(options.policies, schema, log)
-        live = isinstance(options.cluster, LiveCluster)
-        objects: Mapping[str, bytes] | None = None if live else {}
+        objects: Mapping[str, bytes] | None = None if isinstance(options.cluster, Access) else {}
         registry = policies.read(objects)
         view = await _open_view(stack, options, schema, policies.needs, log, shutdown)
         cluster = view if isinstance(view, ClusterRuntime) else None
@@ -121,7 +112,7 @@ async def serve(
             metrics,
             log,
             options.version,
-            view.size,
+            lambda: _node_count(view),
             cluster,
             binder,
             Examiner(schema, lambda: policies.validation),
@@ -142,6 +133,13 @@ async def serve(
             raise CannotListenError(error, address, "--listen") from error
 
 
+def _node_count(view: View) -> int | None:
+    try:
+        return len(view.snapshot().table.rows)
+    except NotSyncedError:
+        return None
+
+
 async def _open_view(
     stack: AsyncExitStack,
     options: Options,
@@ -153,9 +151,9 @@ async def _open_view(
     match options.cluster:
         case None:
             return NoCluster()
-        case LiveCluster(access, timing):
+        case Access() as access:
             opening = open_cluster(
-                access, timing, schema, needs, log, options.version, lambda: shutdown.has_begun
+                access, schema, needs, log, options.version, lambda: shutdown.has_begun
             )
             return await stack.enter_async_context(opening)
         case origin:

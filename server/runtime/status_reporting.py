@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from logging import Logger
 from typing import Literal
 
@@ -44,18 +43,10 @@ _MOST_LINES, _MOST_TEXT = 64, 1024
 
 
 class _Object(msgspec.Struct):
-    """The version of an object, and its status."""
-
     metadata: Metadata
+    apiVersion: str = ""
+    kind: str = ""
     status: msgspec.Raw = msgspec.Raw(b"{}")
-
-
-@dataclass(slots=True)
-class _Kept:
-    """The counts of one version of an object, under one program."""
-
-    version: object
-    share_status: ShareStatus
 
 
 class Statuses:
@@ -64,7 +55,8 @@ class Statuses:
     def __init__(self, policies: Policies, cache: Cache) -> None:
         self._policies = policies
         self._cache = cache
-        self._kept: dict[str, _Kept] = {}
+        # By the name of an object: its version and program, and their counts.
+        self._kept: dict[str, tuple[object, ShareStatus]] = {}
 
     def reports(
         self, objects: Mapping[str, bytes], snapshot: Snapshot, lost: Mapping[str, str]
@@ -125,14 +117,15 @@ class Statuses:
         metadata = manifest.metadata
         version = (metadata.uid, metadata.generation, id(program), self._namespaces(manifest))
         kept = self._kept.get(name)
-        if kept is None or kept.version != version:
-            scope = Scope(None if _is_cluster(manifest) else metadata.namespace)
+        if kept is None or kept[0] != version:
+            is_cluster = isinstance(manifest.spec, ClusterSpec)
+            scope = Scope(None if is_cluster else metadata.namespace)
             counts = self._selects(manifest)
             standing = ShareStatus(("status", version), scope, counts, _share(program))
-            kept = self._kept[name] = _Kept(version, standing)
+            kept = self._kept[name] = version, standing
         slots = program.slots if program is not None else 0
         frame = Frame(EMPTY_RECORD, Timestamp.now(), slots=slots)
-        return kept.share_status.count(self._cache, snapshot, frame)
+        return kept[1].count(self._cache, snapshot, frame)
 
     def _namespaces(self, manifest: Manifest) -> frozenset[str] | None:
         """The namespaces that a cluster policy selects; None without a namespace selector."""
@@ -176,37 +169,20 @@ def _conditions(
     else:
         ready = ("False", "NotInForce", "no version of it has compiled")
     for kind, (value, reason, message) in (("Ready", ready), ("Compiled", compiled)):
-        yield _condition(kind, value, reason, message, generation)
+        yield Condition(kind, value, reason, message, "", generation)
 
 
 def _conflicting(winner: str, generation: int) -> Condition:
     if not winner:
-        return _condition("Conflicting", "False", "None", "", generation)
+        return Condition("Conflicting", "False", "None", "", "", generation)
     message = f"`{winner}` governs pods that this policy selects too"
-    return _condition("Conflicting", "True", "Overruled", message, generation)
-
-
-def _condition(
-    kind: str, status: Literal["True", "False"], reason: str, message: str, generation: int
-) -> Condition:
-    return Condition(
-        type=kind,
-        status=status,
-        reason=reason,
-        message=message,
-        lastTransitionTime="",
-        observedGeneration=generation,
-    )
+    return Condition("Conflicting", "True", "Overruled", message, "", generation)
 
 
 def _share(program: Program | None) -> ShareProgram | None:
     """The share that the declarative part of an object is compiled to."""
     shares = program.shares if program is not None else ()
     return next((share for share in shares if share.count.name == CLAUSE), None)
-
-
-def _is_cluster(manifest: Manifest) -> bool:
-    return isinstance(manifest.spec, ClusterSpec)
 
 
 def _path(name: str) -> str:
@@ -247,7 +223,6 @@ class StatusReporter:
         self._failure = ""
 
     async def run(self, leads: Callable[[], bool]) -> None:
-        """Reports until it is cancelled."""
         while True:
             await asyncio.sleep(_PERIOD_SECONDS)
             if not leads():
@@ -283,23 +258,7 @@ class StatusReporter:
             if program is None or (winner := lost.get(program.address)) is None:
                 continue
             note = f"`{winner}` governs pods that this policy selects too"
-            about = _regarding(objects[name])
+            there = msgspec.json.decode(objects[name], type=_Object)
+            meta = there.metadata
+            about = Regarding(there.apiVersion, there.kind, meta.namespace, meta.name, meta.uid)
             self._events.add(Event(about, "Warning", "Conflicting", "Select", note))
-
-
-class _EventMetadata(msgspec.Struct):
-    name: str
-    namespace: str = ""
-    uid: str = ""
-
-
-class _EventObject(msgspec.Struct):
-    apiVersion: str
-    kind: str
-    metadata: _EventMetadata
-
-
-def _regarding(raw: bytes) -> Regarding:
-    there = msgspec.json.decode(raw, type=_EventObject)
-    metadata = there.metadata
-    return Regarding(there.apiVersion, there.kind, metadata.namespace, metadata.name, metadata.uid)

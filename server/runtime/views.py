@@ -60,11 +60,7 @@ class NoCluster:
     def pods(self) -> Cache:
         return Cache()
 
-    def size(self) -> int | None:
-        return None
-
     def policies(self) -> Mapping[str, bytes]:
-        """No policies: nobody can apply any."""
         return _NO_POLICIES
 
     def checks(self) -> Sequence[Check]:
@@ -95,15 +91,9 @@ class Snapshots:
 
     @property
     def pods(self) -> Cache:
-        """The pods of the snapshot, for counting."""
         return self._cache
 
-    def size(self) -> int | None:
-        """The number of nodes."""
-        return len(self.snapshot().table.rows)
-
     def policies(self) -> Mapping[str, bytes]:
-        """None: there is nobody to have applied any."""
         return _NO_POLICIES
 
     def checks(self) -> Sequence[Check]:
@@ -126,7 +116,6 @@ class Snapshots:
             self._read_again()
 
     def _read_again(self) -> None:
-        """Says in the log what is wrong, and then the last snapshot stays."""
         try:
             self._cache = self._read()
         except ClusterFileError as error:

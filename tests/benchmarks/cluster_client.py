@@ -23,7 +23,6 @@ import msgspec
 
 from engine.cache.informers import PODS, Informer
 from engine.cache.list_watch import read_event
-from engine.cache.reflector import Timing
 from engine.decision.recent_answers import OfferedBodies, RejectedPods
 from engine.engine import Engine
 from engine.objects.codec import ObjectCodec
@@ -91,7 +90,7 @@ class Measured:
     async def _open(self, stack: contextlib.AsyncExitStack) -> None:
         schema, log = self._schema, self._log
         needs, observer = self._policies.needs, LogObserver(log, Silent())
-        opening = open_cluster(self._access, Timing(), schema, needs, log, "0")
+        opening = open_cluster(self._access, schema, needs, log, "0")
         self._view = await stack.enter_async_context(opening)
         bodies, rejected = OfferedBodies(), RejectedPods(time.monotonic, 1.0, 60.0)
         self._engine = Engine(self._registry, self._view, ObjectCodec(schema), observer)

@@ -16,8 +16,7 @@ from aiohttp import ClientSession, web
 from prometheus_client import CollectorRegistry
 
 from server.metrics import Metrics
-from server.running import Listener, listening, runner_options, serve
-from server.runtime.shutdown import Shutdown
+from server.running import Listener, Shutdown, listening, runner_options, serve
 from server.settings import Settings
 from server.tls import Credentials
 from tests.support.certificates import Keyring

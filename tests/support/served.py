@@ -21,8 +21,7 @@ from server.app import create_app
 from server.debug import Decisions
 from server.health import Check
 from server.metrics import Metrics
-from server.running import listening
-from server.runtime.shutdown import Shutdown
+from server.running import Shutdown, listening
 from server.settings import Settings
 from server.verbs.bind import Binder
 from tests.support.table_decider import TableDecider

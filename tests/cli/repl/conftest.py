@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cli.repl.conversation import answer, print_replies
-from cli.repl.session import Files, Session
+from cli.repl.session import Origin, Session
 from tests.cli import shop
 from tests.cli.conftest import folder, placet
 
@@ -32,7 +32,7 @@ def session(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
     monkeypatch.setenv("COLUMNS", "96")
     shop.write(folder)
     made = Session()
-    made.open(Files([Path("cluster.json")]))
+    made.open(Origin.files([Path("cluster.json")]))
     return made
 
 

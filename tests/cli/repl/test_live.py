@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from cli.command import CommandError
-from cli.live import ClusterOrigin
+from cli.live import read_running
 from cli.repl.conversation import answer
-from cli.repl.session import Session
+from cli.repl.session import Origin, Session
 from tests.support.builders import Object, controller, node, pod
 from tests.support.fake_api_server import Answer, FakeApiServer, fake_api_server
 from tests.support.kubeconfig import kubeconfig
@@ -31,8 +31,8 @@ def put(server: FakeApiServer, path: str, item: Object) -> None:
 
 async def opened(server: FakeApiServer, folder: Path) -> Session:
     session = Session()
-    live = ClusterOrigin(kubeconfig(folder / "kubeconfig", server.url, {"token": "static"}))
-    await asyncio.to_thread(session.open, live)
+    file = kubeconfig(folder / "kubeconfig", server.url, {"token": "static"})
+    await asyncio.to_thread(session.open, Origin((), lambda: read_running(file)))
     return session
 
 

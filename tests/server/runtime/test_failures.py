@@ -3,6 +3,7 @@
 Without it, an answer is the same whether or not the extender is ignorable.
 """
 
+import asyncio
 import json
 import logging
 import time
@@ -103,7 +104,7 @@ def answer(failure: Failure, on_error: OnError) -> Fate:
     observer = LogObserver(log, Metrics(CollectorRegistry(), "0"))
     reloader = reloader_of([], lambda _: cluster, SCHEMA, observer, log)
     cluster.edit(broken)
-    reloader.refresh()
+    asyncio.run(reloader.catch_up())
     asked = raw(pod("p", "shop", labels=labels(failure, on_error)))
     try:
         deadline = time.monotonic() + SECONDS.get(failure, 60.0)

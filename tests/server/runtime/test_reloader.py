@@ -1,5 +1,6 @@
 """The engine of a server follows its files: policies, snapshots, and what is wrong with either."""
 
+import asyncio
 import json
 import logging
 import time
@@ -66,8 +67,8 @@ def reloader(policies: Path, cluster: Path | None) -> PolicyReloader:
 
 def settle(it: PolicyReloader) -> None:
     """A change counts at the second look."""
-    it.refresh()
-    it.refresh()
+    asyncio.run(it.catch_up())
+    asyncio.run(it.catch_up())
 
 
 def passing(it: PolicyReloader, nodes: Sequence[Object] | None = None, uid: str = "a") -> list[str]:
