@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from logging import Logger
-from typing import Protocol
 
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
 from policies.admission import Examiner
 from server.admission import AdmissionWebhooks
-from server.debug import CachePage, DecisionPages, Decisions, Inspection
+from server.debug import CachePage, Decisions, Inspection
 from server.health import Health, Readiness, health_routes
 from server.metrics import Metrics
 from server.middleware import CallRecorder, VerbHandler, access
@@ -20,14 +19,11 @@ from server.misconfiguration import MisconfigurationWarnings
 from server.running import DIRECT
 from server.runtime.shutdown import Shutdown
 from server.settings import Settings
-from server.verbs.answering import DecisionQueue, Verb, VerbAnswerer
+from server.verbs.answering import Decider, DecisionQueue, Verb, VerbAnswerer
 from server.verbs.bind import Binder, BindVerb
-from server.verbs.filter import Decider as FilterDecider
 from server.verbs.filter import FilterVerb
 from server.verbs.names_mode import AnsweredNames, NameFragments
-from server.verbs.preempt import Decider as PreemptDecider
 from server.verbs.preempt import PreemptVerb
-from server.verbs.prioritize import Decider as PrioritizeDecider
 from server.verbs.prioritize import PrioritizeVerb
 
 # Extenders usually have `urlPrefix: http://…/api/scheduler`; a URL without a path works too.
@@ -41,10 +37,6 @@ OPEN_PATHS = frozenset({"/livez", "/healthz", "/readyz", "/version", MUTATE, VAL
 # These paths accept a certificate of the client CA with any name, so that a scraper does not need
 # the name of kube-scheduler.
 READING_PATHS = frozenset({"/metrics"})
-
-
-class Decider(FilterDecider, PrioritizeDecider, PreemptDecider, Protocol):
-    """An engine that decides the verbs."""
 
 
 def create_app(
@@ -69,7 +61,7 @@ def create_app(
     the server ends.
     """
     warnings = MisconfigurationWarnings(log, metrics, settings.warning_interval, cluster_size)
-    verbs = {**verbs_by_path(decider, binder, settings, log)}
+    verbs = dict(verbs_by_path(decider, binder, settings, log))
     if examiner is not None:
         webhooks = AdmissionWebhooks(examiner, settings, metrics, log)
         verbs[MUTATE] = ("mutate", webhooks.mutate)
@@ -86,9 +78,8 @@ def create_app(
     if inspection is not None:
         app.router.add_get("/debug/cache", CachePage(inspection).show)
     if decisions is not None:
-        pages = DecisionPages(decisions)
-        app.router.add_get("/debug/decisions", pages.index)
-        app.router.add_get("/debug/decisions/{namespace}/{name}", pages.show)
+        app.router.add_get("/debug/decisions", decisions.index)
+        app.router.add_get("/debug/decisions/{namespace}/{name}", decisions.show)
     return app
 
 

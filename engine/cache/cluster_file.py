@@ -103,8 +103,6 @@ class Reading:
 
 @dataclass(slots=True)
 class _Objects:
-    """The decoded objects so far."""
-
     nodes: list[Node] = field(default_factory=list)
     pods: list[Peer] = field(default_factory=list)
     namespaces: list[Namespace] = field(default_factory=list)
@@ -137,12 +135,20 @@ class ClusterFileReader:
         if not found.nodes:
             names = ", ".join(f"`{file}`" for file in files)
             raise ClusterFileError(f"there are no nodes in {names}", how_to_write(files[0]))
-        cache = _cache_of(found)
+        cache = Cache()
+        # Of two objects of one name the later counts.
+        for controller in found.controllers:
+            cache.put_controller(controller)
+        for namespace in found.namespaces:
+            cache.put_namespace(namespace)
+        for node in found.nodes:
+            cache.put_node(node)
+        for pod in found.pods:
+            cache.put_pod(pod)
         notices = tuple(_notices(found, cache.snapshot()))
         return Reading(cache, tuple(files), dict(found.skipped), notices)
 
     def _document(self, document: bytes, file: Path, found: _Objects) -> None:
-        """Add an object, or every object of a list."""
         outer = self._open(document, file)
         if outer.kind is None:
             raise _not_a_cluster(file, "it has no `kind`")
@@ -201,26 +207,11 @@ class ClusterFileReader:
             raise _not_json(file, str(error)) from None
 
 
-def _cache_of(found: _Objects) -> Cache:
-    """The cache of the objects. Of two objects of one name the later counts."""
-    cache = Cache()
-    for controller in found.controllers:
-        cache.put_controller(controller)
-    for namespace in found.namespaces:
-        cache.put_namespace(namespace)
-    for node in found.nodes:
-        cache.put_node(node)
-    for pod in found.pods:
-        cache.put_pod(pod)
-    return cache
-
-
 def _not_a_cluster(file: Path, reason: str) -> ClusterFileError:
     return ClusterFileError(f"`{file}` is not a cluster file: {reason}", how_to_write(file))
 
 
 def _not_json(file: Path, reason: str) -> ClusterFileError:
-    """The error for a text that is not JSON."""
     if "truncated" in reason:
         return ClusterFileError(
             f"`{file}` ends in the middle of its JSON", "it was cut off: write it again"

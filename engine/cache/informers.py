@@ -126,7 +126,6 @@ class Informers:
 
     @property
     def pods(self) -> Cache:
-        """The pods, for counting."""
         return self.cache
 
     @property
@@ -157,7 +156,6 @@ class Informers:
 
     @property
     def knows_policies(self) -> bool:
-        """Whether all policy objects have been seen."""
         watched = (self._informers.get(resource.name) for resource in POLICIES)
         return all(informer is not None and informer.synced for informer in watched)
 

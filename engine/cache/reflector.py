@@ -94,19 +94,13 @@ _TURN = 200  # objects between two turns of the event loop
 
 
 class Store(Protocol):
-    """The objects of a resource. A key is `namespace/name`, or the name without a namespace."""
+    """The objects of a resource, as in `engine.cache.store.ObjectStore`."""
 
-    def upsert(self, key: str, version: str, raw: bytes | msgspec.Raw) -> None:
-        """Add or replace an object. Raises BadObjectError."""
-        ...
+    def upsert(self, key: str, version: str, raw: bytes | msgspec.Raw) -> None: ...
 
-    def remove(self, key: str, version: str) -> None:
-        """Remove an object, which may be absent; `version` is that of its deletion."""
-        ...
+    def remove(self, key: str, version: str) -> None: ...
 
-    def retain(self, keys: Collection[str]) -> None:
-        """Remove all objects but these."""
-        ...
+    def retain(self, keys: Collection[str]) -> None: ...
 
     def __len__(self) -> int: ...
 
@@ -198,7 +192,6 @@ class Reflector:
 
     @property
     def count(self) -> int:
-        """The number of objects so far."""
         return len(self._store)
 
     @property

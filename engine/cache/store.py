@@ -27,6 +27,8 @@ _MOST_DELETED = 10_000
 class ObjectStore(Generic[T]):
     """The objects of one resource. An event that is older than the known state changes nothing.
 
+    A key is `namespace/name`, or the name of an object without a namespace.
+
     Resource versions of one resource compare as numbers (KEP-5504). A version that is not a number
     counts as newer than any.
     """
@@ -149,7 +151,6 @@ class PolicyObjects:
         self.bodies: Mapping[str, bytes] = {}
 
     def store(self, resource: str) -> ObjectStore[bytes]:
-        """The store of the policy objects of one resource."""
 
         def put(key: str, raw: bytes, _: int) -> None:
             self.bodies = {**self.bodies, f"{resource}/{key}": raw}

@@ -28,7 +28,6 @@ class Scope(NamedTuple):
     workload: str | None = None
 
     def holds(self, pod: Peer) -> bool:
-        """Whether the pod is in the scope."""
         if self.workload is not None and (
             pod.workload is None or pod.workload.uid != self.workload
         ):
@@ -61,7 +60,6 @@ class Tally:
         return islice(self._changes, len(self._changes) - count, None)
 
     def leaves(self, key: str, pod: Peer) -> None:
-        """Stop counting a state of a pod."""
         if not self._counts(pod):
             return
         if not pod.nodeName:
@@ -74,7 +72,6 @@ class Tally:
         self._changed(pod.nodeName, -1)
 
     def arrives(self, key: str, pod: Peer) -> None:
-        """Count a state of a pod."""
         if not self._counts(pod):
             return
         if not pod.nodeName:

@@ -53,7 +53,6 @@ class Binding:
 
     @property
     def path(self) -> str:
-        """The path of the pod in the API."""
         return f"/api/v1/namespaces/{self.namespace}/pods/{self.name}"
 
 

@@ -40,9 +40,7 @@ class Api(Protocol):
         body: bytes | None = None,
         content_type: str = ...,
         timeout_seconds: float = ...,
-    ) -> bytes:
-        """The body of the answer."""
-        ...
+    ) -> bytes: ...
 
 
 # ---- limits
@@ -80,7 +78,6 @@ class TokenBucket:
         return max(0.0, -self._tokens / self._per_second)
 
     def give_back(self) -> None:
-        """Return a token that was not used."""
         self._tokens += 1.0
 
 
@@ -112,7 +109,9 @@ _STATUS = msgspec.json.Decoder(Status)
 
 def error_of(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
     """The error of an answer: its Status object, or the text that a proxy sends."""
-    wait = _seconds(headers.get("Retry-After"))
+    # Seconds: the API server never sends a date.
+    header = headers.get("Retry-After")
+    wait = float(header) if header is not None and header.isdecimal() else None
     try:
         answer = _STATUS.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -123,11 +122,6 @@ def error_of(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
     if wait is None and answer.details is not None and answer.details.retryAfterSeconds > 0:
         wait = float(answer.details.retryAfterSeconds)
     return ApiError(status, answer.reason or "", answer.message or "", wait)
-
-
-def _seconds(header: str | None) -> float | None:
-    """Retry-After in seconds. The API server never sends a date."""
-    return float(header) if header is not None and header.isdecimal() else None
 
 
 # ---- connections

@@ -113,7 +113,6 @@ class Preemption:
     def _best(
         self, clause: PreemptProgram, candidates: Sequence[_Candidate]
     ) -> Sequence[_Candidate]:
-        """The candidates that the clause keeps, in their order."""
         if clause.keep is None or len(candidates) <= clause.keep:
             return candidates
         chosen = sorted(candidates, key=lambda c: self._rank(clause, c))[: clause.keep]

@@ -57,12 +57,10 @@ class OfferedBodies:
         self._bodies: LRUCache[str, bytes] = LRUCache(_MOST_OFFERED_BYTES, len)
 
     def answered(self, pod: RequestPod, offered: bool) -> None:  # noqa: FBT001 - AnswerListener
-        """Takes an answer of filter."""
         if offered and len(pod.body) <= self._bodies.maxsize:
             self._bodies[pod.uid] = pod.body
 
     def get(self, uid: str) -> bytes | None:
-        """The body of a pod, if it is remembered."""
         return self._bodies.get(uid)
 
 
@@ -93,7 +91,6 @@ class RejectedPods:
         return uid in self._known
 
     def answered(self, pod: RequestPod, offered: bool) -> None:  # noqa: FBT001 - AnswerListener
-        """Takes an answer of filter."""
         if offered:
             self._known.pop(pod.uid, None)
             return

@@ -107,11 +107,9 @@ class Freshness:
         return [changed[i : i + NODES_PER_LOOK] for i in range(0, len(changed), NODES_PER_LOOK)]
 
     def worked_out(self, table: NodeTable, rows: NodeRows) -> None:
-        """Note that these rows have been evaluated."""
         self._versions[rows] = table.versions[rows]
 
     def forget(self) -> None:
-        """Make every row stale."""
         self._versions[:] = _NEVER
 
 

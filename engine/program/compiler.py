@@ -243,9 +243,7 @@ class Compiler:
                 )
             case Chain(op, operands):
                 parts = tuple(operations.must_be_bool(self.compile(o), o.type) for o in operands)
-                return (
-                    operations.conjunction(parts) if op == "&&" else operations.disjunction(parts)
-                )
+                return operations.logic(parts, decisive=op == "||")
             case Conditional(condition, then, otherwise):
                 test = operations.must_be_bool(self.compile(condition), condition.type)
                 return operations.conditional(test, self.compile(then), self.compile(otherwise))

@@ -40,7 +40,9 @@ def comprehension(
         case "transformMapEntry":
             return _transform_entry(target, steps, condition, last)
         case "sortBy":
-            return _sort_by(target, steps, last)
+            return lambda frame: sort_by(
+                [(last(frame), item) for item in steps(frame, target(frame))]
+            )
         case "optMap" | "optFlatMap":
             return _optional(target, slots[0], last, flat=expr.macro == "optFlatMap")
         case _:  # cel.bind
@@ -60,8 +62,7 @@ def _steps(slots: tuple[int, ...]) -> Steps:
 
     def one(frame: Frame, value: object) -> Iterator[object]:
         local, (slot,) = frame.locals, slots
-        items = [k for k, _ in key_values(value)] if isinstance(value, Mapping) else _items(value)
-        for item in items:
+        for item in _listed(value):
             _burn(frame)
             local[slot] = item
             yield item
@@ -150,10 +151,6 @@ def _transform_entry(
     )
 
 
-def _sort_by(target: Evaluate, steps: Steps, key: Evaluate) -> Evaluate:
-    return lambda frame: sort_by([(key(frame), item) for item in steps(frame, target(frame))])
-
-
 def _optional(target: Evaluate, slot: int, make: Evaluate, *, flat: bool) -> Evaluate:
     def run(frame: Frame) -> object:
         value = target(frame)
@@ -209,11 +206,7 @@ def list_items(read: Evaluate, direct: Callable[[Frame], Any]) -> Items:
 
 
 def _listed(value: object) -> Sequence[object]:
-    if isinstance(value, Mapping):
-        return [key for key, _ in key_values(value)]
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return value
-    raise EvaluationError("no such overload: a list or a map is needed")
+    return [key for key, _ in key_values(value)] if isinstance(value, Mapping) else _items(value)
 
 
 @dataclass(frozen=True, slots=True)

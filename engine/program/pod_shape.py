@@ -59,7 +59,6 @@ class PodReads:
         self._known: dict[str, frozenset[Path]] = {}
 
     def paths(self, expr: Expr) -> frozenset[Path]:
-        """The paths that an expression reads."""
         found = frozenset(self._paths(expr, _POD))
         computed = (COMPUTED.get(path[0], (path,)) if path else (path,) for path in found)
         return frozenset(chain.from_iterable(computed))

@@ -25,7 +25,7 @@ from engine.cluster.binding import Binder
 from engine.cluster.client import ApiClient, Limits, connect
 from engine.cluster.lease import LeaderGate, Lease, TakeOver
 from engine.decision.recent_answers import OfferedBodies, RejectedPods
-from engine.engine import CountGate, Engine, OpenGate
+from engine.engine import CountGate, Engine, open_gate
 from engine.errors import NotSyncedError
 from engine.objects.codec import ObjectCodec
 from grammar.schema import Schema
@@ -103,7 +103,7 @@ class ClusterRuntime:
     ) -> None:
         self.informers = Informers(client, ObjectCodec(schema, needs.annotations), timing)
         leader_gate = LeaderGate(lease) if lease is not None else None
-        self.gate: CountGate = leader_gate or OpenGate()
+        self.gate: CountGate = leader_gate.waiting if leader_gate is not None else open_gate
         self._client = client
         self._lease = lease
         self._leader_gate = leader_gate

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
-from typing import Protocol
 
 import msgspec
 import numpy as np
@@ -20,24 +19,11 @@ from engine.cache.names import ListedNames
 from engine.decision.verdict import Decision, Feasible, Rejected
 from server.call import CallRecord
 from server.errors import CallFailure
-from server.verbs.answering import json_response
+from server.verbs.answering import Decider, json_response
 from server.verbs.names_mode import AnsweredNames, NameFragments, echoed
 from server.wire import ExtenderArgs
 
 _ENCODER = msgspec.json.Encoder()
-
-
-class Decider(Protocol):
-    """An engine that filters."""
-
-    def filter(
-        self, pod: bytes, names: Sequence[str], nodes: Sequence[bytes] | None, deadline: float
-    ) -> Decision:
-        """A verdict per name, in their order. Raises EngineError.
-
-        `pod` and `nodes` are JSON as received; `deadline` is in seconds of `time.monotonic`.
-        """
-        ...
 
 
 class FilterVerb:
