@@ -69,7 +69,9 @@ def create_app(
     recorder = CallRecorder(metrics, log, shutdown or Shutdown(), warnings)
     by_path = {path: recorder.handler(*verb) for path, verb in verbs.items()}
     plain_errors = recorder.plain_errors({path: verb for path, (verb, _) in verbs.items()})
-    guards = _access(settings)
+    guards: list[Middleware] = []
+    if settings.tls is not None and settings.tls.client_ca is not None:
+        guards = [access(settings.tls.client_names, OPEN_PATHS, READING_PATHS)]
     app = web.Application(middlewares=[plain_errors, *guards])
     app.add_routes([web.post(path, handler) for path, handler in by_path.items()])
     if not guards:
@@ -107,9 +109,3 @@ def verbs_by_path(
         for name, verb in verbs.items()
         for slash in ("", "/")
     }
-
-
-def _access(settings: Settings) -> list[Middleware]:
-    if settings.tls is None or settings.tls.client_ca is None:
-        return []
-    return [access(settings.tls.client_names, OPEN_PATHS, READING_PATHS)]

@@ -76,11 +76,14 @@ class DecisionDetail(Summary, frozen=True, kw_only=True):
 
 
 def _summary(record: Record) -> Summary:
+    passing = 0 if record.error else record.offered
+    if record.answered is not None:
+        passing = int((record.answered.codes == 0).sum())
     return Summary(
         pod=f"{record.namespace}/{record.name}",
         at=str(Timestamp(record.at.nanos // SECOND * SECOND)),
         offered=record.offered,
-        passing=_passing(record),
+        passing=passing,
         governing=record.policies.governing,
         error=record.error or None,
     )
@@ -101,12 +104,6 @@ def _detail(record: Record, generation: int) -> DecisionDetail:
         reasons=_reasons(groups or ()),
         scores=_scores(record),
     )
-
-
-def _passing(record: Record) -> int:
-    if record.answered is not None:
-        return int((record.answered.codes == 0).sum())
-    return 0 if record.error else record.offered
 
 
 def _groups(answered: RecordedVerdicts) -> Iterator[tuple[Verdict, Sequence[str]]]:

@@ -80,8 +80,6 @@ class Informers:
         self._informers: dict[str, Informer] = {}
         self._policies = store.PolicyObjects()
 
-    # ---- watches
-
     def start(self, needs: Needs) -> None:
         """Watch nodes, pods, policies and what else is needed. Call it on an event loop."""
         for resource, objects in self._stores(needs):
@@ -121,8 +119,6 @@ class Informers:
             with suppress(asyncio.CancelledError):
                 await task
         self._informers.clear()
-
-    # ---- state
 
     @property
     def pods(self) -> Cache:

@@ -35,6 +35,9 @@ class Scope(NamedTuple):
         return self.namespace is None or pod.namespace == self.namespace
 
 
+_ANYWHERE = Scope()
+
+
 class Tally:
     """The pods of a scope for which `counts` is true.
 
@@ -127,7 +130,10 @@ class Tallies:
             tally.arrives(key, pod)
 
     def _of(self, pod: Peer) -> Iterator[Tally]:
-        for scope in _scopes(pod):
+        scopes = [_ANYWHERE, Scope(pod.namespace)]
+        if pod.workload is not None:
+            scopes.append(Scope(pod.namespace, pod.workload.uid))
+        for scope in scopes:
             if scope in self._within:
                 yield from self._within[scope].values()
 
@@ -137,13 +143,3 @@ class Tallies:
             del self._within[scope][name]
             if not self._within[scope]:
                 del self._within[scope]
-
-
-_ANYWHERE = Scope()
-
-
-def _scopes(pod: Peer) -> tuple[Scope, ...]:
-    namespace = Scope(pod.namespace)
-    if pod.workload is None:
-        return (_ANYWHERE, namespace)
-    return (_ANYWHERE, namespace, Scope(pod.namespace, pod.workload.uid))

@@ -145,7 +145,7 @@ class _Request:
 class Session:
     """Connections with one identity, which is renewed when the server does not accept it.
 
-    `open_session` makes one, inside a running loop.
+    `connect` makes one, inside a running loop.
     """
 
     def __init__(self, load: Load, configuration: Any) -> None:
@@ -227,15 +227,6 @@ class Session:
         token = settings.get("BearerToken")
         # A token file may end in a newline, which a header must not contain.
         return None if token is None or not token["value"] else str(token["value"]).strip()
-
-
-async def open_session(load: Load) -> Session:
-    """A session with the loaded configuration. Raises ClusterConfigurationError."""
-    configuration = await load()
-    try:
-        return Session(load, configuration)
-    except OSError as error:  # ssl.SSLError is one
-        raise ClusterConfigurationError(f"the certificates cannot be used: {error}") from error
 
 
 def _connections(configuration: Any) -> Any:
@@ -384,7 +375,12 @@ async def connect(
     `version` is Placet's, which the API server's audit log shows.
     Raises ClusterConfigurationError.
     """
-    session = await open_session(find(kubeconfig, context, service_account))
+    load = find(kubeconfig, context, service_account)
+    configuration = await load()
+    try:
+        session = Session(load, configuration)
+    except OSError as error:  # ssl.SSLError is one
+        raise ClusterConfigurationError(f"the certificates cannot be used: {error}") from error
     system = f"{platform.system()}/{platform.machine()}".lower()
     throttle = Throttle(limits, time.monotonic)
     try:

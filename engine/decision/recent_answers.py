@@ -85,7 +85,9 @@ class RejectedPods:
         self._clock = clock
         self._first = first_pause
         self._most = most_pause
-        self._known: LRUCache[str, RejectedPod] = LRUCache(_MOST_REJECTED_BYTES, _size)
+        self._known: LRUCache[str, RejectedPod] = LRUCache(
+            _MOST_REJECTED_BYTES, lambda rejected: len(rejected.pod.body)
+        )
 
     def __contains__(self, uid: str) -> bool:
         return uid in self._known
@@ -112,7 +114,3 @@ class RejectedPods:
         """The pods that may be requeued now."""
         now = self._clock()
         return (rejected for rejected in list(self._known.values()) if rejected.due <= now)
-
-
-def _size(rejected: RejectedPod) -> int:
-    return len(rejected.pod.body)

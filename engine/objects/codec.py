@@ -108,9 +108,6 @@ class ObjectCodec:
         )
 
 
-# ---- namespaces
-
-
 class Namespace(msgspec.Struct, frozen=True, gc=False):
     """A namespace, with the attributes of the schema's Namespace (`namespaceObject` in rules)."""
 

@@ -112,8 +112,6 @@ class RequestPod:
         return self._shape[1]
 
 
-# ---- exemptions
-
 # Always exempt: if its pods waited for policies, nobody could repair the cluster.
 SYSTEM_NAMESPACES = frozenset({"kube-system"})
 

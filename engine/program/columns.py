@@ -14,8 +14,6 @@ from grammar.errors import EvaluationError
 # A column of so many nodes is cleared, because node names come and go.
 _MOST_NODES = 100_000
 
-# ---- in closures
-
 
 def once_per_pod(evaluate: Evaluate) -> Evaluate:
     """The closure, evaluated once per request. Its value or error is kept in the frame."""
@@ -66,8 +64,6 @@ def once_per_node(evaluate: Evaluate) -> Evaluate:
 
     return run
 
-
-# ---- by row
 
 _NEVER = -1
 Scalar = TypeVar("Scalar", bound=np.generic)

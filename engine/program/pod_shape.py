@@ -149,9 +149,6 @@ def _pod_part(expr: Expr, roots: Roots) -> _PodPart | None:
             return None
 
 
-# ---- shapes
-
-
 class Shapes:
     """The shapes of pods: the JSON of the parts that are read. The rest is not decoded.
 

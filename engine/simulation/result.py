@@ -88,8 +88,6 @@ def result(simulation: Simulation, progress: Callable[[int], None]) -> Result:
     return Result(len(simulation.names), outcomes, allocation)
 
 
-# ---- the difference that other policies make
-
 Kind = Literal["now pending", "now placed", "moved"]
 KINDS: tuple[Kind, ...] = ("now pending", "now placed", "moved")
 

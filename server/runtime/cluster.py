@@ -284,6 +284,6 @@ def _status(informer: Informer) -> Mapping[str, object]:
         "relists": dict(reflector.relists),
         "failure": reflector.failure,
         "failures": reflector.failures,
-        "unreadable": reflector.intake.bad_objects,
-        "lastUnreadable": reflector.intake.bad_object,
+        "unreadable": reflector.bad_objects,
+        "lastUnreadable": reflector.bad_object,
     }
