@@ -38,7 +38,9 @@ def comprehension(
         case "transformMap":
             return _transform_map(target, steps, condition, last, slots[0])
         case "transformMapEntry":
-            return _transform_entry(target, steps, condition, last)
+            return lambda frame: merge(
+                [last(frame) for _ in _kept(steps(frame, target(frame)), frame, condition)]
+            )
         case "sortBy":
             return lambda frame: sort_by(
                 [(last(frame), item) for item in steps(frame, target(frame))]
@@ -141,14 +143,6 @@ def _transform_map(
         )
 
     return run
-
-
-def _transform_entry(
-    target: Evaluate, steps: Steps, test: Evaluate | None, make: Evaluate
-) -> Evaluate:
-    return lambda frame: merge(
-        [make(frame) for _ in _kept(steps(frame, target(frame)), frame, test)]
-    )
 
 
 def _optional(target: Evaluate, slot: int, make: Evaluate, *, flat: bool) -> Evaluate:

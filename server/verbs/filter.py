@@ -84,13 +84,6 @@ class Partition:
     resolvable: Mapping[str, str]
     unresolvable: Mapping[str, str]
 
-    @property
-    def rejected(self) -> Mapping[str, str]:
-        """Both kinds of rejections; a copy only if there are both."""
-        if not self.resolvable:
-            return self.unresolvable
-        return {**self.resolvable, **self.unresolvable}
-
 
 def partition(names: Sequence[str], decided: Decision, *, resolvable_rejections: bool) -> Partition:
     """The names by their verdicts; of a repeated name the first counts.
@@ -130,7 +123,9 @@ def encode_filter(args: ExtenderArgs, partition: Partition) -> bytes:
     )
     if args.nodes is None:
         return answer
-    rejected = partition.rejected
+    rejected = partition.unresolvable
+    if partition.resolvable:
+        rejected = {**partition.resolvable, **rejected}
     pairs = zip(args.names, args.nodes, strict=True)
     return _with_nodes(answer, [node for name, node in pairs if name not in rejected])
 
