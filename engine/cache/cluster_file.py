@@ -13,8 +13,8 @@ from engine.cache.cache import Cache
 from engine.cache.snapshot import ENDED, Snapshot
 from engine.errors import BadObjectError
 from engine.objects.api_types import ObjectHead
-from engine.objects.codec import Namespace, NamespaceDecoder, Node, ObjectCodec
-from engine.objects.peer import Controller, ControllerDecoder, Peer
+from engine.objects.codec import Namespace, Node, ObjectCodec, decode_namespace
+from engine.objects.peer import Controller, Peer, decode_controller
 from policies.documents import DocumentError, as_json
 
 SUFFIXES = frozenset({".json", ".yaml", ".yml"})
@@ -115,8 +115,6 @@ class ClusterFileReader:
 
     def __init__(self, codec: ObjectCodec) -> None:
         self._codec = codec
-        self._namespaces = NamespaceDecoder()
-        self._controllers = ControllerDecoder()
         self._head = msgspec.json.Decoder(ObjectHead)
 
     def read(self, paths: Sequence[Path]) -> Reading:
@@ -185,9 +183,9 @@ class ClusterFileReader:
                 case "Pod":
                     found.pods.append(self._codec.peer(data))
                 case "Namespace":
-                    found.namespaces.append(self._namespaces.decode(data))
+                    found.namespaces.append(decode_namespace(data))
                 case _:
-                    found.controllers.append(self._controllers.decode(kind, data))
+                    found.controllers.append(decode_controller(kind, data))
         except BadObjectError as error:
             name = head.metadata.name
             raise ClusterFileError(

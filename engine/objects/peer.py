@@ -192,21 +192,21 @@ class Controller(msgspec.Struct, frozen=True, gc=False):
     owner: Workload | None
 
 
-class ControllerDecoder:
-    """Decodes Deployments, ReplicaSets, StatefulSets, DaemonSets and Jobs."""
+_CONTROLLER = ObjectDecoder("controller", SlimController)
 
-    def __init__(self) -> None:
-        self._decoder = ObjectDecoder("controller", SlimController)
 
-    def decode(self, kind: str, data: bytes | msgspec.Raw) -> Controller:
-        """The controller of an object's JSON. Raises BadObjectError, naming the path."""
-        slim = self._decoder.decode(data)
-        metadata, spec = slim.metadata or ObjectMeta(), slim.spec or ControllerSpec()
-        replicas = spec.parallelism if kind == "Job" else spec.replicas
-        if replicas is None or kind not in _DEFAULT_REPLICAS:
-            replicas = _DEFAULT_REPLICAS.get(kind)
-        workload = Workload(kind, metadata.name or "", metadata.uid or "", replicas)
-        return Controller(workload, workload_of(metadata.ownerReferences or ()))
+def decode_controller(kind: str, data: bytes | msgspec.Raw) -> Controller:
+    """The Deployment, ReplicaSet, StatefulSet, DaemonSet or Job of an object's JSON.
+
+    Raises BadObjectError, naming the path.
+    """
+    slim = _CONTROLLER.decode(data)
+    metadata, spec = slim.metadata or ObjectMeta(), slim.spec or ControllerSpec()
+    replicas = spec.parallelism if kind == "Job" else spec.replicas
+    if replicas is None or kind not in _DEFAULT_REPLICAS:
+        replicas = _DEFAULT_REPLICAS.get(kind)
+    workload = Workload(kind, metadata.name or "", metadata.uid or "", replicas)
+    return Controller(workload, workload_of(metadata.ownerReferences or ()))
 
 
 def root_of(controller: Controller, known: Mapping[str, Controller]) -> Workload:
