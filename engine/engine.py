@@ -10,7 +10,6 @@ import math
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -41,19 +40,13 @@ HOLD_SECONDS = 900.0
 Later = Callable[[Callable[[], None]], object]
 
 
-class CountGate(Protocol):
-    """The permission to decide by counts, which one of several replicas has."""
-
-    def waiting(self) -> str:
-        """The reason why this replica may not decide by counts now, or empty."""
-        ...
+# The reason why this replica may not decide by counts now, or empty: one of several replicas may.
+CountGate = Callable[[], str]
 
 
-class OpenGate:
+def open_gate() -> str:
     """The gate of the only replica."""
-
-    def waiting(self) -> str:
-        return ""
+    return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +55,6 @@ class Admission:
 
     pod: Peer
     deletion_cost: int | None
-
-
-def at_once(work: Callable[[], None]) -> None:
-    """Runs the work now: for callers without an event loop."""
-    work()
 
 
 class Engine:
@@ -84,11 +72,11 @@ class Engine:
         codec: ObjectCodec,
         observer: Observer,
         *,
-        gate: CountGate = OpenGate(),  # noqa: B008 - it has no state
+        gate: CountGate = open_gate,
         exemptions: Exemptions = NO_EXEMPTIONS,
         listeners: Sequence[AnswerListener] = (),
         journal: Journal | None = None,
-        later: Later = at_once,
+        later: Later = lambda work: work(),  # for callers without an event loop
         hold_seconds: float = HOLD_SECONDS,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], Timestamp] = Timestamp.now,
@@ -109,7 +97,6 @@ class Engine:
 
     @property
     def registry(self) -> Registry:
-        """The enforced policies."""
         return self._calls.registry
 
     # ---- the verbs
@@ -383,7 +370,7 @@ class Engine:
 
     def _check_gate(self, call: Call) -> None:
         """Raises HandoverError where another replica decides by the counts of this call."""
-        if call.plan.counts.strict and (reason := self._gate.waiting()):
+        if call.plan.counts.strict and (reason := self._gate()):
             raise HandoverError(reason)
 
 

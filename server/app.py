@@ -5,28 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from logging import Logger
-from typing import Protocol
 
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
 from policies.admission import Examiner
 from server.admission import AdmissionWebhooks
-from server.debug import CachePage, DecisionPages, Decisions, Inspection
+from server.debug import CachePage, Decisions, Inspection
 from server.health import Health, Readiness, health_routes
 from server.metrics import Metrics
 from server.middleware import CallRecorder, VerbHandler, access
 from server.misconfiguration import MisconfigurationWarnings
 from server.running import DIRECT, Shutdown
 from server.settings import Settings
-from server.verbs.answering import DecisionQueue, Verb, VerbAnswerer
+from server.verbs.answering import Decider, DecisionQueue, Verb, VerbAnswerer
 from server.verbs.bind import Binder, BindVerb
-from server.verbs.filter import Decider as FilterDecider
 from server.verbs.filter import FilterVerb
 from server.verbs.names_mode import AnsweredNames, NameFragments
-from server.verbs.preempt import Decider as PreemptDecider
 from server.verbs.preempt import PreemptVerb
-from server.verbs.prioritize import Decider as PrioritizeDecider
 from server.verbs.prioritize import PrioritizeVerb
 
 # Extenders usually have `urlPrefix: http://…/api/scheduler`; a URL without a path works too.
@@ -40,10 +36,6 @@ OPEN_PATHS = frozenset({"/livez", "/healthz", "/readyz", "/version", MUTATE, VAL
 # These paths accept a certificate of the client CA with any name, so that a scraper does not need
 # the name of kube-scheduler.
 READING_PATHS = frozenset({"/metrics"})
-
-
-class Decider(FilterDecider, PrioritizeDecider, PreemptDecider, Protocol):
-    """An engine that decides the verbs."""
 
 
 def create_app(
@@ -68,7 +60,7 @@ def create_app(
     the server ends.
     """
     warnings = MisconfigurationWarnings(log, metrics, settings.warning_interval, cluster_size)
-    verbs = {**verbs_by_path(decider, binder, settings, log)}
+    verbs = dict(verbs_by_path(decider, binder, settings, log))
     if examiner is not None:
         webhooks = AdmissionWebhooks(examiner, settings, metrics, log)
         verbs[MUTATE] = ("mutate", webhooks.mutate)
@@ -76,7 +68,9 @@ def create_app(
     recorder = CallRecorder(metrics, log, shutdown or Shutdown(), warnings)
     by_path = {path: recorder.handler(*verb) for path, verb in verbs.items()}
     plain_errors = recorder.plain_errors({path: verb for path, (verb, _) in verbs.items()})
-    guards = _access(settings)
+    guards: list[Middleware] = []
+    if settings.tls is not None and settings.tls.client_ca is not None:
+        guards = [access(settings.tls.client_names, OPEN_PATHS, READING_PATHS)]
     app = web.Application(middlewares=[plain_errors, *guards])
     app.add_routes([web.post(path, handler) for path, handler in by_path.items()])
     if not guards:
@@ -85,9 +79,8 @@ def create_app(
     if inspection is not None:
         app.router.add_get("/debug/cache", CachePage(inspection).show)
     if decisions is not None:
-        pages = DecisionPages(decisions)
-        app.router.add_get("/debug/decisions", pages.index)
-        app.router.add_get("/debug/decisions/{namespace}/{name}", pages.show)
+        app.router.add_get("/debug/decisions", decisions.index)
+        app.router.add_get("/debug/decisions/{namespace}/{name}", decisions.show)
     return app
 
 
@@ -115,9 +108,3 @@ def verbs_by_path(
         for name, verb in verbs.items()
         for slash in ("", "/")
     }
-
-
-def _access(settings: Settings) -> list[Middleware]:
-    if settings.tls is None or settings.tls.client_ca is None:
-        return []
-    return [access(settings.tls.client_names, OPEN_PATHS, READING_PATHS)]

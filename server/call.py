@@ -87,9 +87,6 @@ def log_entry(call: CallRecord, code: int, seconds: float, left_out: int = 0) ->
     return LogEntry("answered", fields)
 
 
-# ---- the body
-
-
 async def read_body(request: web.BaseRequest, limit: int, seconds: float) -> bytes:
     """The whole body: at most `limit` bytes, received within `seconds`.
 

@@ -75,27 +75,15 @@ class DecisionDetail(Summary, frozen=True, kw_only=True):
     scores: Sequence[NodeScore] | None
 
 
-class Decisions:
-    """A view of an engine's journal in the structs of this module."""
-
-    def __init__(self, journal: Journal) -> None:
-        self._journal = journal
-
-    def list(self) -> Listing:
-        return Listing([_summary(record) for record in self._journal])
-
-    def find(self, namespace: str, name: str) -> DecisionDetail | None:
-        """The last call about a pod; None if the journal has none."""
-        record = self._journal.find(namespace, name)
-        return None if record is None else _detail(record, self._journal.generation)
-
-
 def _summary(record: Record) -> Summary:
+    passing = 0 if record.error else record.offered
+    if record.answered is not None:
+        passing = int((record.answered.codes == 0).sum())
     return Summary(
         pod=f"{record.namespace}/{record.name}",
         at=str(Timestamp(record.at.nanos // SECOND * SECOND)),
         offered=record.offered,
-        passing=_passing(record),
+        passing=passing,
         governing=record.policies.governing,
         error=record.error or None,
     )
@@ -103,6 +91,7 @@ def _summary(record: Record) -> Summary:
 
 def _detail(record: Record, generation: int) -> DecisionDetail:
     groups = list(_groups(record.answered)) if record.answered is not None else None
+    passed = [n for v, names in groups or () if isinstance(v, Feasible) for n in names]
     return DecisionDetail(
         **msgspec.structs.asdict(_summary(record)),
         uid=record.uid,
@@ -111,16 +100,10 @@ def _detail(record: Record, generation: int) -> DecisionDetail:
         guardrails=record.policies.guardrails,
         gaveWay=record.policies.losers,
         audited=record.policies.audited,
-        passed=None if groups is None else _passed(groups),
+        passed=None if groups is None else passed,
         reasons=_reasons(groups or ()),
         scores=_scores(record),
     )
-
-
-def _passing(record: Record) -> int:
-    if record.answered is not None:
-        return int((record.answered.codes == 0).sum())
-    return 0 if record.error else record.offered
 
 
 def _groups(answered: RecordedVerdicts) -> Iterator[tuple[Verdict, Sequence[str]]]:
@@ -130,10 +113,6 @@ def _groups(answered: RecordedVerdicts) -> Iterator[tuple[Verdict, Sequence[str]
         found.setdefault(code, []).append(name)
     for code in sorted(found):
         yield answered.verdicts[code], sorted(found[code])
-
-
-def _passed(groups: Sequence[tuple[Verdict, Sequence[str]]]) -> Sequence[str]:
-    return [n for verdict, names in groups if isinstance(verdict, Feasible) for n in names]
 
 
 def _reasons(groups: Sequence[tuple[Verdict, Sequence[str]]]) -> Sequence[Reason]:
@@ -193,24 +172,24 @@ class CachePage:
             return web.Response(status=503, text=f"{error}\n")
 
 
-class DecisionPages:
-    """`/debug/decisions`: why a pod is pending, or why it is on its node."""
+class Decisions:
+    """`/debug/decisions`, from the journal: why a pod is pending, or why it is on its node."""
 
-    def __init__(self, decisions: Decisions) -> None:
-        self._decisions = decisions
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
 
     async def index(self, _request: web.Request) -> web.Response:
         """A summary for each pod in the journal."""
-        return _json(self._decisions.list())
+        return _json(Listing([_summary(record) for record in self._journal]))
 
     async def show(self, request: web.Request) -> web.Response:
         """The last call about one pod."""
         namespace, name = request.match_info["namespace"], request.match_info["name"]
-        detail = self._decisions.find(namespace, name)
-        if detail is None:
+        record = self._journal.find(namespace, name)
+        if record is None:
             text = f"there is no recent decision about {namespace}/{name}\n"
             return web.Response(status=404, text=text)
-        return _json(detail)
+        return _json(_detail(record, self._journal.generation))
 
 
 def _json(content: Mapping[str, object] | msgspec.Struct) -> web.Response:

@@ -34,15 +34,11 @@ class Outcome(StrEnum):
 
 
 class RequestError(Exception):
-    """The request cannot be read or understood; the text is one sentence for the client."""
+    """The request cannot be understood or is not offered here; the text is one sentence."""
 
     def __init__(self, text: str, outcome: Outcome = Outcome.BAD_REQUEST) -> None:
         super().__init__(text)
         self.outcome = outcome
-
-
-class UnsupportedError(Exception):
-    """The request is understood, but this server does not offer what it asks for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +54,6 @@ def failure_of(error: Exception) -> CallFailure:
     match error:
         case RequestError():
             outcome = error.outcome
-        case UnsupportedError():
-            outcome = Outcome.UNSUPPORTED
         case NotSyncedError():
             outcome = Outcome.NOT_SYNCED
         case DeadlineExceededError():

@@ -111,7 +111,6 @@ class Heartbeat:
             await asyncio.sleep(_BEAT_SECONDS)
 
     def beat(self) -> None:
-        """Stores the time and the present checks."""
         self._last = (self._clock(), tuple(self._readiness()))
 
     def liveness(self) -> Sequence[Check]:

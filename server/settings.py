@@ -32,7 +32,6 @@ class TlsFiles:
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """All the files."""
         pair = (self.certificate, self.key)
         return pair if self.client_ca is None else (*pair, self.client_ca)
 

@@ -136,7 +136,8 @@ def decode_args(body: bytes) -> ExtenderArgs:
     Raises RequestError.
     """
     args = decode(_ARGS, body)
-    if not _is_complete(args):
+    has_nodes = args.nodes is not None and args.nodes.items is not None
+    if not args.pod or not (has_nodes or args.node_names is not None):
         args = decode(_ARGS, body, FILTER)
     pod = check_pod(args.pod)
     if args.node_names is not None:
@@ -182,11 +183,6 @@ def check_pod(pod: Raw) -> bytes:
     if not body.startswith(b"{"):
         raise RequestError("the `Pod` of the request is not an object")
     return body
-
-
-def _is_complete(args: _Args) -> bool:
-    has_nodes = args.nodes is not None and args.nodes.items is not None
-    return bool(args.pod) and (has_nodes or args.node_names is not None)
 
 
 def _node_name(item: Raw) -> str:

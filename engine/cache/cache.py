@@ -185,7 +185,13 @@ class Workloads:
         if not changed:
             return frozenset()
         before, self.roots = self.roots, {**self.roots, **changed}
-        return frozenset(u for u, root in changed.items() if not _same(before.get(u), root))
+        # Pods see no `replicas`: it is not part of what a pod carries.
+        return frozenset(
+            uid
+            for uid, root in changed.items()
+            if (old := before.get(uid)) is None
+            or (old.uid, old.kind, old.name) != (root.uid, root.kind, root.name)
+        )
 
     def _forget_owner(self, uid: str, controller: Controller | None) -> None:
         if controller is not None and controller.owner is not None:
@@ -198,11 +204,6 @@ def _discard(sets: dict[str, set[str]], key: str, item: str) -> None:
     items.discard(item)
     if not items:
         del sets[key]
-
-
-def _same(old: Workload | None, new: Workload) -> bool:
-    """Whether pods see the same workload; `replicas` is not part of what a pod carries."""
-    return old is not None and (old.uid, old.kind, old.name) == (new.uid, new.kind, new.name)
 
 
 # ---- the cache
@@ -245,7 +246,6 @@ class Cache:
     # ---- events
 
     def add_event_handler(self, handler: PodEventHandler) -> None:
-        """Calls the handler for each change of a pod from now on."""
         self._event_handlers.append(handler)
 
     def put_node(self, node: Node) -> None:
@@ -309,7 +309,6 @@ class Cache:
         self._replace(key, rooted(placed, self._workloads.roots))
 
     def forget(self, key: str) -> None:
-        """Stop counting an assumed pod on its node."""
         assumed = self._assumed.pop(key, None)
         if assumed is not None:
             waiting = msgspec.structs.replace(self._pods[key], nodeName="")
@@ -328,7 +327,6 @@ class Cache:
         return self._pods.get(key)
 
     def within(self, scope: Scope) -> Iterator[tuple[str, Peer]]:
-        """The pods of a scope, each with its key."""
         return ((key, pod) for key, pod in self._pods.items() if scope.holds(pod))
 
     def assumed(self) -> Sequence[Peer]:

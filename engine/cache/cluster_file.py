@@ -13,8 +13,8 @@ from engine.cache.cache import Cache
 from engine.cache.snapshot import ENDED, Snapshot
 from engine.errors import BadObjectError
 from engine.objects.api_types import ObjectHead
-from engine.objects.codec import Namespace, NamespaceDecoder, Node, ObjectCodec
-from engine.objects.peer import Controller, ControllerDecoder, Peer
+from engine.objects.codec import Namespace, Node, ObjectCodec, decode_namespace
+from engine.objects.peer import Controller, Peer, decode_controller
 from policies.documents import DocumentError, as_json
 
 SUFFIXES = frozenset({".json", ".yaml", ".yml"})
@@ -103,8 +103,6 @@ class Reading:
 
 @dataclass(slots=True)
 class _Objects:
-    """The decoded objects so far."""
-
     nodes: list[Node] = field(default_factory=list)
     pods: list[Peer] = field(default_factory=list)
     namespaces: list[Namespace] = field(default_factory=list)
@@ -117,8 +115,6 @@ class ClusterFileReader:
 
     def __init__(self, codec: ObjectCodec) -> None:
         self._codec = codec
-        self._namespaces = NamespaceDecoder()
-        self._controllers = ControllerDecoder()
         self._head = msgspec.json.Decoder(ObjectHead)
 
     def read(self, paths: Sequence[Path]) -> Reading:
@@ -137,12 +133,20 @@ class ClusterFileReader:
         if not found.nodes:
             names = ", ".join(f"`{file}`" for file in files)
             raise ClusterFileError(f"there are no nodes in {names}", how_to_write(files[0]))
-        cache = _cache_of(found)
+        cache = Cache()
+        # Of two objects of one name the later counts.
+        for controller in found.controllers:
+            cache.put_controller(controller)
+        for namespace in found.namespaces:
+            cache.put_namespace(namespace)
+        for node in found.nodes:
+            cache.put_node(node)
+        for pod in found.pods:
+            cache.put_pod(pod)
         notices = tuple(_notices(found, cache.snapshot()))
         return Reading(cache, tuple(files), dict(found.skipped), notices)
 
     def _document(self, document: bytes, file: Path, found: _Objects) -> None:
-        """Add an object, or every object of a list."""
         outer = self._open(document, file)
         if outer.kind is None:
             raise _not_a_cluster(file, "it has no `kind`")
@@ -179,9 +183,9 @@ class ClusterFileReader:
                 case "Pod":
                     found.pods.append(self._codec.peer(data))
                 case "Namespace":
-                    found.namespaces.append(self._namespaces.decode(data))
+                    found.namespaces.append(decode_namespace(data))
                 case _:
-                    found.controllers.append(self._controllers.decode(kind, data))
+                    found.controllers.append(decode_controller(kind, data))
         except BadObjectError as error:
             name = head.metadata.name
             raise ClusterFileError(
@@ -201,26 +205,11 @@ class ClusterFileReader:
             raise _not_json(file, str(error)) from None
 
 
-def _cache_of(found: _Objects) -> Cache:
-    """The cache of the objects. Of two objects of one name the later counts."""
-    cache = Cache()
-    for controller in found.controllers:
-        cache.put_controller(controller)
-    for namespace in found.namespaces:
-        cache.put_namespace(namespace)
-    for node in found.nodes:
-        cache.put_node(node)
-    for pod in found.pods:
-        cache.put_pod(pod)
-    return cache
-
-
 def _not_a_cluster(file: Path, reason: str) -> ClusterFileError:
     return ClusterFileError(f"`{file}` is not a cluster file: {reason}", how_to_write(file))
 
 
 def _not_json(file: Path, reason: str) -> ClusterFileError:
-    """The error for a text that is not JSON."""
     if "truncated" in reason:
         return ClusterFileError(
             f"`{file}` ends in the middle of its JSON", "it was cut off: write it again"

@@ -88,7 +88,6 @@ async def _differences(informer: Informer, source: ListerWatcher) -> AsyncIterat
 def _difference(
     store: ObjectStore[object], key: str, version: str, raw: msgspec.Raw
 ) -> Kind | None:
-    """The kind of the difference between the store and a listed object, if there is any."""
     here, there = store.known(key), revision_of(version)
     if here == 0:
         return "missing"

@@ -80,8 +80,6 @@ class Informers:
         self._informers: dict[str, Informer] = {}
         self._policies = store.PolicyObjects()
 
-    # ---- watches
-
     def start(self, needs: Needs) -> None:
         """Watch nodes, pods, policies and what else is needed. Call it on an event loop."""
         for resource, objects in self._stores(needs):
@@ -122,11 +120,8 @@ class Informers:
                 await task
         self._informers.clear()
 
-    # ---- state
-
     @property
     def pods(self) -> Cache:
-        """The pods, for counting."""
         return self.cache
 
     @property
@@ -157,7 +152,6 @@ class Informers:
 
     @property
     def knows_policies(self) -> bool:
-        """Whether all policy objects have been seen."""
         watched = (self._informers.get(resource.name) for resource in POLICIES)
         return all(informer is not None and informer.synced for informer in watched)
 

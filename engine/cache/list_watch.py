@@ -34,20 +34,17 @@ class Resource:
 class ListerWatcher(Protocol):
     """The API server as reflectors use it; `engine.cluster.client.ApiClient` is one.
 
-    Raises ApiError and ApiUnreachableError.
+    `request` gives the body of an answer, `stream` its lines as they arrive. Both raise
+    ApiError and ApiUnreachableError.
     """
 
     async def request(
         self, method: str, path: str, *, params: Params = (), timeout_seconds: float = ...
-    ) -> bytes:
-        """The body of the answer."""
-        ...
+    ) -> bytes: ...
 
     def stream(
         self, path: str, params: Params, idle_seconds: float
-    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """The lines of the answer, as they arrive."""
-        ...
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]: ...
 
 
 class GarbageError(Exception):
@@ -249,7 +246,6 @@ def is_ahead(error: ApiError) -> bool:
 
 
 def is_absent(error: ApiError) -> bool:
-    """Whether the server does not know the resource."""
     return error.status == _ABSENT
 
 

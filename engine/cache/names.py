@@ -70,16 +70,6 @@ class ListedNames(Sequence[str]):
         names._count = count // 2
         return names
 
-    @property
-    def starts(self) -> Offsets:
-        """The offset in `json` where each name begins."""
-        return self._quotes[::2] + 1
-
-    @property
-    def ends(self) -> Offsets:
-        """The offset in `json` behind each name."""
-        return self._quotes[1::2]
-
     def __len__(self) -> int:
         return self._count if self.known_rows is None else len(self.known_rows.rows)
 
@@ -91,7 +81,8 @@ class ListedNames(Sequence[str]):
         return self._names[index]
 
     @cached_property
-    def _quotes(self) -> Offsets:
+    def quotes(self) -> Offsets:
+        """The offsets in `json` of the quotes, two for each name."""
         quotes: Offsets = (np.frombuffer(self.json, np.uint8) == _QUOTE).nonzero()[0]
         return quotes
 
@@ -122,7 +113,6 @@ class NameIndex:
         self._by_name = rows
 
     def find(self, names: ListedNames) -> Rows | None:
-        """The row of each name; None if a name is not known."""
         return self._table.find(names)
 
     @cached_property
@@ -169,8 +159,8 @@ class _Table:
 
     def find(self, names: ListedNames) -> Rows | None:
         """The row of each name; None if a name is not known."""
-        starts = names.starts
-        lengths = names.ends - starts
+        starts = names.quotes[::2] + 1
+        lengths = names.quotes[1::2] - starts
         if np.maximum.reduce(lengths) > self._bytes:
             return None
         words = self._cut(names.json, starts, lengths)

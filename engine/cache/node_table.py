@@ -15,8 +15,6 @@ from engine.objects.peer import Peer
 from engine.objects.resources import Resources, total_requests
 from grammar.values.quantity import Quantity
 
-# ---- a node with its pods
-
 
 @dataclass(frozen=True, slots=True)
 class NodeView(Node):
@@ -74,8 +72,6 @@ def _free(allocatable: Resources, requested: Resources) -> Resources:
         left[resource] = Quantity(whole.nanos - amount.nanos, whole.suffix)
     return left
 
-
-# ---- nodes by row
 
 NodeRows = npt.NDArray[np.intp]
 Versions = npt.NDArray[np.int64]

@@ -94,60 +94,15 @@ _TURN = 200  # objects between two turns of the event loop
 
 
 class Store(Protocol):
-    """The objects of a resource. A key is `namespace/name`, or the name without a namespace."""
+    """The objects of a resource, as in `engine.cache.store.ObjectStore`."""
 
-    def upsert(self, key: str, version: str, raw: bytes | msgspec.Raw) -> None:
-        """Add or replace an object. Raises BadObjectError."""
-        ...
+    def upsert(self, key: str, version: str, raw: bytes | msgspec.Raw) -> None: ...
 
-    def remove(self, key: str, version: str) -> None:
-        """Remove an object, which may be absent; `version` is that of its deletion."""
-        ...
+    def remove(self, key: str, version: str) -> None: ...
 
-    def retain(self, keys: Collection[str]) -> None:
-        """Remove all objects but these."""
-        ...
+    def retain(self, keys: Collection[str]) -> None: ...
 
     def __len__(self) -> int: ...
-
-
-class StoreWriter:
-    """Writes objects to a store. An unreadable object is counted and does not change the store."""
-
-    def __init__(self, store: Store) -> None:
-        self.bad_objects = 0
-        self.bad_object = ""
-        self._store = store
-        self._taken = 0
-
-    async def apply(self, event: Event) -> str | None:
-        """Apply an event. Returns the key of an object that exists now."""
-        match event.kind:
-            case Kind.PUT:
-                await self._put(event.key, event.version, event.object)
-                return event.key
-            case Kind.REMOVED:
-                self._store.remove(event.key, event.version)
-            case _:
-                pass
-        return None
-
-    async def put(self, raw: msgspec.Raw) -> str:
-        """Put an object of a list and return its key. Raises GarbageError if it has no name."""
-        key, version = head(raw)
-        await self._put(key, version, raw)
-        return key
-
-    async def _put(self, key: str, version: str, raw: bytes | msgspec.Raw) -> None:
-        self._taken += 1
-        if self._taken % _TURN == 0:
-            # Thousands of objects may arrive in one piece, without an await between them.
-            await asyncio.sleep(0)
-        try:
-            self._store.upsert(key, version, raw)
-        except BadObjectError as error:
-            self.bad_objects += 1
-            self.bad_object = f"`{key}`: {error}"
 
 
 # ---- the reflector
@@ -158,7 +113,8 @@ class Reflector:
 
     `synced` says whether all objects have been seen once. `relists` counts complete lists by
     reason. `failure` is the reason why there are no events now, or empty, and `failures` their
-    number. `intake` counts the objects that could not be read.
+    number. `bad_objects` counts the objects that could not be read, which do not change the store;
+    `bad_object` is the last one with its error.
     """
 
     def __init__(
@@ -178,9 +134,11 @@ class Reflector:
         self.relists: Counter[str] = Counter()
         self.failure = ""
         self.failures = 0
+        self.bad_objects = 0
+        self.bad_object = ""
+        self._taken = 0
         self._source = source
         self._store = store
-        self.intake = StoreWriter(store)
         self._timing = timing
         self._clock = clock
         self._sleep = sleep
@@ -198,7 +156,6 @@ class Reflector:
 
     @property
     def count(self) -> int:
-        """The number of objects so far."""
         return len(self._store)
 
     @property
@@ -247,7 +204,9 @@ class Reflector:
                     self._note_event()
                     version = page.metadata.resourceVersion
                     for item in page.items or ():
-                        keys.add(await self.intake.put(item))
+                        key, item_version = head(item)
+                        await self._put(key, item_version, item)
+                        keys.add(key)
             except ContinueExpiredError:
                 limit = 0  # one page: it cannot expire between pages
             else:
@@ -278,15 +237,35 @@ class Reflector:
             if keys is None:
                 if self._due is not None:
                     return True
-                await self.intake.apply(event)
+                await self.apply(event)
                 self.resource_version = event.version
             elif event.kind is Kind.END:
                 self._listed(keys, event.version)
                 keys = None
-            elif key := await self.intake.apply(event):
+            elif key := await self.apply(event):
                 # Initial objects come in the order of keys, so their versions are not the list's.
                 keys.add(key)
         return False
+
+    async def apply(self, event: Event) -> str | None:
+        """Apply an event to the store. Returns the key of an object that exists now."""
+        if event.kind is Kind.PUT:
+            await self._put(event.key, event.version, event.object)
+            return event.key
+        if event.kind is Kind.REMOVED:
+            self._store.remove(event.key, event.version)
+        return None
+
+    async def _put(self, key: str, version: str, raw: bytes | msgspec.Raw) -> None:
+        self._taken += 1
+        if self._taken % _TURN == 0:
+            # Thousands of objects may arrive in one piece, without an await between them.
+            await asyncio.sleep(0)
+        try:
+            self._store.upsert(key, version, raw)
+        except BadObjectError as error:
+            self.bad_objects += 1
+            self.bad_object = f"`{key}`: {error}"
 
     def _note_event(self) -> None:
         self._last_event = self._clock()

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Generic, TypeVar
 
 import msgspec
 from cachetools import LRUCache
 
 from engine.cache.cache import Cache
-from engine.objects.codec import Namespace, NamespaceDecoder, Node, ObjectCodec
+from engine.objects.codec import Namespace, Node, ObjectCodec, decode_namespace
 from engine.objects.decoding import revision_of
-from engine.objects.peer import Controller, ControllerDecoder, Peer
+from engine.objects.peer import Controller, Peer, decode_controller
 
 T = TypeVar("T")
 
@@ -26,6 +27,8 @@ _MOST_DELETED = 10_000
 
 class ObjectStore(Generic[T]):
     """The objects of one resource. An event that is older than the known state changes nothing.
+
+    A key is `namespace/name`, or the name of an object without a namespace.
 
     Resource versions of one resource compare as numbers (KEP-5504). A version that is not a number
     counts as newer than any.
@@ -115,7 +118,7 @@ def pods(codec: ObjectCodec, cache: Cache) -> ObjectStore[Peer]:
 
 def namespaces(cache: Cache) -> ObjectStore[Namespace]:
     return ObjectStore(
-        NamespaceDecoder().decode,
+        decode_namespace,
         lambda _, namespace, __: cache.put_namespace(namespace),
         cache.remove_namespace,
         lambda key, namespace: cache.namespace(key) == namespace,
@@ -124,7 +127,6 @@ def namespaces(cache: Cache) -> ObjectStore[Namespace]:
 
 def controllers(kind: str, cache: Cache) -> ObjectStore[Controller]:
     """The store of controllers of one kind. The cache has them by uid, the API by name."""
-    decoder = ControllerDecoder()
     uids: dict[str, str] = {}
 
     def put(key: str, controller: Controller, _: int) -> None:
@@ -135,7 +137,7 @@ def controllers(kind: str, cache: Cache) -> ObjectStore[Controller]:
         cache.put_controller(controller)
 
     return ObjectStore(
-        lambda raw: decoder.decode(kind, raw),
+        partial(decode_controller, kind),
         put,
         lambda key: cache.remove_controller(uids.pop(key)),
         lambda _, controller: cache.controller(controller.workload.uid) == controller,
@@ -149,7 +151,6 @@ class PolicyObjects:
         self.bodies: Mapping[str, bytes] = {}
 
     def store(self, resource: str) -> ObjectStore[bytes]:
-        """The store of the policy objects of one resource."""
 
         def put(key: str, raw: bytes, _: int) -> None:
             self.bodies = {**self.bodies, f"{resource}/{key}": raw}

@@ -28,12 +28,14 @@ class Scope(NamedTuple):
     workload: str | None = None
 
     def holds(self, pod: Peer) -> bool:
-        """Whether the pod is in the scope."""
         if self.workload is not None and (
             pod.workload is None or pod.workload.uid != self.workload
         ):
             return False
         return self.namespace is None or pod.namespace == self.namespace
+
+
+_ANYWHERE = Scope()
 
 
 class Tally:
@@ -61,7 +63,6 @@ class Tally:
         return islice(self._changes, len(self._changes) - count, None)
 
     def leaves(self, key: str, pod: Peer) -> None:
-        """Stop counting a state of a pod."""
         if not self._counts(pod):
             return
         if not pod.nodeName:
@@ -74,7 +75,6 @@ class Tally:
         self._changed(pod.nodeName, -1)
 
     def arrives(self, key: str, pod: Peer) -> None:
-        """Count a state of a pod."""
         if not self._counts(pod):
             return
         if not pod.nodeName:
@@ -130,7 +130,10 @@ class Tallies:
             tally.arrives(key, pod)
 
     def _of(self, pod: Peer) -> Iterator[Tally]:
-        for scope in _scopes(pod):
+        scopes = [_ANYWHERE, Scope(pod.namespace)]
+        if pod.workload is not None:
+            scopes.append(Scope(pod.namespace, pod.workload.uid))
+        for scope in scopes:
             if scope in self._within:
                 yield from self._within[scope].values()
 
@@ -140,13 +143,3 @@ class Tallies:
             del self._within[scope][name]
             if not self._within[scope]:
                 del self._within[scope]
-
-
-_ANYWHERE = Scope()
-
-
-def _scopes(pod: Peer) -> tuple[Scope, ...]:
-    namespace = Scope(pod.namespace)
-    if pod.workload is None:
-        return (_ANYWHERE, namespace)
-    return (_ANYWHERE, namespace, Scope(pod.namespace, pod.workload.uid))

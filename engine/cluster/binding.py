@@ -53,7 +53,6 @@ class Binding:
 
     @property
     def path(self) -> str:
-        """The path of the pod in the API."""
         return f"/api/v1/namespaces/{self.namespace}/pods/{self.name}"
 
 
@@ -109,8 +108,11 @@ class Binder:
             task.cancel()
 
     async def _bind(self, binding: Binding, deadline: float) -> None:
-        if self._is_known(binding):
-            return
+        known = self._cache.pod(f"{binding.namespace}/{binding.name}")
+        if known is not None:
+            assumed = any(each.uid == known.uid for each in self._cache.assumed())
+            if _is_bound(binding, known, placed=not assumed):
+                return
         body = self._bodies.get(binding.uid)
         if body is None:
             body = await self._fetch(binding, deadline - self._clock())
@@ -133,14 +135,6 @@ class Binder:
         except EngineError:
             self._cache.forget(key)
             raise
-
-    def _is_known(self, binding: Binding) -> bool:
-        """Whether a watch shows the pod on the node already. Raises RefusedError."""
-        pod = self._cache.pod(f"{binding.namespace}/{binding.name}")
-        if pod is None:
-            return False
-        assumed = any(each.uid == pod.uid for each in self._cache.assumed())
-        return _is_bound(binding, pod, placed=not assumed)
 
     async def _create(self, binding: Binding, admission: Admission, deadline: float) -> None:
         """Create the Binding, again after errors that may pass, until the deadline."""

@@ -40,9 +40,7 @@ class Api(Protocol):
         body: bytes | None = None,
         content_type: str = ...,
         timeout_seconds: float = ...,
-    ) -> bytes:
-        """The body of the answer."""
-        ...
+    ) -> bytes: ...
 
 
 # ---- limits
@@ -80,7 +78,6 @@ class TokenBucket:
         return max(0.0, -self._tokens / self._per_second)
 
     def give_back(self) -> None:
-        """Return a token that was not used."""
         self._tokens += 1.0
 
 
@@ -112,7 +109,9 @@ _STATUS = msgspec.json.Decoder(Status)
 
 def error_of(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
     """The error of an answer: its Status object, or the text that a proxy sends."""
-    wait = _seconds(headers.get("Retry-After"))
+    # Seconds: the API server never sends a date.
+    header = headers.get("Retry-After")
+    wait = float(header) if header is not None and header.isdecimal() else None
     try:
         answer = _STATUS.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -123,11 +122,6 @@ def error_of(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
     if wait is None and answer.details is not None and answer.details.retryAfterSeconds > 0:
         wait = float(answer.details.retryAfterSeconds)
     return ApiError(status, answer.reason or "", answer.message or "", wait)
-
-
-def _seconds(header: str | None) -> float | None:
-    """Retry-After in seconds. The API server never sends a date."""
-    return float(header) if header is not None and header.isdecimal() else None
 
 
 # ---- connections
@@ -151,7 +145,7 @@ class _Request:
 class Session:
     """Connections with one identity, which is renewed when the server does not accept it.
 
-    `open_session` makes one, inside a running loop.
+    `connect` makes one, inside a running loop.
     """
 
     def __init__(self, load: Load, configuration: Any) -> None:
@@ -233,15 +227,6 @@ class Session:
         token = settings.get("BearerToken")
         # A token file may end in a newline, which a header must not contain.
         return None if token is None or not token["value"] else str(token["value"]).strip()
-
-
-async def open_session(load: Load) -> Session:
-    """A session with the loaded configuration. Raises ClusterConfigurationError."""
-    configuration = await load()
-    try:
-        return Session(load, configuration)
-    except OSError as error:  # ssl.SSLError is one
-        raise ClusterConfigurationError(f"the certificates cannot be used: {error}") from error
 
 
 def _connections(configuration: Any) -> Any:
@@ -390,7 +375,12 @@ async def connect(
     `version` is Placet's, which the API server's audit log shows.
     Raises ClusterConfigurationError.
     """
-    session = await open_session(find(kubeconfig, context, service_account))
+    load = find(kubeconfig, context, service_account)
+    configuration = await load()
+    try:
+        session = Session(load, configuration)
+    except OSError as error:  # ssl.SSLError is one
+        raise ClusterConfigurationError(f"the certificates cannot be used: {error}") from error
     system = f"{platform.system()}/{platform.machine()}".lower()
     throttle = Throttle(limits, time.monotonic)
     try:

@@ -161,12 +161,13 @@ class Lease:
             return
         self._observe(lease)
         wanted = lease.wanted_by not in ("", self.identity)
+        expired = self._clock() - self._seen_at > self._times.duration
         if lease.holder == self.identity:
             if wanted and (self._ends() or self._is_idle()):
                 await self._release(lease)
             else:
                 await self._take(lease, "PUT", self._path, began)
-        elif (not lease.holder and not wanted) or self._has_expired():
+        elif (not lease.holder and not wanted) or expired:
             await self._take(lease, "PUT", self._path, began)
         elif not self._is_idle() and lease.wanted_by != self.identity:
             await self._want()
@@ -179,9 +180,6 @@ class Lease:
         seen = (lease.holder, lease.spec.renewTime, lease.spec.acquireTime, lease.wanted_by)
         if seen != self._seen:
             self._seen, self._seen_at = seen, self._clock()
-
-    def _has_expired(self) -> bool:
-        return self._clock() - self._seen_at > self._times.duration
 
     def _is_idle(self) -> bool:
         return self._clock() - self._needed_at > self._times.duration

@@ -28,19 +28,13 @@ _MOST_KNOWN = 100_000
 
 
 class PodJudge(Protocol):
-    """The engine as the requeuer uses it."""
+    """The engine as the requeuer uses it; see `Engine`. Every method raises EngineError."""
 
-    def read(self, pod: bytes) -> RequestPod:
-        """The pod of a JSON. Raises BadObjectError."""
-        ...
+    def read(self, pod: bytes) -> RequestPod: ...
 
-    def concerns(self, pod: RequestPod) -> bool:
-        """Whether a policy could reject the pod. Raises EngineError."""
-        ...
+    def concerns(self, pod: RequestPod) -> bool: ...
 
-    def would_pass(self, pod: RequestPod) -> bool:
-        """Whether a node is feasible for the pod now. Nothing is held back. Raises EngineError."""
-        ...
+    def would_pass(self, pod: RequestPod) -> bool: ...
 
 
 class Requeuer:

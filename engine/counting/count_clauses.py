@@ -14,9 +14,8 @@ from engine.cache.node_table import NodeRows, NodeTable
 from engine.counting.groups import ON, CountGroups, Headroom, Mask, points, target
 from engine.counting.pod_counter import PodCounter
 from engine.program.frame import Evaluation, Floats, Term
-from engine.program.program import CountClause, ShareProgram
+from engine.program.program import CountClause, ShareProgram, applies
 from grammar.clauses import Bound
-from grammar.errors import EvaluationError, MissingError
 
 # A side that gets no more pods, such as the other one of 100 %, ends the search.
 _MOST_PODS = 100_000
@@ -26,7 +25,7 @@ class CountClauses:
     """The count clauses of one pod shape. `strict`: any of them is; `soft`: any has a weight."""
 
     def __init__(self, clauses: Sequence[CountClause], evaluation: Evaluation) -> None:
-        applying = [clause for clause in clauses if _applies(clause, evaluation)]
+        applying = [clause for clause in clauses if applies(clause.count, evaluation)]
         self._strict = [CountGroups(c) for c in applying if c.count.weight is None]
         self._soft = [CountGroups(c) for c in applying if c.count.weight is not None]
         self.strict = bool(self._strict)
@@ -101,17 +100,3 @@ def _position(bound: Bound, which: int, *, on: bool) -> int:
         if found == which:
             return position
     return _MOST_PODS
-
-
-def _applies(clause: CountClause, evaluation: Evaluation) -> bool:
-    """Whether the `when` of a clause is true for the pod."""
-    when = clause.count.when
-    if when is None:
-        return True
-    try:
-        return when.evaluate(evaluation.frame()) is True
-    except MissingError:
-        return False
-    except EvaluationError as error:
-        evaluation.report(clause.count.policy, clause.count.name, error)
-        return False

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
 
+from engine.cache.cache import Cache
 from engine.cache.node_table import UNKNOWN_ROW, NodeTable
 from engine.cache.tallies import Scope, Tally
 from engine.counting.groups import CountGroups, Counts, GroupCounts
@@ -31,31 +32,8 @@ _NO_DOMAINS = np.zeros(0, np.bool_)
 
 # Both have labels, a namespace and a deletion timestamp.
 CountedPod = Peer | RequestPod
-
-
-class KnownPods(Protocol):
-    """The pods of the cluster, as far as they are known."""
-
-    @property
-    def nominated(self) -> Mapping[str, Peer]:
-        """The pods without a node that are nominated to one, by key."""
-        ...
-
-    def tally(self, name: Hashable, scope: Scope, counts: Callable[[Peer], bool]) -> Tally:
-        """The pods of a scope for which a function is true, by node."""
-        ...
-
-    def within(self, scope: Scope) -> Iterable[tuple[str, Peer]]:
-        """The pods of a scope, by key."""
-        ...
-
-    def pod(self, key: str) -> Peer | None: ...
-
-    def assumed(self) -> Sequence[Peer]:
-        """The pods that count on a node although no watch has shown them there."""
-        ...
-
-    def namespaces(self) -> Iterable[Namespace]: ...
+# The pods of the cluster, as far as they are known.
+KnownPods: TypeAlias = "Cache | PodsExcluding"
 
 
 class CountContext(msgspec.Struct, frozen=True, eq=False):

@@ -32,7 +32,6 @@ class Rejection(msgspec.Struct, frozen=True):
     known: bool = True
 
     def verdict(self, frame: LazyFrame) -> Rejected | Failed:
-        """The verdict for the frame's pod."""
         clause = self.clause
         if not self.known:
             return Rejected(UNKNOWN_NODE, clause.policy, clause.name, waits=True)

@@ -21,7 +21,7 @@ from engine.decision.filtering import Rejection
 from engine.decision.registry import Selection
 from engine.decision.verdict import full_reason
 from engine.program.frame import Floats, Frame, unhurried
-from engine.program.program import CountClause, FilterProgram, Program, ScoreProgram
+from engine.program.program import CountClause, FilterProgram, Program, ScoreProgram, applies
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ class Inspection:
 
     def _given(self, program: Program, rows: NodeRows) -> Iterator[Contribution]:
         for clause in program.scores:
-            if scoring.applies(clause, self._evaluation):
+            if applies(clause, self._evaluation):
                 values = self._values(clause, rows)
                 given = scoring.points(clause, values)
                 yield Contribution(clause.policy, clause.name, abs(clause.weight), given, values)
@@ -135,9 +135,6 @@ class Inspection:
 
 def _mask(found: Sequence[Rejection | None]) -> Mask:
     return np.array([rejection is not None for rejection in found], np.bool_)
-
-
-Refused = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +161,7 @@ class RefusalSummary:
     relaxations: tuple[Relaxation, ...]
 
 
-def summarize(refused: Refused) -> RefusalSummary:
+def summarize(refused: Mask) -> RefusalSummary:
     """The summary of a table with a row per clause and a column per node."""
     counts = refused.sum(axis=0)
     order = np.argsort(counts, kind="stable")
@@ -178,7 +175,7 @@ def summarize(refused: Refused) -> RefusalSummary:
     )
 
 
-def _relaxations(refused: Refused, counts: npt.NDArray[np.int64]) -> list[Relaxation]:
+def _relaxations(refused: Mask, counts: npt.NDArray[np.int64]) -> list[Relaxation]:
     """The smallest sets of clauses whose removal frees a node, those that free most nodes first.
 
     A node is free once every clause that rejects it is removed. So the smallest sets are those that

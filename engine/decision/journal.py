@@ -133,7 +133,6 @@ class Journal:
         self.generation += 1
 
     def filtered(self, call: Call, names: Sequence[str], decided: Decision) -> None:
-        """Records a decision of filter."""
         selection, answered = call.plan.selection, None
         if not selection.empty or decided.codes.any():
             nodes = _nodes(names, decided.known_rows)
@@ -153,7 +152,6 @@ class Journal:
         self._keep(record)
 
     def scored(self, pod: RequestPod, names: Sequence[str], scores: Scores) -> None:
-        """Records the scores of prioritize."""
         known = self.find(pod.namespace, pod.name)
         if known is None or known.uid != pod.uid:
             return

@@ -7,7 +7,6 @@ until kube-scheduler has bound it. Placement belongs to the engine and lives as 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Protocol
 
 import msgspec
 import numpy as np
@@ -16,7 +15,8 @@ from engine.cache.node_table import NodeRows, NodeTable
 from engine.counting.count_clauses import CountClauses, narrowed
 from engine.counting.groups import Headroom, Mask
 from engine.counting.in_flight_pods import InFlightPods
-from engine.counting.pod_counter import CountContext, KnownPods, PodCounter, PodsExcluding
+from engine.counting.pod_counter import CountContext, PodCounter, PodsExcluding
+from engine.decision.call import ClusterView
 from engine.decision.verdict import Decision, Rejected, Verdict
 from engine.errors import WaitingError
 from engine.objects.peer import Peer
@@ -24,13 +24,6 @@ from engine.program.frame import Evaluation, Floats, LazyFrame
 
 # kube-scheduler does not say why it did not bind a pod to a node that it was offered.
 NOT_BOUND = "the pod was not bound to the offered node; retrying"
-
-
-class PodsView(Protocol):
-    """The source of the cluster's pods."""
-
-    @property
-    def pods(self) -> KnownPods: ...
 
 
 class Question(msgspec.Struct, frozen=True, eq=False):
@@ -46,12 +39,11 @@ class Question(msgspec.Struct, frozen=True, eq=False):
 class Placement:
     """Decides by counts, and remembers what each pod was offered."""
 
-    def __init__(self, view: PodsView, in_flight: InFlightPods) -> None:
+    def __init__(self, view: ClusterView, in_flight: InFlightPods) -> None:
         self._view = view
         self.in_flight = in_flight
 
     def counter(self, table: NodeTable, context: CountContext) -> PodCounter:
-        """A counter for one request."""
         return PodCounter(self._view.pods, self.in_flight, table, context)
 
     def all_open(self, counts: CountClauses, question: Question, without: Collection[Peer]) -> bool:

@@ -14,6 +14,7 @@ from engine.decision.registry import Registry, Selection
 from engine.decision.verdict import Failed
 from engine.objects.codec import Namespace
 from engine.program.frame import Evaluation, Frame
+from engine.program.program import applies
 
 
 class Plan:
@@ -50,7 +51,7 @@ class Plan:
         filters = [clause for program in enforced for clause in program.filters]
         self.filters = FilterMemo(filters, _unselectable(selection))
         scores = (clause for program in enforced for clause in program.scores)
-        self.scorer = scoring.Scorer([c for c in scores if scoring.applies(c, evaluation)])
+        self.scorer = scoring.Scorer([c for c in scores if applies(c, evaluation)])
         counts = [clause for program in enforced for clause in program.counts]
         self.counts = CountClauses(counts, evaluation)
         self.scored = self.scorer.applies or self.counts.soft

@@ -55,7 +55,13 @@ class Preemption:
         self._report = evaluation.report
         self._has_headroom = has_headroom
         preempts = (clause for program in programs for clause in program.preempts)
-        self._preempts = [clause for clause in preempts if self._applies(clause)]
+        # A `when` reads the pod. A clause whose `when` cannot be evaluated applies.
+        self._preempts = [
+            clause
+            for clause in preempts
+            if clause.when is None
+            or self._is(clause, clause.when.evaluate, otherwise=True, missing=False)
+        ]
 
     def kept(self, proposed: Mapping[str, Victims]) -> dict[str, Victims]:
         """The nodes that are kept, each with its victims. Raises DeadlineExceededError.
@@ -113,7 +119,6 @@ class Preemption:
     def _best(
         self, clause: PreemptProgram, candidates: Sequence[_Candidate]
     ) -> Sequence[_Candidate]:
-        """The candidates that the clause keeps, in their order."""
         if clause.keep is None or len(candidates) <= clause.keep:
             return candidates
         chosen = sorted(candidates, key=lambda c: self._rank(clause, c))[: clause.keep]
@@ -131,12 +136,6 @@ class Preemption:
             self._report(clause.policy, clause.name, error)
             value = float("inf")
         return candidate.victims.pdb_violations, candidate.peers[0].priority, value
-
-    def _applies(self, clause: PreemptProgram) -> bool:
-        """Whether its `when`, which reads the pod, is true or cannot be evaluated."""
-        if clause.when is None:
-            return True
-        return self._is(clause, clause.when.evaluate, otherwise=True, missing=False)
 
     def _is(
         self,

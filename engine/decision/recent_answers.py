@@ -57,12 +57,10 @@ class OfferedBodies:
         self._bodies: LRUCache[str, bytes] = LRUCache(_MOST_OFFERED_BYTES, len)
 
     def answered(self, pod: RequestPod, offered: bool) -> None:  # noqa: FBT001 - AnswerListener
-        """Takes an answer of filter."""
         if offered and len(pod.body) <= self._bodies.maxsize:
             self._bodies[pod.uid] = pod.body
 
     def get(self, uid: str) -> bytes | None:
-        """The body of a pod, if it is remembered."""
         return self._bodies.get(uid)
 
 
@@ -87,13 +85,14 @@ class RejectedPods:
         self._clock = clock
         self._first = first_pause
         self._most = most_pause
-        self._known: LRUCache[str, RejectedPod] = LRUCache(_MOST_REJECTED_BYTES, _size)
+        self._known: LRUCache[str, RejectedPod] = LRUCache(
+            _MOST_REJECTED_BYTES, lambda rejected: len(rejected.pod.body)
+        )
 
     def __contains__(self, uid: str) -> bool:
         return uid in self._known
 
     def answered(self, pod: RequestPod, offered: bool) -> None:  # noqa: FBT001 - AnswerListener
-        """Takes an answer of filter."""
         if offered:
             self._known.pop(pod.uid, None)
             return
@@ -115,7 +114,3 @@ class RejectedPods:
         """The pods that may be requeued now."""
         now = self._clock()
         return (rejected for rejected in list(self._known.values()) if rejected.due <= now)
-
-
-def _size(rejected: RejectedPod) -> int:
-    return len(rejected.pod.body)

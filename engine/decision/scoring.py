@@ -108,19 +108,6 @@ def _values(
     return found
 
 
-def applies(clause: ScoreProgram, evaluation: Evaluation) -> bool:
-    """Whether the clause is a term of the mean for the frame's pod."""
-    if clause.when is None:
-        return True
-    try:
-        return clause.when.evaluate(evaluation.frame()) is True
-    except MissingError:
-        return False
-    except EvaluationError as error:
-        evaluation.report(clause.policy, clause.name, error)
-        return False
-
-
 def value(clause: ScoreProgram, frame: Frame, report: Report) -> float:
     """The clause's number for the frame's node; NaN where it is missing or not finite."""
     try:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import overload
 
 import numpy as np
 import numpy.typing as npt
@@ -56,7 +55,7 @@ Codes = npt.NDArray[np.int32]
 FEASIBLE = Feasible()
 
 
-class Decision(Sequence[Verdict]):
+class Decision:
     """A verdict per node, in the order of the request.
 
     `codes` has the index of each node's verdict in `verdicts`, the first of which is Feasible.
@@ -75,14 +74,8 @@ class Decision(Sequence[Verdict]):
     def __len__(self) -> int:
         return len(self.codes)
 
-    @overload
-    def __getitem__(self, index: int) -> Verdict: ...
-    @overload
-    def __getitem__(self, index: slice) -> Decision: ...
-    def __getitem__(self, index: int | slice) -> Verdict | Decision:
-        if isinstance(index, slice):
-            return Decision(self.codes[index], self.verdicts)
-        return self.verdicts[int(self.codes[index])]
+    def __iter__(self) -> Iterator[Verdict]:
+        return (self.verdicts[code] for code in self.codes.tolist())
 
     def counts(self) -> Sequence[int]:
         """The number of nodes with each of the verdicts."""
@@ -90,7 +83,7 @@ class Decision(Sequence[Verdict]):
         return counts
 
 
-class Scores(Sequence[int]):
+class Scores:
     """A score 0..10 per node, in the order of the request; `known_rows` is as in a Decision."""
 
     def __init__(self, points: npt.NDArray[np.int64], known_rows: KnownRows | None = None) -> None:
@@ -99,15 +92,6 @@ class Scores(Sequence[int]):
 
     def __len__(self) -> int:
         return len(self.points)
-
-    @overload
-    def __getitem__(self, index: int) -> int: ...
-    @overload
-    def __getitem__(self, index: slice) -> Scores: ...
-    def __getitem__(self, index: int | slice) -> int | Scores:
-        if isinstance(index, slice):
-            return Scores(self.points[index])
-        return int(self.points[index])
 
     def __iter__(self) -> Iterator[int]:
         found: list[int] = self.points.tolist()

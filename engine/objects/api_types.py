@@ -14,9 +14,6 @@ from engine.objects.decoding import JsonInt, JsonQuantity, JsonTimestamp
 Amounts = dict[str, JsonQuantity]
 
 
-# ---- any object
-
-
 class OwnerReference(msgspec.Struct, frozen=True, gc=False):
     """An owner of an object. At most one of the owners is the controller."""
 
@@ -64,9 +61,6 @@ class Condition(msgspec.Struct, frozen=True, gc=False):
     lastTransitionTime: JsonTimestamp | None = None
 
 
-# ---- answers of the API server
-
-
 class ListMeta(msgspec.Struct, frozen=True, gc=False):
     """The metadata of a page of a list; `next` is the token of the next page, empty on the last."""
 
@@ -88,9 +82,6 @@ class Status(msgspec.Struct, frozen=True, gc=False):
     reason: str | None = None
     code: int | None = None
     details: StatusDetails | None = None
-
-
-# ---- pods
 
 
 class ResourceRequirements(msgspec.Struct, frozen=True, gc=False):
@@ -147,9 +138,6 @@ class SlimPod(msgspec.Struct, frozen=True, gc=False):
     metadata: ObjectMeta | None = None
     spec: PodSpec | None = None
     status: PodStatus | None = None
-
-
-# ---- namespaces and controllers
 
 
 class SlimNamespace(msgspec.Struct, frozen=True, gc=False):

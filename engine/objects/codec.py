@@ -108,9 +108,6 @@ class ObjectCodec:
         )
 
 
-# ---- namespaces
-
-
 class Namespace(msgspec.Struct, frozen=True, gc=False):
     """A namespace, with the attributes of the schema's Namespace (`namespaceObject` in rules)."""
 
@@ -119,13 +116,10 @@ class Namespace(msgspec.Struct, frozen=True, gc=False):
     annotations: Mapping[str, str]
 
 
-class NamespaceDecoder:
-    """Decodes Namespace objects."""
+_NAMESPACE = ObjectDecoder("Namespace", SlimNamespace)
 
-    def __init__(self) -> None:
-        self._decoder = ObjectDecoder("Namespace", SlimNamespace)
 
-    def decode(self, data: bytes | msgspec.Raw) -> Namespace:
-        """The namespace of an object's JSON. Raises BadObjectError, naming the path."""
-        metadata = self._decoder.decode(data).metadata or ObjectMeta()
-        return Namespace(metadata.name or "", metadata.labels or {}, metadata.annotations or {})
+def decode_namespace(data: bytes | msgspec.Raw) -> Namespace:
+    """The namespace of an object's JSON. Raises BadObjectError, naming the path."""
+    metadata = _NAMESPACE.decode(data).metadata or ObjectMeta()
+    return Namespace(metadata.name or "", metadata.labels or {}, metadata.annotations or {})

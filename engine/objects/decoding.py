@@ -19,8 +19,6 @@ from grammar.values.time import Duration, Timestamp
 JsonInt = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
-# ---- quantities, timestamps and durations
-#
 # msgspec decodes a dataclass from a JSON object and never calls the hook for it. So msgspec sees a
 # stand-in class for each of these types, and type checkers see the type itself.
 
@@ -78,8 +76,6 @@ def _as_text(type_: Any, value: object) -> str:
             return str(value)
     raise ValueError(f"expected `{type_.name}`, got `{_JSON_TYPES[type(value)]}`")
 
-
-# ---- objects
 
 T = TypeVar("T")
 

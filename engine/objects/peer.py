@@ -13,7 +13,6 @@ import msgspec
 
 from engine.objects.api_types import (
     Condition,
-    Container,
     ControllerSpec,
     ObjectMeta,
     OwnerReference,
@@ -126,6 +125,9 @@ class PeerDecoder:
         requests = pod_requests(spec, status)
         limits = pod_limits(spec, status)
         owner = workload_of(metadata.ownerReferences or ())
+        containers = tuple(
+            PeerContainer(c.name or "", c.image or "") for c in spec.containers or ()
+        )
         return Peer(
             name=metadata.name or "",
             namespace=sys.intern(metadata.namespace or ""),
@@ -139,7 +141,7 @@ class PeerDecoder:
             controller=sys.intern(owner.uid) if owner else "",
             nodeName=sys.intern(spec.nodeName or ""),
             phase=sys.intern(status.phase or ""),
-            containers=self._containers(spec.containers or ()),
+            containers=self._share(containers, containers),
             created=metadata.creationTimestamp,
             deletionTimestamp=metadata.deletionTimestamp,
             nominatedNodeName=sys.intern(status.nominatedNodeName or ""),
@@ -157,10 +159,6 @@ class PeerDecoder:
             intern = sys.intern
             shared = self._share(key, {intern(k): intern(v) for k, v in texts.items()})
         return cast("dict[str, str]", shared)
-
-    def _containers(self, containers: tuple[Container, ...]) -> tuple[PeerContainer, ...]:
-        slim = tuple(PeerContainer(c.name or "", c.image or "") for c in containers)
-        return self._share(slim, slim)
 
     def _share(self, key: Hashable, value: T) -> T:
         """The first value that was shared under an equal key.
@@ -194,21 +192,21 @@ class Controller(msgspec.Struct, frozen=True, gc=False):
     owner: Workload | None
 
 
-class ControllerDecoder:
-    """Decodes Deployments, ReplicaSets, StatefulSets, DaemonSets and Jobs."""
+_CONTROLLER = ObjectDecoder("controller", SlimController)
 
-    def __init__(self) -> None:
-        self._decoder = ObjectDecoder("controller", SlimController)
 
-    def decode(self, kind: str, data: bytes | msgspec.Raw) -> Controller:
-        """The controller of an object's JSON. Raises BadObjectError, naming the path."""
-        slim = self._decoder.decode(data)
-        metadata, spec = slim.metadata or ObjectMeta(), slim.spec or ControllerSpec()
-        replicas = spec.parallelism if kind == "Job" else spec.replicas
-        if replicas is None or kind not in _DEFAULT_REPLICAS:
-            replicas = _DEFAULT_REPLICAS.get(kind)
-        workload = Workload(kind, metadata.name or "", metadata.uid or "", replicas)
-        return Controller(workload, workload_of(metadata.ownerReferences or ()))
+def decode_controller(kind: str, data: bytes | msgspec.Raw) -> Controller:
+    """The Deployment, ReplicaSet, StatefulSet, DaemonSet or Job of an object's JSON.
+
+    Raises BadObjectError, naming the path.
+    """
+    slim = _CONTROLLER.decode(data)
+    metadata, spec = slim.metadata or ObjectMeta(), slim.spec or ControllerSpec()
+    replicas = spec.parallelism if kind == "Job" else spec.replicas
+    if replicas is None or kind not in _DEFAULT_REPLICAS:
+        replicas = _DEFAULT_REPLICAS.get(kind)
+    workload = Workload(kind, metadata.name or "", metadata.uid or "", replicas)
+    return Controller(workload, workload_of(metadata.ownerReferences or ()))
 
 
 def root_of(controller: Controller, known: Mapping[str, Controller]) -> Workload:

@@ -41,9 +41,7 @@ class _Identity(msgspec.Struct, frozen=True, gc=False):
 class PodShapes(Protocol):
     """The shapes of pods: pods of one shape are decided alike."""
 
-    def of(self, body: bytes) -> bytes:
-        """The shape of a pod's JSON."""
-        ...
+    def of(self, body: bytes) -> bytes: ...
 
 
 class RequestPodReader:
@@ -109,13 +107,10 @@ class RequestPod:
         return self._rooted[1]
 
     def shape(self, shapes: PodShapes) -> bytes:
-        """The shape of the pod among `shapes`."""
         if self._shape is None or self._shape[0] is not shapes:
             self._shape = (shapes, shapes.of(self.body))
         return self._shape[1]
 
-
-# ---- exemptions
 
 # Always exempt: if its pods waited for policies, nobody could repair the cluster.
 SYSTEM_NAMESPACES = frozenset({"kube-system"})

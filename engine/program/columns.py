@@ -14,8 +14,6 @@ from grammar.errors import EvaluationError
 # A column of so many nodes is cleared, because node names come and go.
 _MOST_NODES = 100_000
 
-# ---- in closures
-
 
 def once_per_pod(evaluate: Evaluate) -> Evaluate:
     """The closure, evaluated once per request. Its value or error is kept in the frame."""
@@ -67,8 +65,6 @@ def once_per_node(evaluate: Evaluate) -> Evaluate:
     return run
 
 
-# ---- by row
-
 _NEVER = -1
 Scalar = TypeVar("Scalar", bound=np.generic)
 
@@ -107,11 +103,9 @@ class Freshness:
         return [changed[i : i + NODES_PER_LOOK] for i in range(0, len(changed), NODES_PER_LOOK)]
 
     def worked_out(self, table: NodeTable, rows: NodeRows) -> None:
-        """Note that these rows have been evaluated."""
         self._versions[rows] = table.versions[rows]
 
     def forget(self) -> None:
-        """Make every row stale."""
         self._versions[:] = _NEVER
 
 

@@ -43,16 +43,14 @@ from grammar.walk import children
 
 
 class Stage(Enum):
-    """The frequency of a part's evaluation.
+    """The frequency with which a kept part is evaluated.
 
     `now` has one value per request, so it counts as the pod's. An age, which reads the node and
-    `now`, is a RESIDUE: its column has the timestamp.
+    `now`, has no stage: its column has the timestamp.
     """
 
-    CONSTANT = "once"
     POD = "once per request"
     NODE = "once per version of a node"
-    RESIDUE = "once per request and node"
 
 
 _PER_REQUEST = frozenset({"pod", "namespaceObject", "now"})
@@ -75,19 +73,18 @@ class Stages:
         self._needs: dict[int, tuple[Expr, _Needs]] = {}
         self._named: dict[str, _Needs] = {}
 
-    def stage(self, expr: Expr, hidden: Collection[str] = ()) -> Stage | None:
-        """The stage of a part; None if it depends on a macro's variable or on a parameter.
+    def stage(self, expr: Expr, hidden: Collection[str]) -> Stage | None:
+        """The stage of a part; None for a constant, and for a part that depends on more than one.
 
-        `hidden` are the variables and parameters around it, which may hide a declared name.
+        `hidden` are the variables and parameters around it, which may hide a declared name. A part
+        that depends on them has no stage.
         """
         needs = self._of(expr)
-        if needs.local or not needs.roots.isdisjoint(hidden):
+        if needs.local or not needs.roots or not needs.roots.isdisjoint(hidden):
             return None
-        if not needs.roots:
-            return Stage.CONSTANT
         if needs.roots <= _PER_REQUEST:
             return Stage.POD
-        return Stage.NODE if needs.roots == {"node"} else Stage.RESIDUE
+        return Stage.NODE if needs.roots == {"node"} else None
 
     def steps(self, expr: Expr) -> int:
         """The size of the tree, `let`s and `def`s included: the work that keeping it saves."""
@@ -188,7 +185,7 @@ class Compiler:
         if self._keeping or self._stages.steps(expr) < _WORTH_KEEPING:
             return None
         stage = self._stages.stage(expr, self._locals)
-        if stage not in (Stage.POD, Stage.NODE):
+        if stage is None:
             return None
         self._keeping = True
         try:
@@ -244,9 +241,7 @@ class Compiler:
                 )
             case Chain(op, operands):
                 parts = tuple(operations.must_be_bool(self.compile(o), o.type) for o in operands)
-                return (
-                    operations.conjunction(parts) if op == "&&" else operations.disjunction(parts)
-                )
+                return operations.logic(parts, decisive=op == "||")
             case Conditional(condition, then, otherwise):
                 test = operations.must_be_bool(self.compile(condition), condition.type)
                 return operations.conditional(test, self.compile(then), self.compile(otherwise))

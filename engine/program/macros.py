@@ -38,9 +38,13 @@ def comprehension(
         case "transformMap":
             return _transform_map(target, steps, condition, last, slots[0])
         case "transformMapEntry":
-            return _transform_entry(target, steps, condition, last)
+            return lambda frame: merge(
+                [last(frame) for _ in _kept(steps(frame, target(frame)), frame, condition)]
+            )
         case "sortBy":
-            return _sort_by(target, steps, last)
+            return lambda frame: sort_by(
+                [(last(frame), item) for item in steps(frame, target(frame))]
+            )
         case "optMap" | "optFlatMap":
             return _optional(target, slots[0], last, flat=expr.macro == "optFlatMap")
         case _:  # cel.bind
@@ -60,8 +64,7 @@ def _steps(slots: tuple[int, ...]) -> Steps:
 
     def one(frame: Frame, value: object) -> Iterator[object]:
         local, (slot,) = frame.locals, slots
-        items = [k for k, _ in key_values(value)] if isinstance(value, Mapping) else _items(value)
-        for item in items:
+        for item in _listed(value):
             _burn(frame)
             local[slot] = item
             yield item
@@ -142,18 +145,6 @@ def _transform_map(
     return run
 
 
-def _transform_entry(
-    target: Evaluate, steps: Steps, test: Evaluate | None, make: Evaluate
-) -> Evaluate:
-    return lambda frame: merge(
-        [make(frame) for _ in _kept(steps(frame, target(frame)), frame, test)]
-    )
-
-
-def _sort_by(target: Evaluate, steps: Steps, key: Evaluate) -> Evaluate:
-    return lambda frame: sort_by([(key(frame), item) for item in steps(frame, target(frame))])
-
-
 def _optional(target: Evaluate, slot: int, make: Evaluate, *, flat: bool) -> Evaluate:
     def run(frame: Frame) -> object:
         value = target(frame)
@@ -209,11 +200,7 @@ def list_items(read: Evaluate, direct: Callable[[Frame], Any]) -> Items:
 
 
 def _listed(value: object) -> Sequence[object]:
-    if isinstance(value, Mapping):
-        return [key for key, _ in key_values(value)]
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return value
-    raise EvaluationError("no such overload: a list or a map is needed")
+    return [key for key, _ in key_values(value)] if isinstance(value, Mapping) else _items(value)
 
 
 @dataclass(frozen=True, slots=True)

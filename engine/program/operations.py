@@ -146,17 +146,11 @@ def must_be_bool(operand: Evaluate, kind: Type) -> Evaluate:
     return run
 
 
-def conjunction(parts: tuple[Evaluate, ...]) -> Evaluate:
-    """`&&`: false wins over an error on either side (CEL langdef, Logical Operators)."""
-    return _absorbing(parts, decisive=False)
+def logic(parts: tuple[Evaluate, ...], *, decisive: bool) -> Evaluate:
+    """`&&` if false is decisive, else `||`.
 
-
-def disjunction(parts: tuple[Evaluate, ...]) -> Evaluate:
-    """`||`: true wins over an error on either side."""
-    return _absorbing(parts, decisive=True)
-
-
-def _absorbing(parts: tuple[Evaluate, ...], *, decisive: bool) -> Evaluate:
+    The decisive value wins over an error on either side (CEL langdef, Logical Operators).
+    """
     if len(parts) == 2:
         return _either(*parts, decisive=decisive)
 
@@ -176,7 +170,7 @@ def _absorbing(parts: tuple[Evaluate, ...], *, decisive: bool) -> Evaluate:
 
 
 def _either(first: Evaluate, second: Evaluate, *, decisive: bool) -> Evaluate:
-    """`_absorbing` of two parts, the most common number, without a loop."""
+    """`logic` of two parts, the most common number, without a loop."""
 
     def run(frame: Frame) -> object:
         try:
@@ -388,7 +382,6 @@ class FieldChain:
 
 
 def chain_value(chain: FieldChain) -> Evaluate:
-    """The value of a chain."""
     fields, slot, key, meaning = chain.fields, chain.slot, chain.key, chain.meaning
     missing = chain.missing
 

@@ -59,7 +59,6 @@ class PodReads:
         self._known: dict[str, frozenset[Path]] = {}
 
     def paths(self, expr: Expr) -> frozenset[Path]:
-        """The paths that an expression reads."""
         found = frozenset(self._paths(expr, _POD))
         computed = (COMPUTED.get(path[0], (path,)) if path else (path,) for path in found)
         return frozenset(chain.from_iterable(computed))
@@ -148,9 +147,6 @@ def _pod_part(expr: Expr, roots: Roots) -> _PodPart | None:
             return _PodPart(held.path, whole=True)
         case _:
             return None
-
-
-# ---- shapes
 
 
 class Shapes:

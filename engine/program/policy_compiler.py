@@ -109,7 +109,6 @@ class _PolicyCompiler:
         return self._optional(self._selector)
 
     def clauses(self) -> Iterator[ClauseProgram]:
-        """The compiled clauses, in their order."""
         compiled = self._compiler.compile
         for clause in self._clauses:
             match clause:

@@ -8,11 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal as OneOf
 
-from engine.program.frame import Evaluate, Message, Number
+from engine.program.frame import Evaluate, Evaluation, Message, Number
 from engine.program.pod_shape import Path
 from grammar.clauses import Bound, MissingRule
-
-# The reason that a clause gives for a node.
+from grammar.errors import EvaluationError, MissingError
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,3 +186,16 @@ class Program:
     def counts(self) -> tuple[CountClause, ...]:
         """The clauses that count pods."""
         return (*self.shares, *self.spreads, *self.limits)
+
+
+def applies(clause: ScoreProgram | CountProgram, evaluation: Evaluation) -> bool:
+    """Whether the `when` of a clause is true for the frame's pod."""
+    if clause.when is None:
+        return True
+    try:
+        return clause.when.evaluate(evaluation.frame()) is True
+    except MissingError:
+        return False
+    except EvaluationError as error:
+        evaluation.report(clause.policy, clause.name, error)
+        return False

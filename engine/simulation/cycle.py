@@ -190,7 +190,7 @@ class Simulation:
         names = [self.names[row] for row in rows]
         scores = self._engine.prioritize(pod.body, names, None, math.inf)
         if scores is not None:
-            totals = totals + np.array(scores, np.int64) * (self._weight * _SCALE)
+            totals = totals + scores.points * (self._weight * _SCALE)
         return int(rows[int(np.argmax(totals))])
 
     def _bind(self, pod: Waiting, needed: Demand, policy: str, row: int) -> Placed:

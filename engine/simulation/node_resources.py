@@ -100,7 +100,6 @@ class NodeResources:
         return least
 
     def take(self, node: int, demanded: Demand) -> None:
-        """Add a pod to a node."""
         for resource, needed in demanded.amounts.items():
             # The column exists, because the node has enough of the resource.
             self._requested[resource][node] += needed

@@ -68,7 +68,9 @@ class Result:
         """The numbers of placed and pending pods of each policy; "" is no policy."""
         placed = Counter(o.policy for o in self.placed)
         pending = Counter(o.policy for o in self.pending)
-        return {p: (placed[p], pending[p]) for p in sorted(placed | pending, key=_none_last)}
+        return {
+            p: (placed[p], pending[p]) for p in sorted(placed | pending, key=lambda p: (not p, p))
+        }
 
 
 def result(simulation: Simulation, progress: Callable[[int], None]) -> Result:
@@ -85,12 +87,6 @@ def result(simulation: Simulation, progress: Callable[[int], None]) -> Result:
     allocation = {r: Allocation(resources.allocatable(r), course) for r, course in courses.items()}
     return Result(len(simulation.names), outcomes, allocation)
 
-
-def _none_last(policy: str) -> tuple[bool, str]:
-    return (not policy, policy)
-
-
-# ---- the difference that other policies make
 
 Kind = Literal["now pending", "now placed", "moved"]
 KINDS: tuple[Kind, ...] = ("now pending", "now placed", "moved")

@@ -25,7 +25,7 @@ from engine.cluster.binding import Binder
 from engine.cluster.client import ApiClient, Limits, connect
 from engine.cluster.lease import LeaderGate, Lease, TakeOver
 from engine.decision.recent_answers import OfferedBodies, RejectedPods
-from engine.engine import CountGate, Engine, OpenGate
+from engine.engine import CountGate, Engine, open_gate
 from engine.errors import NotSyncedError
 from engine.objects.codec import ObjectCodec
 from grammar.schema import Schema
@@ -99,7 +99,7 @@ class ClusterRuntime:
     ) -> None:
         self.informers = Informers(client, ObjectCodec(schema, needs.annotations), access.timing)
         leader_gate = LeaderGate(lease) if lease is not None else None
-        self.gate: CountGate = leader_gate or OpenGate()
+        self.gate: CountGate = leader_gate.waiting if leader_gate is not None else open_gate
         self._client = client
         self._lease = lease
         self._leader_gate = leader_gate
@@ -272,6 +272,6 @@ def _status(informer: Informer) -> Mapping[str, object]:
         "relists": dict(reflector.relists),
         "failure": reflector.failure,
         "failures": reflector.failures,
-        "unreadable": reflector.intake.bad_objects,
-        "lastUnreadable": reflector.intake.bad_object,
+        "unreadable": reflector.bad_objects,
+        "lastUnreadable": reflector.bad_object,
     }

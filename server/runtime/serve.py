@@ -17,7 +17,7 @@ from pathlib import Path
 from engine.cache.informers import Needs
 from engine.decision.journal import Journal
 from engine.decision.recent_answers import OfferedBodies, RejectedPods
-from engine.engine import Engine, OpenGate
+from engine.engine import Engine, open_gate
 from engine.errors import NotSyncedError
 from engine.objects.codec import ObjectCodec
 from engine.objects.request_pod import Exemptions
@@ -97,7 +97,7 @@ async def serve(
             view,
             ObjectCodec(schema),
             observer,
-            gate=cluster.gate if cluster is not None else OpenGate(),
+            gate=cluster.gate if cluster is not None else open_gate,
             exemptions=options.exemptions,
             listeners=() if cluster is None else (bodies.answered, rejected.answered),
             journal=journal,

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from logging import Logger
 from typing import Protocol
 
 from aiohttp import web
 
+from engine.decision.preemption import Victims
+from engine.decision.verdict import Decision, Scores
 from engine.errors import DeadlineExceededError
 from server.call import CallRecord, is_encoded, read_body
 from server.errors import CallFailure, Outcome, RequestError, failure_of
@@ -23,6 +25,31 @@ from server.settings import Settings
 _SOON_SECONDS = 0.005
 # Rounds of the event loop between an accepted connection and its handler.
 _MANY_LOOKS = 8
+
+
+class Decider(Protocol):
+    """An engine that decides the verbs. All raise EngineError.
+
+    `pod` and `nodes` are JSON as received; `deadline` is in seconds of `time.monotonic`.
+    """
+
+    def filter(
+        self, pod: bytes, names: Sequence[str], nodes: Sequence[bytes] | None, deadline: float
+    ) -> Decision:
+        """A verdict per name, in their order."""
+        ...
+
+    def prioritize(
+        self, pod: bytes, names: Sequence[str], nodes: Sequence[bytes] | None, deadline: float
+    ) -> Scores | None:
+        """A score 0..10 per name, in their order; None where no score applies."""
+        ...
+
+    def preempt(
+        self, pod: bytes, victims: Mapping[str, Victims], deadline: float
+    ) -> Mapping[str, Victims]:
+        """The nodes where pods may be evicted, with their victims."""
+        ...
 
 
 class Verb(Protocol):
@@ -75,7 +102,6 @@ class VerbAnswerer:
 
 
 def json_response(body: bytes) -> web.Response:
-    """A response with this JSON."""
     return web.Response(body=body, content_type="application/json")
 
 
@@ -109,7 +135,6 @@ class DecisionQueue:
         self.in_flight += 1
 
     def leave(self) -> None:
-        """Ends a call."""
         self.in_flight -= 1
 
     async def begin(self, deadline: float) -> None:

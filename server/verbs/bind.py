@@ -11,7 +11,7 @@ from msgspec import Struct, field
 
 from engine.cluster.binding import Binding
 from server.call import CallRecord
-from server.errors import CallFailure, RequestError, UnsupportedError
+from server.errors import CallFailure, Outcome, RequestError
 from server.verbs.answering import json_response
 from server.wire import BIND, decode
 
@@ -34,9 +34,10 @@ class BindVerb:
         binding = decode_binding(body)
         call.binds = f"{binding.namespace}/{binding.name}", binding.node
         if self._binder is None:
-            raise UnsupportedError(
+            raise RequestError(
                 "this server watches no cluster and binds no pods: remove bindVerb from the"
-                " extender's configuration"
+                " extender's configuration",
+                Outcome.UNSUPPORTED,
             )
         return self._bound(self._binder, binding, call)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
-from typing import Protocol
 
 import msgspec
 import numpy as np
@@ -20,24 +19,11 @@ from engine.cache.names import ListedNames
 from engine.decision.verdict import Decision, Feasible, Rejected
 from server.call import CallRecord
 from server.errors import CallFailure
-from server.verbs.answering import json_response
+from server.verbs.answering import Decider, json_response
 from server.verbs.names_mode import AnsweredNames, NameFragments, echoed
 from server.wire import ExtenderArgs
 
 _ENCODER = msgspec.json.Encoder()
-
-
-class Decider(Protocol):
-    """An engine that filters."""
-
-    def filter(
-        self, pod: bytes, names: Sequence[str], nodes: Sequence[bytes] | None, deadline: float
-    ) -> Decision:
-        """A verdict per name, in their order. Raises EngineError.
-
-        `pod` and `nodes` are JSON as received; `deadline` is in seconds of `time.monotonic`.
-        """
-        ...
 
 
 class FilterVerb:
@@ -98,13 +84,6 @@ class Partition:
     resolvable: Mapping[str, str]
     unresolvable: Mapping[str, str]
 
-    @property
-    def rejected(self) -> Mapping[str, str]:
-        """Both kinds of rejections; a copy only if there are both."""
-        if not self.resolvable:
-            return self.unresolvable
-        return {**self.resolvable, **self.unresolvable}
-
 
 def partition(names: Sequence[str], decided: Decision, *, resolvable_rejections: bool) -> Partition:
     """The names by their verdicts; of a repeated name the first counts.
@@ -144,7 +123,9 @@ def encode_filter(args: ExtenderArgs, partition: Partition) -> bytes:
     )
     if args.nodes is None:
         return answer
-    rejected = partition.rejected
+    rejected = partition.unresolvable
+    if partition.resolvable:
+        rejected = {**partition.resolvable, **rejected}
     pairs = zip(args.names, args.nodes, strict=True)
     return _with_nodes(answer, [node for name, node in pairs if name not in rejected])
 

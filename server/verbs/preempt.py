@@ -10,7 +10,6 @@ import asyncio
 import time
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 import msgspec
 from aiohttp import web
@@ -20,21 +19,11 @@ from engine.decision.preemption import Victims
 from engine.errors import HandoverError
 from server.call import CallRecord
 from server.errors import CallFailure, Outcome, RequestError
-from server.verbs.answering import DecisionQueue
+from server.verbs.answering import Decider, DecisionQueue
 from server.wire import PREEMPT, ApiObject, check_pod, decode
 
 # The pause between two tries while another replica hands over.
 _HANDOVER_SECONDS = 0.1
-
-
-class Decider(Protocol):
-    """An engine that decides about preemption."""
-
-    def preempt(
-        self, pod: bytes, victims: Mapping[str, Victims], deadline: float
-    ) -> Mapping[str, Victims]:
-        """The nodes where pods may be evicted, with their victims. Raises EngineError."""
-        ...
 
 
 class PreemptVerb:

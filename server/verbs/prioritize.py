@@ -6,33 +6,18 @@ kube-scheduler ignores errors of this verb (C28): without scores, the other plug
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import msgspec
 from aiohttp import web
 from msgspec import Struct
 
-from engine.decision.verdict import Scores
 from server.call import CallRecord
 from server.errors import CallFailure
-from server.verbs.answering import json_response
+from server.verbs.answering import Decider, json_response
 from server.verbs.names_mode import AnsweredNames, NameFragments
 
 NO_SCORES = b"[]"
 _ENCODER = msgspec.json.Encoder()
-
-
-class Decider(Protocol):
-    """An engine that scores."""
-
-    def prioritize(
-        self, pod: bytes, names: Sequence[str], nodes: Sequence[bytes] | None, deadline: float
-    ) -> Scores | None:
-        """A score 0..10 per name, in their order; None where no score applies.
-
-        Raises EngineError. `deadline` is in seconds of `time.monotonic`.
-        """
-        ...
 
 
 class PrioritizeVerb:

@@ -13,7 +13,7 @@ from engine.decision.registry import Registry
 from engine.decision.verdict import Feasible
 from engine.engine import Engine
 from engine.errors import WaitingError
-from engine.objects.codec import NamespaceDecoder
+from engine.objects.codec import decode_namespace
 from engine.program.policy_compiler import compile_policy
 from policies.admission import check_object
 from tests.support.builders import Object, namespace, node, pod, raw
@@ -43,7 +43,7 @@ class Play:
         self._revision = 0
 
     def name_space(self, name: str, **labels: str) -> None:
-        self._cache.put_namespace(NamespaceDecoder().decode(raw(namespace(name, labels))))
+        self._cache.put_namespace(decode_namespace(raw(namespace(name, labels))))
 
     def shows(self, each: Object) -> None:
         """A watch shows the pod as it is."""

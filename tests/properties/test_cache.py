@@ -14,11 +14,10 @@ from engine.cache.cache import Cache
 from engine.cache.snapshot import Snapshot
 from engine.cache.tallies import Scope
 from engine.objects.codec import Namespace, Node
-from engine.objects.peer import Controller, ControllerDecoder, Peer, key_of
+from engine.objects.peer import Controller, Peer, decode_controller, key_of
 from tests.support.builders import controller, node, pod, raw
 from tests.support.engines import node_of, peer_of, snapshot_of
 
-CONTROLLERS = ControllerDecoder()
 NODES = ("n1", "n2")
 PODS = ("a", "b")
 DEPLOYMENTS = [controller("Deployment", name, replicas=3) for name in ("web", "api")]
@@ -116,7 +115,7 @@ def happens(event: tuple[Any, ...], cache: Cache, model: Model) -> None:
             assert set(cache.expire(now)) == late
             model.assumed = {k: v for k, v in model.assumed.items() if k not in late}
         case ("controller", made):
-            decoded = CONTROLLERS.decode(made["kind"], raw(made))
+            decoded = decode_controller(made["kind"], raw(made))
             cache.put_controller(decoded)
             model.controllers[decoded.workload.uid] = decoded
         case ("namespace", made):

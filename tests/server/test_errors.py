@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.errors import BadObjectError, DeadlineExceededError, EngineError, NotSyncedError
-from server.errors import CallFailure, Outcome, RequestError, UnsupportedError, failure_of
+from server.errors import CallFailure, Outcome, RequestError, failure_of
 
 
 @pytest.mark.parametrize(
@@ -13,7 +13,7 @@ from server.errors import CallFailure, Outcome, RequestError, UnsupportedError, 
     [
         (RequestError("sentence"), Outcome.BAD_REQUEST),
         (RequestError("sentence", Outcome.SLOW_BODY), Outcome.SLOW_BODY),
-        (UnsupportedError("sentence"), Outcome.UNSUPPORTED),
+        (RequestError("sentence", Outcome.UNSUPPORTED), Outcome.UNSUPPORTED),
         (NotSyncedError("sentence"), Outcome.NOT_SYNCED),
         (DeadlineExceededError("sentence"), Outcome.DEADLINE),
         (BadObjectError("sentence"), Outcome.BAD_OBJECT),

@@ -85,8 +85,8 @@ async def test_an_unreadable_object_leaves_the_former_state(
         await mirror.watching()
         before = dict(mirror.store.objects)
         server.put(PODS, "shop/a", bad=True)
-        await mirror.until(lambda: mirror.reflector.intake.bad_objects == 1)
-        assert mirror.reflector.intake.bad_object == "`shop/a`: it is bad"
+        await mirror.until(lambda: mirror.reflector.bad_objects == 1)
+        assert mirror.reflector.bad_object == "`shop/a`: it is bad"
         mirror.reflector.ask_relist("compare")
         server.bookmark(PODS)
         await mirror.until(lambda: mirror.reflector.relists["compare"] == 1)

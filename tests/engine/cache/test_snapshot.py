@@ -3,8 +3,8 @@
 import pytest
 
 from engine.cache.node_table import NodeView, view_of
-from engine.objects.codec import NamespaceDecoder
-from engine.objects.peer import ControllerDecoder, Workload
+from engine.objects.codec import decode_namespace
+from engine.objects.peer import Workload, decode_controller
 from grammar.values.quantity import Quantity
 from grammar.values.time import Timestamp
 from tests.support.builders import CREATED, controller, namespace, node, pod, raw
@@ -95,12 +95,11 @@ def test_workload_is_the_root_controller() -> None:
     replica_set = controller("ReplicaSet", "web-1", replicas=3, owner=deployment)
     job = controller("Job", "train", replicas=2, owner=controller("CronJob", "nightly"))
     agent = controller("DaemonSet", "agent")
-    decoder = ControllerDecoder()
     objects = [deployment, replica_set, job, agent]
     known = snapshot_of(
         [node("n1")],
         [pod(o["kind"], owner=o) for o in objects],
-        controllers=[decoder.decode(o["kind"], raw(o)) for o in objects],
+        controllers=[decode_controller(o["kind"], raw(o)) for o in objects],
     )
     found = {p.name: p.workload for p in known.pods().values()}
     web = Workload("Deployment", "web", deployment["metadata"]["uid"])
@@ -118,7 +117,7 @@ def test_workload_of_an_unknown_owner_has_no_size() -> None:
     known = snapshot_of(
         [],
         [pod("a", owner=replica_set)],
-        controllers=[ControllerDecoder().decode("ReplicaSet", raw(replica_set))],
+        controllers=[decode_controller("ReplicaSet", raw(replica_set))],
     )
     workload = known.pods()["default/a"].workload
     assert workload is not None
@@ -126,7 +125,7 @@ def test_workload_of_an_unknown_owner_has_no_size() -> None:
 
 
 def test_namespaces_are_kept_by_name() -> None:
-    shop = NamespaceDecoder().decode(raw(namespace("shop", {"team": "a"})))
+    shop = decode_namespace(raw(namespace("shop", {"team": "a"})))
     assert snapshot_of([], [], namespaces=[shop]).namespaces["shop"].labels == {"team": "a"}
 
 

@@ -12,8 +12,8 @@ import pytest
 from engine.counting.groups import CountGroups
 from engine.counting.pod_counter import TEMPLATE_HASH, PodsExcluding
 from engine.errors import DeadlineExceededError
-from engine.objects.codec import Namespace, NamespaceDecoder
-from engine.objects.peer import ControllerDecoder
+from engine.objects.codec import Namespace, decode_namespace
+from engine.objects.peer import decode_controller
 from engine.program.frame import Frame
 from engine.program.program import CountClause, LimitProgram
 from grammar.errors import EvaluationError
@@ -164,7 +164,7 @@ def test_pods_of_selected_namespaces() -> None:
         return space.labels["team"] == "a"
 
     def labelled(name: str, team: str) -> Namespace:
-        return NamespaceDecoder().decode(raw(namespace(name, {"team": team})))
+        return decode_namespace(raw(namespace(name, {"team": team})))
 
     clause = clause_of(PER_NODE.replace("pods where", "all pods where"))
     assert isinstance(clause, LimitProgram)
@@ -218,7 +218,7 @@ def test_the_workload_is_the_root_controller() -> None:
     sets = [controller("ReplicaSet", name, owner=deployment) for name in ("web-1", "web-2")]
     counting = counting_of(NODES)
     for each in (deployment, *sets):
-        counting.cache.put_controller(ControllerDecoder().decode(each["kind"], raw(each)))
+        counting.cache.put_controller(decode_controller(each["kind"], raw(each)))
     for name, owner in zip("ab", sets, strict=True):
         counting.cache.put_pod(peer_of(of_set(name, owner, on="n1")))
     found = counting.count(clause_of(WORKLOAD), of_set("asked", sets[0]))

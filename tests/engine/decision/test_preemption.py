@@ -142,7 +142,7 @@ def test_counts_are_decided_by_the_holder_of_the_lease_alone() -> None:
         def waiting(self) -> str:
             return "counts are decided by `b`"
 
-    engine = preempting('limit "one" { per node at most 1 strict }', gate=Elsewhere())
+    engine = preempting('limit "one" { per node at most 1 strict }', gate=Elsewhere().waiting)
     pod = builders.raw(builders.pod("asked"))
     with pytest.raises(WaitingError, match="counts are decided by `b`"):
         engine.preempt(pod, PROPOSED, math.inf)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from engine.decision import scoring
 from engine.program.frame import Term
-from engine.program.program import ScoreProgram
+from engine.program.program import ScoreProgram, applies
 from tests.support.builders import Object, node, pod
 from tests.support.engines import cache_of, evaluation_of, frame_of, node_of, programs_of
 
@@ -72,7 +72,7 @@ def test_whether_a_clause_applies(condition: str, wanted: bool, reports: list[st
     evaluation = evaluation_of(
         frame_of(ASKED), report=lambda _, name, error: heard.append(f"{name}: {error}")
     )
-    assert scoring.applies(clause, evaluation) is wanted
+    assert applies(clause, evaluation) is wanted
     assert heard == reports
 
 

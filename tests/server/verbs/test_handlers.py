@@ -30,7 +30,8 @@ class ShortDecider(TableDecider):
     """A decider whose answers lack the last node."""
 
     def filter(self, *args: object) -> Decision:
-        return super().filter(*args)[:-1]  # type: ignore[arg-type]
+        decided = super().filter(*args)  # type: ignore[arg-type]
+        return Decision(decided.codes[:-1], decided.verdicts)
 
     def prioritize(self, *args: object) -> Scores:
         scores = super().prioritize(*args)  # type: ignore[arg-type]

@@ -61,7 +61,7 @@ def test_priorities(names: list[str], data: st.DataObject) -> None:
     scores = Scores(np.array([data.draw(st.integers(0, 10)) for _ in names], np.int64))
     fast = NameFragments().priorities(scores, where(names))
     assert fast is not None
-    assert json.loads(fast) == json.loads(encode_priorities(names, scores))
+    assert json.loads(fast) == json.loads(encode_priorities(names, list(scores)))
 
 
 def test_names_are_encoded_again_when_the_nodes_change() -> None:

@@ -22,7 +22,6 @@ def test_resolvable_rejections_if_configured() -> None:
     """C22: in one of the maps, never in both."""
     found = partition("abcd", VERDICTS, resolvable_rejections=True)
     assert found == Partition(["b"], {"a": "full"}, {"c": "no ssd", "d": FAILED.reason})
-    assert found.rejected.keys() == {"a", "c", "d"}
 
 
 @pytest.mark.parametrize("resolvable", [False, True])
