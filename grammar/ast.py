@@ -13,7 +13,7 @@ from typing import Literal as OneOf
 from grammar.source import Span
 from grammar.types import DYN, Type
 
-NOWHERE = Span(0, 0)
+NO_SPAN = Span(0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Literal:
 
     value: object
     type: Type
-    span: Span = field(default=NOWHERE, compare=False)
+    span: Span = field(default=NO_SPAN, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Ident:
 
     name: str
     absolute: bool = False
-    span: Span = field(default=NOWHERE, compare=False)
+    span: Span = field(default=NO_SPAN, compare=False)
     type: Type = field(default=DYN, compare=False)
 
 
@@ -42,9 +42,9 @@ class Select:
     operand: Expr
     name: str
     optional: bool = False
-    span: Span = field(default=NOWHERE, compare=False)
+    span: Span = field(default=NO_SPAN, compare=False)
     type: Type = field(default=DYN, compare=False)
-    name_span: Span = field(default=NOWHERE, compare=False)
+    name_span: Span = field(default=NO_SPAN, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Index:
     operand: Expr
     index: Expr
     optional: bool = False
-    span: Span = field(default=NOWHERE, compare=False)
+    span: Span = field(default=NO_SPAN, compare=False)
     type: Type = field(default=DYN, compare=False)
 
 
@@ -69,9 +69,9 @@ class Call:
     target: Expr | None
     args: tuple[Expr, ...]
     absolute: bool = False
-    span: Span = field(default=NOWHERE, compare=False)
+    span: Span = field(default=NO_SPAN, compare=False)
     type: Type = field(default=DYN, compare=False)
-    name_span: Span = field(default=NOWHERE, compare=False)
+    name_span: Span = field(default=NO_SPAN, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Unary:
 
     op: OneOf["!", "-"]
     operand: Expr
-    span: Span = field(default=NOWHERE, compare=False)
+    span: Span = field(default=NO_SPAN, compare=False)
     type: Type = field(default=DYN, compare=False)
 
 
@@ -91,7 +91,7 @@ class Binary:
     op: str
     left: Expr
     right: Expr
-    span: Span = field(default=NOWHERE, compare=False)
+    span: Span = field(default=NO_SPAN, compare=False)
     type: Type = field(default=DYN, compare=False)
 
 
@@ -101,7 +101,7 @@ class Chain:
 
     op: OneOf["&&", "||", "+"]
     operands: tuple[Expr, ...]
-    span: Span = field(default=NOWHERE, compare=False)
+    span: Span = field(default=NO_SPAN, compare=False)
     type: Type = field(default=DYN, compare=False)
 
 
@@ -112,7 +112,7 @@ class Conditional:
     condition: Expr
     then: Expr
     otherwise: Expr
-    span: Span = field(default=NOWHERE, compare=False)
+    span: Span = field(default=NO_SPAN, compare=False)
     type: Type = field(default=DYN, compare=False)
 
 
@@ -122,7 +122,7 @@ class ListLiteral:
 
     elements: tuple[Expr, ...]
     optional: tuple[int, ...] = ()
-    span: Span = field(default=NOWHERE, compare=False)
+    span: Span = field(default=NO_SPAN, compare=False)
     type: Type = field(default=DYN, compare=False)
 
 
@@ -140,7 +140,7 @@ class MapLiteral:
     """`{key: value}`."""
 
     entries: tuple[MapEntry, ...]
-    span: Span = field(default=NOWHERE, compare=False)
+    span: Span = field(default=NO_SPAN, compare=False)
     type: Type = field(default=DYN, compare=False)
 
 
@@ -157,7 +157,7 @@ class Comprehension:
     target: Expr
     variables: tuple[str, ...]
     body: tuple[Expr, ...]
-    span: Span = field(default=NOWHERE, compare=False)
+    span: Span = field(default=NO_SPAN, compare=False)
     type: Type = field(default=DYN, compare=False)
 
 
@@ -166,7 +166,7 @@ class Has:
     """`has(operand)`: whether a field or a key exists."""
 
     operand: Select | Index
-    span: Span = field(default=NOWHERE, compare=False)
+    span: Span = field(default=NO_SPAN, compare=False)
     type: Type = field(default=DYN, compare=False)
 
 
@@ -175,7 +175,7 @@ class LetReference:
     """A `let` by name; only in checked trees."""
 
     name: str
-    span: Span = field(default=NOWHERE, compare=False)
+    span: Span = field(default=NO_SPAN, compare=False)
     type: Type = field(default=DYN, compare=False)
 
 
@@ -185,7 +185,7 @@ class DefCall:
 
     name: str
     args: tuple[Expr, ...]
-    span: Span = field(default=NOWHERE, compare=False)
+    span: Span = field(default=NO_SPAN, compare=False)
     type: Type = field(default=DYN, compare=False)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Literal as OneOf
 
-from grammar.ast import NOWHERE, Expr, Literal, MapLiteral
+from grammar.ast import NO_SPAN, Expr, Literal, MapLiteral
 from grammar.source import Span
 from grammar.types import Type
 
@@ -17,7 +17,7 @@ class Template:
     """A text with expressions in braces, in order; `{{` and `}}` are already single braces here."""
 
     parts: tuple[str | Expr, ...]
-    span: Span = field(default=NOWHERE, compare=False)
+    span: Span = field(default=NO_SPAN, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class PodSet:
     all: bool = False
     placed: bool = False
     namespaces: Expr | None = None
-    span: Span = field(default=NOWHERE, compare=False)
+    span: Span = field(default=NO_SPAN, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Bound:
     kind: OneOf["at most", "at least", "exactly"]
     amount: float
     percent: bool = False
-    span: Span = field(default=NOWHERE, compare=False)
+    span: Span = field(default=NO_SPAN, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Strength:
     """`strict`, or `best effort weight N` with its weight."""
 
     weight: float | None = None
-    span: Span = field(default=NOWHERE, compare=False)
+    span: Span = field(default=NO_SPAN, compare=False)
 
     @property
     def strict(self) -> bool:
@@ -89,8 +89,8 @@ class _Clause:
     _: KW_ONLY
     when: Expr | None = None
     missing: MissingRule | None = None
-    span: Span = field(default=NOWHERE, compare=False)
-    name_span: Span = field(default=NOWHERE, compare=False)
+    span: Span = field(default=NO_SPAN, compare=False)
+    name_span: Span = field(default=NO_SPAN, compare=False)
 
     @property
     def keyword(self) -> str:
@@ -192,7 +192,7 @@ class Use:
     """`use "NAME"`: another policy's clauses."""
 
     name: str
-    span: Span = field(default=NOWHERE, compare=False)
+    span: Span = field(default=NO_SPAN, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,8 +201,8 @@ class Let:
 
     name: str
     value: Expr
-    span: Span = field(default=NOWHERE, compare=False)
-    name_span: Span = field(default=NOWHERE, compare=False)
+    span: Span = field(default=NO_SPAN, compare=False)
+    name_span: Span = field(default=NO_SPAN, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,8 +221,8 @@ class Def:
     parameters: tuple[Parameter, ...]
     result: Type
     body: Expr
-    span: Span = field(default=NOWHERE, compare=False)
-    name_span: Span = field(default=NOWHERE, compare=False)
+    span: Span = field(default=NO_SPAN, compare=False)
+    name_span: Span = field(default=NO_SPAN, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +231,7 @@ class Setting:
 
     name: OneOf["description", "weight", "mode", "failure"]
     value: str | int
-    span: Span = field(default=NOWHERE, compare=False)
+    span: Span = field(default=NO_SPAN, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +239,7 @@ class ForPods:
     """`for pods where e`: the pods that the policy selects."""
 
     where: Expr
-    span: Span = field(default=NOWHERE, compare=False)
+    span: Span = field(default=NO_SPAN, compare=False)
 
 
 Item = Setting | ForPods | Let | Def | Use | Clause
@@ -253,8 +253,8 @@ class Policy:
     items: tuple[Item, ...]
     namespace: str | None = None
     cluster: bool = False
-    span: Span = field(default=NOWHERE, compare=False)
-    name_span: Span = field(default=NOWHERE, compare=False)
+    span: Span = field(default=NO_SPAN, compare=False)
+    name_span: Span = field(default=NO_SPAN, compare=False)
 
     @property
     def selector(self) -> Expr | None:
@@ -287,7 +287,7 @@ class TestNode:
 
     name: str
     body: MapLiteral | None
-    span: Span = field(default=NOWHERE, compare=False)
+    span: Span = field(default=NO_SPAN, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,7 +297,7 @@ class TestPod:
     name: str
     body: MapLiteral | None
     on: str | None = None
-    span: Span = field(default=NOWHERE, compare=False)
+    span: Span = field(default=NO_SPAN, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,7 +309,7 @@ class Expectation:
     clause: str | None = None
     op: str | None = None
     number: float | None = None
-    span: Span = field(default=NOWHERE, compare=False)
+    span: Span = field(default=NO_SPAN, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,7 +317,7 @@ class ClusterFile:
     """`cluster "FILE"` in a test: a snapshot; its path is relative to the policy file."""
 
     path: str
-    span: Span = field(default=NOWHERE, compare=False)
+    span: Span = field(default=NO_SPAN, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,7 +325,7 @@ class At:
     """`at "TIME"` in a test: the value of `now`."""
 
     time: str
-    span: Span = field(default=NOWHERE, compare=False)
+    span: Span = field(default=NO_SPAN, compare=False)
 
 
 TestItem = TestNode | TestPod | Expectation | ClusterFile | At
@@ -337,8 +337,8 @@ class Test:
 
     name: str
     items: tuple[TestItem, ...]
-    span: Span = field(default=NOWHERE, compare=False)
-    name_span: Span = field(default=NOWHERE, compare=False)
+    span: Span = field(default=NO_SPAN, compare=False)
+    name_span: Span = field(default=NO_SPAN, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.e2e
 
 WATCHED_SECONDS = 20.0
 
-NOWHERE = """
+NO_SPAN = """
   filter "nowhere" { require node.labels["disk"] == "ssd" message "needs an ssd" }
 """
 THREE_REASONS = """
@@ -36,7 +36,7 @@ def test_rejected_high_priority_pod_among_victims(cluster: Cluster, served: Stag
         pod(f"low-{name}", cluster.namespace, cpu="1", priorityClassName="low", nodeName=name)
         for name in names
     )
-    calls = served.start(NOWHERE)
+    calls = served.start(NO_SPAN)
 
     cluster.create_pods(
         [pod("critical", cluster.namespace, GOVERNED, cpu="1", priorityClassName="high")]
