@@ -63,7 +63,9 @@ class Values:
             return [line]
         left, right = _brackets(value)
         inside = [self._lines(part, of, label, width - 2) for label, part, of in parts]
-        return [f"{name}{left}", *(f"  {row}" for rows in inside for row in _comma(rows)), right]
+        for rows in inside:
+            rows[-1] += ","
+        return [f"{name}{left}", *(f"  {row}" for rows in inside for row in rows), right]
 
     def _parts(self, value: object, type_: Type) -> list[_Part] | None:
         """The parts of a value; None for a scalar."""
@@ -105,10 +107,6 @@ def _brackets(value: object) -> tuple[str, str]:
     if isinstance(value, Optional):
         return "optional.of(", ")"
     return ("[", "]") if kind(value) == "list" else ("{", "}")
-
-
-def _comma(rows: list[str]) -> list[str]:
-    return [*rows[:-1], f"{rows[-1]},"]
 
 
 # ---- expressions, which are checked and evaluated as those of a policy

@@ -12,27 +12,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import assert_never
 
-from grammar import catalogue
+from grammar import ast, catalogue
 from grammar import schema as shortforms
-from grammar.ast import (
-    Binary,
-    Call,
-    Chain,
-    Comprehension,
-    Conditional,
-    DefCall,
-    Expr,
-    Has,
-    Ident,
-    Index,
-    LetReference,
-    ListLiteral,
-    Literal,
-    MapEntry,
-    MapLiteral,
-    Select,
-    Unary,
-)
 from grammar.diagnostics import Diagnostic, nearest
 from grammar.environment import Environment, dotted
 from grammar.errors import EvaluationError
@@ -123,26 +104,29 @@ _PARSERS: dict[Type, Callable[[str], object]] = {
 }
 
 
-def coerce(expr: Expr, wanted: Type, found: list[Diagnostic]) -> Expr:
+def coerce(expr: ast.Expr, wanted: Type, found: list[Diagnostic]) -> ast.Expr:
     """The expression with its string and int constants converted to `wanted`, where possible.
 
     This includes constants in lists and in the branches of a conditional, and nothing else: a `let`
     keeps its type. Bad constants are appended to `found`.
     """
     match expr:
-        case Literal(str() as text) if wanted in _PARSERS and expr.type == STRING:
+        case ast.Literal(str() as text) if wanted in _PARSERS and expr.type == STRING:
             try:
                 return replace(expr, value=_PARSERS[wanted](text), type=wanted)
             except EvaluationError as error:
                 meant = quantity.corrected(text) if wanted == QUANTITY else None
                 found.append(catalogue.bad_constant(text, wanted, str(error), expr.span, meant))
                 return replace(expr, value=None, type=wanted)
-        case Literal(int() as number) if wanted == QUANTITY and expr.type == INT:
+        case ast.Literal(int() as number) if wanted == QUANTITY and expr.type == INT:
             return replace(expr, value=Quantity.parse(str(number)), type=QUANTITY)
-        case ListLiteral(elements) if wanted.name == "list" and wanted.args[0] in _PARSERS:
+        case ast.ListLiteral(elements) if wanted.name == "list" and wanted.args[0] in _PARSERS:
             items = tuple(coerce(e, wanted.args[0], found) for e in elements)
             return replace(expr, elements=items, type=list_of(wanted.args[0])) if items else expr
-        case Conditional(_, then, otherwise) if wanted in _PARSERS and expr.type in (STRING, INT):
+        case ast.Conditional(_, then, otherwise) if wanted in _PARSERS and expr.type in (
+            STRING,
+            INT,
+        ):
             branches = (coerce(then, wanted, found), coerce(otherwise, wanted, found))
             if any(b.type != wanted for b in branches):
                 return expr
@@ -151,7 +135,9 @@ def coerce(expr: Expr, wanted: Type, found: list[Diagnostic]) -> Expr:
             return expr
 
 
-def coerce_beside(op: str, left: Expr, right: Expr, found: list[Diagnostic]) -> tuple[Expr, Expr]:
+def coerce_beside(
+    op: str, left: ast.Expr, right: ast.Expr, found: list[Diagnostic]
+) -> tuple[ast.Expr, ast.Expr]:
     """Both operands of a binary operator; constants take the type of the other operand."""
     if op == "in":
         items = right.type.args[0] if right.type.name == "list" else None
@@ -169,7 +155,7 @@ def coerce_beside(op: str, left: Expr, right: Expr, found: list[Diagnostic]) -> 
     )
 
 
-def coerce_chain(chain: Chain, found: list[Diagnostic]) -> Chain:
+def coerce_chain(chain: ast.Chain, found: list[Diagnostic]) -> ast.Chain:
     """`a + b + …`, with constants converted to the type of the first quantity, time or the like."""
     given = next((o.type for o in chain.operands if o.type in _PARSERS), None)
     if given is None:
@@ -178,9 +164,9 @@ def coerce_chain(chain: Chain, found: list[Diagnostic]) -> Chain:
     return replace(chain, operands=tuple(operands))
 
 
-def _beside(op: str, other: Type, constant: Expr) -> Type:
+def _beside(op: str, other: Type, constant: ast.Expr) -> Type:
     """The type for a constant beside `other`; beside a timestamp it may be a duration."""
-    if other != TIMESTAMP or op not in ("+", "-") or not isinstance(constant, Literal):
+    if other != TIMESTAMP or op not in ("+", "-") or not isinstance(constant, ast.Literal):
         return other
     try:
         Timestamp.parse(str(constant.value))
@@ -200,7 +186,7 @@ class Checker:
         self.found: list[Diagnostic] = []
         self._locals: dict[str, Type] = {}
 
-    def check(self, expr: Expr, wanted: Type | None = None) -> Expr:
+    def check(self, expr: ast.Expr, wanted: Type | None = None) -> ast.Expr:
         """The typed tree. With `wanted`, constants take that type; any other type is an error."""
         checked = self._check(expr)
         if wanted is None:
@@ -223,78 +209,78 @@ class Checker:
         finally:
             self._locals = outer
 
-    def _check(self, expr: Expr) -> Expr:
+    def _check(self, expr: ast.Expr) -> ast.Expr:
         match expr:
-            case Literal() | LetReference():
+            case ast.Literal() | ast.LetReference():
                 return expr
-            case Ident():
+            case ast.Ident():
                 return self._ident(expr)
-            case Select():
+            case ast.Select():
                 return self._select(expr)
-            case Index():
+            case ast.Index():
                 return self._index(expr)
-            case Call():
+            case ast.Call():
                 return self._call(expr)
-            case Unary(op, operand):
+            case ast.Unary(op, operand):
                 checked = self._check(operand)
                 found = self._overload(f"{op}_", (checked,), expr.span)
                 return replace(expr, operand=checked, type=found)
-            case Binary():
+            case ast.Binary():
                 return self._binary(expr)
-            case Chain():
+            case ast.Chain():
                 return self._chain(expr)
-            case Conditional(condition, then, otherwise):
+            case ast.Conditional(condition, then, otherwise):
                 return self._conditional(
                     expr, self.check(condition, BOOL), self._check(then), self._check(otherwise)
                 )
-            case ListLiteral(elements, marked):
+            case ast.ListLiteral(elements, marked):
                 items = tuple(self._element(e, marked=i in marked) for i, e in enumerate(elements))
                 kinds = [inside(e.type) if i in marked else e.type for i, e in enumerate(items)]
                 return replace(expr, elements=items, type=list_of(join(kinds)))
-            case MapLiteral():
+            case ast.MapLiteral():
                 return self._map(expr)
-            case Comprehension():
+            case ast.Comprehension():
                 return self._comprehension(expr)
-            case Has(operand):
+            case ast.Has(operand):
                 checked = self._check(operand)
-                if isinstance(checked, Select | Index):
+                if isinstance(checked, ast.Select | ast.Index):
                     return replace(expr, operand=checked, type=BOOL)
                 if checked.type != POISON:
                     self.found.append(catalogue.has_needs_selection(operand.span))
                 return replace(expr, type=BOOL)
-            case DefCall(_, args):
+            case ast.DefCall(_, args):
                 return replace(expr, args=tuple(self._check(a) for a in args))
             case _:
                 assert_never(expr)
 
     # ---- names
 
-    def _ident(self, expr: Ident) -> Expr:
+    def _ident(self, expr: ast.Ident) -> ast.Expr:
         name = expr.name
         if not expr.absolute and name in self._locals:
             return replace(expr, type=self._locals[name])
         if not expr.absolute and name in self.environment.lets:
-            return LetReference(name, expr.span, self.environment.lets[name].type)
+            return ast.LetReference(name, expr.span, self.environment.lets[name].type)
         if (known := self._variable(name, expr.span, absolute=expr.absolute)) is not None:
             return known
         names = {*self._locals, *self.environment.lets, *self.environment.variables}
         self.found.append(catalogue.unknown_name(name, names, expr.span))
         return replace(expr, type=POISON)
 
-    def _qualified(self, expr: Select) -> Ident | None:
+    def _qualified(self, expr: ast.Select) -> ast.Ident | None:
         """`a.b.c` as one declared name, if there is one; local names are never qualified."""
         root, name = dotted(expr)
         if root is None or (root.name in self._locals and not root.absolute):
             return None
         return self._variable(name, expr.span, absolute=root.absolute)
 
-    def _variable(self, name: str, span: Span, *, absolute: bool) -> Ident | None:
+    def _variable(self, name: str, span: Span, *, absolute: bool) -> ast.Ident | None:
         """A declared name in full, with its type; None if it is unknown."""
         if (found := self.environment.variable(name, absolute=absolute)) is None:
             return None
-        return Ident(found[0], absolute or bool(self.environment.container), span, found[1])
+        return ast.Ident(found[0], absolute or bool(self.environment.container), span, found[1])
 
-    def _select(self, expr: Select) -> Expr:
+    def _select(self, expr: ast.Select) -> ast.Expr:
         if (whole := self._qualified(expr)) is not None:
             return whole
         operand = self._check(expr.operand)
@@ -313,7 +299,7 @@ class Checker:
                 found = POISON
         return replace(expr, operand=operand, type=optional_of(found) if wrapped else found)
 
-    def _field(self, expr: Select, record: Type, *, wrapped: bool) -> Expr:
+    def _field(self, expr: ast.Select, record: Type, *, wrapped: bool) -> ast.Expr:
         schema = self.environment.schema
         assert schema is not None, "record types come from a schema"
         if (known := schema.field(record.name, expr.name)) is None:
@@ -327,7 +313,7 @@ class Checker:
             return self._check(shortforms.written_out(known.derived, expr.operand, None, expr.span))
         return replace(expr, type=optional_of(known.type) if wrapped else known.type)
 
-    def _index(self, expr: Index) -> Expr:
+    def _index(self, expr: ast.Index) -> ast.Expr:
         if (written := self._computed_index(expr)) is not None:
             return written
         operand, index = self._check(expr.operand), self._check(expr.index)
@@ -348,10 +334,10 @@ class Checker:
         found = optional_of(found) if wrapped else found
         return replace(expr, operand=operand, index=index, type=found)
 
-    def _computed_index(self, expr: Index) -> Expr | None:
+    def _computed_index(self, expr: ast.Index) -> ast.Expr | None:
         """`node.usage[r]` written out: a short form with its index as a parameter."""
         schema, select = self.environment.schema, expr.operand
-        if schema is None or not isinstance(select, Select):
+        if schema is None or not isinstance(select, ast.Select):
             return None
         if not any(select.name in r.fields for r in schema.records.values()):
             return None
@@ -362,7 +348,7 @@ class Checker:
         index = (known.parameter, self.check(expr.index, STRING))
         return self._check(shortforms.written_out(known.derived, operand, index, expr.span))
 
-    def _quietly(self, expr: Expr) -> Expr:
+    def _quietly(self, expr: ast.Expr) -> ast.Expr:
         """Checks a part that is checked again later, without its diagnostics."""
         kept = len(self.found)
         checked = self._check(expr)
@@ -371,7 +357,7 @@ class Checker:
 
     # ---- calls and operators
 
-    def _call(self, expr: Call) -> Expr:
+    def _call(self, expr: ast.Call) -> ast.Expr:
         if expr.target is None and not expr.absolute and expr.function in self.environment.defs:
             return self._def_call(expr)
         if (namespaced := self.environment.function_name(expr)) is not None:
@@ -392,14 +378,14 @@ class Checker:
         )
         return replace(expr, target=target, args=args, type=found)
 
-    def _argument(self, target: Expr, function: str, argument: Expr) -> Expr:
+    def _argument(self, target: ast.Expr, function: str, argument: ast.Expr) -> ast.Expr:
         """An argument; constants of `orValue` and of comparisons take the type of the target."""
         wanted = inside(target.type) if target.type.name == "optional" else target.type
         if function in ("orValue", "isLessThan", "isGreaterThan", "compareTo", "add", "sub"):
             return coerce(argument, wanted, self.found)
         return argument
 
-    def _def_call(self, expr: Call) -> Expr:
+    def _def_call(self, expr: ast.Call) -> ast.Expr:
         known = self.environment.defs[expr.function]
         if len(expr.args) != len(known.parameters):
             wanted, given = len(known.parameters), len(expr.args)
@@ -407,12 +393,12 @@ class Checker:
         args = tuple(
             self.check(a, p.type) for a, p in zip(expr.args, known.parameters, strict=False)
         )
-        return DefCall(expr.function, args, expr.span, known.result)
+        return ast.DefCall(expr.function, args, expr.span, known.result)
 
     def _overload(
         self,
         function: str,
-        args: Sequence[Expr],
+        args: Sequence[ast.Expr],
         span: Span,
         *,
         member: bool = False,
@@ -433,7 +419,7 @@ class Checker:
             return POISON
         return found
 
-    def _binary(self, expr: Binary) -> Expr:
+    def _binary(self, expr: ast.Binary) -> ast.Expr:
         left, right = coerce_beside(
             expr.op, self._check(expr.left), self._check(expr.right), self.found
         )
@@ -445,7 +431,7 @@ class Checker:
             return replace(checked, type=BOOL)
         return replace(checked, type=self._overload(expr.op, (left, right), expr.span))
 
-    def _chain(self, expr: Chain) -> Expr:
+    def _chain(self, expr: ast.Chain) -> ast.Expr:
         if expr.op != "+":
             tests = tuple(self.check(o, BOOL) for o in expr.operands)
             return replace(expr, operands=tests, type=BOOL)
@@ -457,7 +443,9 @@ class Checker:
             total = replace(total, type=self._overload("+", (total, operand), span), span=span)
         return replace(chain, type=total.type)
 
-    def _conditional(self, expr: Conditional, condition: Expr, then: Expr, otherwise: Expr) -> Expr:
+    def _conditional(
+        self, expr: ast.Conditional, condition: ast.Expr, then: ast.Expr, otherwise: ast.Expr
+    ) -> ast.Expr:
         then, otherwise = coerce_beside("==", then, otherwise, self.found)
         if not comparable(then.type, otherwise.type):
             self.found.append(catalogue.branches_differ(then.type, otherwise.type, expr.span))
@@ -466,7 +454,7 @@ class Checker:
 
     # ---- literals and macros
 
-    def _element(self, expr: Expr, *, marked: bool) -> Expr:
+    def _element(self, expr: ast.Expr, *, marked: bool) -> ast.Expr:
         checked = self._check(expr)
         if marked and checked.type.name not in ("optional", "dyn", "error"):
             self.found.append(
@@ -474,9 +462,9 @@ class Checker:
             )
         return checked
 
-    def _map(self, expr: MapLiteral) -> Expr:
+    def _map(self, expr: ast.MapLiteral) -> ast.Expr:
         entries = tuple(
-            MapEntry(self._check(e.key), self._element(e.value, marked=e.optional), e.optional)
+            ast.MapEntry(self._check(e.key), self._element(e.value, marked=e.optional), e.optional)
             for e in expr.entries
         )
         for entry in entries:
@@ -487,7 +475,7 @@ class Checker:
         values = join(inside(e.value.type) if e.optional else e.value.type for e in entries)
         return replace(expr, entries=entries, type=map_of(keys, values))
 
-    def _comprehension(self, expr: Comprehension) -> Expr:
+    def _comprehension(self, expr: ast.Comprehension) -> ast.Expr:
         target, count = self._check(expr.target), len(expr.variables)
         kinds = variables(expr.macro, target.type, count)
         if kinds is None:

@@ -10,24 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import assert_never
 
-from grammar.ast import (
-    Binary,
-    Call,
-    Chain,
-    Comprehension,
-    Conditional,
-    DefCall,
-    Expr,
-    Has,
-    Ident,
-    Index,
-    LetReference,
-    ListLiteral,
-    Literal,
-    MapLiteral,
-    Select,
-    Unary,
-)
+from grammar import ast
 from grammar.environment import Environment, dotted
 from grammar.errors import EvaluationError, MissingError
 from grammar.types import DYN
@@ -37,10 +20,10 @@ from grammar.values.maps import read_field
 from grammar.values.optional import NONE, Optional
 
 Locals = Mapping[str, object]
-Value = Callable[[Expr, Locals], object]
+Value = Callable[[ast.Expr, Locals], object]
 
 
-def comprehension(expr: Comprehension, target: object, local: Locals, value: Value) -> object:
+def comprehension(expr: ast.Comprehension, target: object, local: Locals, value: Value) -> object:
     """The value of a macro over its target; `value` evaluates the body (CEL langdef, Macros)."""
     *tests, last = expr.body
     if expr.macro == "cel.bind":
@@ -73,7 +56,7 @@ def comprehension(expr: Comprehension, target: object, local: Locals, value: Val
             raise EvaluationError(f"unknown macro `{expr.macro}`")
 
 
-def _optional(expr: Comprehension, target: object, local: Locals, value: Value) -> object:
+def _optional(expr: ast.Comprehension, target: object, local: Locals, value: Value) -> object:
     if not isinstance(target, Optional):
         raise EvaluationError("no such overload: an optional is needed")
     if not target.present:
@@ -116,7 +99,7 @@ def absorb(values: Iterable[Callable[[], object]], *, decisive: bool) -> bool:
     return not decisive
 
 
-def evaluate(expr: Expr, variables: Mapping[str, object], environment: Environment) -> object:
+def evaluate(expr: ast.Expr, variables: Mapping[str, object], environment: Environment) -> object:
     """The value of an expression.
 
     Raises EvaluationError if it has none, MissingError if a part is missing.
@@ -129,57 +112,57 @@ class _Evaluator:
         self._environment = environment
         self._variables = variables
 
-    def value(self, expr: Expr, local: Locals) -> object:
+    def value(self, expr: ast.Expr, local: Locals) -> object:
         match expr:
-            case Literal(value):
+            case ast.Literal(value):
                 return value
-            case Ident():
+            case ast.Ident():
                 return self._name(expr.name, local, absolute=expr.absolute)
-            case Select():
+            case ast.Select():
                 return self._select(expr, local)
-            case Index(operand, index, optional):
+            case ast.Index(operand, index, optional):
                 held, at = self.value(operand, local), self.value(index, local)
                 return _through(held, lambda value: _element(value, at), optional=optional)
-            case Call():
+            case ast.Call():
                 return self._call(expr, local)
-            case Unary(op, operand):
+            case ast.Unary(op, operand):
                 return self._apply(f"{op}_", (operand,), local)
-            case Binary("==", left, right):
+            case ast.Binary("==", left, right):
                 return equals(self.value(left, local), self.value(right, local))
-            case Binary("!=", left, right):
+            case ast.Binary("!=", left, right):
                 return not equals(self.value(left, local), self.value(right, local))
-            case Binary(op, left, right):
+            case ast.Binary(op, left, right):
                 return self._apply(op, (left, right), local)
-            case Chain("+", operands):
+            case ast.Chain("+", operands):
                 add = self._environment.implementation("+", (DYN, DYN), member=False)
                 total = self.value(operands[0], local)
                 for operand in operands[1:]:
                     total = add(total, self.value(operand, local))
                 return total
-            case Chain(op, operands):
+            case ast.Chain(op, operands):
                 tests = (partial(self.value, o, local) for o in operands)
                 return absorb(tests, decisive=op == "||")
-            case Conditional(condition, then, otherwise):
+            case ast.Conditional(condition, then, otherwise):
                 holds = must_be_bool(self.value(condition, local))
                 return self.value(then if holds else otherwise, local)
-            case ListLiteral(elements, marked):
+            case ast.ListLiteral(elements, marked):
                 made: list[object] = []
                 for place, element in enumerate(elements):
                     made.extend(_marked(self.value(element, local), optional=place in marked))
                 return tuple(made)
-            case MapLiteral(entries):
+            case ast.MapLiteral(entries):
                 pairs: list[tuple[object, object]] = []
                 for entry in entries:
                     key, held = self.value(entry.key, local), self.value(entry.value, local)
                     pairs.extend((key, v) for v in _marked(held, optional=entry.optional))
                 return maps.build(pairs)
-            case Comprehension():
+            case ast.Comprehension():
                 return comprehension(expr, self.value(expr.target, local), local, self.value)
-            case Has(operand):
+            case ast.Has(operand):
                 return self._has(operand, local)
-            case LetReference(name):
+            case ast.LetReference(name):
                 return self.value(self._environment.lets[name], {})
-            case DefCall(name, args):
+            case ast.DefCall(name, args):
                 known = self._environment.defs[name]
                 values = [self.value(a, local) for a in args]
                 return self.value(
@@ -202,7 +185,7 @@ class _Evaluator:
             return constant
         raise EvaluationError(f"unknown name `{name}`")
 
-    def _select(self, expr: Select, local: Locals) -> object:
+    def _select(self, expr: ast.Select, local: Locals) -> object:
         if (found := self._qualified(expr, local)) is not None:
             return found[0]
         held = self.value(expr.operand, local)
@@ -219,7 +202,7 @@ class _Evaluator:
             held, lambda value: self._field_of(value, expr.name, expr), optional=expr.optional
         )
 
-    def _field_of(self, value: object, name: str, expr: Select) -> object:
+    def _field_of(self, value: object, name: str, expr: ast.Select) -> object:
         """The value of a map's key, or of the field of an optional record."""
         if isinstance(value, Mapping):
             return maps.lookup(value, name)
@@ -228,7 +211,7 @@ class _Evaluator:
             return read_field(value, name, self._environment.zero(known), optional=known.optional)
         raise EvaluationError(f"no such overload: `.{name}` of a value without fields")
 
-    def _qualified(self, expr: Select, local: Locals) -> tuple[object] | None:
+    def _qualified(self, expr: ast.Select, local: Locals) -> tuple[object] | None:
         """The value of `a.b.c` in a tuple, if that is one variable or the name of a type."""
         root, name = dotted(expr)
         if root is None or (root.name in local and not root.absolute):
@@ -239,16 +222,16 @@ class _Evaluator:
         constant = self._environment.constant(name)
         return (constant,) if constant is not None else None
 
-    def _has(self, operand: Select | Index, local: Locals) -> bool:
+    def _has(self, operand: ast.Select | ast.Index, local: Locals) -> bool:
         held = self.value(operand.operand, local)
-        if isinstance(operand, Select) and operand.operand.type.is_record:
+        if isinstance(operand, ast.Select) and operand.operand.type.is_record:
             return getattr(held, operand.name, None) is not None
-        at = operand.name if isinstance(operand, Select) else self.value(operand.index, local)
+        at = operand.name if isinstance(operand, ast.Select) else self.value(operand.index, local)
         if isinstance(held, Optional):
             if not held.present:
                 return False
             held = held.value
-        if isinstance(operand, Select) and not isinstance(held, Mapping):
+        if isinstance(operand, ast.Select) and not isinstance(held, Mapping):
             if operand.operand.type.name == "optional":
                 return getattr(held, operand.name, None) is not None
             raise EvaluationError("no such overload: `has` of a value without fields")
@@ -260,7 +243,7 @@ class _Evaluator:
 
     # ---- calls
 
-    def _call(self, expr: Call, local: Locals) -> object:
+    def _call(self, expr: ast.Call, local: Locals) -> object:
         shadowed = expr.target is not None and _root(expr.target) in local
         if not shadowed and (name := self._environment.function_name(expr)) is not None:
             return self._apply(name, expr.args, local)
@@ -270,7 +253,9 @@ class _Evaluator:
             return self._alternative(expr, expr.target, expr.args[0], local)
         return self._apply(expr.function, (expr.target, *expr.args), local, member=True)
 
-    def _alternative(self, expr: Call, target: Expr, other: Expr, local: Locals) -> object:
+    def _alternative(
+        self, expr: ast.Call, target: ast.Expr, other: ast.Expr, local: Locals
+    ) -> object:
         """`or` and `orValue`, which evaluate their argument only if it is needed."""
         held = self.value(target, local)
         if isinstance(held, Optional) and held.present:
@@ -280,7 +265,7 @@ class _Evaluator:
         return call(held, self.value(other, local))
 
     def _apply(
-        self, name: str, args: tuple[Expr, ...], local: Locals, *, member: bool = False
+        self, name: str, args: tuple[ast.Expr, ...], local: Locals, *, member: bool = False
     ) -> object:
         """The call by the types of a checked tree, which give the sum of an empty list its type."""
         kinds = [a.type for a in args]
@@ -289,10 +274,10 @@ class _Evaluator:
         )
 
 
-def _root(expr: Expr) -> str:
-    while isinstance(expr, Select | Index):
+def _root(expr: ast.Expr) -> str:
+    while isinstance(expr, ast.Select | ast.Index):
         expr = expr.operand
-    return expr.name if isinstance(expr, Ident) and not expr.absolute else ""
+    return expr.name if isinstance(expr, ast.Ident) and not expr.absolute else ""
 
 
 def _through(held: object, choose: Callable[[object], object], *, optional: bool) -> object:

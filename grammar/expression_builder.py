@@ -11,24 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeGuard
 
-from grammar import catalogue
-from grammar.ast import (
-    Binary,
-    Call,
-    Chain,
-    Comprehension,
-    Conditional,
-    Expr,
-    Has,
-    Ident,
-    Index,
-    ListLiteral,
-    Literal,
-    MapEntry,
-    MapLiteral,
-    Select,
-    Unary,
-)
+from grammar import ast, catalogue
 from grammar.catalogue import ParseError
 from grammar.clauses import Template
 from grammar.source import ESCAPES, Span
@@ -116,7 +99,7 @@ _MACROS: dict[tuple[str, int], int] = {
 class _Postfix:
     """`.name`, `[index]` or `.name(args)` before its operand is known."""
 
-    apply: Callable[[Expr, Span], Expr]
+    apply: Callable[[ast.Expr, Span], ast.Expr]
     end: int
 
 
@@ -124,7 +107,7 @@ class _Postfix:
 class _Optional:
     """An element of a list; `optional` if it has a question mark."""
 
-    value: Expr
+    value: ast.Expr
     optional: bool
 
 
@@ -140,9 +123,9 @@ def span_of(children: Children) -> Span:
     return Span(start, end)
 
 
-def nodes(children: Children) -> Iterable[Expr]:
+def nodes(children: Children) -> Iterable[ast.Expr]:
     """The expression children, tokens left out."""
-    return (c for c in children if isinstance(c, Expr))
+    return (c for c in children if isinstance(c, ast.Expr))
 
 
 def text_of(token: Token) -> str:
@@ -156,31 +139,31 @@ def text_of(token: Token) -> str:
 class ExpressionBuilder:
     """A method for each grammar rule of expressions; the parser calls them bottom-up."""
 
-    def conditional(self, c: list[Child]) -> Expr:
+    def conditional(self, c: list[Child]) -> ast.Expr:
         condition, then, otherwise = nodes(c)
-        return Conditional(condition, then, otherwise, span_of(c))
+        return ast.Conditional(condition, then, otherwise, span_of(c))
 
-    def or_(self, c: list[Child]) -> Expr:
-        return Chain("||", tuple(nodes(c)), span_of(c))
+    def or_(self, c: list[Child]) -> ast.Expr:
+        return ast.Chain("||", tuple(nodes(c)), span_of(c))
 
-    def and_(self, c: list[Child]) -> Expr:
-        return Chain("&&", tuple(nodes(c)), span_of(c))
+    def and_(self, c: list[Child]) -> ast.Expr:
+        return ast.Chain("&&", tuple(nodes(c)), span_of(c))
 
-    def relation(self, c: list[Child]) -> Expr:
+    def relation(self, c: list[Child]) -> ast.Expr:
         return self._left_to_right(c)
 
-    def product(self, c: list[Child]) -> Expr:
+    def product(self, c: list[Child]) -> ast.Expr:
         return self._left_to_right(c)
 
-    def _left_to_right(self, c: list[Child]) -> Expr:
+    def _left_to_right(self, c: list[Child]) -> ast.Expr:
         left = c[0]
-        assert isinstance(left, Expr)
+        assert isinstance(left, ast.Expr)
         for op, right in zip(c[1::2], c[2::2], strict=True):
-            assert isinstance(right, Expr)
-            left = Binary(str(op), left, right, Span(left.span.start, right.span.end))
+            assert isinstance(right, ast.Expr)
+            left = ast.Binary(str(op), left, right, Span(left.span.start, right.span.end))
         return left
 
-    def sum(self, c: list[Child]) -> Expr:
+    def sum(self, c: list[Child]) -> ast.Expr:
         """Runs of `+` become one chain; `-` stays binary."""
         (first,) = nodes(c[:1])
         run = [first]
@@ -189,15 +172,15 @@ class ExpressionBuilder:
                 run.append(right)
                 continue
             left = self._plus(run)
-            run = [Binary("-", left, right, Span(left.span.start, right.span.end))]
+            run = [ast.Binary("-", left, right, Span(left.span.start, right.span.end))]
         return self._plus(run)
 
-    def _plus(self, run: list[Expr]) -> Expr:
+    def _plus(self, run: list[ast.Expr]) -> ast.Expr:
         if len(run) == 1:
             return run[0]
-        return Chain("+", tuple(run), Span(run[0].span.start, run[-1].span.end))
+        return ast.Chain("+", tuple(run), Span(run[0].span.start, run[-1].span.end))
 
-    def unary(self, c: list[Child]) -> Expr:
+    def unary(self, c: list[Child]) -> ast.Expr:
         """A minus before a number becomes part of it, so that the lowest int can be written."""
         (operand,) = nodes(c[-1:])
         signs = [s for s in c[:-1] if is_token(s)]
@@ -205,18 +188,18 @@ class ExpressionBuilder:
             span = Span(sign.start_pos, operand.span.end)
             if (
                 str(sign) == "-"
-                and isinstance(operand, Literal)
+                and isinstance(operand, ast.Literal)
                 and isinstance(operand.value, int | float)
                 and operand.type in (INT, DOUBLE)
                 and operand.value >= 0
                 and sign is signs[-1]
             ):
-                operand = Literal(-operand.value, operand.type, span)
+                operand = ast.Literal(-operand.value, operand.type, span)
             else:
-                operand = Unary("!" if str(sign) == "!" else "-", operand, span)
+                operand = ast.Unary("!" if str(sign) == "!" else "-", operand, span)
         return operand
 
-    def member(self, c: list[Child]) -> Expr:
+    def member(self, c: list[Child]) -> ast.Expr:
         (result,) = nodes(c[:1])
         for postfix in c[1:]:
             assert isinstance(postfix, _Postfix)
@@ -229,7 +212,7 @@ class ExpressionBuilder:
         name = str(token)[1:-1] if token.type == "QUOTED" else str(token)
         where, optional = token_span(token), str(dot) == ".?"
         return _Postfix(
-            lambda operand, span: Select(operand, name, optional, span, name_span=where),
+            lambda operand, span: ast.Select(operand, name, optional, span, name_span=where),
             token.end_pos,
         )
 
@@ -238,7 +221,9 @@ class ExpressionBuilder:
         optional = str(c[0]) == "[?"
         end = c[-1]
         assert is_token(end)
-        return _Postfix(lambda operand, span: Index(operand, index, optional, span), end.end_pos)
+        return _Postfix(
+            lambda operand, span: ast.Index(operand, index, optional, span), end.end_pos
+        )
 
     def method(self, c: list[Child]) -> _Postfix:
         name, end = c[1], c[-1]
@@ -250,87 +235,89 @@ class ExpressionBuilder:
             end.end_pos,
         )
 
-    def args(self, c: list[Child]) -> tuple[Expr, ...]:
+    def args(self, c: list[Child]) -> tuple[ast.Expr, ...]:
         return tuple(nodes(c))
 
-    def _args(self, c: list[Child]) -> tuple[Expr, ...]:
+    def _args(self, c: list[Child]) -> tuple[ast.Expr, ...]:
         return next((a for a in c if isinstance(a, tuple)), ())
 
-    def parenthesis(self, c: list[Child]) -> Expr:
+    def parenthesis(self, c: list[Child]) -> ast.Expr:
         (inner,) = nodes(c)
         return replace(inner, span=span_of(c))
 
-    def ident(self, c: list[Child]) -> Expr:
+    def ident(self, c: list[Child]) -> ast.Expr:
         name = c[-1]
         assert is_token(name)
         if str(name) in RESERVED:
             raise ParseError(catalogue.reserved_word(str(name), token_span(name)))
-        return Ident(str(name), len(c) == 2, span_of(c))
+        return ast.Ident(str(name), len(c) == 2, span_of(c))
 
-    def call(self, c: list[Child]) -> Expr:
+    def call(self, c: list[Child]) -> ast.Expr:
         absolute = str(c[0]) == "."
         name = c[1] if absolute else c[0]
         assert is_token(name)
         args = self._args(c)
         span = span_of(c)
         if str(name) == "has" and len(args) == 1 and not absolute:
-            if isinstance(args[0], Select | Index) and not args[0].optional:
-                return Has(args[0], span)
+            if isinstance(args[0], ast.Select | ast.Index) and not args[0].optional:
+                return ast.Has(args[0], span)
             raise ParseError(catalogue.has_needs_selection(args[0].span))
         if str(name) in RESERVED:
             raise ParseError(catalogue.reserved_word(str(name), token_span(name)))
-        return Call(str(name), None, args, absolute, span, name_span=token_span(name))
+        return ast.Call(str(name), None, args, absolute, span, name_span=token_span(name))
 
     def element(self, c: list[Child]) -> _Optional:
         (value,) = nodes(c)
         return _Optional(value, len(c) == 2)
 
-    def list_literal(self, c: list[Child]) -> Expr:
+    def list_literal(self, c: list[Child]) -> ast.Expr:
         elements = [e for e in c if isinstance(e, _Optional)]
         optional = tuple(i for i, e in enumerate(elements) if e.optional)
-        return ListLiteral(tuple(e.value for e in elements), optional, span_of(c))
+        return ast.ListLiteral(tuple(e.value for e in elements), optional, span_of(c))
 
-    def entry(self, c: list[Child]) -> MapEntry:
+    def entry(self, c: list[Child]) -> ast.MapEntry:
         key, value = nodes(c)
-        return MapEntry(key, value, is_token(c[0]))
+        return ast.MapEntry(key, value, is_token(c[0]))
 
-    def map_literal(self, c: list[Child]) -> MapLiteral:
-        return MapLiteral(tuple(e for e in c if isinstance(e, MapEntry)), span_of(c))
+    def map_literal(self, c: list[Child]) -> ast.MapLiteral:
+        return ast.MapLiteral(tuple(e for e in c if isinstance(e, ast.MapEntry)), span_of(c))
 
-    def literal(self, c: list[Child]) -> Expr:
+    def literal(self, c: list[Child]) -> ast.Expr:
         (token,) = c
         assert is_token(token)
         span = token_span(token)
         match token.type:
             case "INT":
-                return Literal(parse_int(str(token)), INT, span)
+                return ast.Literal(parse_int(str(token)), INT, span)
             case "FLOAT":
-                return Literal(float(str(token)), DOUBLE, span)
+                return ast.Literal(float(str(token)), DOUBLE, span)
             case "STRING":
-                return Literal(text_of(token), STRING, span)
+                return ast.Literal(text_of(token), STRING, span)
             case "TRUE" | "FALSE":
-                return Literal(token.type == "TRUE", BOOL, span)
+                return ast.Literal(token.type == "TRUE", BOOL, span)
             case "NULL":
-                return Literal(None, NULL, span)
+                return ast.Literal(None, NULL, span)
             case kind:
                 raise ParseError(catalogue.no_such_literal(kind, str(token), span))
 
 
-def _method(name: str, target: Expr, args: tuple[Expr, ...], span: Span, name_span: Span) -> Expr:
+def _method(
+    name: str, target: ast.Expr, args: tuple[ast.Expr, ...], span: Span, name_span: Span
+) -> ast.Expr:
     """A method call, or a macro if its name and number of arguments match one."""
-    if name == "bind" and len(args) == 3 and isinstance(target, Ident) and target.name == "cel":
-        return Comprehension("cel.bind", args[1], _variables(name, args[:1]), args[2:], span)
+    if name == "bind" and len(args) == 3 and isinstance(target, ast.Ident) and target.name == "cel":
+        return ast.Comprehension("cel.bind", args[1], _variables(name, args[:1]), args[2:], span)
     count = _MACROS.get((name, len(args)))
     if count is None:
-        return Call(name, target, args, False, span, name_span=name_span)
-    return Comprehension(name, target, _variables(name, args[:count]), args[count:], span)
+        return ast.Call(name, target, args, False, span, name_span=name_span)
+    return ast.Comprehension(name, target, _variables(name, args[:count]), args[count:], span)
 
 
-def _variables(macro: str, args: tuple[Expr, ...]) -> tuple[str, ...]:
+def _variables(macro: str, args: tuple[ast.Expr, ...]) -> tuple[str, ...]:
     for argument in args:
-        if not isinstance(argument, Ident) or argument.absolute:
+        if not isinstance(argument, ast.Ident) or argument.absolute:
             raise ParseError(catalogue.macro_variable(macro, argument.span))
-    names = tuple(a.name for a in args if isinstance(a, Ident))
+    names = tuple(a.name for a in args if isinstance(a, ast.Ident))
     if len(set(names)) != len(names):
         raise ParseError(catalogue.same_variable_twice(names[0], args[1].span))
     return names
@@ -341,12 +328,12 @@ def _variables(macro: str, args: tuple[Expr, ...]) -> tuple[str, ...]:
 _CLOSERS = {"{": "}", "[": "]", "(": ")"}
 
 
-def template(token: Token, parse_hole: Callable[[str, int], Expr]) -> Template:
+def template(token: Token, parse_hole: Callable[[str, int], ast.Expr]) -> Template:
     """The parts of a STRING token; holes are parsed at their offsets, which gives right spans."""
     text_of(token)  # the whole string must be valid
     raw = str(token)
     start, end, plain = _body(raw)
-    parts: list[str | Expr] = []
+    parts: list[str | ast.Expr] = []
     text = ""
     at = start
     while at < end:

@@ -44,7 +44,7 @@ def too_deep(definitions: Mapping[str, Let | Def]) -> Let | Def | None:
 
     This is a loop without recursion.
     """
-    uses = {name: _uses(_body(d), definitions) for name, d in definitions.items()}
+    uses = {name: _uses(d, definitions) for name, d in definitions.items()}
     heights: dict[str, int] = {}
     for name in definitions:
         # A name that is on the path again is a circle, which another check reports.
@@ -67,12 +67,9 @@ def too_deep(definitions: Mapping[str, Let | Def]) -> Let | Def | None:
     return None
 
 
-def _body(definition: Let | Def) -> Expr:
-    return definition.value if isinstance(definition, Let) else definition.body
-
-
-def _uses(body: Expr, names: Mapping[str, object]) -> dict[str, int]:
+def _uses(definition: Let | Def, names: Mapping[str, object]) -> dict[str, int]:
     """The greatest depth at which each name is used; under the empty name, that of the body."""
+    body = definition.value if isinstance(definition, Let) else definition.body
     found: dict[str, int] = {"": 0}
     stack = [(body, 1)]
     while stack:

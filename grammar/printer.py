@@ -8,24 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import assert_never
 
-from grammar.ast import (
-    Binary,
-    Call,
-    Chain,
-    Comprehension,
-    Conditional,
-    DefCall,
-    Expr,
-    Has,
-    Ident,
-    Index,
-    LetReference,
-    ListLiteral,
-    Literal,
-    MapLiteral,
-    Select,
-    Unary,
-)
+from grammar import ast
 from grammar.clauses import (
     At,
     Bound,
@@ -65,14 +48,14 @@ _BINARY = {"-": _SUM, "*": _PRODUCT, "/": _PRODUCT, "%": _PRODUCT}
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
-def print_expression(expr: Expr) -> str:
+def print_expression(expr: ast.Expr) -> str:
     """The expression on one line."""
     return _print(expr, _CONDITIONAL)
 
 
-def operands(expr: Expr) -> tuple[str, list[str]] | None:
+def operands(expr: ast.Expr) -> tuple[str, list[str]] | None:
     """The operator and the printed operands of a chain of `&&` or `||`; else None."""
-    if not isinstance(expr, Chain) or expr.op == "+":
+    if not isinstance(expr, ast.Chain) or expr.op == "+":
         return None
     return expr.op, [_print(o, _CHAIN[expr.op] + 1) for o in expr.operands]
 
@@ -88,69 +71,71 @@ def _code(char: str) -> str:
     return f"\\u{ord(char):04x}" if ord(char) < 0x10000 else f"\\U{ord(char):08x}"
 
 
-def _print(expr: Expr, place: int) -> str:
+def _print(expr: ast.Expr, place: int) -> str:
     strength, text = _render(expr)
     return f"({text})" if strength < place else text
 
 
-def _render(expr: Expr) -> tuple[int, str]:
+def _render(expr: ast.Expr) -> tuple[int, str]:
     """The precedence of the printed text, and the text."""
     match expr:
-        case Literal(value):
+        case ast.Literal(value):
             text = _literal(value)
             return (_UNARY if text.startswith("-") else _MEMBER), text
-        case Ident(name, absolute):
+        case ast.Ident(name, absolute):
             return _MEMBER, f".{name}" if absolute else name
-        case Select(operand, name, optional):
+        case ast.Select(operand, name, optional):
             return _MEMBER, f"{_print(operand, _MEMBER)}.{'?' if optional else ''}{_field(name)}"
-        case Index(operand, index, optional):
+        case ast.Index(operand, index, optional):
             key = f"{'?' if optional else ''}{print_expression(index)}"
             return _MEMBER, f"{_print(operand, _MEMBER)}[{key}]"
-        case Call(function, target, args, absolute):
+        case ast.Call(function, target, args, absolute):
             head = f"{_print(target, _MEMBER)}." if target is not None else "." if absolute else ""
             return _MEMBER, f"{head}{function}({_comma(args)})"
-        case Unary(op, operand):
+        case ast.Unary(op, operand):
             # A minus before a number would become part of it.
-            bare = isinstance(operand, Literal) or (isinstance(operand, Unary) and operand.op != op)
+            bare = isinstance(operand, ast.Literal) or (
+                isinstance(operand, ast.Unary) and operand.op != op
+            )
             text = f"({print_expression(operand)})" if bare else _print(operand, _UNARY)
             return _UNARY, f"{op}{text}"
-        case Binary(op, left, right):
+        case ast.Binary(op, left, right):
             strength = _BINARY.get(op, _RELATION)
             return strength, f"{_print(left, strength)} {op} {_print(right, strength + 1)}"
-        case Chain(op, chained):
+        case ast.Chain(op, chained):
             strength = _CHAIN[op]
-            head = _print(chained[0], strength + (isinstance(chained[0], Chain)))
+            head = _print(chained[0], strength + (isinstance(chained[0], ast.Chain)))
             return strength, f" {op} ".join((head, *(_print(o, strength + 1) for o in chained[1:])))
-        case Conditional(condition, then, otherwise):
+        case ast.Conditional(condition, then, otherwise):
             parts = _print(condition, _OR), _print(then, _OR), print_expression(otherwise)
             return _CONDITIONAL, "{} ? {} : {}".format(*parts)
-        case ListLiteral(elements, marked):
+        case ast.ListLiteral(elements, marked):
             items = (
                 f"{'?' if i in marked else ''}{print_expression(e)}" for i, e in enumerate(elements)
             )
             return _MEMBER, f"[{', '.join(items)}]"
-        case MapLiteral(entries):
+        case ast.MapLiteral(entries):
             pairs = (
                 f"{'?' if e.optional else ''}{print_expression(e.key)}: {print_expression(e.value)}"
                 for e in entries
             )
             return _MEMBER, f"{{{', '.join(pairs)}}}"
-        case Comprehension("cel.bind", target, variables, body):
+        case ast.Comprehension("cel.bind", target, variables, body):
             return _MEMBER, f"cel.bind({variables[0]}, {print_expression(target)}, {_comma(body)})"
-        case Comprehension(macro, target, variables, body):
+        case ast.Comprehension(macro, target, variables, body):
             arguments = f"{', '.join(variables)}, {_comma(body)}"
             return _MEMBER, f"{_print(target, _MEMBER)}.{macro}({arguments})"
-        case Has(operand):
+        case ast.Has(operand):
             return _MEMBER, f"has({print_expression(operand)})"
-        case LetReference(name):
+        case ast.LetReference(name):
             return _MEMBER, name
-        case DefCall(name, args):
+        case ast.DefCall(name, args):
             return _MEMBER, f"{name}({_comma(args)})"
         case _:
             assert_never(expr)
 
 
-def _comma(args: tuple[Expr, ...]) -> str:
+def _comma(args: tuple[ast.Expr, ...]) -> str:
     return ", ".join(map(print_expression, args))
 
 
@@ -281,7 +266,7 @@ def _item(item: Item, source: Source, *, wide: bool) -> Iterator[_Row]:
             yield from _clause(item, source, wide=wide)
 
 
-def _wrapped(depth: int, head: str, expr: Expr, span: Span) -> Iterator[_Row]:
+def _wrapped(depth: int, head: str, expr: ast.Expr, span: Span) -> Iterator[_Row]:
     """`head expr` on one line, or a long chain of `&&` or `||` with one operand a line."""
     line = head + print_expression(expr)
     chain = operands(expr)
@@ -318,7 +303,7 @@ def _clause(clause: Clause, source: Source, *, wide: bool) -> Iterator[_Row]:
     yield _Row(1, "}", Span(clause.span.end - 1, clause.span.end))
 
 
-_Part = tuple[str, Expr | None, Span | None]
+_Part = tuple[str, ast.Expr | None, Span | None]
 
 
 def _parts(clause: Clause, source: Source) -> Iterator[_Part]:

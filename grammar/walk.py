@@ -10,16 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import TypeVar, cast
 
-from grammar.ast import (
-    Comprehension,
-    DefCall,
-    Expr,
-    Ident,
-    Index,
-    LetReference,
-    Literal,
-    Select,
-)
+from grammar import ast
 from grammar.clauses import Def
 from grammar.source import Span
 from grammar.types import Type
@@ -30,7 +21,7 @@ T = TypeVar("T")
 _LEAVES = (Span, Type)
 
 
-def children(node: object, *, skip: tuple[type, ...] = ()) -> Iterator[Expr]:
+def children(node: object, *, skip: tuple[type, ...] = ()) -> Iterator[ast.Expr]:
     """The expressions directly inside a node, in the order of its fields.
 
     Of a clause or a policy these are the outermost ones. Parts of the classes `skip` are left out.
@@ -38,22 +29,22 @@ def children(node: object, *, skip: tuple[type, ...] = ()) -> Iterator[Expr]:
     parts: Iterable[object] = ()
     if isinstance(node, tuple):
         parts = node
-    elif is_dataclass(node) and not isinstance(node, (Literal, *_LEAVES, *skip)):
+    elif is_dataclass(node) and not isinstance(node, (ast.Literal, *_LEAVES, *skip)):
         parts = (getattr(node, f.name) for f in fields(node))
     for part in parts:
-        if isinstance(part, Expr):
+        if isinstance(part, ast.Expr):
             yield part
         else:
             yield from children(part, skip=skip)
 
 
-def walk(node: object) -> Iterator[Expr]:
+def walk(node: object) -> Iterator[ast.Expr]:
     """Every expression of a tree, each before its parts, in order.
 
     A `let` is walked once, where it is defined. This is a loop: a tree may be as deep as the
     language allows.
     """
-    stack = [node] if isinstance(node, Expr) else [*children(node)][::-1]
+    stack = [node] if isinstance(node, ast.Expr) else [*children(node)][::-1]
     while stack:
         expr = stack.pop()
         yield expr
@@ -87,14 +78,14 @@ class Read:
 class Definitions:
     """The checked `let`s and `def`s of a policy; what each of them reads is computed once."""
 
-    def __init__(self, lets: Mapping[str, Expr], defs: Mapping[str, Def]) -> None:
-        self._bodies: dict[str, tuple[Expr, frozenset[str]]] = {
+    def __init__(self, lets: Mapping[str, ast.Expr], defs: Mapping[str, Def]) -> None:
+        self._bodies: dict[str, tuple[ast.Expr, frozenset[str]]] = {
             **{name: (value, frozenset()) for name, value in lets.items()},
             **{name: (d.body, frozenset(p.name for p in d.parameters)) for name, d in defs.items()},
         }
         self._paths: dict[str, frozenset[tuple[str, ...]]] = {}
 
-    def body(self, name: str) -> tuple[Expr, frozenset[str]]:
+    def body(self, name: str) -> tuple[ast.Expr, frozenset[str]]:
         """The expression that a name stands for, and the parameters that hide names in it."""
         return self._bodies[name]
 
@@ -108,24 +99,24 @@ class Definitions:
 
 
 def reads(
-    expr: Expr, definitions: Definitions, hidden: frozenset[str] = frozenset()
+    expr: ast.Expr, definitions: Definitions, hidden: frozenset[str] = frozenset()
 ) -> Iterator[Read]:
     """Every read of a declared name in a checked tree; variables of macros are not reads."""
     match expr:
-        case LetReference(name) | DefCall(name):
+        case ast.LetReference(name) | ast.DefCall(name):
             yield from (Read(path, expr.span) for path in definitions.paths(name))
-        case Ident(name) if name not in hidden:
+        case ast.Ident(name) if name not in hidden:
             yield Read((name,), expr.span)
-        case Select():
+        case ast.Select():
             path, root, indexes = _chain(expr)
-            if not isinstance(root, Ident):
+            if not isinstance(root, ast.Ident):
                 yield from reads(root, definitions, hidden)
             elif root.name not in hidden:
                 yield Read((root.name, *path), expr.span)
             for index in indexes:
                 yield from reads(index, definitions, hidden)
             return
-        case Comprehension(_, target, variables, bodies):
+        case ast.Comprehension(_, target, variables, bodies):
             yield from reads(target, definitions, hidden)
             for part in bodies:
                 yield from reads(part, definitions, hidden | frozenset(variables))
@@ -136,12 +127,12 @@ def reads(
         yield from reads(child, definitions, hidden)
 
 
-def _chain(expr: Expr) -> tuple[tuple[str, ...], Expr, list[Expr]]:
+def _chain(expr: ast.Expr) -> tuple[tuple[str, ...], ast.Expr, list[ast.Expr]]:
     """The field names of `a.b[i].c`, the expression `a`, and the indexes on the way."""
     path: list[str] = []
-    indexes: list[Expr] = []
-    while isinstance(expr, Select | Index):
-        if isinstance(expr, Select):
+    indexes: list[ast.Expr] = []
+    while isinstance(expr, ast.Select | ast.Index):
+        if isinstance(expr, ast.Select):
             path.append(expr.name)
         else:
             indexes.append(expr.index)

@@ -216,26 +216,21 @@ def _chains(expr: Expr, environment: Environment, bound: frozenset[str]) -> Iter
     match expr:
         case Select() | Index() if _is_chain(expr) and not bound & set(_roots(expr)):
             yield expr
-            return
         case LetReference(name):
             yield from _chains(environment.lets[name], environment, bound)
-            return
         case DefCall(name, args):
             definition = environment.defs[name]
             parameters = frozenset(p.name for p in definition.parameters)
             yield from _chains(definition.body, environment, bound | parameters)
             for argument in args:
                 yield from _chains(argument, environment, bound)
-            return
         case Comprehension(_, target, variables, body):
             yield from _chains(target, environment, bound)
             for part in body:
                 yield from _chains(part, environment, bound | frozenset(variables))
-            return
         case _:
-            pass
-    for child in children(expr):
-        yield from _chains(child, environment, bound)
+            for child in children(expr):
+                yield from _chains(child, environment, bound)
 
 
 def _is_chain(expr: Expr) -> bool:

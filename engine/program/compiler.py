@@ -16,24 +16,7 @@ from typing import assert_never
 from engine.program import macros, operations
 from engine.program.columns import once_per_node, once_per_pod
 from engine.program.frame import Evaluate
-from grammar.ast import (
-    Binary,
-    Call,
-    Chain,
-    Comprehension,
-    Conditional,
-    DefCall,
-    Expr,
-    Has,
-    Ident,
-    Index,
-    LetReference,
-    ListLiteral,
-    Literal,
-    MapLiteral,
-    Select,
-    Unary,
-)
+from grammar import ast
 from grammar.environment import Environment
 from grammar.types import Type
 from grammar.values.maps import read_field
@@ -70,10 +53,10 @@ class Stages:
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
-        self._needs: dict[int, tuple[Expr, _Needs]] = {}
+        self._needs: dict[int, tuple[ast.Expr, _Needs]] = {}
         self._named: dict[str, _Needs] = {}
 
-    def stage(self, expr: Expr, hidden: Collection[str]) -> Stage | None:
+    def stage(self, expr: ast.Expr, hidden: Collection[str]) -> Stage | None:
         """The stage of a part; None for a constant, and for a part that depends on more than one.
 
         `hidden` are the variables and parameters around it, which may hide a declared name. A part
@@ -86,11 +69,11 @@ class Stages:
             return Stage.POD
         return Stage.NODE if needs.roots == {"node"} else None
 
-    def steps(self, expr: Expr) -> int:
+    def steps(self, expr: ast.Expr) -> int:
         """The size of the tree, `let`s and `def`s included: the work that keeping it saves."""
         return self._of(expr).steps
 
-    def _of(self, expr: Expr) -> _Needs:
+    def _of(self, expr: ast.Expr) -> _Needs:
         known = self._needs.get(id(expr))
         # The expression is kept too, so that no other one gets its id.
         if known is not None and known[0] is expr:
@@ -99,22 +82,22 @@ class Stages:
         self._needs[id(expr)] = (expr, needs)
         return needs
 
-    def _examined(self, expr: Expr) -> _Needs:
+    def _examined(self, expr: ast.Expr) -> _Needs:
         match expr:
-            case Ident(name):
+            case ast.Ident(name):
                 if name in self._environment.variables:
                     return _Needs(roots=frozenset({name}), steps=1)
                 constant = self._environment.constant(name) is not None
                 return _Needs(local=frozenset() if constant else frozenset({name}), steps=1)
-            case LetReference(name):
+            case ast.LetReference(name):
                 return self._definition(name, self._environment.lets[name], frozenset())
-            case DefCall(name, args):
+            case ast.DefCall(name, args):
                 known = self._environment.defs[name]
                 body = self._definition(
                     name, known.body, frozenset(p.name for p in known.parameters)
                 )
                 return _sum([body, *map(self._of, args)])
-            case Comprehension(_, target, variables, body_parts):
+            case ast.Comprehension(_, target, variables, body_parts):
                 inner = _sum([self._of(p) for p in body_parts])
                 hidden = frozenset(variables)
                 # A macro evaluates its body many times.
@@ -123,7 +106,7 @@ class Stages:
             case _:
                 return _sum([self._of(c) for c in children(expr)])
 
-    def _definition(self, name: str, body: Expr, parameters: frozenset[str]) -> _Needs:
+    def _definition(self, name: str, body: ast.Expr, parameters: frozenset[str]) -> _Needs:
         if name not in self._named:
             inner = self._of(body)
             self._named[name] = _Needs(inner.roots - parameters, frozenset(), inner.steps)
@@ -138,9 +121,9 @@ def _sum(parts: list[_Needs]) -> _Needs:
 
 # ---- closures
 
-Wrap = Callable[[Expr, Evaluate], Evaluate]
+Wrap = Callable[[ast.Expr, Evaluate], Evaluate]
 # The closure of an expression of a common shape; None for any other expression.
-FastPath = Callable[["Compiler", Expr], Evaluate | None]
+FastPath = Callable[["Compiler", ast.Expr], Evaluate | None]
 # Below this size a lookup costs as much as the evaluation.
 _WORTH_KEEPING = 6
 
@@ -171,13 +154,13 @@ class Compiler:
         self._keeping = False
         self.slots = 0
 
-    def compile(self, expr: Expr) -> Evaluate:
+    def compile(self, expr: ast.Expr) -> Evaluate:
         """A closure with the value of the expression, or an EvaluationError."""
         if self._wrap is not None:
             return self._wrap(expr, self._compile(expr))
         return self._kept(expr) or self._compile(expr)
 
-    def _kept(self, expr: Expr) -> Evaluate | None:
+    def _kept(self, expr: ast.Expr) -> Evaluate | None:
         """The closure of a part whose values are kept per request or per node; None for any other.
 
         The largest such part is kept, and no part inside it.
@@ -203,7 +186,7 @@ class Compiler:
         self.slots += 1
         return self.slots - 1
 
-    def with_locals(self, names: Mapping[str, int], expr: Expr) -> Evaluate:
+    def with_locals(self, names: Mapping[str, int], expr: ast.Expr) -> Evaluate:
         """The closure of an expression in which `names` are locals, with their slots."""
         outer = self._locals
         self._locals = {**outer, **names}
@@ -212,69 +195,69 @@ class Compiler:
         finally:
             self._locals = outer
 
-    def _compile(self, expr: Expr) -> Evaluate:
+    def _compile(self, expr: ast.Expr) -> Evaluate:
         for fast_path in self._fast_paths:
             if (found := fast_path(self, expr)) is not None:
                 return found
         return self.general(expr)
 
-    def general(self, expr: Expr) -> Evaluate:
+    def general(self, expr: ast.Expr) -> Evaluate:
         """The closure of an expression without fast paths, over the closures of its parts."""
         match expr:
-            case Literal(value):
+            case ast.Literal(value):
                 return lambda _: value
-            case Ident():
+            case ast.Ident():
                 return self._ident(expr)
-            case Select():
+            case ast.Select():
                 return self._select(expr)
-            case Index():
+            case ast.Index():
                 return self._index(expr)
-            case Call():
+            case ast.Call():
                 return self._call(expr)
-            case Unary(op, operand):
+            case ast.Unary(op, operand):
                 return self._apply(f"{op}_", (operand,), member=False)
-            case Binary():
+            case ast.Binary():
                 return self._binary(expr)
-            case Chain("+", operands):
+            case ast.Chain("+", operands):
                 return operations.total(
                     tuple(self.compile(o) for o in operands), self._overload_of_sum(operands)
                 )
-            case Chain(op, operands):
+            case ast.Chain(op, operands):
                 parts = tuple(operations.must_be_bool(self.compile(o), o.type) for o in operands)
                 return operations.logic(parts, decisive=op == "||")
-            case Conditional(condition, then, otherwise):
+            case ast.Conditional(condition, then, otherwise):
                 test = operations.must_be_bool(self.compile(condition), condition.type)
                 return operations.conditional(test, self.compile(then), self.compile(otherwise))
-            case ListLiteral(elements, marked):
+            case ast.ListLiteral(elements, marked):
                 return operations.list_literal(
                     tuple(self.compile(e) for e in elements), frozenset(marked)
                 )
-            case MapLiteral(entries):
+            case ast.MapLiteral(entries):
                 pairs = tuple(
                     (self.compile(e.key), self.compile(e.value), e.optional) for e in entries
                 )
                 return operations.map_literal(pairs)
-            case Comprehension():
+            case ast.Comprehension():
                 return self._comprehension(expr)
-            case Has(operand):
+            case ast.Has(operand):
                 return self._has(operand)
-            case LetReference(name):
+            case ast.LetReference(name):
                 if name not in self._lets:
                     self._lets[name] = self._closed(self.environment.lets[name], {})
                 return self._lets[name]
-            case DefCall():
+            case ast.DefCall():
                 return self._def_call(expr)
             case _:
                 assert_never(expr)
 
-    def _ident(self, expr: Ident) -> Evaluate:
+    def _ident(self, expr: ast.Ident) -> Evaluate:
         if not expr.absolute and (slot := self._locals.get(expr.name)) is not None:
             return lambda frame: frame.locals[slot]
         if (constant := self.environment.constant(expr.name)) is not None:
             return lambda _: constant
         return self._read(expr.name)
 
-    def _closed(self, body: Expr, names: Mapping[str, int]) -> Evaluate:
+    def _closed(self, body: ast.Expr, names: Mapping[str, int]) -> Evaluate:
         """The closure of the body of a let or def, which sees only its own locals."""
         outer, self._locals = self._locals, {}
         try:
@@ -282,14 +265,14 @@ class Compiler:
         finally:
             self._locals = outer
 
-    def _comprehension(self, expr: Comprehension) -> Evaluate:
+    def _comprehension(self, expr: ast.Comprehension) -> Evaluate:
         target = self.compile(expr.target)
         slots = tuple(self.slot() for _ in expr.variables)
         names = dict(zip(expr.variables, slots, strict=True))
         body = [self.with_locals(names, part) for part in expr.body]
         return macros.comprehension(expr, target, slots, body)
 
-    def _def_call(self, expr: DefCall) -> Evaluate:
+    def _def_call(self, expr: ast.DefCall) -> Evaluate:
         if expr.name not in self._defs:
             known = self.environment.defs[expr.name]
             slots = tuple(self.slot() for _ in known.parameters)
@@ -298,7 +281,7 @@ class Compiler:
         slots, body = self._defs[expr.name]
         return operations.call_def(slots, tuple(self.compile(a) for a in expr.args), body)
 
-    def _select(self, expr: Select) -> Evaluate:
+    def _select(self, expr: ast.Select) -> Evaluate:
         kind = expr.operand.type
         if kind.is_record and not expr.optional:
             known = self.environment.field(kind, expr.name)
@@ -320,20 +303,20 @@ class Compiler:
         zero = self.environment.zero(known)
         return lambda value: read_field(value, name, zero, optional=known.optional)
 
-    def _index(self, expr: Index) -> Evaluate:
+    def _index(self, expr: ast.Index) -> Evaluate:
         operand, index = expr.operand, expr.index
         if (
             operand.type.name == "map"
-            and isinstance(index, Literal)
+            and isinstance(index, ast.Literal)
             and isinstance(index.value, str)
             and not expr.optional
         ):
             return operations.key(self.compile(operand), index.value)
         return operations.index(self.compile(operand), self.compile(index), optional=expr.optional)
 
-    def _has(self, operand: Select | Index) -> Evaluate:
+    def _has(self, operand: ast.Select | ast.Index) -> Evaluate:
         held, kind = self.compile(operand.operand), operand.operand.type
-        if isinstance(operand, Index):
+        if isinstance(operand, ast.Index):
             index = self.compile(operand.index)
             return operations.has(operations.index(held, index, optional=False))
         if kind.is_record:
@@ -346,7 +329,7 @@ class Compiler:
             operations.select(held, self._choice(kind, operand.name), optional=False)
         )
 
-    def _binary(self, expr: Binary) -> Evaluate:
+    def _binary(self, expr: ast.Binary) -> Evaluate:
         left, right = self.compile(expr.left), self.compile(expr.right)
         kinds = expr.left.type, expr.right.type
         if expr.op in ("==", "!="):
@@ -360,12 +343,12 @@ class Compiler:
         implementation = self.environment.implementation(expr.op, kinds, member=False)
         return operations.apply(implementation, (left, right))
 
-    def _call(self, expr: Call) -> Evaluate:
+    def _call(self, expr: ast.Call) -> Evaluate:
         if expr.target is not None:
             return self._apply(expr.function, (expr.target, *expr.args), member=True)
         return self._apply(expr.function, expr.args, member=False)
 
-    def _apply(self, function: str, args: tuple[Expr, ...], *, member: bool) -> Evaluate:
+    def _apply(self, function: str, args: tuple[ast.Expr, ...], *, member: bool) -> Evaluate:
         implementation = self.environment.implementation(
             function, tuple(a.type for a in args), member=member
         )
@@ -373,12 +356,12 @@ class Compiler:
             return operations.apply_to(implementation, self.compile(args[0]), constant.value)
         return operations.apply(implementation, tuple(self.compile(a) for a in args))
 
-    def _overload_of_sum(self, operands: tuple[Expr, ...]) -> Callable[..., object]:
+    def _overload_of_sum(self, operands: tuple[ast.Expr, ...]) -> Callable[..., object]:
         kinds = {o.type for o in operands}
         first = operands[0].type
         pair: tuple[Type, Type] = (first, first) if len(kinds) == 1 else (Type("dyn"), Type("dyn"))
         return self.environment.implementation("+", pair, member=False)
 
-    def _known(self, expr: Expr) -> Literal | None:
+    def _known(self, expr: ast.Expr) -> ast.Literal | None:
         """The expression if it is a literal; a wrap must see it as an operand, so then None."""
-        return expr if isinstance(expr, Literal) and self._wrap is None else None
+        return expr if isinstance(expr, ast.Literal) and self._wrap is None else None

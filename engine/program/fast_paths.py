@@ -16,27 +16,16 @@ from engine.program.compiler import Compiler, FastPath
 from engine.program.frame import Evaluate
 from engine.program.macros import Items, Sieve
 from engine.program.operations import FieldChain
-from grammar.ast import (
-    Binary,
-    Call,
-    Chain,
-    Comprehension,
-    Expr,
-    Ident,
-    Index,
-    ListLiteral,
-    Literal,
-    Select,
-)
+from grammar import ast
 from grammar.types import BOOL, DURATION, QUANTITY, STRING, TIMESTAMP, map_of
 
 # ---- chains of fields, which may end in a key of a map: `node.metadata.labels["k"]`
 
 
-def field_chain(compiler: Compiler, expr: Expr) -> FieldChain | None:
+def field_chain(compiler: Compiler, expr: ast.Expr) -> FieldChain | None:
     """The expression as a chain; None for any other expression."""
     fields, key = expr, None
-    if isinstance(expr, Index):
+    if isinstance(expr, ast.Index):
         if expr.operand.type.name != "map" or expr.optional:
             return None
         fields, key = expr.operand, text(expr.index)
@@ -52,47 +41,47 @@ def field_chain(compiler: Compiler, expr: Expr) -> FieldChain | None:
     return FieldChain(attrgetter(names), slot, key, compiler.general(expr))
 
 
-def text(expr: Expr) -> str | None:
+def text(expr: ast.Expr) -> str | None:
     """The text of a constant; None for any other expression."""
-    return expr.value if isinstance(expr, Literal) and isinstance(expr.value, str) else None
+    return expr.value if isinstance(expr, ast.Literal) and isinstance(expr.value, str) else None
 
 
-def _path(expr: Expr) -> tuple[str, str] | None:
+def _path(expr: ast.Expr) -> tuple[str, str] | None:
     """`node.metadata.labels` as a name and a path of attributes; every step is in a record."""
     names: list[str] = []
-    while isinstance(expr, Select) and expr.operand.type.is_record and not expr.optional:
+    while isinstance(expr, ast.Select) and expr.operand.type.is_record and not expr.optional:
         names.append(expr.name)
         expr = expr.operand
-    if not names or not isinstance(expr, Ident) or expr.absolute:
+    if not names or not isinstance(expr, ast.Ident) or expr.absolute:
         return None
     return expr.name, ".".join(reversed(names))
 
 
-def value(compiler: Compiler, expr: Expr) -> Evaluate | None:
+def value(compiler: Compiler, expr: ast.Expr) -> Evaluate | None:
     """The value of a chain; None for any other expression."""
     chain = field_chain(compiler, expr)
     return None if chain is None else operations.chain_value(chain)
 
 
-def value_or_default(compiler: Compiler, expr: Expr) -> Evaluate | None:
+def value_or_default(compiler: Compiler, expr: ast.Expr) -> Evaluate | None:
     """`labels[?"key"].orValue("")` without an optional; None for any other call."""
     match expr:
-        case Call("orValue", Index(held, index, optional=True), (Literal(other),)):
+        case ast.Call("orValue", ast.Index(held, index, optional=True), (ast.Literal(other),)):
             chain, key = _texts(compiler, held), text(index)
         case _:
             return None
     return None if chain is None or key is None else operations.chain_get(chain, key, other)
 
 
-def key_test(compiler: Compiler, expr: Expr) -> Evaluate | None:
+def key_test(compiler: Compiler, expr: ast.Expr) -> Evaluate | None:
     """`"key" in labels`; None for any other operation."""
-    if not isinstance(expr, Binary) or expr.op != "in":
+    if not isinstance(expr, ast.Binary) or expr.op != "in":
         return None
     chain, key = _texts(compiler, expr.right), text(expr.left)
     return None if chain is None or key is None else operations.chain_has(chain, key)
 
 
-def _texts(compiler: Compiler, expr: Expr) -> FieldChain | None:
+def _texts(compiler: Compiler, expr: ast.Expr) -> FieldChain | None:
     """The expression as a chain of the type map of texts; None for any other expression."""
     return field_chain(compiler, expr) if expr.type == map_of(STRING, STRING) else None
 
@@ -105,9 +94,9 @@ _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 _FEW = 3
 
 
-def comparison(compiler: Compiler, expr: Expr) -> Evaluate | None:
+def comparison(compiler: Compiler, expr: ast.Expr) -> Evaluate | None:
     """A test of a text or an amount; None for any other operation."""
-    if not isinstance(expr, Binary):
+    if not isinstance(expr, ast.Binary):
         return None
     if (texts := text_test(expr)) is not None:
         test = operations.is_text(compiler.compile(texts.operand), texts.known, wanted=texts.wanted)
@@ -133,25 +122,27 @@ def comparison(compiler: Compiler, expr: Expr) -> Evaluate | None:
 class TextTest:
     """`==`, `!=` or `in`: the operand is among the known texts, or not if not `wanted`."""
 
-    operand: Expr
+    operand: ast.Expr
     known: Container[object]
     wanted: bool
 
 
-def text_test(expr: Expr) -> TextTest | None:
+def text_test(expr: ast.Expr) -> TextTest | None:
     """The test of a text against constants; None for any other expression."""
     match _facing(expr):
         case (operand, "==" | "!=" as op, constant) if operand.type == STRING == constant.type:
             return TextTest(operand, (constant.value,), op == "==")
     match expr:
-        case Binary("in", operand, ListLiteral(elements, ())) if operand.type == STRING:
-            texts = tuple(e.value for e in elements if isinstance(e, Literal) and e.type == STRING)
+        case ast.Binary("in", operand, ast.ListLiteral(elements, ())) if operand.type == STRING:
+            texts = tuple(
+                e.value for e in elements if isinstance(e, ast.Literal) and e.type == STRING
+            )
             if len(texts) == len(elements):
                 return TextTest(operand, texts if len(texts) <= _FEW else frozenset(texts), True)
     return None
 
 
-def _amount_test(expr: Expr) -> tuple[Expr, int, bool] | None:
+def _amount_test(expr: ast.Expr) -> tuple[ast.Expr, int, bool] | None:
     """The comparison with a constant, as `operand >= nanos` or, if not wanted, its negation."""
     match _facing(expr):
         case (operand, op, constant) if operand.type in _AMOUNTS and operand.type == constant.type:
@@ -167,12 +158,12 @@ def _amount_test(expr: Expr) -> tuple[Expr, int, bool] | None:
     return None
 
 
-def _facing(expr: Expr) -> tuple[Expr, str, Literal] | None:
+def _facing(expr: ast.Expr) -> tuple[ast.Expr, str, ast.Literal] | None:
     """A comparison with a constant, with the constant on the right."""
     match expr:
-        case Binary(op, left, Literal() as right) if op in _MIRRORED:
+        case ast.Binary(op, left, ast.Literal() as right) if op in _MIRRORED:
             return left, op, right
-        case Binary(op, Literal() as left, right) if op in _MIRRORED:
+        case ast.Binary(op, ast.Literal() as left, right) if op in _MIRRORED:
             return right, _MIRRORED[op], left
     return None
 
@@ -182,9 +173,9 @@ def _facing(expr: Expr) -> tuple[Expr, str, Literal] | None:
 # The fuel for the whole list is taken before its first item.
 
 
-def loop(compiler: Compiler, expr: Expr) -> Evaluate | None:
+def loop(compiler: Compiler, expr: ast.Expr) -> Evaluate | None:
     """A macro with one variable over a list; None for other macros and other targets."""
-    if not isinstance(expr, Comprehension):
+    if not isinstance(expr, ast.Comprehension):
         return None
     if expr.target.type.name != "list" or len(expr.variables) != 1 or len(expr.body) != 1:
         return None
@@ -209,26 +200,26 @@ def loop(compiler: Compiler, expr: Expr) -> Evaluate | None:
     return macros.sifted_search(items, slot, sieve, rest, decisive=decisive)
 
 
-def _items(compiler: Compiler, target: Expr) -> Items:
+def _items(compiler: Compiler, target: ast.Expr) -> Items:
     """The items of the target; a chain of fields is read directly."""
     chain, read = field_chain(compiler, target), compiler.compile(target)
     is_direct = chain is not None and chain.slot is None and chain.key is None
     return macros.list_items(read, chain.fields if chain is not None and is_direct else read)
 
 
-def _sieve(compiler: Compiler, expr: Comprehension) -> Sieve | None:
+def _sieve(compiler: Compiler, expr: ast.Comprehension) -> Sieve | None:
     """The sieve of an `all` or `exists`; None if it does not start with the test of a field."""
     exists = expr.macro == "exists"
     (body,) = expr.body
     first, rest = body, None
-    if isinstance(body, Chain) and body.op == ("&&" if exists else "||"):
+    if isinstance(body, ast.Chain) and body.op == ("&&" if exists else "||"):
         first, *others = body.operands
         rest = others[0] if len(others) == 1 else replace(body, operands=tuple(others))
     test = text_test(first)
     if test is None or (rest is not None and rest.type != BOOL):
         return None
     match test.operand:
-        case Select(Ident(name, absolute=False) as item, field, optional=False) if (
+        case ast.Select(ast.Ident(name, absolute=False) as item, field, optional=False) if (
             name == expr.variables[0] and item.type.is_record
         ):
             known = compiler.environment.field(item.type, field)

@@ -9,17 +9,7 @@ from typing import Any
 
 import msgspec
 
-from grammar.ast import (
-    Binary,
-    Comprehension,
-    DefCall,
-    Expr,
-    Ident,
-    Index,
-    LetReference,
-    Literal,
-    Select,
-)
+from grammar import ast
 from grammar.types import Type
 from grammar.walk import Definitions, children
 
@@ -58,12 +48,12 @@ class PodReads:
         self._definitions = definitions
         self._known: dict[str, frozenset[Path]] = {}
 
-    def paths(self, expr: Expr) -> frozenset[Path]:
+    def paths(self, expr: ast.Expr) -> frozenset[Path]:
         found = frozenset(self._paths(expr, _POD))
         computed = (COMPUTED.get(path[0], (path,)) if path else (path,) for path in found)
         return frozenset(chain.from_iterable(computed))
 
-    def _paths(self, expr: Expr, roots: Roots) -> Iterator[Path]:
+    def _paths(self, expr: ast.Expr, roots: Roots) -> Iterator[Path]:
         """The paths that an expression reads; `roots` are the names for parts of the pod."""
         part = _pod_part(expr, roots)
         if part is not None:
@@ -71,19 +61,19 @@ class PodReads:
             yield from self._indexes(expr, roots)
             return
         match expr:
-            case Binary("in", Literal(str() as key), within) if (
+            case ast.Binary("in", ast.Literal(str() as key), within) if (
                 held := _pod_part(within, roots)
             ) is not None:
                 yield held.below(key, within.type).path
-            case Comprehension():
+            case ast.Comprehension():
                 yield from self._comprehension(expr, roots)
             case _:
-                if isinstance(expr, LetReference | DefCall):
+                if isinstance(expr, ast.LetReference | ast.DefCall):
                     yield from self._named(expr.name)
                 for child in children(expr):
                     yield from self._paths(child, roots)
 
-    def _comprehension(self, expr: Comprehension, roots: Roots) -> Iterator[Path]:
+    def _comprehension(self, expr: ast.Comprehension, roots: Roots) -> Iterator[Path]:
         held = _pod_part(expr.target, roots)
         inner = {name: part for name, part in roots.items() if name not in expr.variables}
         if held is not None and expr.target.type.name == "list" and len(expr.variables) == 1:
@@ -96,10 +86,10 @@ class PodReads:
         for part in expr.body:
             yield from self._paths(part, inner)
 
-    def _indexes(self, expr: Expr, roots: Roots) -> Iterator[Path]:
+    def _indexes(self, expr: ast.Expr, roots: Roots) -> Iterator[Path]:
         """The paths that the indexes within a path read: `pod.labels[pod.name]`."""
-        while isinstance(expr, Select | Index):
-            if isinstance(expr, Index):
+        while isinstance(expr, ast.Select | ast.Index):
+            if isinstance(expr, ast.Index):
                 yield from self._paths(expr.index, roots)
             expr = expr.operand
 
@@ -130,19 +120,19 @@ Roots = Mapping[str, _PodPart]
 _POD: Roots = {"pod": _PodPart(())}
 
 
-def _pod_part(expr: Expr, roots: Roots) -> _PodPart | None:
+def _pod_part(expr: ast.Expr, roots: Roots) -> _PodPart | None:
     """The part of the pod that an expression names; None for any other expression."""
     match expr:
-        case Ident(name):
+        case ast.Ident(name):
             return roots.get(name)
-        case Select(operand, name):
+        case ast.Select(operand, name):
             held = _pod_part(operand, roots)
             return held and held.below(name, operand.type)
-        case Index(operand, index):
+        case ast.Index(operand, index):
             held = _pod_part(operand, roots)
             if held is None or operand.type.name == "list":
                 return held and held.below(EACH, operand.type)
-            if isinstance(index, Literal) and isinstance(index.value, str):
+            if isinstance(index, ast.Literal) and isinstance(index.value, str):
                 return held.below(index.value, operand.type)
             return _PodPart(held.path, whole=True)
         case _:

@@ -10,22 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
-from grammar.ast import (
-    Binary,
-    Call,
-    Chain,
-    Comprehension,
-    Conditional,
-    Expr,
-    Has,
-    Ident,
-    Index,
-    ListLiteral,
-    Literal,
-    MapLiteral,
-    Select,
-    Unary,
-)
+from grammar import ast
 from grammar.clauses import (
     Clause,
     CountingClause,
@@ -53,7 +38,7 @@ from grammar.walk import children
 class Condition:
     """A condition: its expression, the keyword before it, and the rule for missing values."""
 
-    expr: Expr
+    expr: ast.Expr
     word: str
     missing: MissingRule | None = None
 
@@ -87,9 +72,9 @@ def _of_clause(clause: Clause) -> Iterator[Condition]:
             assert_never(clause)
 
 
-def conjuncts(expr: Expr) -> tuple[Expr, ...]:
+def conjuncts(expr: ast.Expr) -> tuple[ast.Expr, ...]:
     """The operands that must all be true for the expression to be true."""
-    if isinstance(expr, Chain) and expr.op == "&&":
+    if isinstance(expr, ast.Chain) and expr.op == "&&":
         return tuple(part for operand in expr.operands for part in conjuncts(operand))
     return (expr,)
 
@@ -100,64 +85,64 @@ def conjuncts(expr: Expr) -> tuple[Expr, ...]:
 _FOLDED = frozenset("bool int double string quantity duration timestamp semver null".split())
 
 
-def fold(expr: Expr, environment: Environment) -> Expr:
+def fold(expr: ast.Expr, environment: Environment) -> ast.Expr:
     """The expression with its constant parts replaced by literals.
 
     A part whose evaluation fails stays as it is, so that it fails at run time.
     """
     match expr:
-        case Unary(_, operand):
+        case ast.Unary(_, operand):
             return _closed(replace(expr, operand=fold(operand, environment)), environment)
-        case Binary(_, left, right):
+        case ast.Binary(_, left, right):
             folded = replace(expr, left=fold(left, environment), right=fold(right, environment))
             return _closed(folded, environment)
-        case Chain(op, operands):
+        case ast.Chain(op, operands):
             chain = replace(expr, operands=tuple(fold(o, environment) for o in operands))
             return _closed(chain, environment) if op == "+" else _logical(chain)
-        case Conditional(condition, then, otherwise):
+        case ast.Conditional(condition, then, otherwise):
             test = fold(condition, environment)
-            if isinstance(test, Literal):
+            if isinstance(test, ast.Literal):
                 return fold(then if test.value is True else otherwise, environment)
             branches = fold(then, environment), fold(otherwise, environment)
             return replace(expr, condition=test, then=branches[0], otherwise=branches[1])
-        case Call(_, target, args):
+        case ast.Call(_, target, args):
             called = fold(target, environment) if target is not None else None
             call = replace(expr, target=called, args=tuple(fold(a, environment) for a in args))
             return _closed(call, environment)
-        case Index(operand, index):
+        case ast.Index(operand, index):
             return replace(expr, operand=fold(operand, environment), index=fold(index, environment))
         case _:
             return expr
 
 
-def _logical(chain: Chain) -> Expr:
+def _logical(chain: ast.Chain) -> ast.Expr:
     """The chain without its neutral constants; a literal where one constant decides it."""
     decisive = chain.op == "||"
-    if any(isinstance(o, Literal) and o.value is decisive for o in chain.operands):
-        return Literal(decisive, BOOL, chain.span)
+    if any(isinstance(o, ast.Literal) and o.value is decisive for o in chain.operands):
+        return ast.Literal(decisive, BOOL, chain.span)
     left = tuple(
-        o for o in chain.operands if not (isinstance(o, Literal) and o.value is (not decisive))
+        o for o in chain.operands if not (isinstance(o, ast.Literal) and o.value is (not decisive))
     )
     if not left:
-        return Literal(not decisive, BOOL, chain.span)
+        return ast.Literal(not decisive, BOOL, chain.span)
     # A single operand that may not be a bool keeps its chain, which checks that.
     return left[0] if len(left) == 1 and left[0].type == BOOL else replace(chain, operands=left)
 
 
-def _closed(expr: Expr, environment: Environment) -> Expr:
+def _closed(expr: ast.Expr, environment: Environment) -> ast.Expr:
     """The value of an operation whose operands are all constants; else the expression."""
     if not all(map(_constant, children(expr))) or expr.type.name not in _FOLDED:
         return expr
     try:
-        return Literal(evaluate(expr, {}, environment), expr.type, expr.span)
+        return ast.Literal(evaluate(expr, {}, environment), expr.type, expr.span)
     except EvaluationError:
         return expr
 
 
-def _constant(expr: Expr) -> bool:
-    if isinstance(expr, ListLiteral):
+def _constant(expr: ast.Expr) -> bool:
+    if isinstance(expr, ast.ListLiteral):
         return not expr.optional and all(map(_constant, expr.elements))
-    return isinstance(expr, Literal) or (isinstance(expr, MapLiteral) and not expr.entries)
+    return isinstance(expr, ast.Literal) or (isinstance(expr, ast.MapLiteral) and not expr.entries)
 
 
 # What a constant condition means for the policy.
@@ -178,23 +163,23 @@ def constant_conditions(checked: Checked) -> Iterator[Diagnostic]:
     """
     for condition in conditions(checked.policy):
         folded = fold(condition.expr, checked.environment)
-        if isinstance(folded, Literal) and isinstance(folded.value, bool):
+        if isinstance(folded, ast.Literal) and isinstance(folded.value, bool):
             if condition.word == "for" and (folded.value or condition.expr == folded):
                 continue
             meaning = _MEANING.get((condition.word, folded.value))
             yield _warning(condition.expr, folded.value, meaning)
-        elif isinstance(condition.expr, Chain):
+        elif isinstance(condition.expr, ast.Chain):
             yield from _tested_operands(condition.expr, checked)
 
 
-def _tested_operands(chain: Chain, checked: Checked) -> Iterator[Diagnostic]:
+def _tested_operands(chain: ast.Chain, checked: Checked) -> Iterator[Diagnostic]:
     for operand in chain.operands:
         folded = fold(operand, checked.environment)
-        if isinstance(folded, Literal) and isinstance(folded.value, bool):
+        if isinstance(folded, ast.Literal) and isinstance(folded.value, bool):
             yield _warning(operand, folded.value, f"remove it from the `{chain.op}`")
 
 
-def _warning(expr: Expr, value: object, meaning: str | None) -> Diagnostic:
+def _warning(expr: ast.Expr, value: object, meaning: str | None) -> Diagnostic:
     return Diagnostic(
         "P0302", "warning", f"this is always {str(value).lower()}", expr.span, hint=meaning
     )
@@ -251,7 +236,7 @@ class _Comparison:
 
     path: str
     allowed: _Allowed
-    expr: Expr
+    expr: ast.Expr
     clause: Filter
 
 
@@ -281,21 +266,21 @@ def _comparisons(clause: Filter) -> Iterator[_Comparison]:
                 yield _Comparison(found[0], found[1], part, clause)
 
 
-def _comparison(expr: Expr) -> tuple[str, _Allowed] | None:
+def _comparison(expr: ast.Expr) -> tuple[str, _Allowed] | None:
     """The compared path, and the values of it that pass."""
     match expr:
-        case Binary("in", left, ListLiteral(elements)):
-            if all(isinstance(e, Literal) for e in elements):
+        case ast.Binary("in", left, ast.ListLiteral(elements)):
+            if all(isinstance(e, ast.Literal) for e in elements):
                 return print_expression(left), _Allowed(frozenset(_value(e) for e in elements))
-        case Binary(op, Literal() as constant, right) if op in _MIRRORED:
+        case ast.Binary(op, ast.Literal() as constant, right) if op in _MIRRORED:
             return _range(_MIRRORED[op], right, constant)
-        case Binary(op, left, Literal() as constant) if op in _MIRRORED:
+        case ast.Binary(op, left, ast.Literal() as constant) if op in _MIRRORED:
             return _range(op, left, constant)
     return None
 
 
-def _range(op: str, path: Expr, constant: Literal) -> tuple[str, _Allowed] | None:
-    if isinstance(path, Literal):
+def _range(op: str, path: ast.Expr, constant: ast.Literal) -> tuple[str, _Allowed] | None:
+    if isinstance(path, ast.Literal):
         return None
     value, name = _value(constant), print_expression(path)
     if op == "==":
@@ -309,7 +294,7 @@ def _range(op: str, path: Expr, constant: Literal) -> tuple[str, _Allowed] | Non
     return name, _Allowed(low=value, open_low=op == ">")
 
 
-def _value(expr: Expr) -> object:
+def _value(expr: ast.Expr) -> object:
     """A constant as the language compares it: numbers, amounts and times as floats."""
     value = getattr(expr, "value", None)
     if isinstance(value, bool | str) or value is None:
@@ -353,15 +338,15 @@ def absent_negations(checked: Checked) -> Iterator[Diagnostic]:
             yield from _search(condition.expr, frozenset())
 
 
-def _search(expr: Expr, guarded: frozenset[str]) -> Iterator[Diagnostic]:
-    if isinstance(expr, Chain) and expr.op in ("&&", "||"):
+def _search(expr: ast.Expr, guarded: frozenset[str]) -> Iterator[Diagnostic]:
+    if isinstance(expr, ast.Chain) and expr.op in ("&&", "||"):
         for operand in expr.operands:
             yield from _search(operand, guarded)
             guarded |= _guards(operand)
         return
-    if isinstance(expr, Comprehension):
+    if isinstance(expr, ast.Comprehension):
         # The variable of a macro over a map is a key of that map.
-        guarded |= {print_expression(Index(expr.target, Ident(expr.variables[0])))}
+        guarded |= {print_expression(ast.Index(expr.target, ast.Ident(expr.variables[0])))}
     negated = _negated(expr)
     if negated is not None and (key := _key(negated)) is not None:
         if print_expression(key) not in guarded:
@@ -371,45 +356,45 @@ def _search(expr: Expr, guarded: frozenset[str]) -> Iterator[Diagnostic]:
         yield from _search(child, guarded)
 
 
-def _negated(expr: Expr) -> Expr | None:
+def _negated(expr: ast.Expr) -> ast.Expr | None:
     """The operand that a negation is about; None if the expression is no negation."""
     match expr:
-        case Binary("!=", left, right):
-            return right if isinstance(left, Literal) else left
-        case Unary("!", Binary("==" | "in", left, right)):
-            return right if isinstance(left, Literal) else left
-        case Unary("!", Call("matches" | "startsWith" | "endsWith" | "contains", target)):
+        case ast.Binary("!=", left, right):
+            return right if isinstance(left, ast.Literal) else left
+        case ast.Unary("!", ast.Binary("==" | "in", left, right)):
+            return right if isinstance(left, ast.Literal) else left
+        case ast.Unary("!", ast.Call("matches" | "startsWith" | "endsWith" | "contains", target)):
             return target
         case _:
             return None
 
 
-def _key(expr: Expr) -> Index | Select | None:
+def _key(expr: ast.Expr) -> ast.Index | ast.Select | None:
     """The expression as a read of labels, annotations or a node selector, or None."""
-    if isinstance(expr, Index | Select) and not expr.optional:
+    if isinstance(expr, ast.Index | ast.Select) and not expr.optional:
         inner = expr.operand
-        if inner.type.name == "map" and isinstance(inner, Select) and inner.name in _MAPS:
+        if inner.type.name == "map" and isinstance(inner, ast.Select) and inner.name in _MAPS:
             return expr
     return None
 
 
-def _guards(expr: Expr) -> frozenset[str]:
+def _guards(expr: ast.Expr) -> frozenset[str]:
     """The keys that `has(x)`, `key in map`, or their negation before `||`, guarantee."""
     match expr:
-        case Unary("!", operand):
+        case ast.Unary("!", operand):
             return _guards(operand)
-        case Has(operand):
+        case ast.Has(operand):
             return frozenset({print_expression(operand)})
-        case Binary("in", key, holder):
-            return frozenset({print_expression(Index(holder, key))})
-        case Chain():
+        case ast.Binary("in", key, holder):
+            return frozenset({print_expression(ast.Index(holder, key))})
+        case ast.Chain():
             return frozenset().union(*map(_guards, children(expr)))
         case _:
             return frozenset()
 
 
-def _absent_warning(key: Index | Select, expr: Expr) -> Diagnostic:
-    name = key.index if isinstance(key, Index) else Literal(key.name, key.type)
+def _absent_warning(key: ast.Index | ast.Select, expr: ast.Expr) -> Diagnostic:
+    name = key.index if isinstance(key, ast.Index) else ast.Literal(key.name, key.type)
     safe = f'{print_expression(key.operand)}[?{print_expression(name)}].orValue("")'
     shown = print_expression(key)
     message = f"`{shown}` may be absent: the condition is then missing and does not hold"

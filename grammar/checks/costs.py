@@ -9,16 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from grammar.ast import (
-    Comprehension,
-    DefCall,
-    Expr,
-    LetReference,
-    ListLiteral,
-    Literal,
-    MapLiteral,
-    Select,
-)
+from grammar import ast
 from grammar.clauses import Bounds, Clause, ForPods, Template
 from grammar.diagnostics import Diagnostic
 from grammar.environment import Environment
@@ -72,50 +63,50 @@ class Costs:
         self._environment = environment
         self._named: dict[str, int] = {}
 
-    def steps(self, expr: Expr) -> int:
+    def steps(self, expr: ast.Expr) -> int:
         """The greatest number of steps of an expression."""
         match expr:
-            case Literal():
+            case ast.Literal():
                 return 0
-            case LetReference(name):
+            case ast.LetReference(name):
                 return self._of(name, self._environment.lets[name])
-            case DefCall(name, args):
+            case ast.DefCall(name, args):
                 return _capped(
                     sum(map(self.steps, args)) + self._of(name, self._environment.defs[name].body)
                 )
-            case Comprehension("cel.bind" | "optMap" | "optFlatMap"):
+            case ast.Comprehension("cel.bind" | "optMap" | "optFlatMap"):
                 return _capped(1 + sum(map(self.steps, children(expr))))
-            case Comprehension(_, target, _, body):
+            case ast.Comprehension(_, target, _, body):
                 return _capped(
                     self.steps(target) + self.length(target) * (1 + sum(map(self.steps, body)))
                 )
             case _:
                 return _capped(1 + sum(map(self.steps, children(expr))))
 
-    def length(self, expr: Expr) -> int:
+    def length(self, expr: ast.Expr) -> int:
         """The greatest length of a list or map."""
         match expr:
-            case ListLiteral(elements):
+            case ast.ListLiteral(elements):
                 return len(elements)
-            case MapLiteral(entries):
+            case ast.MapLiteral(entries):
                 return len(entries)
-            case Comprehension(
+            case ast.Comprehension(
                 "map" | "filter" | "transformList" | "transformMap" | "sortBy", target
             ):
                 return self.length(target)
-            case Select(_, name):
+            case ast.Select(_, name):
                 return _LENGTHS.get(name, _DEFAULT_LENGTH)
-            case LetReference(name):
+            case ast.LetReference(name):
                 return self.length(self._environment.lets[name])
             case _:
                 return _LENGTHS.get(getattr(expr, "name", ""), _DEFAULT_LENGTH)
 
-    def table(self, expr: Expr) -> Iterator[Cost]:
+    def table(self, expr: ast.Expr) -> Iterator[Cost]:
         """Every part that costs something, the most expensive first."""
         parts = (Cost(part.span, self.steps(part)) for part in walk(expr))
         yield from sorted((p for p in parts if p.steps), key=lambda c: -c.steps)
 
-    def dearest(self, expr: Expr) -> Expr:
+    def dearest(self, expr: ast.Expr) -> ast.Expr:
         """The innermost part that causes more than half of the cost."""
         total = self.steps(expr)
         for child in children(expr):
@@ -123,7 +114,7 @@ class Costs:
                 return self.dearest(child)
         return expr
 
-    def _of(self, name: str, body: Expr) -> int:
+    def _of(self, name: str, body: ast.Expr) -> int:
         if name not in self._named:
             self._named[name] = self.steps(body)
         return self._named[name]
@@ -146,7 +137,7 @@ def expensive_expressions(checked: Checked, limit: int) -> Iterator[Diagnostic]:
             yield Diagnostic("P0401", "error", message, dearest.span, label, hint)
 
 
-def expressions(checked: Checked) -> Iterator[Expr]:
+def expressions(checked: Checked) -> Iterator[ast.Expr]:
     """The outermost expressions of a policy that decide: no messages, no edges of ranges."""
     for item in checked.policy.items:
         if isinstance(item, ForPods | Clause):
@@ -157,7 +148,7 @@ def expressions(checked: Checked) -> Iterator[Expr]:
 class Described:
     """An expression, its greatest number of steps for one node, and its most expensive parts."""
 
-    expr: Expr
+    expr: ast.Expr
     steps: int
     parts: tuple[Cost, ...]
 

@@ -67,16 +67,14 @@ _PATTERN_FUNCTIONS = frozenset({"matches", "find", "findAll"})
 def bad_patterns(checked: Checked) -> Iterator[Diagnostic]:
     """An error (P0119) for each constant regular expression that RE2 does not accept."""
     for expr in walk(checked.policy):
-        match expr:
-            case Call(function, target, args) if function in _PATTERN_FUNCTIONS:
-                operands = args if target is None else (target, *args)
-                if len(operands) > 1 and isinstance(constant := operands[1], Literal):
-                    try:
-                        regex.pattern(str(constant.value))
-                    except EvaluationError as error:
-                        yield catalogue.bad_pattern(str(error), constant.span)
-            case _:
-                pass
+        if not isinstance(expr, Call) or expr.function not in _PATTERN_FUNCTIONS:
+            continue
+        operands = expr.args if expr.target is None else (expr.target, *expr.args)
+        if len(operands) > 1 and isinstance(constant := operands[1], Literal):
+            try:
+                regex.pattern(str(constant.value))
+            except EvaluationError as error:
+                yield catalogue.bad_pattern(str(error), constant.span)
 
 
 def unused_definitions(checked: Checked) -> Iterator[Diagnostic]:
