@@ -17,25 +17,25 @@ from grammar.types import Type
 
 T = TypeVar("T")
 
-# Parts of a node that are no nodes.
-_LEAVES = (Span, Type)
-
 
 def children(node: object, *, skip: tuple[type, ...] = ()) -> Iterator[ast.Expr]:
     """The expressions directly inside a node, in the order of its fields.
 
     Of a clause or a policy these are the outermost ones. Parts of the classes `skip` are left out.
     """
-    parts: Iterable[object] = ()
-    if isinstance(node, tuple):
-        parts = node
-    elif is_dataclass(node) and not isinstance(node, (ast.Literal, *_LEAVES, *skip)):
-        parts = (getattr(node, f.name) for f in fields(node))
-    for part in parts:
+    if isinstance(node, skip):
+        return
+    for part in node if isinstance(node, tuple) else [getattr(node, n) for n in _fields(node)]:
         if isinstance(part, ast.Expr):
             yield part
-        else:
+        elif isinstance(part, tuple) or _fields(part):
             yield from children(part, skip=skip)
+
+
+def _fields(node: object) -> Iterable[str]:
+    """The fields that may have expressions inside, as `dataclasses.fields` but faster."""
+    leaf = isinstance(node, ast.Literal | Span | Type)
+    return () if leaf else getattr(node, "__dataclass_fields__", ())
 
 
 def walk(node: object) -> Iterator[ast.Expr]:
@@ -62,7 +62,7 @@ def rewritten(node: T, change: Callable[[object], object]) -> T:
         return cast("T", changed)
     if isinstance(node, tuple):
         return cast("T", tuple(rewritten(part, change) for part in node))
-    if not is_dataclass(node) or isinstance(node, (*_LEAVES, type)):
+    if not is_dataclass(node) or isinstance(node, Span | Type | type):
         return node
     return replace(node, **{f.name: rewritten(getattr(node, f.name), change) for f in fields(node)})
 
