@@ -42,7 +42,7 @@ REASONS: Mapping[Failure, str | tuple[str, ...]] = {
     # Our own words, unless kube-scheduler was quicker to give up: the machine is busy then.
     Failure.SLOW: ("took longer than the request may", "Client.Timeout exceeded"),
     Failure.ERROR: "odd",
-    Failure.NEVER_HELD: "no version of it has held",
+    Failure.NEVER_HELD: "no valid version loaded yet",
     Failure.UNKNOWN_NODES: "node not yet known",
 }
 
