@@ -25,7 +25,7 @@ class Round:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RaceResult:
     """All rounds of one contestant."""
 
     rounds: tuple[Round, ...]
@@ -45,7 +45,7 @@ class Standing:
 
 def race(
     contestants: Mapping[str, Sequence[str]], rounds: int, path: Path | None = None
-) -> dict[str, Standing]:
+) -> dict[str, RaceResult]:
     """Every contestant's rounds.
 
     A contestant is the name of a module of `contestants` and its arguments; it runs on the same
@@ -59,7 +59,7 @@ def race(
                 done = _round(process)
                 if number:  # the first one pays for what is worked out once
                     taken[name].append(done)
-    return {name: Standing(tuple(done)) for name, done in taken.items()}
+    return {name: RaceResult(tuple(done)) for name, done in taken.items()}
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from engine.program.policy_compiler import compile_policy
 from grammar.schema import load_schema
 from grammar.source import Source
 from policies.validation import check_source
-from tests.benchmarks.race import ROOT, Standing, race
+from tests.benchmarks.race import ROOT, RaceResult, race
 from tests.benchmarks.results import AtLeast, AtMost, Record
 from tests.support import builders
 
@@ -45,7 +45,7 @@ pytestmark = pytest.mark.bench
 
 
 @pytest.fixture(scope="module")
-def standings(peers: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Standing]:
+def race_results(peers: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, RaceResult]:
     """Return the rounds of all contestants, which ran in turns on the same nodes."""
     folder = tmp_path_factory.mktemp("race")
     nodes = [_node(i) for i in range(NODES)]
@@ -95,10 +95,10 @@ def _variables(i: int, node: dict[str, Any]) -> dict[str, Any]:
     ],
 )
 def test_rule(
-    state: str, peer: str, target: float, standings: dict[str, Standing], record: Record
+    state: str, peer: str, target: float, race_results: dict[str, RaceResult], record: Record
 ) -> None:
     """Three tests of labels and a quantity, and one `exists`."""
-    ours, theirs = standings[state], standings[peer]
+    ours, theirs = race_results[state], race_results[peer]
     assert ours.passed[: len(theirs.passed)] == theirs.passed
     assert 0 < sum(ours.passed) < NODES
     about = {
@@ -107,7 +107,7 @@ def test_rule(
         "served": "all of a filter call, nothing changed since one about another such pod",
         "cel-expr-python": "ready-made activations of typed variables, amounts as ints",
         "cel-python": f"its own values, amounts as ints, {FEW} nodes, compiled runner; its default"
-        f" one takes {standings['cel-python, default runner'].micros:.0f} us",
+        f" one takes {race_results['cel-python, default runner'].micros:.0f} us",
     }
     detail = (
         f"Placet {ours.micros:.3g} us a node ({about[state]}); {peer} {theirs.micros:.3g} us a node"
