@@ -29,6 +29,7 @@ from grammar.values.time import Timestamp
 WANTED_BY = "placement-policy.scheduling.x-k8s.io/wanted-by"
 _REQUEST_SECONDS = 5.0
 _NOT_FOUND, _CONFLICT = 404, 409
+_RELEASE_TRIES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,10 +131,25 @@ class Lease:
                 await self.turn()
                 await self._pause()
         finally:
-            if self.held:
-                # Otherwise the next holder would have to wait until the Lease has expired.
-                with suppress(ApiError, ApiUnreachableError):
-                    await self._release(await self._read())
+            await self._end()
+
+    async def _end(self) -> None:
+        """Release the Lease: otherwise the next holder would have to wait until it has expired.
+
+        An update that was under way when `run` was cancelled may still arrive, after we have read
+        the Lease; the release is a conflict then, and is tried again.
+        """
+        if self.holder != self.identity:
+            return
+        for _ in range(_RELEASE_TRIES):
+            try:
+                await self._release(await self._read())
+            except ApiError as error:
+                if error.status == _CONFLICT:
+                    continue
+            except ApiUnreachableError:
+                pass
+            return
 
     async def _pause(self) -> None:
         """Wait until the next turn is due; that is soon while the holder may change."""
@@ -195,8 +211,9 @@ class Lease:
         spec.leaseDurationSeconds = int(self._times.duration)
         if lease.wanted_by == self.identity:
             del lease.metadata["annotations"][WANTED_BY]
-        await self._write(method, path, lease)
+        # Known before the answer: whoever is cancelled while it waits has the Lease to release.
         self.holder = self.identity
+        await self._write(method, path, lease)
         self._held_until = began + self._times.renew_deadline
 
     async def _release(self, lease: _LeaseObject | None) -> None:

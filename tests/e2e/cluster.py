@@ -118,7 +118,7 @@ class Cluster:
         pods = self._api.request("GET", f"{self._pods}?fieldSelector=spec.nodeName%3D")["items"]
         return {each["metadata"]["name"] for each in pods}
 
-    def wait_placed(self, names: Sequence[str], seconds: float = 30.0) -> dict[str, str]:
+    def wait_placed(self, names: Sequence[str], seconds: float = 60.0) -> dict[str, str]:
         """Return the nodes of these pods as soon as each has one."""
         until(
             lambda: not set(names) & self._waiting(),

@@ -40,10 +40,14 @@ def sides(where: dict[str, str]) -> tuple[int, int]:
 
 
 def schedule(cluster: Cluster, served: Stage, *applied: dict[str, Any]) -> None:
-    """Serve no policies but those that are applied, which have to be in force before pods come."""
+    """Serve no policies but those that are applied, which have to be in force before pods come.
+
+    So has the Lease: what is refused until then waits for kube-scheduler's backoff.
+    """
     cluster.apply(*applied)
     server = served.watch_objects()
     server.wait_ready()
+    server.wait_leading()
     served.schedule(server)
 
 

@@ -29,11 +29,11 @@ def answers_ok(port: int, path: str, authority: Path | None = None) -> bool:
     """Whether GET `path` on a loopback port is answered 200; over TLS where `authority` is given.
 
     `authority` is the PEM file the server writes its self-signed certificate to when it starts, so
-    a file that is not there yet means the same as a port nobody listens on.
+    a file that is not there yet, or not whole, means the same as a port nobody listens on.
     """
     try:
         connection = _connection(port, authority)
-    except FileNotFoundError:
+    except (FileNotFoundError, ssl.SSLError):
         return False
     try:
         connection.request("GET", path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -157,6 +158,20 @@ async def test_it_is_released_when_the_replica_ends() -> None:
     assert replicas.api.holder == ""
     await replicas.turns("b")
     assert replicas.holders == ["b"]
+
+
+@pytest.mark.parametrize("steps", range(1, 16))
+async def test_it_is_released_whatever_the_end_interrupts(steps: int) -> None:
+    """Also an update that arrives after the end has read the Lease."""
+    replicas = Replicas()
+    running = asyncio.create_task(replicas.leases["a"].run())
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert replicas.api.holder == ""
 
 
 async def test_an_update_without_an_answer_is_not_a_hold() -> None:
