@@ -73,7 +73,7 @@ class LogObserver:
         self._also = also
         # By the address of a policy, which one governs its pods instead.
         self.lost: dict[str, str] = {}
-        self._told: TTLCache[Hashable, None] = TTLCache(_MOST_KEYS, _QUIET_SECONDS)
+        self._logged: TTLCache[Hashable, None] = TTLCache(_MOST_KEYS, _QUIET_SECONDS)
 
     def rejected(self, policy: str, clause: str, nodes: int) -> None:
         self._also.rejected(policy, clause, nodes)
@@ -105,7 +105,7 @@ class LogObserver:
             self._log.warning("%s", LogEntry("pod bypasses all policies", fields))
 
     def _is_news(self, *key: str) -> bool:
-        if key in self._told:
+        if key in self._logged:
             return False
-        self._told[key] = None
+        self._logged[key] = None
         return True
