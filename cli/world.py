@@ -26,6 +26,7 @@ from engine.cache.snapshot import Snapshot
 from engine.decision.registry import Registry
 from engine.engine import Engine
 from engine.errors import EngineError
+from engine.objects.api_types import ObjectHead
 from engine.objects.codec import Node, ObjectCodec
 from engine.objects.request_pod import SYSTEM_NAMESPACES, Exemptions
 from engine.program.frame import Frame
@@ -320,20 +321,9 @@ def _similar(name: str, names: Sequence[str]) -> str:
 # ---- the JSON of pods and nodes; the engine's objects keep only part of it
 
 
-class _Meta(msgspec.Struct, frozen=True, gc=False):
-    name: str | None = None
-    namespace: str | None = None
-
-
-class _Object(msgspec.Struct, frozen=True, gc=False):
-    kind: str | None = None
-    metadata: _Meta | None = None
-    items: list[msgspec.Raw] | None = None
-
-
 def bodies(documents: Sequence[bytes], kind: str) -> dict[str, msgspec.Raw | bytes]:
     """The JSON of every object of a kind, by `namespace/name`; the last one of a key counts."""
-    decoder = msgspec.json.Decoder(_Object)
+    decoder = msgspec.json.Decoder(ObjectHead)
     found: dict[str, msgspec.Raw | bytes] = {}
     for document in documents:
         outer = decoder.decode(document)
