@@ -140,7 +140,7 @@ def loaded(session: Session, validation: Validation) -> Iterator[Reply]:
 
 def cluster_summary(session: Session) -> str:
     found = session.required_cluster()
-    pods = counted(len(found.pod_keys()), "pod")
+    pods = counted(len(found.pod_bodies), "pod")
     return f"{counted(len(session.node_names), 'node')} and {pods} at {found.now}"
 
 
