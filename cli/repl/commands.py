@@ -28,7 +28,6 @@ from policies.loader import SUFFIX
 from policies.validation import Validation
 
 _ALL_NODES = "*"
-_SWITCH = {"on": True, "off": False}
 
 
 def load(session: Session, text: str) -> Iterator[Reply]:
@@ -114,9 +113,9 @@ def set_(session: Session, text: str) -> Iterator[Reply]:
         case "rows", [number] if number.isdecimal() and int(number):
             settings.rows = int(number)
         case "trace", [("on" | "off") as word]:
-            settings.trace = _SWITCH[word]
+            settings.trace = word == "on"
         case "time", [("on" | "off") as word]:
-            settings.time = _SWITCH[word]
+            settings.time = word == "on"
         case "", []:
             pass
         case _:
