@@ -24,8 +24,8 @@ def reloader_of(
 ) -> PolicyReloader:
     """The reloader of these policy files; `open_view` opens the view for what they read."""
     policies = Policies(paths, schema, log)
-    policies.read({})
-    view = open_view(policies.needs)
+    view = open_view(policies.read({}).needs)
     objects = view.policies()
-    engine = Engine(policies.read(objects), view, ObjectCodec(schema), observer)
-    return PolicyReloader(policies, objects, view, engine, log)
+    enforced = policies.read(objects)
+    engine = Engine(enforced.registry, view, ObjectCodec(schema), observer)
+    return PolicyReloader(policies, enforced, objects, view, engine, log)
