@@ -156,7 +156,8 @@ class Lease:
         until = self._clock() + self._times.retry
         while self._clock() < until and not self._due.is_set():
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._due.wait(), self._times.hurry)
+                async with asyncio.timeout(self._times.hurry):
+                    await self._due.wait()
             if self._ends() or not (self.held or self._is_idle()):
                 return
 
