@@ -11,6 +11,7 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
 from typing import Any
 
 from aiohttp import web
@@ -97,12 +98,13 @@ class Listener:
                 continue
             connecting = asyncio.create_task(self._connect(connection, str(address[0])))
             self._connecting.add(connecting)
-            connecting.add_done_callback(self._connected)
+            connecting.add_done_callback(partial(self._connected, connection))
 
-    def _connected(self, connecting: asyncio.Task[None]) -> None:
+    def _connected(self, connection: socket.socket, connecting: asyncio.Task[None]) -> None:
         """Reports a fault of ours; `_connect` deals with what clients do."""
         self._connecting.discard(connecting)
         if not connecting.cancelled() and (error := connecting.exception()) is not None:
+            connection.close()
             loop = connecting.get_loop()
             loop.call_exception_handler({"message": "a connection failed", "exception": error})
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -136,7 +137,8 @@ def test_a_reload_that_fails_is_due_again(reloader: PolicyReloader, view: Edited
     before = reloader.enforced
     view.edit(2, GOOD)
     good = view.objects
-    view.objects = {**good, "placementpolicies/shop/p1": None}  # type: ignore[dict-item]
+    unreadable: dict[str, Any] = {**good, "placementpolicies/shop/p1": None}
+    view.objects = unreadable
     with pytest.raises(TypeError):
         asyncio.run(reloader.catch_up())
     assert reloader.enforced is before
