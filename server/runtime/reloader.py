@@ -82,8 +82,8 @@ class PolicyReloader:
         async with self._lock:
             enforced = await asyncio.to_thread(self._look, self.view.policies())
             if enforced is not None:
-                self.engine.adopt(enforced.registry)
                 self.enforced = enforced
+                self.engine.adopt(enforced.registry)
                 self._warn_of_exempt()
 
     def _look(self, objects: Mapping[str, bytes] | None) -> EnforcedPolicies | None:
