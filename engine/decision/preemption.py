@@ -13,6 +13,7 @@ from engine.cache.node_table import NodeRows, NodeTable, without
 from engine.decision import filtering
 from engine.objects.peer import Peer
 from engine.program.frame import Evaluate, Evaluation
+from engine.program.operations import magnitude
 from engine.program.program import PreemptProgram, Program
 from grammar.errors import EvaluationError, MissingError
 
@@ -131,7 +132,7 @@ class Preemption:
         frame = self._frame
         frame.node, frame.victims = self._table.view(candidate.name), candidate.peers
         try:
-            value = clause.order(frame)
+            value = magnitude(clause.order(frame))
         except EvaluationError as error:
             self._report(clause.policy, clause.name, error)
             value = float("inf")
