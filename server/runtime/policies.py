@@ -78,12 +78,12 @@ class Objects:
                 spec = replace(manifest.spec, rules=manifest.status.inForce.rules)
                 yield from ((name, p) for p in self._policies(name, replace(manifest, spec=spec)))
 
-    def refusing(self, standing: Iterable[Identity]) -> list[Checked]:
+    def refusing(self, enforced: Iterable[Identity]) -> list[Checked]:
         """The strict objects without any valid version, as policies with a selector and no clauses.
 
         Objects whose `failurePolicy` is Ignore are left out.
         """
-        known = set(standing)
+        known = set(enforced)
         found: list[Checked] = []
         for name, manifest in self._failed():
             spec = manifest.spec
@@ -155,7 +155,7 @@ class Policies:
 
     def program(self, name: str) -> Program | None:
         """The program of an object's policy, or of the only policy of a file."""
-        found = [s.checked for s in self.in_force.standing if s.file == name]
+        found = [active.checked for active in self.in_force.active if active.file == name]
         return self._compiled[id(found[0])][1] if len(found) == 1 else None
 
     @property
@@ -180,25 +180,25 @@ class Policies:
             for name, checked in self.objects.remembered()
             if identity(checked.policy) not in known
         ]
-        found = {standing.checked.policy.address for standing in more}
+        found = {active.checked.policy.address for active in more}
         idle = tuple(address for address in in_force.idle if address not in found)
-        return replace_field(in_force, standing=(*in_force.standing, *more), idle=idle)
+        return replace_field(in_force, active=(*in_force.active, *more), idle=idle)
 
     def _unread(self, failure: UnreadFile) -> Iterator[str]:
         """The files of enforced policies that can no longer be read, though they may exist."""
         if failure.unread:
-            for standing in self.in_force.standing:
-                if Path(standing.file).is_relative_to(failure.path):
-                    yield standing.file
+            for active in self.in_force.active:
+                if Path(active.file).is_relative_to(failure.path):
+                    yield active.file
 
     def _report(self) -> None:
         for diagnostic, source in self.validation.findings():
             level = self._log.error if diagnostic.severity == "error" else self._log.warning
             level("%s", plain(diagnostic, source))
-        for standing in self.in_force.stale:
-            address = standing.checked.policy.address
+        for stale in self.in_force.stale:
+            address = stale.checked.policy.address
             self._log.error("policy %s: the last valid version stays enforced", address)
         for address in self.in_force.idle:
             self._log.error("policy %s is not enforced: no valid version loaded yet", address)
-        count = len(self.in_force.standing)
+        count = len(self.in_force.active)
         self._log.info("%d %s enforced", count, "policy" if count == 1 else "policies")

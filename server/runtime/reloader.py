@@ -11,9 +11,8 @@ from collections.abc import Mapping, Sequence
 from logging import Logger
 from typing import Protocol
 
-from engine.cache.cache import Cache
 from engine.cache.informers import Needs
-from engine.cache.snapshot import Snapshot
+from engine.decision.call import ClusterView
 from engine.decision.registry import Registry
 from engine.engine import Engine
 from engine.objects.request_pod import NO_EXEMPTIONS, Exemptions
@@ -22,15 +21,8 @@ from server.health import Check
 from server.runtime.policies import Policies
 
 
-class View(Protocol):
+class View(ClusterView, Protocol):
     """A source of the cluster's state: files, the API server, or nothing."""
-
-    def snapshot(self) -> Snapshot:
-        """The cluster now. Raises NotSyncedError while there is none."""
-
-    @property
-    def pods(self) -> Cache:
-        """The pods of the snapshot, for counting."""
 
     def checks(self) -> Sequence[Check]:
         """Readiness of the view."""
@@ -67,7 +59,7 @@ class PolicyReloader:
         self._objects = objects
         self._log = log
         self._exemptions = exemptions
-        self._looking = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._warn_of_exempt(engine.registry)
 
     def readiness(self) -> Sequence[Check]:
@@ -82,7 +74,7 @@ class PolicyReloader:
     async def catch_up(self) -> None:
         """Looks once; returns when what it found is enforced."""
         # Requests are answered while files are read, but never by half of a change.
-        async with self._looking:
+        async with self._lock:
             if (registry := await asyncio.to_thread(self._look)) is not None:
                 self.engine.adopt(registry)
 

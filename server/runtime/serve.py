@@ -121,8 +121,8 @@ async def serve(
         )
         if cluster is not None and binder is not None:
             await cluster.follow(stack, engine, reloader, binder, rejected, observer)
-        looking = asyncio.create_task(reloader.run())
-        stack.callback(looking.cancel)
+        reloading = asyncio.create_task(reloader.run())
+        stack.callback(reloading.cancel)
         announced = reloader
         try:
             await running.serve(

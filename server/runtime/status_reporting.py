@@ -41,6 +41,9 @@ from server.runtime.policies import Policies, holds
 GROUP_PATH = "/apis/placement-policy.scheduling.x-k8s.io/v1"
 _MOST_LINES, _MOST_TEXT = 64, 1024
 
+# The status, reason and message of a condition.
+_Outcome = tuple[Literal["True", "False"], str, str]
+
 
 class _Object(msgspec.Struct):
     metadata: Metadata
@@ -59,9 +62,13 @@ class Statuses:
         self._kept: dict[str, tuple[object, ShareStatus]] = {}
 
     def reports(
-        self, objects: Mapping[str, bytes], snapshot: Snapshot, lost: Mapping[str, str]
+        self,
+        objects: Mapping[str, bytes],
+        programs: Mapping[str, Program | None],
+        conflicts: Mapping[str, str],
+        snapshot: Snapshot,
     ) -> Iterator[Reported]:
-        """The report of each object. `lost` has, by the address of a policy, which governs instead.
+        """The report of each object. `programs` and `conflicts` are by the names of the objects.
 
         An object that has changed since it was read is left out.
         """
@@ -73,11 +80,9 @@ class Statuses:
             manifest = checked.manifest
             if manifest is not None and manifest.metadata.generation != metadata.generation:
                 continue
-            wanted = self._status(name, checked, files.get(name, checked.file), written, metadata)
-            program = self._policies.program(name)
-            winner = lost.get(program.address, "") if program is not None else ""
-            conditions = (*wanted.conditions, _conflicting(winner, metadata.generation))
-            wanted = msgspec.structs.replace(wanted, conditions=conditions)
+            program, file = programs[name], files.get(name, checked.file)
+            conflict = conflicts.get(name, "")
+            wanted = _status(checked, file, written, metadata, program, conflict)
             if manifest is not None:
                 counts = self._counts(name, manifest, program, snapshot)
                 wanted = msgspec.structs.replace(
@@ -89,28 +94,6 @@ class Statuses:
                 )
             yield Reported(_path(name), metadata.resourceVersion, written, wanted)
 
-    def _status(
-        self,
-        name: str,
-        checked: CheckedObject,
-        file: CheckedFile,
-        written: Status,
-        metadata: Metadata,
-    ) -> Status:
-        errors = lines(file, "error")
-        good = holds(checked) and not errors
-        stands = self._policies.program(name) is not None
-        in_force = written.inForce
-        if good and checked.manifest is not None:
-            in_force = InForce(metadata.generation, checked.manifest.spec.rules or "")
-        said = tuple(line[:_MOST_TEXT] for line in (*errors, *lines(file, "warning")))
-        return Status(
-            observedGeneration=metadata.generation,
-            conditions=tuple(_conditions(errors, metadata.generation, good=good, stands=stands)),
-            inForce=in_force,
-            diagnostics=said[:_MOST_LINES],
-        )
-
     def _counts(
         self, name: str, manifest: Manifest, program: Program | None, snapshot: Snapshot
     ) -> PodCounts:
@@ -121,8 +104,8 @@ class Statuses:
             is_cluster = isinstance(manifest.spec, ClusterSpec)
             scope = Scope(None if is_cluster else metadata.namespace)
             counts = self._selects(manifest)
-            standing = ShareStatus(("status", version), scope, counts, _share(program))
-            kept = self._kept[name] = version, standing
+            share_status = ShareStatus(("status", version), scope, counts, _share(program))
+            kept = self._kept[name] = version, share_status
         slots = program.slots if program is not None else 0
         frame = Frame(EMPTY_RECORD, Timestamp.now(), slots=slots)
         return kept[1].count(self._cache, snapshot, frame)
@@ -132,8 +115,8 @@ class Statuses:
         if not isinstance(manifest.spec, ClusterSpec) or manifest.spec.namespaceSelector is None:
             return None
         selector = manifest.spec.namespaceSelector
-        there = self._cache.namespaces()
-        return frozenset(each.name for each in there if matches(selector, each.labels))
+        known = self._cache.namespaces()
+        return frozenset(each.name for each in known if matches(selector, each.labels))
 
     def _selects(self, manifest: Manifest) -> Callable[[Peer], bool]:
         selector, inside = manifest.spec.podSelector, self._namespaces(manifest)
@@ -148,35 +131,49 @@ class Statuses:
 
 def _read(raw: bytes) -> tuple[Metadata, Status]:
     """The metadata and status of an object; a status in another format counts as empty."""
-    there = msgspec.json.decode(raw, type=_Object)
+    policy = msgspec.json.decode(raw, type=_Object)
     try:
-        return there.metadata, msgspec.json.decode(there.status, type=Status)
+        return policy.metadata, msgspec.json.decode(policy.status, type=Status)
     except msgspec.MsgspecError:
-        return there.metadata, Status()
+        return policy.metadata, Status()
 
 
-def _conditions(
-    errors: tuple[str, ...], generation: int, *, good: bool, stands: bool
-) -> Iterator[Condition]:
-    first = errors[0] if errors else ""
-    compiled: tuple[Literal["True", "False"], str, str]
-    ready: tuple[Literal["True", "False"], str, str]
-    compiled = ("True", "Compiled", "") if good else ("False", "Errors", first)
-    if good and stands:
-        ready = ("True", "InForce", "")
-    elif stands:
-        ready = ("False", "LastGoodInForce", "the last version that compiled stays enforced")
-    else:
+def _status(
+    checked: CheckedObject,
+    file: CheckedFile,
+    written: Status,
+    metadata: Metadata,
+    program: Program | None,
+    conflict: str,
+) -> Status:
+    """The status of an object without its counts."""
+    errors = lines(file, "error")
+    good = holds(checked) and not errors
+    in_force = written.inForce
+    if good and checked.manifest is not None:
+        in_force = InForce(metadata.generation, checked.manifest.spec.rules or "")
+    ready: _Outcome
+    if program is None:
         ready = ("False", "NotInForce", "no version of it has compiled")
-    for kind, (value, reason, message) in (("Ready", ready), ("Compiled", compiled)):
-        yield Condition(kind, value, reason, message, "", generation)
-
-
-def _conflicting(winner: str, generation: int) -> Condition:
-    if not winner:
-        return Condition("Conflicting", "False", "None", "", "", generation)
-    message = f"`{winner}` governs pods that this policy selects too"
-    return Condition("Conflicting", "True", "Overruled", message, "", generation)
+    elif good:
+        ready = ("True", "InForce", "")
+    else:
+        ready = ("False", "LastGoodInForce", "the last version that compiled stays enforced")
+    first = errors[0] if errors else ""
+    outcomes: Mapping[str, _Outcome] = {
+        "Ready": ready,
+        "Compiled": ("True", "Compiled", "") if good else ("False", "Errors", first),
+        "Conflicting": ("True", "Overruled", conflict) if conflict else ("False", "None", ""),
+    }
+    texts = tuple(line[:_MOST_TEXT] for line in (*errors, *lines(file, "warning")))
+    return Status(
+        observedGeneration=metadata.generation,
+        conditions=tuple(
+            Condition(kind, *outcome, "", metadata.generation) for kind, outcome in outcomes.items()
+        ),
+        inForce=in_force,
+        diagnostics=texts[:_MOST_LINES],
+    )
 
 
 def _share(program: Program | None) -> ShareProgram | None:
@@ -244,21 +241,23 @@ class StatusReporter:
         if self._policies.in_force is not self._in_force:
             self._in_force = self._policies.in_force
             self._lost.clear()
+        programs = {name: self._policies.program(name) for name in objects}
+        conflicts = {
+            name: f"`{winner}` governs pods that this policy selects too"
+            for name, program in programs.items()
+            if program is not None and (winner := self._lost.get(program.address))
+        }
         now = micro_time(Timestamp.now())
-        lost = dict(self._lost)
-        reports = list(self._statuses.reports(objects, snapshot, lost))
-        self._tell_conflicts(objects, lost)
+        reports = list(self._statuses.reports(objects, programs, conflicts, snapshot))
+        for name, note in conflicts.items():
+            self._events.add(_conflict_event(objects[name], note))
         await self._requeuer.requeue(snapshot.pending, now)
         await self._events.send(now)
         await status.write(self._client, reports, f"{now[:19]}Z")
 
-    def _tell_conflicts(self, objects: Mapping[str, bytes], lost: Mapping[str, str]) -> None:
-        for name in objects:
-            program = self._policies.program(name)
-            if program is None or (winner := lost.get(program.address)) is None:
-                continue
-            note = f"`{winner}` governs pods that this policy selects too"
-            there = msgspec.json.decode(objects[name], type=_Object)
-            meta = there.metadata
-            about = Regarding(there.apiVersion, there.kind, meta.namespace, meta.name, meta.uid)
-            self._events.add(Event(about, "Warning", "Conflicting", "Select", note))
+
+def _conflict_event(raw: bytes, note: str) -> Event:
+    policy = msgspec.json.decode(raw, type=_Object)
+    meta = policy.metadata
+    about = Regarding(policy.apiVersion, policy.kind, meta.namespace, meta.name, meta.uid)
+    return Event(about, "Warning", "Conflicting", "Select", note)

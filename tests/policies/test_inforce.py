@@ -25,7 +25,7 @@ class Files:
         self.now = succeed(self.now, self._validator.validate(sources), unread)
         return [
             f"{s.checked.policy.setting('description', '')}{'*' if s.stale else ''}"
-            for s in self.now.standing
+            for s in self.now.active
         ]
 
 
