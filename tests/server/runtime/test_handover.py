@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
+from engine.objects.request_pod import Exemptions
 from grammar.schema import load_schema
 from policies.resource import Status
 from server.metrics import Metrics
@@ -130,6 +131,25 @@ def test_reports_during_a_reload_are_those_before_it(
     assert reloader.engine.registry is not registry
     assert reloader.enforced.registry is reloader.engine.registry
     assert len(reloader.enforced.objects) == len(edit)
+
+
+def test_a_policy_of_an_exempt_namespace_is_logged_once(
+    view: Edited, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And not again when another policy is edited."""
+    view.edit(1, GOOD, OTHER)
+    observer = LogObserver(LOG, Metrics(CollectorRegistry(), "0"))
+    exempt = Exemptions(frozenset({"shop"}))
+    reloader = reloader_of([], lambda _: view, SCHEMA, observer, LOG, exempt)
+    assert sorted(line for line in caplog.messages if "concerns no pod" in line) == [
+        f"policy shop/p{n} concerns no pod: namespace `shop` is exempt" for n in range(2)
+    ]
+    caplog.clear()
+    view.edit(2, GOOD, GOOD, GOOD)
+    asyncio.run(reloader.catch_up())
+    assert [line for line in caplog.messages if "concerns no pod" in line] == [
+        "policy shop/p2 concerns no pod: namespace `shop` is exempt"
+    ]
 
 
 def test_a_reload_that_fails_is_due_again(reloader: PolicyReloader, view: Edited) -> None:
