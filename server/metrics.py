@@ -133,6 +133,11 @@ class Metrics:
         self._handshakes_failed = Counter(
             "placet_tls_handshake_failures_total", "Failed TLS handshakes.", registry=registry
         )
+        self._task_restarts = counter(
+            "placet_task_restarts_total",
+            "Background tasks that failed and were started again.",
+            "task",
+        )
         gauge("placet_build_info", "Always 1.", "version")(version).set(1)
 
     async def expose(self, request: web.Request) -> web.Response:
@@ -189,6 +194,10 @@ class Metrics:
 
     def handshake_failed(self) -> None:
         self._handshakes_failed.inc()
+
+    def task_restarted(self, task: str) -> None:
+        """A background task of this name is started again after a failure."""
+        self._task_restarts(task).inc()
 
     def _pair(self, first: str, second: str) -> tuple[str, str]:
         pair = (first, second)

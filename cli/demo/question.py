@@ -54,7 +54,7 @@ def announcement(url: str, reloader: PolicyReloader) -> Iterator[str]:
     yield "Ctrl-C stops it."
     yield ""
     yield "Its policies; an edit is enforced half a second later:"
-    for active in reloader.policies.in_force.active:
+    for active in reloader.enforced.in_force.active:
         # Half of the library only provides clauses for other policies.
         policy = active.checked.policy
         if not policy.only_used:

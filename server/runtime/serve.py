@@ -26,7 +26,7 @@ from policies.admission import Examiner
 from server import running
 from server.app import create_app
 from server.debug import Decisions
-from server.health import Check, Heartbeat, Readiness
+from server.health import Check, Heartbeat
 from server.metrics import Metrics
 from server.running import Shutdown
 from server.runtime.cluster import Access, ClusterRuntime, open_cluster
@@ -35,6 +35,7 @@ from server.runtime.policies import Policies
 from server.runtime.reloader import PolicyReloader, View
 from server.runtime.views import NoCluster, Origin, Snapshots
 from server.settings import Settings
+from server.supervisor import Supervisor, end
 from server.tls import Credentials
 
 # Seconds from a rejection to the first requeue, and the longest pause between two requeues.
@@ -79,21 +80,26 @@ async def serve(
     reloader: PolicyReloader | None = None
 
     def readiness() -> Sequence[Check]:
-        return (shutdown.check(), *(reloader.readiness() if reloader is not None else _STARTING))
+        begun = reloader.readiness() if reloader is not None else _STARTING
+        return (shutdown.check(), *begun, *supervisor.checks())
 
     async with AsyncExitStack() as stack:
+        supervisor = Supervisor(log, metrics.task_restarted)
+        stack.push_async_callback(supervisor.stop)
         if settings.health is not None:
-            await _serve_health(stack, settings.health, readiness, metrics, options.version, log)
+            heartbeat = Heartbeat(readiness)
+            supervisor.start("heartbeat", heartbeat.run)
+            _serve_health(stack, settings.health, heartbeat, metrics, options.version, log)
         policies = Policies(options.policies, schema, log)
         objects: Mapping[str, bytes] | None = None if isinstance(options.cluster, Access) else {}
-        registry = policies.read(objects)
-        view = await _open_view(stack, options, schema, policies.needs, log, shutdown)
+        enforced = policies.read(objects)
+        view = await _open_view(stack, options, schema, enforced.needs, log, supervisor, shutdown)
         cluster = view if isinstance(view, ClusterRuntime) else None
         bodies = OfferedBodies()
         rejected = RejectedPods(time.monotonic, _FIRST_PAUSE_SECONDS, _MOST_PAUSE_SECONDS)
         observer, journal = LogObserver(log, metrics), Journal()
         engine = Engine(
-            registry,
+            enforced.registry,
             view,
             ObjectCodec(schema),
             observer,
@@ -103,7 +109,10 @@ async def serve(
             journal=journal,
             later=asyncio.get_running_loop().call_soon,
         )
-        reloader = PolicyReloader(policies, objects, view, engine, log, options.exemptions)
+        reloader = PolicyReloader(
+            policies, enforced, objects, view, engine, log, options.exemptions
+        )
+        announced = reloader
         binder = cluster.binder(engine, bodies) if cluster is not None else None
         app = create_app(
             engine,
@@ -115,15 +124,15 @@ async def serve(
             lambda: _node_count(view),
             cluster,
             binder,
-            Examiner(schema, lambda: policies.validation),
+            Examiner(schema, lambda: announced.enforced.validation),
             Decisions(journal),
             shutdown,
         )
         if cluster is not None and binder is not None:
             await cluster.follow(stack, engine, reloader, binder, rejected, observer)
-        reloading = asyncio.create_task(reloader.run())
-        stack.callback(reloading.cancel)
-        announced = reloader
+        stack.push_async_callback(end, supervisor.start("policies", reloader.run))
+        if credentials is not None:
+            supervisor.start("certificates", credentials.run)
         try:
             await running.serve(
                 app, settings, lambda url: started(url, announced), credentials, shutdown
@@ -146,6 +155,7 @@ async def _open_view(
     schema: Schema,
     needs: Needs,
     log: Logger,
+    supervisor: Supervisor,
     shutdown: Shutdown,
 ) -> View:
     match options.cluster:
@@ -153,25 +163,28 @@ async def _open_view(
             return NoCluster()
         case Access() as access:
             opening = open_cluster(
-                access, schema, needs, log, options.version, lambda: shutdown.has_begun
+                access,
+                schema,
+                needs,
+                log,
+                options.version,
+                supervisor,
+                lambda: shutdown.has_begun,
             )
             return await stack.enter_async_context(opening)
         case origin:
             return Snapshots(origin, schema, needs, log)
 
 
-async def _serve_health(
+def _serve_health(
     stack: AsyncExitStack,
     address: tuple[str, int],
-    readiness: Readiness,
+    heartbeat: Heartbeat,
     metrics: Metrics,
     version: str,
     log: Logger,
 ) -> None:
     """Serves health and metrics from a thread of their own until the stack ends."""
-    heartbeat = Heartbeat(readiness)
-    beating = asyncio.create_task(heartbeat.run())
-    stack.callback(beating.cancel)
     try:
         url = stack.enter_context(running.health_server(address, heartbeat, metrics, version))
     except OSError as error:

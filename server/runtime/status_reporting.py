@@ -1,13 +1,13 @@
 """Status reporting: what the leader writes into the cluster: statuses, events, and requeues.
 
-The StatusReporter belongs to a running server and writes once a second what has changed. Statuses
-works out the status of each policy object.
+The StatusReporter belongs to a running server. Each of its duties is a background task of its own,
+which writes once a second what has changed. Statuses works out the status of each policy object.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from logging import Logger
 from typing import Literal
 
@@ -36,7 +36,7 @@ from policies.admission import CheckedObject, lines
 from policies.resource import ClusterSpec, Condition, InForce, Manifest, Metadata, Status
 from policies.sugar import CLAUSE, matches
 from policies.validation import CheckedFile
-from server.runtime.policies import Policies, holds
+from server.runtime.policies import EnforcedPolicies, holds
 
 GROUP_PATH = "/apis/placement-policy.scheduling.x-k8s.io/v1"
 _MOST_LINES, _MOST_TEXT = 64, 1024
@@ -55,32 +55,31 @@ class _Object(msgspec.Struct):
 class Statuses:
     """The statuses of policy objects, from the enforced policies and the pods of the cluster."""
 
-    def __init__(self, policies: Policies, cache: Cache) -> None:
-        self._policies = policies
+    def __init__(self, cache: Cache) -> None:
         self._cache = cache
         # By the name of an object: its version and program, and their counts.
         self._kept: dict[str, tuple[object, ShareStatus]] = {}
 
     def reports(
         self,
+        enforced: EnforcedPolicies,
         objects: Mapping[str, bytes],
-        programs: Mapping[str, Program | None],
         conflicts: Mapping[str, str],
         snapshot: Snapshot,
     ) -> Iterator[Reported]:
-        """The report of each object. `programs` and `conflicts` are by the names of the objects.
+        """The report of each object; `conflicts` are by the names of the objects.
 
         An object that has changed since it was read is left out.
         """
-        files = {file.source.name: file for file in self._policies.validation.files}
-        for name, checked in self._policies.objects.checked.items():
+        files = {file.source.name: file for file in enforced.validation.files}
+        for name, checked in enforced.objects.items():
             if name not in objects:
                 continue
             metadata, written = _read(objects[name])
             manifest = checked.manifest
             if manifest is not None and manifest.metadata.generation != metadata.generation:
                 continue
-            program, file = programs[name], files.get(name, checked.file)
+            program, file = enforced.programs.get(name), files.get(name, checked.file)
             conflict = conflicts.get(name, "")
             wanted = _status(checked, file, written, metadata, program, conflict)
             if manifest is not None:
@@ -194,66 +193,96 @@ _PERIOD_SECONDS = 1.0
 
 
 class StatusReporter:
-    """Writes what has changed once a second, while this replica leads."""
+    """Writes what has changed once a second, while this replica leads.
+
+    Whatever a duty meets, it must not keep the others from their work. So each of `duties` is to
+    run as a task of its own, until it is cancelled.
+    """
 
     def __init__(
         self,
         client: ApiClient,
         informers: Informers,
-        policies: Policies,
+        enforced: Callable[[], EnforcedPolicies],
         engine: Engine,
         lost: dict[str, str],
         rejected_pods: RejectedPods,
         identity: str,
         log: Logger,
+        leads: Callable[[], bool],
     ) -> None:
         """`lost` has, by the address of a policy, which one governs its pods instead."""
         self._client = client
         self._informers = informers
-        self._policies = policies
+        self._enforced = enforced
         self._lost = lost
-        self._statuses = Statuses(policies, informers.cache)
+        self._lost_under: EnforcedPolicies | None = None
+        self._statuses = Statuses(informers.cache)
         self._events = Events(client, identity)
         self._requeuer = Requeuer(client, engine, rejected_pods)
-        self._in_force: object = None
         self._log = log
-        self._failure = ""
+        self._leads = leads
 
-    async def run(self, leads: Callable[[], bool]) -> None:
+    @property
+    def duties(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
+        """The duties by name."""
+        return {
+            "statuses": lambda: self._repeat(self._write_statuses),
+            "events": lambda: self._repeat(self._send_events, self._events.forget),
+            "requeues": lambda: self._repeat(self._requeue),
+        }
+
+    async def _repeat(
+        self,
+        duty: Callable[[Snapshot, str], Awaitable[None]],
+        rest: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Does the duty each second, or `rest` while another replica leads."""
+        failure = ""
         while True:
             await asyncio.sleep(_PERIOD_SECONDS)
-            if not leads():
-                self._events.forget()
+            if not self._leads():
+                rest()
                 continue
             try:
-                await self._report()
-                self._failure = ""
+                await duty(self._informers.snapshot(), micro_time(Timestamp.now()))
+                failure = ""
             except NotSyncedError:
                 continue
             except (ApiError, ApiUnreachableError) as error:
                 # The same failure may last for long: it is logged once.
-                if str(error) != self._failure:
+                if str(error) != failure:
                     self._log.warning("writing to the cluster failed: %s", error)
-                self._failure = str(error)
+                failure = str(error)
 
-    async def _report(self) -> None:
-        snapshot, objects = self._informers.snapshot(), self._informers.policies
-        if self._policies.in_force is not self._in_force:
-            self._in_force = self._policies.in_force
-            self._lost.clear()
-        programs = {name: self._policies.program(name) for name in objects}
-        conflicts = {
-            name: f"`{winner}` governs pods that this policy selects too"
-            for name, program in programs.items()
-            if program is not None and (winner := self._lost.get(program.address))
-        }
-        now = micro_time(Timestamp.now())
-        reports = list(self._statuses.reports(objects, programs, conflicts, snapshot))
-        for name, note in conflicts.items():
-            self._events.add(_conflict_event(objects[name], note))
-        await self._requeuer.requeue(snapshot.pending, now)
+    async def _write_statuses(self, snapshot: Snapshot, now: str) -> None:
+        objects = self._informers.policies
+        reports = self._statuses.reports(self._enforced(), objects, self._conflicts(), snapshot)
+        await status.write(self._client, list(reports), f"{now[:19]}Z")
+
+    async def _send_events(self, _snapshot: Snapshot, now: str) -> None:
+        objects = self._informers.policies
+        for name, note in self._conflicts().items():
+            if name in objects:
+                self._events.add(_conflict_event(objects[name], note))
         await self._events.send(now)
-        await status.write(self._client, reports, f"{now[:19]}Z")
+
+    async def _requeue(self, snapshot: Snapshot, now: str) -> None:
+        await self._requeuer.requeue(snapshot.pending, now)
+
+    def _conflicts(self) -> Mapping[str, str]:
+        """The objects that another policy overrules, by name, with a text that says so."""
+        enforced = self._enforced()
+        if enforced is not self._lost_under:
+            # What was seen under other policies may be over.
+            self._lost_under = enforced
+            self._lost.clear()
+        return {
+            name: f"`{winner}` governs pods that this policy selects too"
+            for name in self._informers.policies
+            if (program := enforced.programs.get(name)) is not None
+            and (winner := self._lost.get(program.address))
+        }
 
 
 def _conflict_event(raw: bytes, note: str) -> Event:

@@ -78,7 +78,10 @@ class NoCluster(_StaticView):
 
 
 class Snapshots(_StaticView):
-    """The view from files: the newest snapshot that could be read."""
+    """The view from files: the newest snapshot that could be read.
+
+    INVARIANT: a thread replaces the cache as a whole, and does not touch it after that.
+    """
 
     def __init__(self, origin: Origin, schema: Schema, needs: Needs, log: Logger) -> None:
         """Reads the snapshot; `needs` is what the policies read. Raises ClusterFileError."""
