@@ -189,7 +189,7 @@ class Coverage:
         assert isinstance(clause, Score), "clauses of one policy have different names"
         point, evaluate = _point(policy, clause, clause.value), program.value
 
-        def value(frame: Frame) -> float:
+        def value(frame: Frame) -> object:
             self._take(point, outcome=True)
             return evaluate(frame)
 
