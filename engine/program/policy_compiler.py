@@ -28,6 +28,7 @@ from engine.program.program import (
 from grammar.ast import Expr, Literal
 from grammar.clauses import (
     Bounds,
+    Clause,
     CountingClause,
     Filter,
     Limit,
@@ -43,6 +44,8 @@ from grammar.policy_checker import Checked
 from grammar.walk import Definitions, children, reads
 
 DEFAULT_WEIGHT = 101
+# The nodes between two looks at the time, of a clause whose expressions have one part.
+_NODES_PER_LOOK = 10_000
 
 
 def compile_policy(checked: Checked) -> Program:
@@ -151,6 +154,7 @@ class _PolicyCompiler:
             missing=clause.missing,
             # As for PodTopologySpread and InterPodAffinity.
             terminating=isinstance(clause, Limit),
+            nodes_per_look=self._nodes_per_look(clause),
         )
 
     def _peers(self, pods: PodSet) -> Peers:
@@ -186,6 +190,7 @@ class _PolicyCompiler:
             resolvable=any(p[:2] in _OCCUPANCY for p in paths),
             at_bind=clause.at_bind,
             time_dependent=any(map(self._reads_time, children(clause, skip=(Template,)))),
+            nodes_per_look=self._nodes_per_look(clause),
         )
 
     def _score(self, clause: Score) -> ScoreProgram:
@@ -200,7 +205,13 @@ class _PolicyCompiler:
             range=edges,
             missing=float(clause.missing or 0),
             time_dependent=self._reads_time(clause.value),
+            nodes_per_look=self._nodes_per_look(clause),
         )
+
+    def _nodes_per_look(self, clause: Clause) -> int:
+        """The number of nodes for which the clause takes about a millisecond, from its size."""
+        size = sum(map(self._compiler.size, children(clause, skip=(Template,))))
+        return max(1, _NODES_PER_LOOK // max(1, size))
 
     def _condition(self, when: Expr | None) -> Condition | None:
         if when is None:

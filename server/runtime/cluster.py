@@ -141,6 +141,7 @@ class ClusterRuntime:
             reloader.policies,
             engine,
             observer.lost,
+            observer.gave_up,
             rejected,
             self._identity,
             self._log,

@@ -7,7 +7,8 @@ works out the status of each policy object.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from logging import Logger
 from typing import Literal
 
@@ -26,9 +27,15 @@ from engine.cluster.status import Reported
 from engine.counting.share_status import PodCounts, ShareStatus
 from engine.decision.recent_answers import RejectedPods
 from engine.engine import Engine
-from engine.errors import ApiError, ApiUnreachableError, NotSyncedError
+from engine.errors import (
+    ApiError,
+    ApiUnreachableError,
+    DeadlineExceededError,
+    ExpensivePolicyError,
+    NotSyncedError,
+)
 from engine.objects.peer import Peer
-from engine.program.frame import Frame
+from engine.program.frame import Evaluation, Frame
 from engine.program.program import Program, ShareProgram
 from grammar.values.maps import EMPTY_RECORD
 from grammar.values.time import Timestamp
@@ -40,6 +47,8 @@ from server.runtime.policies import Policies, holds
 
 GROUP_PATH = "/apis/placement-policy.scheduling.x-k8s.io/v1"
 _MOST_LINES, _MOST_TEXT = 64, 1024
+
+EXPENSIVE = "it takes too much time to evaluate: its pods wait while it does"
 
 # The status, reason and message of a condition.
 _Outcome = tuple[Literal["True", "False"], str, str]
@@ -55,20 +64,27 @@ class _Object(msgspec.Struct):
 class Statuses:
     """The statuses of policy objects, from the enforced policies and the pods of the cluster."""
 
-    def __init__(self, policies: Policies, cache: Cache) -> None:
+    def __init__(
+        self, policies: Policies, cache: Cache, portion: Callable[[Frame], Evaluation]
+    ) -> None:
+        """`portion` gives the context of evaluations for which nobody waits."""
         self._policies = policies
         self._cache = cache
+        self._portion = portion
         # By the name of an object: its version and program, and their counts.
-        self._kept: dict[str, tuple[object, ShareStatus]] = {}
+        self._kept: dict[str, tuple[object, ShareStatus, PodCounts | None]] = {}
 
     def reports(
         self,
         objects: Mapping[str, bytes],
         programs: Mapping[str, Program | None],
         conflicts: Mapping[str, str],
+        expensive: Collection[str],
         snapshot: Snapshot,
     ) -> Iterator[Reported]:
         """The report of each object. `programs` and `conflicts` are by the names of the objects.
+
+        `expensive` has the addresses of policies that had no time lately.
 
         An object that has changed since it was read is left out.
         """
@@ -82,9 +98,14 @@ class Statuses:
                 continue
             program, file = programs[name], files.get(name, checked.file)
             conflict = conflicts.get(name, "")
-            wanted = _status(checked, file, written, metadata, program, conflict)
-            if manifest is not None:
-                counts = self._counts(name, manifest, program, snapshot)
+            is_expensive = program is not None and program.address in expensive
+            wanted = _status(
+                checked, file, written, metadata, program, conflict, is_expensive=is_expensive
+            )
+            counts = (
+                self._counts(name, manifest, program, snapshot) if manifest is not None else None
+            )
+            if counts is not None:
                 wanted = msgspec.structs.replace(
                     wanted,
                     matchedPods=counts.matched,
@@ -96,7 +117,8 @@ class Statuses:
 
     def _counts(
         self, name: str, manifest: Manifest, program: Program | None, snapshot: Snapshot
-    ) -> PodCounts:
+    ) -> PodCounts | None:
+        """The counts now; the last ones, or None, where there was not time enough for them."""
         metadata = manifest.metadata
         version = (metadata.uid, metadata.generation, id(program), self._namespaces(manifest))
         kept = self._kept.get(name)
@@ -105,10 +127,14 @@ class Statuses:
             scope = Scope(None if is_cluster else metadata.namespace)
             counts = self._selects(manifest)
             share_status = ShareStatus(("status", version), scope, counts, _share(program))
-            kept = self._kept[name] = version, share_status
+            kept = self._kept[name] = version, share_status, None
         slots = program.slots if program is not None else 0
         frame = Frame(EMPTY_RECORD, Timestamp.now(), slots=slots)
-        return kept[1].count(self._cache, snapshot, frame)
+        _, share_status, counted = kept
+        with suppress(DeadlineExceededError, ExpensivePolicyError):
+            counted = share_status.count(self._cache, snapshot, self._portion(frame))
+            self._kept[name] = version, share_status, counted
+        return counted
 
     def _namespaces(self, manifest: Manifest) -> frozenset[str] | None:
         """The namespaces that a cluster policy selects; None without a namespace selector."""
@@ -145,6 +171,8 @@ def _status(
     metadata: Metadata,
     program: Program | None,
     conflict: str,
+    *,
+    is_expensive: bool,
 ) -> Status:
     """The status of an object without its counts."""
     errors = lines(file, "error")
@@ -164,6 +192,7 @@ def _status(
         "Ready": ready,
         "Compiled": ("True", "Compiled", "") if good else ("False", "Errors", first),
         "Conflicting": ("True", "Overruled", conflict) if conflict else ("False", "None", ""),
+        "Expensive": ("True", "TooMuchTime", EXPENSIVE) if is_expensive else ("False", "None", ""),
     }
     texts = tuple(line[:_MOST_TEXT] for line in (*errors, *lines(file, "warning")))
     return Status(
@@ -203,6 +232,7 @@ class StatusReporter:
         policies: Policies,
         engine: Engine,
         lost: dict[str, str],
+        gave_up: Callable[[str, str], None],
         rejected_pods: RejectedPods,
         identity: str,
         log: Logger,
@@ -212,9 +242,10 @@ class StatusReporter:
         self._informers = informers
         self._policies = policies
         self._lost = lost
-        self._statuses = Statuses(policies, informers.cache)
+        self._engine = engine
+        self._statuses = Statuses(policies, informers.cache, engine.portion)
         self._events = Events(client, identity)
-        self._requeuer = Requeuer(client, engine, rejected_pods)
+        self._requeuer = Requeuer(client, engine, rejected_pods, gave_up)
         self._in_force: object = None
         self._log = log
         self._failure = ""
@@ -247,17 +278,25 @@ class StatusReporter:
             for name, program in programs.items()
             if program is not None and (winner := self._lost.get(program.address))
         }
+        expensive = self._engine.expensive
         now = micro_time(Timestamp.now())
-        reports = list(self._statuses.reports(objects, programs, conflicts, snapshot))
+        reports = []
+        for report in self._statuses.reports(objects, programs, conflicts, expensive, snapshot):
+            reports.append(report)
+            await asyncio.sleep(0)
         for name, note in conflicts.items():
-            self._events.add(_conflict_event(objects[name], note))
+            self._events.add(_event(objects[name], "Conflicting", note))
+        for name, program in programs.items():
+            if program is not None and program.address in expensive:
+                self._events.add(_event(objects[name], "Expensive", EXPENSIVE))
         await self._requeuer.requeue(snapshot.pending, now)
         await self._events.send(now)
         await status.write(self._client, reports, f"{now[:19]}Z")
 
 
-def _conflict_event(raw: bytes, note: str) -> Event:
+def _event(raw: bytes, reason: str, note: str) -> Event:
+    """A warning about a policy object."""
     policy = msgspec.json.decode(raw, type=_Object)
     meta = policy.metadata
     about = Regarding(policy.apiVersion, policy.kind, meta.namespace, meta.name, meta.uid)
-    return Event(about, "Warning", "Conflicting", "Select", note)
+    return Event(about, "Warning", reason, "Select", note)

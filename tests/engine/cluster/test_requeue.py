@@ -36,10 +36,16 @@ class Scene:
     sent: list[tuple[str, str]] = field(default_factory=list)
     gone: bool = False
     raises: bool = False
+    # The portions that a look at one pod takes.
+    portions: int = 1
+    given_up: list[tuple[str, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.rejected_pods = RejectedPods(lambda: self.time, 1.0, 60.0)
-        self.requeuer = Requeuer(self, self, self.rejected_pods, lambda: self.time)
+        self.requeuer = Requeuer(self, self, self.rejected_pods, self._gave_up, lambda: self.time)
+
+    def _gave_up(self, work: str, about: str) -> None:
+        self.given_up.append((work, about))
 
     def add(self, name: str, *, refused: bool = True, **fields: Any) -> None:
         made = builders.pod(name, "shop")

@@ -27,6 +27,7 @@ from tests.support.builders import Object, pod, raw
 from tests.support.engines import (
     CODEC,
     NOW,
+    CheckedTime,
     cache_of,
     evaluation_of,
     frame_of,
@@ -183,7 +184,9 @@ class Counting:
             return request.rooted(self.cache.snapshot().workloads.get(request.controller))
 
         shape = raw(asked["metadata"]["labels"])
-        context = CountContext(request, peer, frame_of(asked, self.now), check, replicas, shape)
+        context = CountContext(
+            request, peer, frame_of(asked, self.now), CheckedTime(check), replicas, shape
+        )
         return PodCounter(pods or self.cache, self.in_flight, self.table, context)
 
     def count(
