@@ -96,7 +96,7 @@ class Engine:
         now: Callable[[], Timestamp] = Timestamp.now,
     ) -> None:
         self.in_flight = InFlightPods(clock, hold_seconds)
-        self._calls = CallOpener(registry, view, observer, exemptions, times, clock=clock, now=now)
+        self._calls = CallOpener(registry, view, observer, exemptions, now=now)
         self._clock = clock
         self._times = times
         self._codec = codec
@@ -136,7 +136,7 @@ class Engine:
             key = f"{request_pod.namespace}/{request_pod.name}"
             self._observer.bypassed(key, request_pod.uid, request_pod.bypass)
         try:
-            call = self._calls.open(request_pod, names, deadline)
+            call = self._calls.open(request_pod, names, self._time(deadline))
             if call.plan.empty or not names:
                 decided = self._accepted(call, names)
             else:
@@ -227,7 +227,7 @@ class Engine:
 
     def concerns(self, pod: RequestPod) -> bool:
         """Whether any policy could reject the pod. Raises EngineError as `would_pass`."""
-        selection = self._calls.open(pod, (), self._portion_end()).plan.selection
+        selection = self._calls.open(pod, (), self._portion_time()).plan.selection
         return bool(selection.enforced or selection.unselectable)
 
     def would_pass(self, pod: RequestPod) -> bool:
@@ -237,7 +237,7 @@ class Engine:
         DeadlineExceededError at its end: the next call continues. Raises other EngineErrors where
         there would be no decision.
         """
-        call = self._calls.open(pod, (), self._portion_end())
+        call = self._calls.open(pod, (), self._portion_time())
         snapshot, counts = call.snapshot, call.plan.counts
         table = snapshot.table
         rows = np.fromiter(table.rows.values(), np.intp, len(table.rows))
@@ -250,8 +250,8 @@ class Engine:
 
     def portion(self, frame: Frame) -> Evaluation:
         """The context of evaluations for which nobody waits; it lasts for one portion."""
-        time = CallTime(self._clock, self._portion_end(), self._times)
-        frame.check = time.check
+        time = self._portion_time()
+        frame.check = time.check_within
         return Evaluation(lambda: frame, time, self._calls.clause_failed)
 
     def inspect(self, pod: bytes) -> Inspection:
@@ -397,9 +397,6 @@ class Engine:
         question = _question(call, snapshot, snapshot.table.find(names))
         return self._placement.closed(counts, question)
 
-    def _portion_end(self) -> float:
-        return self._clock() + PORTION_SECONDS if self._times is not None else math.inf
-
     def _report(self, decided: Decision) -> None:
         for verdict, count in zip(decided.verdicts, decided.counts(), strict=True):
             if not count or isinstance(verdict, Feasible):
@@ -415,7 +412,15 @@ class Engine:
     # ---- what several verbs share
 
     def _open(self, pod: bytes, names: Sequence[str], deadline: float) -> Call:
-        return self._calls.open(self._pods.read(pod), names, deadline)
+        return self._calls.open(self._pods.read(pod), names, self._time(deadline))
+
+    def _time(self, deadline: float) -> CallTime:
+        return CallTime(self._clock, deadline, self._times)
+
+    def _portion_time(self) -> CallTime:
+        if self._times is None:
+            return self._time(math.inf)
+        return CallTime(self._clock, self._clock() + PORTION_SECONDS, self._times, is_portion=True)
 
     def _nodes(
         self, names: Sequence[str], nodes: Sequence[bytes] | None, call: Call

@@ -216,7 +216,7 @@ class CountGroups:
             for portion in portions:
                 found = []
                 for number, row in enumerate(portion.tolist()):
-                    if not number % count.nodes_per_look:
+                    if number and not number % count.nodes_per_look:
                         time.check()
                     found.append(self._group(table, row, frame, report))
                 ids[portion] = found

@@ -23,7 +23,7 @@ from engine.objects.codec import Namespace
 from engine.objects.peer import Peer, key_of
 from engine.objects.request_pod import RequestPod
 from engine.program.frame import FUEL, Evaluate, Frame, unlimited
-from engine.program.policy_time import CallTime
+from engine.program.policy_time import BRIEF_SECONDS, CallTime
 from engine.program.program import CountClause, CountProgram, ShareProgram, SpreadProgram
 from grammar.errors import EvaluationError, MissingError
 
@@ -88,14 +88,20 @@ class PodCounter:
         where it probably ends.
         """
         # The frame outlives this request in tallies, and its deadline must not.
-        time = self._context.time
-        time.charge(clause.count.policy)
-        self._frame.check = time.check
+        time, policy = self._context.time, clause.count.policy
+        # Mostly no pod has to be evaluated but the one in question.
+        if time.times is not None and policy in time.times.used:
+            time.charge(policy)
+        began = time.clock()
+        self._frame.check = time.check_within
         try:
             return self._counts(clause, groups, predicted=predicted)
         finally:
             self._frame.check = unlimited
-            time.rest()
+            if time.policy:
+                time.rest()
+            elif time.times is not None and (used := time.clock() - began) > BRIEF_SECONDS:
+                time.times.use(policy, used)
 
     def _ahead(self, nominated: Mapping[str, Peer]) -> Sequence[Peer]:
         """The nominated pods for which the pod in question must leave room."""
@@ -161,7 +167,8 @@ class PodCounter:
         if count.peers.where is None:
             return self._workload(clause)
         scope = Scope(None if count.peers.everywhere else context.pod.namespace)
-        where, frame, times = count.peers.where, self._frame, context.time.times
+        where, frame, time = count.peers.where, self._frame, context.time
+        times = time.times
         inside = self._inside(count.peers.namespaces)
         alike = (
             groups.by_labels if count.peers.by_labels and not count.peers.time_dependent else None
@@ -183,7 +190,10 @@ class PodCounter:
             return known[1]
 
         def evaluated(pod: CountedPod) -> bool:
-            if times is None or frame.check is not unlimited:
+            if times is None or pod is context.pod:
+                return holds(pod)
+            if frame.check is not unlimited:
+                time.charge(count.policy)
                 return holds(pod)
             # No call is charged: a tally follows the events of pods.
             with times.using(count.policy):

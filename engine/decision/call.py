@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from time import monotonic
 from typing import Protocol
 
 import msgspec
@@ -25,7 +24,7 @@ from engine.errors import NotSyncedError
 from engine.objects.codec import ObjectCodec
 from engine.objects.request_pod import Exemptions, RequestPod
 from engine.program.frame import Evaluation, Frame
-from engine.program.policy_time import CallTime, PolicyTimes
+from engine.program.policy_time import CallTime
 from grammar.errors import EvaluationError
 from grammar.values.time import Timestamp
 
@@ -83,10 +82,7 @@ class Call(msgspec.Struct, frozen=True, eq=False):
 
 
 class CallOpener:
-    """Opens calls. `registry` has the policies that are enforced; it is replaced as a whole.
-
-    Without `times` only the deadlines of calls hold.
-    """
+    """Opens calls. `registry` has the policies that are enforced; it is replaced as a whole."""
 
     def __init__(
         self,
@@ -94,22 +90,18 @@ class CallOpener:
         view: ClusterView,
         observer: Observer,
         exemptions: Exemptions,
-        times: PolicyTimes | None,
         *,
-        clock: Callable[[], float] = monotonic,
         now: Callable[[], Timestamp] = Timestamp.now,
     ) -> None:
         self.exemptions = exemptions
         self.registry = registry
         self.view = view
         self._observer = observer
-        self._clock = clock
         self._now = now
-        self._times = times
         self._plans: LRUCache[Hashable, Plan] = LRUCache(PLAN_BYTES, lambda plan: plan.bytes)
 
-    def open(self, pod: RequestPod, names: Sequence[str], deadline: float) -> Call:
-        """A call about these nodes; `deadline` is in seconds of the clock. Raises EngineError."""
+    def open(self, pod: RequestPod, names: Sequence[str], time: CallTime) -> Call:
+        """A call about these nodes. Raises EngineError."""
         known = self.snapshot()
         exemptions, exempt = self.exemptions, ""
         if pod.bypass or pod.namespace in exemptions.namespaces:
@@ -119,13 +111,14 @@ class CallOpener:
         namespace = known.namespaces.get(pod.namespace) if known is not None else None
         root = known.workloads.get(pod.controller) if known is not None else None
         registry, made = self.registry, list[Frame]()
-        time = CallTime(self._clock, deadline, self._times)
 
         def frame() -> Frame:
             if not made:
                 whole = pod.pod if root is None else replace(pod.pod, workload=root)
                 now, slots = self._now(), registry.slots
-                made.append(Frame(whole, now, slots=slots, namespace=namespace, check=time.check))
+                made.append(
+                    Frame(whole, now, slots=slots, namespace=namespace, check=time.check_within)
+                )
             return made[0]
 
         evaluation = Evaluation(frame, time, self.clause_failed)

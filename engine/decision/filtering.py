@@ -209,7 +209,7 @@ class Sweep:
     ) -> None:
         nodes, found, unknown = self._nodes, self.found, Rejection(clause, known=False)
         for count, i in enumerate(left):
-            if not count % clause.nodes_per_look:
+            if count and not count % clause.nodes_per_look:
                 time.check()
             node = nodes[i]
             if node is None:

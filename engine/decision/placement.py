@@ -174,10 +174,12 @@ def _rejected(
 
 def _message(headroom: Headroom, evaluation: Evaluation) -> str:
     """The message of a clause. Raises ExpensivePolicyError."""
-    count = headroom.clause.count
-    evaluation.time.charge(count.policy)
+    count, time = headroom.clause.count, evaluation.time
+    if time.times is not None:
+        time.charge(count.policy)
     text = count.message(evaluation.frame)
-    evaluation.time.rest()
+    if time.times is not None:
+        time.rest()
     return text
 
 

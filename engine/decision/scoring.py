@@ -104,7 +104,7 @@ def _values(
     found: list[float] = []
     time.charge(clause.policy)
     for count, row in enumerate(rows):
-        if not count % clause.nodes_per_look:
+        if count and not count % clause.nodes_per_look:
             time.check()
         frame.node = table.views[row]
         found.append(value(clause, frame, report) if frame.node is not None else MISSING)
@@ -115,7 +115,8 @@ def _values(
 def value(clause: ScoreProgram, frame: Frame, report: Report) -> float:
     """The clause's number for the frame's node; NaN where it is missing or not finite."""
     try:
-        number = magnitude(clause.value(frame))
+        found = clause.value(frame)
+        number = found if isinstance(found, float) else magnitude(found)
     except MissingError:
         return MISSING
     except EvaluationError as error:

@@ -177,10 +177,6 @@ class Compiler:
             self._keeping = False
         return once_per_node(compiled) if stage is Stage.NODE else once_per_pod(compiled)
 
-    def size(self, expr: ast.Expr) -> int:
-        """The size of the tree, `let`s and `def`s included; a macro's body counts ten times."""
-        return self._stages.steps(expr)
-
     def local(self, name: str) -> int | None:
         """The slot of a local; None if no local has this name."""
         return self._locals.get(name)

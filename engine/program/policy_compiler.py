@@ -26,6 +26,7 @@ from engine.program.program import (
     SpreadProgram,
 )
 from grammar.ast import Expr, Literal
+from grammar.checks.costs import Costs
 from grammar.clauses import (
     Bounds,
     Clause,
@@ -44,8 +45,8 @@ from grammar.policy_checker import Checked
 from grammar.walk import Definitions, children, reads
 
 DEFAULT_WEIGHT = 101
-# The nodes between two looks at the time, of a clause whose expressions have one part.
-_NODES_PER_LOOK = 10_000
+# About a millisecond.
+_STEPS_PER_LOOK = 10_000
 
 
 def compile_policy(checked: Checked) -> Program:
@@ -86,6 +87,7 @@ class _PolicyCompiler:
         self._clauses = policy.clauses
         self._selector = policy.selector
         self._policy = owner
+        self._costs = Costs(checked.environment)
         self._compiler = Compiler(checked.environment, fast_paths=FAST_PATHS)
         environment = checked.environment
         self._definitions = Definitions(environment.lets, environment.defs)
@@ -209,9 +211,9 @@ class _PolicyCompiler:
         )
 
     def _nodes_per_look(self, clause: Clause) -> int:
-        """The number of nodes for which the clause takes about a millisecond, from its size."""
-        size = sum(map(self._compiler.size, children(clause, skip=(Template,))))
-        return max(1, _NODES_PER_LOOK // max(1, size))
+        """The number of nodes for which the clause takes about a millisecond at most."""
+        steps = sum(map(self._costs.steps, children(clause, skip=(Template, Bounds))))
+        return max(1, _STEPS_PER_LOOK // max(1, steps))
 
     def _condition(self, when: Expr | None) -> Condition | None:
         if when is None:

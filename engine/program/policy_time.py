@@ -13,9 +13,10 @@ one call only.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
+import msgspec
 from cachetools import TTLCache
 
 from engine.errors import DeadlineExceededError, ExpensivePolicyError
@@ -25,6 +26,8 @@ from engine.errors import DeadlineExceededError, ExpensivePolicyError
 CALL_SECONDS, SHARE = 0.1, 0.1
 # The budget of all policies of a namespace.
 NAMESPACE_SECONDS, NAMESPACE_SHARE = 0.2, 0.2
+# Less than this is not counted. Work that usually takes less is charged afterwards, if at all.
+BRIEF_SECONDS = 0.0001
 # With less than this in its budget a policy is not evaluated: it would not get far.
 _LEAST_SECONDS = 0.01
 # A policy is expensive for so long after a call that it had no time for.
@@ -33,39 +36,48 @@ _MOST_POLICIES = 10_000
 
 
 class _Budgets:
-    """Budgets by name: each holds some seconds, and a share of the time that passes fills it."""
+    """Budgets by name: each holds some seconds, and a share of the time that passes fills it.
+
+    `used` has the time at which each budget that is not full will be full again.
+    """
 
     def __init__(self, seconds: float, share: float, clock: Callable[[], float]) -> None:
+        self.used: dict[str, float] = {}
         self._seconds = seconds
         self._share = share
         self._clock = clock
-        # The time at which each budget that was used is full again.
-        self._full_at: dict[str, float] = {}
 
     def left(self, name: str) -> float:
         """The seconds in a budget; below 0 if too much was used."""
-        full_at = self._full_at.get(name)
+        full_at = self.used.get(name)
         if full_at is None:
             return self._seconds
-        return self._seconds - self._share * max(0.0, full_at - self._clock())
+        missing = full_at - self._clock()
+        if missing <= 0:
+            del self.used[name]
+            return self._seconds
+        return self._seconds - self._share * missing
 
     def use(self, name: str, seconds: float) -> None:
         now = self._clock()
-        self._full_at[name] = max(now, self._full_at.get(name, now)) + seconds / self._share
-        if len(self._full_at) > _MOST_POLICIES:
-            self._full_at = {name: at for name, at in self._full_at.items() if at > now}
+        self.used[name] = max(now, self.used.get(name, now)) + seconds / self._share
+        if len(self.used) > _MOST_POLICIES:
+            for full in [other for other, full_at in self.used.items() if full_at <= now]:
+                del self.used[full]
 
 
 class PolicyTimes:
     """The budgets of policies and of namespaces, and the policies without time lately.
 
-    `refused` is told the address of a policy each time that it has no time for a call.
+    `refused` is told the address of a policy each time that it has no time for a call. `used` has
+    the policies whose budget is not full.
     """
 
     def __init__(self, clock: Callable[[], float], refused: Callable[[str], None]) -> None:
         self.clock = clock
         self._refused = refused
         self._policies = _Budgets(CALL_SECONDS, SHARE, clock)
+        self.used: Mapping[str, float] = self._policies.used
         self._namespaces = _Budgets(NAMESPACE_SECONDS, NAMESPACE_SHARE, clock)
         self._expensive: TTLCache[str, None] = TTLCache(_MOST_POLICIES, _EXPENSIVE_SECONDS, clock)
 
@@ -115,30 +127,29 @@ class PolicyTimes:
             self._expensive.pop(policy, None)
 
 
-class CallTime:
+class CallTime(msgspec.Struct, eq=False):
     """The time of one call: its deadline, and what each policy has used of it.
 
-    `deadline` is in seconds of the clock. Without `times` only the deadline holds.
+    `deadline` is in seconds of the clock. A portion of work ends between two evaluations of a
+    clause on a node, so that each portion gets on; any other call may end within one. Without
+    `times` only the deadline holds. `policy` is the one that uses the time now, or empty.
     """
 
-    __slots__ = ("_began", "_clock", "_deadline", "_policy", "_until", "_used", "times")
-
-    def __init__(
-        self, clock: Callable[[], float], deadline: float, times: PolicyTimes | None
-    ) -> None:
-        self._clock = clock
-        self._deadline = self._until = deadline
-        self.times = times
-        self._policy = ""
-        self._began = 0.0
-        self._used: dict[str, float] = {}
+    clock: Callable[[], float]
+    deadline: float
+    times: PolicyTimes | None = None
+    is_portion: bool = False
+    policy: str = ""
+    _policy_ends: float = math.inf
+    _began: float = 0.0
+    _used: dict[str, float] = {}
 
     def charge(self, policy: str) -> None:
         """From now on a policy uses the time, until `rest` or the next `charge`.
 
         Raises ExpensivePolicyError if the policy may not use any more, and DeadlineExceededError.
         """
-        if self.times is None or policy == self._policy:
+        if self.times is None or policy == self.policy:
             self.check()
             return
         self.rest()
@@ -146,29 +157,39 @@ class CallTime:
         left = min(CALL_SECONDS - self._used.get(policy, 0.0), self.times.left(policy))
         if left <= 0.0:
             raise self.times.refuse(policy)
-        self._policy, self._began = policy, self._clock()
-        self._until = min(self._deadline, self._began + left)
+        self.policy, self._began = policy, self.clock()
+        self._policy_ends = self._began + left
 
     def rest(self) -> None:
         """From now on no policy uses the time."""
-        if (policy := self._policy) and self.times is not None:
-            used = self._clock() - self._began
+        if (policy := self.policy) and self.times is not None:
+            used = self.clock() - self._began
             self._used[policy] = self._used.get(policy, 0.0) + used
-            self.times.use(policy, used)
-            self._policy, self._until = "", self._deadline
+            if used > BRIEF_SECONDS:
+                self.times.use(policy, used)
+            self.policy, self._policy_ends = "", math.inf
 
     def check(self) -> None:
         """Raises DeadlineExceededError, or ExpensivePolicyError if a policy's time is over."""
-        now = self._clock()
-        if now <= self._until:
-            return
-        policy = self._policy
-        self.rest()
-        if now > self._deadline or self.times is None:
+        if self.clock() > self.deadline:
+            self.rest()
             raise DeadlineExceededError("the decision took longer than the request may")
-        raise self.times.refuse(policy)
+        self._check_policy()
+
+    def check_within(self) -> None:
+        """The check within an evaluation of one clause on one node."""
+        if self.is_portion:
+            self._check_policy()
+        else:
+            self.check()
+
+    def _check_policy(self) -> None:
+        if self.clock() > self._policy_ends and self.times is not None:
+            policy = self.policy
+            self.rest()
+            raise self.times.refuse(policy)
 
 
 def untimed() -> CallTime:
     """The time of a call that may take any time, for callers who wait for it themselves."""
-    return CallTime(lambda: 0.0, math.inf, None)
+    return CallTime(lambda: 0.0, math.inf)

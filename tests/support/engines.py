@@ -71,21 +71,19 @@ def unexpected(policy: str, clause: str, error: EvaluationError) -> None:
 
 
 class CheckedTime(CallTime):
-    """The time of a call that a test ends: `check` is called at each look at the time."""
+    """The time of a call that a test ends: `look` is called at each look at the time."""
 
-    def __init__(self, check: CheckDeadline = unlimited) -> None:
-        super().__init__(lambda: 0.0, math.inf, None)
-        self._look = check
+    look: CheckDeadline = unlimited
 
     def check(self) -> None:
-        self._look()
+        self.look()
 
 
 def evaluation_of(
     frame: Frame, check: CheckDeadline = unlimited, report: Report = unexpected
 ) -> Evaluation:
     """The context of evaluations with this frame."""
-    return Evaluation(lambda: frame, CheckedTime(check), report)
+    return Evaluation(lambda: frame, CheckedTime(lambda: 0.0, math.inf, look=check), report)
 
 
 # ---- the cluster

@@ -5,6 +5,7 @@ These functions alone know the signatures of `engine.counting`; tables and tests
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -185,7 +186,12 @@ class Counting:
 
         shape = raw(asked["metadata"]["labels"])
         context = CountContext(
-            request, peer, frame_of(asked, self.now), CheckedTime(check), replicas, shape
+            request,
+            peer,
+            frame_of(asked, self.now),
+            CheckedTime(lambda: 0.0, math.inf, look=check),
+            replicas,
+            shape,
         )
         return PodCounter(pods or self.cache, self.in_flight, self.table, context)
 

@@ -232,7 +232,7 @@ def test_the_time_is_looked_at_between_clauses_and_often_within_them() -> None:
 
     nodes = [NODES["a"]] * (2 * per_look + 1)
     rejections(program.filters, evaluation_of(frame, check), nodes)
-    assert len(checks) == 2 + 3
+    assert len(checks) == 2 + 2
 
     def late() -> None:
         raise DeadlineExceededError("too late")
