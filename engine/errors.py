@@ -25,6 +25,19 @@ class DeadlineExceededError(EngineError):
     """The decision took longer than the deadline of the request."""
 
 
+class ExpensivePolicyError(EngineError):
+    """A policy needs more time than policies may use; `policy` is its address.
+
+    The text is the same at each call: another one would have kube-scheduler retry at once (C47).
+    """
+
+    def __init__(self, policy: str) -> None:
+        super().__init__(
+            f"policy {policy} takes too much time to evaluate: its pods wait while it does"
+        )
+        self.policy = policy
+
+
 class BadObjectError(EngineError):
     """The JSON of an object does not have the types of its kind."""
 

@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from engine.errors import BadObjectError, DeadlineExceededError, EngineError, NotSyncedError
+from engine.errors import (
+    BadObjectError,
+    DeadlineExceededError,
+    EngineError,
+    ExpensivePolicyError,
+    NotSyncedError,
+)
 
 
 class Outcome(StrEnum):
@@ -28,6 +34,7 @@ class Outcome(StrEnum):
     UNSUPPORTED = "unsupported"
     NOT_SYNCED = "not_synced"
     DEADLINE = "deadline"
+    EXPENSIVE_POLICY = "expensive_policy"
     BAD_OBJECT = "bad_object"
     UNDECIDED = "undecided"
     INTERNAL = "internal"
@@ -58,6 +65,8 @@ def failure_of(error: Exception) -> CallFailure:
             outcome = Outcome.NOT_SYNCED
         case DeadlineExceededError():
             outcome = Outcome.DEADLINE
+        case ExpensivePolicyError():
+            outcome = Outcome.EXPENSIVE_POLICY
         case BadObjectError():
             outcome = Outcome.BAD_OBJECT
         case EngineError():

@@ -113,6 +113,16 @@ class Metrics:
             "winner",
             "loser",
         )
+        self._expensive = counter(
+            "placet_expensive_policies_total",
+            "Calls without a decision because a policy took too much time.",
+            "policy",
+        )
+        self._gave_up = counter(
+            "placet_background_gave_up_total",
+            "Pieces of work that nobody waits for and that took too long.",
+            "work",
+        )
         self._bypasses = Counter(
             "placet_bypasses_total",
             "Filter calls for pods that bypass all policies by their annotation.",
@@ -183,6 +193,13 @@ class Metrics:
         """The pod is named in the log only."""
         self._bypasses.inc()
 
+    def expensive(self, policy: str) -> None:
+        self._expensive(self._one(policy)).inc()
+
+    def gave_up(self, work: str, about: str) -> None:  # noqa: ARG002
+        """The pod or policy is named in the log only."""
+        self._gave_up(work).inc()
+
     def reviewed(self, verb: str, reviewed: ReviewedObject) -> None:
         """A webhook has reviewed an object."""
         allowed = "true" if reviewed.allowed else "false"
@@ -198,6 +215,9 @@ class Metrics:
     def task_restarted(self, task: str) -> None:
         """A background task of this name is started again after a failure."""
         self._task_restarts(task).inc()
+
+    def _one(self, policy: str) -> str:
+        return self._pair(policy, "")[0]
 
     def _pair(self, first: str, second: str) -> tuple[str, str]:
         pair = (first, second)

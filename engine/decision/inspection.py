@@ -111,7 +111,7 @@ class Inspection:
         nodes = [self.table.views[row] for row in rows]
         # Each clause gets the fuel of a whole request: an inspection evaluates many of them.
         self.frame.refill()
-        return filtering.rejections([clause], self.frame, nodes, self._evaluation.check)
+        return filtering.rejections([clause], self._evaluation, nodes)
 
     def _given(self, program: Program, rows: NodeRows) -> Iterator[Contribution]:
         for clause in program.scores:

@@ -44,7 +44,7 @@ class Plan:
         self.namespace = namespace
         self.frame: Frame = evaluation.frame()
         self.selection = selection = (
-            Selection(exempt=exempt) if exempt else registry.select(where, self.frame)
+            Selection(exempt=exempt) if exempt else registry.select(where, evaluation)
         )
         self.empty = selection.empty
         enforced = selection.enforced

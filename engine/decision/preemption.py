@@ -52,7 +52,7 @@ class Preemption:
         self._filters = [clause for program in programs for clause in program.filters]
         self._table = table
         self._frame = evaluation.frame()
-        self._check = evaluation.check
+        self._evaluation = evaluation
         self._report = evaluation.report
         self._has_headroom = has_headroom
         preempts = (clause for program in programs for clause in program.preempts)
@@ -65,20 +65,23 @@ class Preemption:
         ]
 
     def kept(self, proposed: Mapping[str, Victims]) -> dict[str, Victims]:
-        """The nodes that are kept, each with its victims. Raises DeadlineExceededError.
+        """The nodes that are kept, each with its victims.
+
+        Raises DeadlineExceededError and ExpensivePolicyError.
 
         A node is dropped if it or one of its victims is not known, if a victim is protected, or if
         a filter or a strict count rejects the pod there with the victims gone. None is added.
         """
         agreed = []
         for name, victims in proposed.items():
-            self._check()
+            self._evaluation.time.check()
             candidate = self._candidate(name, victims)
             if candidate is not None and self._agree(candidate):
                 agreed.append(candidate)
         candidates: Sequence[_Candidate] = agreed
         for clause in self._preempts:
             candidates = self._best(clause, candidates)
+        self._evaluation.time.rest()
         return {candidate.name: candidate.victims for candidate in candidates}
 
     def _candidate(self, name: str, victims: Victims) -> _Candidate | None:
@@ -99,7 +102,7 @@ class Preemption:
         frame = self._frame
         frame.refill()
         left = without(view, candidate.peers)
-        (finding,) = filtering.rejections(self._filters, frame, [left], self._check)
+        (finding,) = filtering.rejections(self._filters, self._evaluation, [left])
         if finding is not None:
             return False
         frame.node = left
@@ -130,6 +133,7 @@ class Preemption:
         """Lower is better: PDB violations, the highest priority evicted, the clause's value."""
         assert clause.order is not None, "it is there with `keep`"
         frame = self._frame
+        self._evaluation.time.charge(clause.policy)
         frame.node, frame.victims = self._table.view(candidate.name), candidate.peers
         try:
             value = magnitude(clause.order(frame))
@@ -147,6 +151,7 @@ class Preemption:
         missing: bool | None = None,
     ) -> bool:
         """Whether a condition is true; `otherwise` if it fails, `missing` if a field is missing."""
+        self._evaluation.time.charge(clause.policy)
         try:
             return evaluate(self._frame) is True
         except MissingError:

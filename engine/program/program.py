@@ -28,7 +28,7 @@ class FilterProgram:
 
     A node passes if every one of `requires` is true. `passes_missing` is `missing pass`.
     `resolvable` says that preemption may help. `time_dependent` says that the outcome may change
-    with the time alone.
+    with the time alone. The time is looked at after `nodes_per_look` nodes.
     """
 
     policy: str
@@ -42,6 +42,7 @@ class FilterProgram:
     resolvable: bool
     at_bind: bool
     time_dependent: bool
+    nodes_per_look: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,6 +60,7 @@ class ScoreProgram:
     range: tuple[float, float] | OneOf["minmax", "rank"] | None
     missing: float
     time_dependent: bool
+    nodes_per_look: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,7 @@ class CountProgram:
     message: Message
     missing: MissingRule | None
     terminating: bool
+    nodes_per_look: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -189,9 +192,10 @@ class Program:
 
 
 def applies(clause: ScoreProgram | CountProgram, evaluation: Evaluation) -> bool:
-    """Whether the `when` of a clause is true for the frame's pod."""
+    """Whether the `when` of a clause is true for the frame's pod. Raises ExpensivePolicyError."""
     if clause.when is None:
         return True
+    evaluation.time.charge(clause.policy)
     try:
         return clause.when.evaluate(evaluation.frame()) is True
     except MissingError:
@@ -199,3 +203,5 @@ def applies(clause: ScoreProgram | CountProgram, evaluation: Evaluation) -> bool
     except EvaluationError as error:
         evaluation.report(clause.policy, clause.name, error)
         return False
+    finally:
+        evaluation.time.rest()

@@ -146,6 +146,7 @@ class ClusterRuntime:
             lambda: reloader.enforced,
             engine,
             observer.lost,
+            observer.gave_up,
             rejected,
             self._identity,
             self._log,

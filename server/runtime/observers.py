@@ -104,6 +104,17 @@ class LogObserver:
             fields = {"pod": pod, "reason": reason}
             self._log.warning("%s", LogEntry("pod bypasses all policies", fields))
 
+    def expensive(self, policy: str) -> None:
+        self._other.expensive(policy)
+        if self._is_news("expensive", policy):
+            text = "policy %s takes too much time to evaluate: its pods wait while it does"
+            self._log.warning(text, policy)
+
+    def gave_up(self, work: str, about: str) -> None:
+        self._other.gave_up(work, about)
+        if self._is_news("gave up", work, about):
+            self._log.warning("%s of %s takes too long: gave up this time", work, about)
+
     def _is_news(self, *key: str) -> bool:
         if key in self._logged:
             return False

@@ -21,6 +21,7 @@ from engine.engine import Engine, open_gate
 from engine.errors import NotSyncedError
 from engine.objects.codec import ObjectCodec
 from engine.objects.request_pod import Exemptions
+from engine.program.policy_time import PolicyTimes
 from grammar.schema import Schema
 from policies.admission import Examiner
 from server import running
@@ -105,6 +106,7 @@ async def serve(
             observer,
             gate=cluster.gate if cluster is not None else open_gate,
             exemptions=options.exemptions,
+            times=PolicyTimes(time.monotonic, observer.expensive),
             listeners=() if cluster is None else (bodies.answered, rejected.answered),
             journal=journal,
             later=asyncio.get_running_loop().call_soon,

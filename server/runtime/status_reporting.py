@@ -7,7 +7,8 @@ which writes once a second what has changed. Statuses works out the status of ea
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from logging import Logger
 from typing import Literal
 
@@ -26,9 +27,15 @@ from engine.cluster.status import Reported
 from engine.counting.share_status import PodCounts, ShareStatus
 from engine.decision.recent_answers import RejectedPods
 from engine.engine import Engine
-from engine.errors import ApiError, ApiUnreachableError, NotSyncedError
+from engine.errors import (
+    ApiError,
+    ApiUnreachableError,
+    DeadlineExceededError,
+    ExpensivePolicyError,
+    NotSyncedError,
+)
 from engine.objects.peer import Peer
-from engine.program.frame import Frame
+from engine.program.frame import Evaluation, Frame
 from engine.program.program import Program, ShareProgram
 from grammar.values.maps import EMPTY_RECORD
 from grammar.values.time import Timestamp
@@ -40,6 +47,8 @@ from server.runtime.policies import EnforcedPolicies, holds
 
 GROUP_PATH = "/apis/placement-policy.scheduling.x-k8s.io/v1"
 _MOST_LINES, _MOST_TEXT = 64, 1024
+
+EXPENSIVE = "it takes too much time to evaluate: its pods wait while it does"
 
 # The status, reason and message of a condition.
 _Outcome = tuple[Literal["True", "False"], str, str]
@@ -55,19 +64,24 @@ class _Object(msgspec.Struct):
 class Statuses:
     """The statuses of policy objects, from the enforced policies and the pods of the cluster."""
 
-    def __init__(self, cache: Cache) -> None:
+    def __init__(self, cache: Cache, portion: Callable[[Frame], Evaluation]) -> None:
+        """`portion` gives the context of evaluations for which nobody waits."""
         self._cache = cache
+        self._portion = portion
         # By the name of an object: its version and program, and their counts.
-        self._kept: dict[str, tuple[object, ShareStatus]] = {}
+        self._kept: dict[str, tuple[object, ShareStatus, PodCounts | None]] = {}
 
     def reports(
         self,
         enforced: EnforcedPolicies,
         objects: Mapping[str, bytes],
         conflicts: Mapping[str, str],
+        expensive: Collection[str],
         snapshot: Snapshot,
     ) -> Iterator[Reported]:
         """The report of each object; `conflicts` are by the names of the objects.
+
+        `expensive` has the addresses of policies that had no time lately.
 
         An object that has changed since it was read is left out.
         """
@@ -81,9 +95,14 @@ class Statuses:
                 continue
             program, file = enforced.programs.get(name), files.get(name, checked.file)
             conflict = conflicts.get(name, "")
-            wanted = _status(checked, file, written, metadata, program, conflict)
-            if manifest is not None:
-                counts = self._counts(name, manifest, program, snapshot)
+            is_expensive = program is not None and program.address in expensive
+            wanted = _status(
+                checked, file, written, metadata, program, conflict, is_expensive=is_expensive
+            )
+            counts = (
+                self._counts(name, manifest, program, snapshot) if manifest is not None else None
+            )
+            if counts is not None:
                 wanted = msgspec.structs.replace(
                     wanted,
                     matchedPods=counts.matched,
@@ -95,7 +114,8 @@ class Statuses:
 
     def _counts(
         self, name: str, manifest: Manifest, program: Program | None, snapshot: Snapshot
-    ) -> PodCounts:
+    ) -> PodCounts | None:
+        """The counts now; the last ones, or None, where there was not time enough for them."""
         metadata = manifest.metadata
         version = (metadata.uid, metadata.generation, id(program), self._namespaces(manifest))
         kept = self._kept.get(name)
@@ -104,10 +124,14 @@ class Statuses:
             scope = Scope(None if is_cluster else metadata.namespace)
             counts = self._selects(manifest)
             share_status = ShareStatus(("status", version), scope, counts, _share(program))
-            kept = self._kept[name] = version, share_status
+            kept = self._kept[name] = version, share_status, None
         slots = program.slots if program is not None else 0
         frame = Frame(EMPTY_RECORD, Timestamp.now(), slots=slots)
-        return kept[1].count(self._cache, snapshot, frame)
+        _, share_status, counted = kept
+        with suppress(DeadlineExceededError, ExpensivePolicyError):
+            counted = share_status.count(self._cache, snapshot, self._portion(frame))
+            self._kept[name] = version, share_status, counted
+        return counted
 
     def _namespaces(self, manifest: Manifest) -> frozenset[str] | None:
         """The namespaces that a cluster policy selects; None without a namespace selector."""
@@ -144,6 +168,8 @@ def _status(
     metadata: Metadata,
     program: Program | None,
     conflict: str,
+    *,
+    is_expensive: bool,
 ) -> Status:
     """The status of an object without its counts."""
     errors = lines(file, "error")
@@ -163,6 +189,7 @@ def _status(
         "Ready": ready,
         "Compiled": ("True", "Compiled", "") if good else ("False", "Errors", first),
         "Conflicting": ("True", "Overruled", conflict) if conflict else ("False", "None", ""),
+        "Expensive": ("True", "TooMuchTime", EXPENSIVE) if is_expensive else ("False", "None", ""),
     }
     texts = tuple(line[:_MOST_TEXT] for line in (*errors, *lines(file, "warning")))
     return Status(
@@ -206,6 +233,7 @@ class StatusReporter:
         enforced: Callable[[], EnforcedPolicies],
         engine: Engine,
         lost: dict[str, str],
+        gave_up: Callable[[str, str], None],
         rejected_pods: RejectedPods,
         identity: str,
         log: Logger,
@@ -217,9 +245,10 @@ class StatusReporter:
         self._enforced = enforced
         self._lost = lost
         self._lost_under: EnforcedPolicies | None = None
-        self._statuses = Statuses(informers.cache)
+        self._engine = engine
+        self._statuses = Statuses(informers.cache, engine.portion)
         self._events = Events(client, identity)
-        self._requeuer = Requeuer(client, engine, rejected_pods)
+        self._requeuer = Requeuer(client, engine, rejected_pods, gave_up)
         self._log = log
         self._leads = leads
 
@@ -256,15 +285,22 @@ class StatusReporter:
                 failure = str(error)
 
     async def _write_statuses(self, snapshot: Snapshot, now: str) -> None:
-        objects = self._informers.policies
-        reports = self._statuses.reports(self._enforced(), objects, self._conflicts(), snapshot)
-        await status.write(self._client, list(reports), f"{now[:19]}Z")
+        objects, enforced = self._informers.policies, self._enforced()
+        conflicts, expensive = self._conflicts(), self._engine.expensive
+        reports = []
+        for report in self._statuses.reports(enforced, objects, conflicts, expensive, snapshot):
+            reports.append(report)
+            await asyncio.sleep(0)
+        await status.write(self._client, reports, f"{now[:19]}Z")
 
     async def _send_events(self, _snapshot: Snapshot, now: str) -> None:
-        objects = self._informers.policies
+        objects, expensive = self._informers.policies, self._engine.expensive
         for name, note in self._conflicts().items():
             if name in objects:
-                self._events.add(_conflict_event(objects[name], note))
+                self._events.add(_event(objects[name], "Conflicting", note))
+        for name, program in self._enforced().programs.items():
+            if name in objects and program.address in expensive:
+                self._events.add(_event(objects[name], "Expensive", EXPENSIVE))
         await self._events.send(now)
 
     async def _requeue(self, snapshot: Snapshot, now: str) -> None:
@@ -285,8 +321,9 @@ class StatusReporter:
         }
 
 
-def _conflict_event(raw: bytes, note: str) -> Event:
+def _event(raw: bytes, reason: str, note: str) -> Event:
+    """A warning about a policy object."""
     policy = msgspec.json.decode(raw, type=_Object)
     meta = policy.metadata
     about = Regarding(policy.apiVersion, policy.kind, meta.namespace, meta.name, meta.uid)
-    return Event(about, "Warning", "Conflicting", "Select", note)
+    return Event(about, "Warning", reason, "Select", note)

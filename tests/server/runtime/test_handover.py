@@ -114,10 +114,11 @@ def test_reports_during_a_reload_are_those_before_it(
     reloader: PolicyReloader, view: Edited, edit: tuple[str, ...]
 ) -> None:
     """At every step of the thread; before, one of them was a KeyError."""
-    statuses, first = Statuses(CACHE), view.objects
+    portion = reloader.engine.portion
+    statuses, first = Statuses(CACHE, portion), view.objects
 
     def reports() -> list[tuple[str, Status]]:
-        found = statuses.reports(reloader.enforced, first, {}, CACHE.snapshot())
+        found = statuses.reports(reloader.enforced, first, {}, (), CACHE.snapshot())
         return [(report.path, report.wanted) for report in found]
 
     before, registry = reports(), reloader.engine.registry
