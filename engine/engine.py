@@ -24,7 +24,7 @@ from engine.decision.inspection import Inspection
 from engine.decision.journal import Journal
 from engine.decision.placement import Placement, Question
 from engine.decision.preemption import Preemption, Victims
-from engine.decision.recent_answers import AnswerListener, Damper
+from engine.decision.recent_answers import AnswerListener, Damper, LastAnswers
 from engine.decision.registry import Registry
 from engine.decision.verdict import Decision, Failed, Feasible, Rejected, Scores, feasible
 from engine.errors import EngineError, HandoverError, RefusedError, WaitingError
@@ -61,8 +61,8 @@ class Engine:
     """Decides the verbs.
 
     `gate` says whether this replica decides by counts. `listeners` are told of each answer of
-    filter. The `journal` records what filter and prioritize answer. `later` runs work after the
-    answer.
+    filter, and `answers` keeps the nodes that it offers. The `journal` records what filter and
+    prioritize answer. `later` runs work after the answer.
     """
 
     def __init__(
@@ -75,6 +75,7 @@ class Engine:
         gate: CountGate = open_gate,
         exemptions: Exemptions = NO_EXEMPTIONS,
         listeners: Sequence[AnswerListener] = (),
+        answers: LastAnswers | None = None,
         journal: Journal | None = None,
         later: Later = lambda work: work(),  # for callers without an event loop
         hold_seconds: float = HOLD_SECONDS,
@@ -82,6 +83,7 @@ class Engine:
         now: Callable[[], Timestamp] = Timestamp.now,
     ) -> None:
         self.in_flight = InFlightPods(clock, hold_seconds)
+        self._answers = answers
         self._calls = CallOpener(registry, view, observer, exemptions, clock=clock, now=now)
         self._codec = codec
         self._damper = Damper(clock)
@@ -111,6 +113,7 @@ class Engine:
         a row.
         """
         request_pod, offered = self._pods.read(pod), False
+        decided: Decision | None = None
         if request_pod.bypass and self._exemptions.bypasses(request_pod):
             key = f"{request_pod.namespace}/{request_pod.name}"
             self._observer.bypassed(key, request_pod.uid, request_pod.bypass)
@@ -129,6 +132,8 @@ class Engine:
         finally:
             for answered in self._listeners:
                 answered(request_pod, offered)
+            if (answers := self._answers) is not None:
+                self._later(lambda: answers.answered(request_pod, names, decided))
         return decided
 
     def prioritize(

@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from engine.errors import BadObjectError, DeadlineExceededError, EngineError, NotSyncedError
+from engine.errors import (
+    BadObjectError,
+    DeadlineExceededError,
+    EngineError,
+    NotSyncedError,
+    RefusedError,
+)
 
 
 class Outcome(StrEnum):
@@ -29,6 +35,7 @@ class Outcome(StrEnum):
     NOT_SYNCED = "not_synced"
     DEADLINE = "deadline"
     BAD_OBJECT = "bad_object"
+    REFUSED = "refused"
     UNDECIDED = "undecided"
     INTERNAL = "internal"
 
@@ -60,6 +67,8 @@ def failure_of(error: Exception) -> CallFailure:
             outcome = Outcome.DEADLINE
         case BadObjectError():
             outcome = Outcome.BAD_OBJECT
+        case RefusedError():
+            outcome = Outcome.REFUSED
         case EngineError():
             outcome = Outcome.UNDECIDED
         case _:

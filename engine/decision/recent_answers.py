@@ -1,18 +1,22 @@
 """Recent answers: the pods that filter was asked about last, and how it answered.
 
-RejectedPods and OfferedBodies are values that the engine writes and others read: the requeuer looks
-at rejected pods again, the binder finds the body of a pod that it has to bind. The Damper belongs
-to the engine. All live as long as the server, on its event loop.
+RejectedPods and LastAnswers are values that the engine writes and others read: the requeuer looks
+at rejected pods again, the binder finds the nodes that a pod was offered. The Damper belongs to the
+engine. All live as long as the server, on its event loop.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import msgspec
+import numpy as np
 from cachetools import LRUCache, TTLCache
 
+from engine.cache.node_table import NodeTable
+from engine.decision.verdict import Decision
 from engine.objects.peer import Peer
 from engine.objects.request_pod import RequestPod
 
@@ -24,7 +28,11 @@ WINDOW_SECONDS = 10.0
 REJECTIONS = 3
 _MOST_PODS = 50_000
 _MOST_REJECTED_BYTES = 64 << 20
-_MOST_OFFERED_BYTES = 16 << 20
+_MOST_ANSWERED_BYTES = 16 << 20
+# What an answer takes besides its body and its bits.
+_ANSWER_BYTES = 256
+# The number of sets of nodes whose answers are kept: a binding follows its answer within seconds.
+_MOST_NODE_SETS = 8
 
 
 class Damper:
@@ -50,18 +58,83 @@ class Damper:
         return hot
 
 
-class OfferedBodies:
-    """The bodies of the pods that were offered a node last, by uid, so that bind needs no GET."""
+@dataclass(frozen=True, slots=True)
+class LastAnswer:
+    """The last answer of filter about a pod: the pod's body, and the nodes that it was offered.
 
-    def __init__(self) -> None:
-        self._bodies: LRUCache[str, bytes] = LRUCache(_MOST_OFFERED_BYTES, len)
+    `nodes` has the row of every node at the time of the answer, `bits` a bit for each offered row.
+    """
 
-    def answered(self, pod: RequestPod, offered: bool) -> None:  # noqa: FBT001 - AnswerListener
-        if offered and len(pod.body) <= self._bodies.maxsize:
-            self._bodies[pod.uid] = pod.body
+    body: bytes
+    bits: bytes
+    nodes: Mapping[str, int]
 
-    def get(self, uid: str) -> bytes | None:
-        return self._bodies.get(uid)
+    def offers(self, node: str) -> bool:
+        row = self.nodes.get(node)
+        if row is None or row // 8 >= len(self.bits):
+            return False
+        return bool(self.bits[row // 8] & (128 >> row % 8))
+
+
+class _KeptAnswer(msgspec.Struct, frozen=True, gc=False):
+    """A LastAnswer with the number of its nodes: those of many answers are the same."""
+
+    body: bytes
+    bits: bytes
+    nodes: int
+
+    @property
+    def bytes(self) -> int:
+        return len(self.body) + len(self.bits) + _ANSWER_BYTES
+
+
+class LastAnswers:
+    """The last answer of filter about each pod, by uid: the binder binds only what it offers.
+
+    `table` has the nodes of the cache. Answers that are used least, and those that are older than
+    the last changes of the set of nodes, are forgotten.
+    """
+
+    def __init__(self, table: Callable[[], NodeTable]) -> None:
+        self._table = table
+        self._kept: LRUCache[str, _KeptAnswer] = LRUCache(
+            _MOST_ANSWERED_BYTES, lambda kept: kept.bytes
+        )
+        # The rows of all nodes, by number. Old ones are dropped, because each may be a megabyte.
+        self._nodes: dict[int, Mapping[str, int]] = {0: {}}
+        self._newest = 0
+
+    def answered(self, pod: RequestPod, names: Sequence[str], decided: Decision | None) -> None:
+        """Takes an answer about these nodes; None is an error, which offers none."""
+        kept = _KeptAnswer(b"", b"", self._newest)
+        if decided is not None and not np.logical_and.reduce(decided.codes):
+            known = decided.known_rows
+            if known is not None:
+                rows, nodes = known.rows, known.nodes
+            else:
+                table = self._table()
+                rows, nodes = table.find(names), table.rows
+            if np.logical_or.reduce(decided.codes):
+                rows = rows[decided.codes == 0]
+            offered = np.zeros(int(np.maximum.reduce(rows)) + 1, np.bool_)
+            offered[rows] = True
+            kept = _KeptAnswer(pod.body, np.packbits(offered).tobytes(), self._number(nodes))
+        self._kept.pop(pod.uid, None)
+        if kept.bytes <= self._kept.maxsize:
+            self._kept[pod.uid] = kept
+
+    def find(self, uid: str) -> LastAnswer | None:
+        kept = self._kept.get(uid)
+        if kept is None or (nodes := self._nodes.get(kept.nodes)) is None:
+            return None
+        return LastAnswer(kept.body, kept.bits, nodes)
+
+    def _number(self, nodes: Mapping[str, int]) -> int:
+        if nodes is not self._nodes[self._newest]:
+            self._newest += 1
+            self._nodes[self._newest] = nodes
+            self._nodes.pop(self._newest - _MOST_NODE_SETS, None)
+        return self._newest
 
 
 @dataclass(slots=True)

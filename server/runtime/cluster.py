@@ -10,7 +10,7 @@ import asyncio
 import gc
 import socket
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from logging import Logger
@@ -24,7 +24,7 @@ from engine.cache.snapshot import Snapshot
 from engine.cluster.binding import Binder
 from engine.cluster.client import ApiClient, Limits, connect
 from engine.cluster.lease import LeaderGate, Lease, TakeOver
-from engine.decision.recent_answers import OfferedBodies, RejectedPods
+from engine.decision.recent_answers import LastAnswers, RejectedPods
 from engine.engine import CountGate, Engine, open_gate
 from engine.errors import NotSyncedError
 from engine.objects.codec import ObjectCodec
@@ -111,16 +111,22 @@ class ClusterRuntime:
         self._needs = needs
         self._taken_over = False
 
-    def binder(self, engine: Engine, bodies: OfferedBodies) -> Binder:
-        """The binder of this cluster; `engine` admits each pod."""
-        return Binder(self._client, self.informers.cache, engine.admit, bodies)
+    def last_answers(self) -> LastAnswers:
+        """The memory of filter's answers about this cluster, for an engine and its binder."""
+        return LastAnswers(lambda: self.informers.cache.snapshot().table)
+
+    def binder(
+        self, engine: Engine, answers: LastAnswers, scheduler_names: Collection[str]
+    ) -> Binder:
+        """The binder of this cluster; `answers` are those of the engine, which admits each pod."""
+        return Binder(self._client, self.informers.cache, engine, answers, scheduler_names)
 
     async def follow(
         self,
         stack: AsyncExitStack,
         engine: Engine,
         reloader: PolicyReloader,
-        binder: Binder,
+        binder: Binder | None,
         rejected: RejectedPods,
         observer: LogObserver,
     ) -> None:
@@ -133,8 +139,9 @@ class ClusterRuntime:
             take_over = self._take_over_with(engine, is_listed=lease.held)
             for work in (lease.run(), gate.run(take_over)):
                 stack.push_async_callback(_end, asyncio.create_task(work))
-        # What is being bound was allowed under the Lease, and is finished under it.
-        stack.push_async_callback(binder.idle)
+        if binder is not None:
+            # What is being bound was allowed under the Lease, and is finished under it.
+            stack.push_async_callback(binder.idle)
         reporter = StatusReporter(
             self._client,
             self.informers,

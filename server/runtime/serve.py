@@ -16,7 +16,7 @@ from pathlib import Path
 
 from engine.cache.informers import Needs
 from engine.decision.journal import Journal
-from engine.decision.recent_answers import OfferedBodies, RejectedPods
+from engine.decision.recent_answers import RejectedPods
 from engine.engine import Engine, open_gate
 from engine.errors import NotSyncedError
 from engine.objects.codec import ObjectCodec
@@ -44,13 +44,18 @@ _STARTING: Sequence[Check] = (Check("start", "not started yet"),)
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The parts of a server. `cluster` is watched, an origin of snapshots, or None."""
+    """The parts of a server. `cluster` is watched, an origin of snapshots, or None.
+
+    `binds_pods_of` are the names of the schedulers whose pods it binds in a watched cluster;
+    without any, it has no verb bind.
+    """
 
     settings: Settings
     policies: Sequence[Path]
     cluster: Access | Origin | None
     exemptions: Exemptions
     version: str
+    binds_pods_of: frozenset[str] = frozenset()
 
 
 class CannotListenError(Exception):
@@ -89,7 +94,8 @@ async def serve(
         registry = policies.read(objects)
         view = await _open_view(stack, options, schema, policies.needs, log, shutdown)
         cluster = view if isinstance(view, ClusterRuntime) else None
-        bodies = OfferedBodies()
+        schedulers = options.binds_pods_of
+        answers = cluster.last_answers() if cluster is not None and schedulers else None
         rejected = RejectedPods(time.monotonic, _FIRST_PAUSE_SECONDS, _MOST_PAUSE_SECONDS)
         observer, journal = LogObserver(log, metrics), Journal()
         engine = Engine(
@@ -99,12 +105,15 @@ async def serve(
             observer,
             gate=cluster.gate if cluster is not None else open_gate,
             exemptions=options.exemptions,
-            listeners=() if cluster is None else (bodies.answered, rejected.answered),
+            listeners=() if cluster is None else (rejected.answered,),
+            answers=answers,
             journal=journal,
             later=asyncio.get_running_loop().call_soon,
         )
         reloader = PolicyReloader(policies, objects, view, engine, log, options.exemptions)
-        binder = cluster.binder(engine, bodies) if cluster is not None else None
+        binder = None
+        if cluster is not None and answers is not None:
+            binder = cluster.binder(engine, answers, schedulers)
         app = create_app(
             engine,
             readiness,
@@ -119,7 +128,7 @@ async def serve(
             Decisions(journal),
             shutdown,
         )
-        if cluster is not None and binder is not None:
+        if cluster is not None:
             await cluster.follow(stack, engine, reloader, binder, rejected, observer)
         looking = asyncio.create_task(reloader.run())
         stack.callback(looking.cancel)
