@@ -140,10 +140,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _placets_side(scheduler_name: str) -> Iterator[str]:
-    """What a `bindVerb` needs of Placet: a comment cannot be in JSON, nor in a pipe be seen."""
+    """The lines about what a `bindVerb` needs of Placet."""
     named = f" --scheduler-name {scheduler_name}" if scheduler_name else ""
-    yield f"Placet must be started with: placet serve --bind{named}"
-    yield "its right to bind is in deploy/rbac/bind/placet.yaml"
+    yield f"start Placet with: placet serve --bind{named}"
+    yield "give it the right to bind with: kubectl apply -f deploy/rbac/bind/placet.yaml"
 
 
 def _extender(args: argparse.Namespace) -> Extender:
