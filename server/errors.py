@@ -74,4 +74,5 @@ def failure_of(error: Exception) -> CallFailure:
         case _:
             # kube-scheduler copies the text into events: a traceback belongs in our log only.
             return CallFailure("internal error: see the log of Placet", Outcome.INTERNAL)
-    return CallFailure(str(error), outcome)
+    # The message of a clause may be empty; to kube-scheduler, an empty `Error` is none (C44).
+    return CallFailure(str(error) or "no reason is given", outcome)

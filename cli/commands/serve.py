@@ -276,12 +276,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     settings = _settings(args)
+    binds = _schedulers(args)
     policies = _policies(args)
     cluster = _cluster(args)
     log = start_logging(args.log_format, verbose=args.verbose)
     metrics = Metrics(CollectorRegistry(), version())
     tls = credentials(settings, metrics, log)
-    binds = _schedulers(args)
     options = Options(settings, policies, cluster, exemptions(args), version(), binds)
 
     def started(url: str, reloader: PolicyReloader) -> None:

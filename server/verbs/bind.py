@@ -55,8 +55,7 @@ class BindVerb:
         return encode_binding("")
 
     def refuse(self, failure: CallFailure) -> web.Response:
-        # The message of a clause may be empty.
-        return json_response(encode_binding(failure.text or "the pod may not be bound"))
+        return json_response(encode_binding(failure.text))
 
 
 class _Binding(Struct, rename="pascal"):

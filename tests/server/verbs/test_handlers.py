@@ -220,7 +220,7 @@ async def test_a_refused_binding_is_counted_and_logged(
 async def test_a_refusal_without_a_text_is_no_success(serve: Serve) -> None:
     """C44: the message of a `bind` clause may be empty, and an empty `Error` means bound."""
     answer = await (await serve(binder=RefusingBinder(""))).post("/bind", BINDING)
-    assert answer.json == {"Error": "the pod may not be bound"}
+    assert answer.json == {"Error": "no reason is given"}
 
 
 BAD_BODIES = {
