@@ -132,8 +132,8 @@ class Engine:
         finally:
             for answered in self._listeners:
                 answered(request_pod, offered)
-            if (answers := self._answers) is not None:
-                self._later(lambda: answers.answered(request_pod, names, decided))
+            if self._answers is not None:
+                self._answers.answered(request_pod, names, decided)
         return decided
 
     def prioritize(

@@ -113,7 +113,10 @@ class ClusterRuntime:
 
     def last_answers(self) -> LastAnswers:
         """The memory of filter's answers about this cluster, for an engine and its binder."""
-        return LastAnswers(lambda: self.informers.cache.snapshot().table)
+        cache = self.informers.cache
+        answers = LastAnswers(lambda: cache.snapshot().table)
+        cache.add_event_handler(answers.pod_changed)
+        return answers
 
     def binder(
         self, engine: Engine, answers: LastAnswers, scheduler_names: Collection[str]
