@@ -27,7 +27,7 @@ from engine.decision.inspection import Inspection
 from engine.decision.journal import Journal
 from engine.decision.placement import Placement, Question
 from engine.decision.preemption import Preemption, Victims
-from engine.decision.recent_answers import AnswerListener, Damper
+from engine.decision.recent_answers import AnswerListener, Damper, LastAnswers
 from engine.decision.registry import Registry
 from engine.decision.verdict import Decision, Failed, Feasible, Rejected, Scores, feasible
 from engine.errors import (
@@ -74,8 +74,8 @@ class Engine:
 
     `gate` says whether this replica decides by counts. `times` bounds what policies use of the
     time; without it only deadlines hold, and nothing is done in portions. `listeners` are told of
-    each answer of filter. The `journal` records what filter and prioritize answer. `later` runs
-    work after the answer.
+    each answer of filter, and `answers` keeps the nodes that it offers. The `journal` records what
+    filter and prioritize answer. `later` runs work after the answer.
     """
 
     def __init__(
@@ -89,6 +89,7 @@ class Engine:
         exemptions: Exemptions = NO_EXEMPTIONS,
         times: PolicyTimes | None = None,
         listeners: Sequence[AnswerListener] = (),
+        answers: LastAnswers | None = None,
         journal: Journal | None = None,
         later: Later = lambda work: work(),  # for callers without an event loop
         hold_seconds: float = HOLD_SECONDS,
@@ -96,6 +97,7 @@ class Engine:
         now: Callable[[], Timestamp] = Timestamp.now,
     ) -> None:
         self.in_flight = InFlightPods(clock, hold_seconds)
+        self._answers = answers
         self._calls = CallOpener(registry, view, observer, exemptions, now=now)
         self._clock = clock
         self._times = times
@@ -132,6 +134,7 @@ class Engine:
         pod was rejected too often in a row.
         """
         request_pod, offered = self._pods.read(pod), False
+        decided: Decision | None = None
         if request_pod.bypass and self._exemptions.bypasses(request_pod):
             key = f"{request_pod.namespace}/{request_pod.name}"
             self._observer.bypassed(key, request_pod.uid, request_pod.bypass)
@@ -150,6 +153,8 @@ class Engine:
         finally:
             for answered in self._listeners:
                 answered(request_pod, offered)
+            if self._answers is not None:
+                self._answers.answered(request_pod, names, decided)
         return decided
 
     def prioritize(

@@ -18,7 +18,7 @@ class HandoverError(WaitingError):
 
 
 class RefusedError(EngineError):
-    """The pod may not be bound to the node that kube-scheduler chose."""
+    """The pod may not be bound to the node that bind names."""
 
 
 class DeadlineExceededError(EngineError):

@@ -11,6 +11,7 @@ from engine.errors import (
     EngineError,
     ExpensivePolicyError,
     NotSyncedError,
+    RefusedError,
 )
 
 
@@ -36,6 +37,7 @@ class Outcome(StrEnum):
     DEADLINE = "deadline"
     EXPENSIVE_POLICY = "expensive_policy"
     BAD_OBJECT = "bad_object"
+    REFUSED = "refused"
     UNDECIDED = "undecided"
     INTERNAL = "internal"
 
@@ -69,9 +71,12 @@ def failure_of(error: Exception) -> CallFailure:
             outcome = Outcome.EXPENSIVE_POLICY
         case BadObjectError():
             outcome = Outcome.BAD_OBJECT
+        case RefusedError():
+            outcome = Outcome.REFUSED
         case EngineError():
             outcome = Outcome.UNDECIDED
         case _:
             # kube-scheduler copies the text into events: a traceback belongs in our log only.
             return CallFailure("internal error: see the log of Placet", Outcome.INTERNAL)
-    return CallFailure(str(error), outcome)
+    # The message of a clause may be empty; to kube-scheduler, an empty `Error` is none (C44).
+    return CallFailure(str(error) or "no reason is given", outcome)

@@ -47,7 +47,8 @@ class CheckContext:
     """One configuration to check. `http_timeout` is that of `placet serve`, in seconds.
 
     `ours` is the extender taken for Placet, `because` the reason; None and empty if it is unclear.
-    `requirements` is None if the policies are unknown.
+    `requirements` is None if the policies are unknown. `binds` says whether `placet serve` has
+    `--bind`.
     """
 
     configuration: Configuration
@@ -55,6 +56,7 @@ class CheckContext:
     because: str
     http_timeout: float
     requirements: SchedulerRequirements | None = None
+    binds: bool = False
 
     @property
     def worst(self) -> Severity:
@@ -134,7 +136,9 @@ def examine(context: CheckContext) -> list[FieldFinding]:
 def refuse_unsound(text: str, http_timeout: float) -> None:
     """Raises CommandError for a generated configuration with an error."""
     (configuration,) = configurations([("the configuration", text)], lambda _path: None)
-    context = CheckContext(configuration, *choose(configuration.extenders), http_timeout)
+    ours, because = choose(configuration.extenders)
+    binds = ours is not None and bool(ours.verbs["bind"])
+    context = CheckContext(configuration, ours, because, http_timeout, binds=binds)
     for diagnostic, _ in examine(context):
         if diagnostic.severity == "error":
             raise CommandError(diagnostic.message, diagnostic.hint or "")
@@ -209,6 +213,8 @@ def no_binder(ours: ExtenderEntry, context: CheckContext) -> Iterator[_Found]:
     if needs is None or ours.verbs["bind"]:
         return
     at, hint = ours.at("bindVerb"), "write `bindVerb: bind`"
+    if not context.binds:
+        hint += ", and serve with `--bind`"
     if needs.at_bind:
         message = f"without a `bindVerb` {_some(needs.at_bind)} are not checked at binding"
         yield _warning(at, message, hint)
@@ -218,6 +224,18 @@ def no_binder(ours: ExtenderEntry, context: CheckContext) -> Iterator[_Found]:
             "against the newest state before the binding"
         )
         yield _warning(at, message, hint)
+
+
+def bind(ours: ExtenderEntry, context: CheckContext) -> Iterator[_Found]:
+    """A `bindVerb` for a Placet that does not bind, and the reverse."""
+    at = ours.at("bindVerb")
+    if ours.verbs["bind"] and not context.binds:
+        message = "`placet serve` has no verb bind without `--bind`: no pod can be bound"
+        hint = "serve with `--bind` and give it to this command too, or remove `bindVerb`"
+        yield _error(at, message, hint)
+    elif context.binds and not ours.verbs["bind"]:
+        message = "`placet serve --bind` may bind pods, and kube-scheduler never asks it to"
+        yield _warning(at, message, "write `bindVerb: bind`, or serve without `--bind`")
 
 
 def whole_nodes(ours: ExtenderEntry, _context: CheckContext) -> Iterator[_Found]:
@@ -592,6 +610,7 @@ OF_OURS: Mapping[str, Callable[[ExtenderEntry, CheckContext], Iterator[_Found]]]
     "timeout": timeout,
     "verb": verb,
     "missing-verb": missing_verb,
+    "bind": bind,
     "no-binder": no_binder,
     "whole-nodes": whole_nodes,
     "ignorable": ignorable,

@@ -10,7 +10,7 @@ import asyncio
 import gc
 import socket
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from logging import Logger
@@ -24,7 +24,7 @@ from engine.cache.snapshot import Snapshot
 from engine.cluster.binding import Binder
 from engine.cluster.client import ApiClient, Limits, connect
 from engine.cluster.lease import LeaderGate, Lease, TakeOver
-from engine.decision.recent_answers import OfferedBodies, RejectedPods
+from engine.decision.recent_answers import LastAnswers, RejectedPods
 from engine.engine import CountGate, Engine, open_gate
 from engine.errors import NotSyncedError
 from engine.objects.codec import ObjectCodec
@@ -116,16 +116,25 @@ class ClusterRuntime:
         self._needs = needs
         self._taken_over = False
 
-    def binder(self, engine: Engine, bodies: OfferedBodies) -> Binder:
-        """The binder of this cluster; `engine` admits each pod."""
-        return Binder(self._client, self.informers.cache, engine.admit, bodies)
+    def last_answers(self) -> LastAnswers:
+        """The memory of filter's answers about this cluster, for an engine and its binder."""
+        cache = self.informers.cache
+        answers = LastAnswers(lambda: cache.snapshot().table)
+        cache.add_event_handler(answers.pod_changed)
+        return answers
+
+    def binder(
+        self, engine: Engine, answers: LastAnswers, scheduler_names: Collection[str]
+    ) -> Binder:
+        """The binder of this cluster; `answers` are those of the engine, which admits each pod."""
+        return Binder(self._client, self.informers.cache, engine, answers, scheduler_names)
 
     async def follow(
         self,
         stack: AsyncExitStack,
         engine: Engine,
         reloader: PolicyReloader,
-        binder: Binder,
+        binder: Binder | None,
         rejected: RejectedPods,
         observer: LogObserver,
     ) -> None:
@@ -138,8 +147,9 @@ class ClusterRuntime:
             take_over = self._take_over_with(engine, is_listed=lease.held)
             stack.push_async_callback(end, start("lease", lease.run))
             stack.push_async_callback(end, start("leader", lambda: gate.run(take_over)))
-        # What is being bound was allowed under the Lease, and is finished under it.
-        stack.push_async_callback(binder.idle)
+        if binder is not None:
+            # What is being bound was allowed under the Lease, and is finished under it.
+            stack.push_async_callback(binder.idle)
         reporter = StatusReporter(
             self._client,
             self.informers,

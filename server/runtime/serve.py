@@ -16,7 +16,7 @@ from pathlib import Path
 
 from engine.cache.informers import Needs
 from engine.decision.journal import Journal
-from engine.decision.recent_answers import OfferedBodies, RejectedPods
+from engine.decision.recent_answers import RejectedPods
 from engine.engine import Engine, open_gate
 from engine.errors import NotSyncedError
 from engine.objects.codec import ObjectCodec
@@ -46,13 +46,18 @@ _STARTING: Sequence[Check] = (Check("start", "not started yet"),)
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The parts of a server. `cluster` is watched, an origin of snapshots, or None."""
+    """The parts of a server. `cluster` is watched, an origin of snapshots, or None.
+
+    `binds_pods_of` are the names of the schedulers whose pods it binds in a watched cluster;
+    without any, it has no verb bind.
+    """
 
     settings: Settings
     policies: Sequence[Path]
     cluster: Access | Origin | None
     exemptions: Exemptions
     version: str
+    binds_pods_of: frozenset[str] = frozenset()
 
 
 class CannotListenError(Exception):
@@ -96,7 +101,8 @@ async def serve(
         enforced = policies.read(objects)
         view = await _open_view(stack, options, schema, enforced.needs, log, supervisor, shutdown)
         cluster = view if isinstance(view, ClusterRuntime) else None
-        bodies = OfferedBodies()
+        schedulers = options.binds_pods_of
+        answers = cluster.last_answers() if cluster is not None and schedulers else None
         rejected = RejectedPods(time.monotonic, _FIRST_PAUSE_SECONDS, _MOST_PAUSE_SECONDS)
         observer, journal = LogObserver(log, metrics), Journal()
         engine = Engine(
@@ -107,7 +113,8 @@ async def serve(
             gate=cluster.gate if cluster is not None else open_gate,
             exemptions=options.exemptions,
             times=PolicyTimes(time.monotonic, observer.expensive),
-            listeners=() if cluster is None else (bodies.answered, rejected.answered),
+            listeners=() if cluster is None else (rejected.answered,),
+            answers=answers,
             journal=journal,
             later=asyncio.get_running_loop().call_soon,
         )
@@ -115,7 +122,9 @@ async def serve(
             policies, enforced, objects, view, engine, log, options.exemptions
         )
         announced = reloader
-        binder = cluster.binder(engine, bodies) if cluster is not None else None
+        binder = None
+        if cluster is not None and answers is not None:
+            binder = cluster.binder(engine, answers, schedulers)
         app = create_app(
             engine,
             readiness,
@@ -130,7 +139,7 @@ async def serve(
             Decisions(journal),
             shutdown,
         )
-        if cluster is not None and binder is not None:
+        if cluster is not None:
             await cluster.follow(stack, engine, reloader, binder, rejected, observer)
         stack.push_async_callback(end, supervisor.start("policies", reloader.run))
         if credentials is not None:

@@ -23,7 +23,7 @@ import msgspec
 
 from engine.cache.informers import PODS, Informer
 from engine.cache.list_watch import read_event
-from engine.decision.recent_answers import OfferedBodies, RejectedPods
+from engine.decision.recent_answers import RejectedPods
 from engine.engine import Engine
 from engine.objects.codec import ObjectCodec
 from grammar.schema import load_schema
@@ -94,13 +94,12 @@ class Measured:
         supervisor = Supervisor(log, lambda _: None)
         opening = open_cluster(self._access, schema, needs, log, "0", supervisor)
         self._view = await stack.enter_async_context(opening)
-        bodies, rejected = OfferedBodies(), RejectedPods(time.monotonic, 1.0, 60.0)
+        rejected = RejectedPods(time.monotonic, 1.0, 60.0)
         self._engine = Engine(self._enforced.registry, self._view, ObjectCodec(schema), observer)
         reloader = PolicyReloader(
             self._policies, self._enforced, None, self._view, self._engine, log
         )
-        binder = self._view.binder(self._engine, bodies)
-        await self._view.follow(stack, self._engine, reloader, binder, rejected, observer)
+        await self._view.follow(stack, self._engine, reloader, None, rejected, observer)
 
     async def _event_micros(self) -> float:
         """From the line of a watch to the cache."""
