@@ -165,7 +165,7 @@ class Silent:
     def rejected(self, *_: object, **__: object) -> None:
         pass
 
-    failed = would_reject = conflict = bypassed = rejected
+    failed = would_reject = conflict = bypassed = shortened = rejected
 
 
 def frame(asked: NamedPod | None, cluster: Cluster | None, codec: ObjectCodec) -> Frame:

@@ -32,6 +32,7 @@ from engine.objects.codec import ObjectCodec
 from engine.objects.peer import Peer, rooted
 from engine.objects.request_pod import NO_EXEMPTIONS, Exemptions, RequestPod, RequestPodReader
 from engine.program.frame import Floats, Points
+from grammar.texts import MOST_ERROR, shown
 from grammar.values.time import Timestamp
 
 # The longest time in flight where nobody reports that the pod is bound.
@@ -123,7 +124,7 @@ class Engine:
             offered = not np.logical_and.reduce(decided.codes)
         except EngineError as error:
             if (journal := self._journal) is not None:
-                text = str(error)
+                text = shown(str(error), MOST_ERROR)
                 self._later(lambda: journal.failed(request_pod, len(names), text))
             raise
         finally:
@@ -188,10 +189,10 @@ class Engine:
         snapshot = call.snapshot
         peer = rooted(self._codec.peer(pod), snapshot.workloads)
         clauses = [c for p in call.plan.selection.enforced for c in p.filters if c.at_bind]
-        frame, view = call.evaluation.frame, snapshot.node(node)
-        (rejection,) = filtering.rejections(clauses, frame(), [view], call.evaluation.check)
+        evaluation, view = call.evaluation, snapshot.node(node)
+        (rejection,) = filtering.rejections(clauses, evaluation.frame(), [view], evaluation.check)
         if rejection is not None:
-            raise RefusedError(rejection.verdict(frame).reason)
+            raise RefusedError(rejection.text(evaluation))
         if not call.plan.counts.strict:
             return Admission(peer, None)
         self._check_gate(call)
@@ -317,7 +318,8 @@ class Engine:
         if waiting := [v for v in present if isinstance(v, Rejected) and v.waits]:
             raise WaitingError(waiting[0].reason)
         if self._damper.rejected(call.pod.uid):
-            raise EngineError("; ".join(v.reason for v in present if not isinstance(v, Feasible)))
+            reasons = dict.fromkeys(v.reason for v in present if not isinstance(v, Feasible))
+            raise EngineError("; ".join(reasons))
 
     def _audit(self, call: Call, names: Sequence[str], table: NodeTable, rows: NodeRows) -> None:
         """Reports what policies in audit mode would reject."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from engine.errors import BadObjectError, DeadlineExceededError, EngineError, NotSyncedError
+from grammar.texts import MOST_ERROR, shown
 
 
 class Outcome(StrEnum):
@@ -65,4 +66,4 @@ def failure_of(error: Exception) -> CallFailure:
         case _:
             # kube-scheduler copies the text into events: a traceback belongs in our log only.
             return CallFailure("internal error: see the log of Placet", Outcome.INTERNAL)
-    return CallFailure(str(error), outcome)
+    return CallFailure(shown(str(error), MOST_ERROR), outcome)

@@ -26,6 +26,7 @@ from engine.objects.codec import ObjectCodec
 from engine.objects.request_pod import Exemptions, RequestPod
 from engine.program.frame import Evaluation, Frame
 from grammar.errors import EvaluationError
+from grammar.texts import shown
 from grammar.values.time import Timestamp
 
 # The memory of all plans together: at 5,000 nodes and three scores, some 200 pod shapes.
@@ -53,6 +54,7 @@ class Observer(Protocol):
     def would_reject(self, policy: str, clause: str, nodes: int) -> None: ...
     def conflict(self, winner: str, loser: str) -> None: ...
     def bypassed(self, pod: str, uid: str, reason: str) -> None: ...
+    def shortened(self, policy: str, clause: str, text: str) -> None: ...
 
 
 class Call(msgspec.Struct, frozen=True, eq=False):
@@ -123,7 +125,8 @@ class CallOpener:
                 made.append(Frame(whole, now, slots=slots, namespace=namespace, check=check))
             return made[0]
 
-        evaluation = Evaluation(frame, check, self._clause_failed)
+        report_text = self._observer.shortened
+        evaluation = Evaluation(frame, check, self._clause_failed, report_text)
         # A plan keeps its registry and namespace alive, so their ids are not reused.
         shape = pod.shape(registry.shapes)
         key = (id(registry), id(namespace), pod.namespace, root, exempt, shape)
@@ -147,7 +150,7 @@ class CallOpener:
             return None
 
     def _clause_failed(self, policy: str, clause: str, error: EvaluationError) -> None:
-        self._observer.failed(policy, clause, str(error))
+        self._observer.failed(policy, clause, shown(str(error)))
 
 
 # The largest table: names come and go, and a table of this size starts over.

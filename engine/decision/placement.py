@@ -7,6 +7,7 @@ until kube-scheduler has bound it. Placement belongs to the engine and lives as 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from functools import cache, partial
 
 import msgspec
 import numpy as np
@@ -20,7 +21,8 @@ from engine.decision.call import ClusterView
 from engine.decision.verdict import Decision, Rejected, Verdict
 from engine.errors import WaitingError
 from engine.objects.peer import Peer
-from engine.program.frame import Evaluation, Floats, LazyFrame
+from engine.program.frame import Evaluation, Floats
+from engine.program.program import reason
 
 # kube-scheduler does not say why it did not bind a pod to a node that it was offered.
 NOT_BOUND = "the pod was not bound to the offered node; retrying"
@@ -73,9 +75,7 @@ class Placement:
         """
         headrooms = self._of(counts, question)
         if full := [headroom for headroom in headrooms if not headroom.open.all()]:
-            frame = question.evaluation.frame
-            texts = dict.fromkeys(headroom.clause.count.message(frame) for headroom in full)
-            raise WaitingError("; ".join(texts))
+            raise WaitingError(_joined(full, question.evaluation))
         return headrooms
 
     def answer(
@@ -92,7 +92,7 @@ class Placement:
         if not counts.strict:
             self._offer(question, feasible, is_narrow=False, predicts=predicts)
             return decided
-        frame = question.evaluation.frame
+        evaluation = question.evaluation
         before = self.in_flight.narrow_offer(question.context.pod.uid)
         headrooms = self._of(counts, question)
         opened = feasible.copy()
@@ -103,8 +103,8 @@ class Placement:
         if not np.logical_or.reduce(opened):
             self.in_flight.forget(question.context.pod.uid)
             if hopeful.any():
-                raise WaitingError(_waiting(headrooms, feasible, frame))
-            return _rejected(decided, headrooms, feasible, opened, frame)
+                raise WaitingError(_waiting(headrooms, feasible, evaluation))
+            return _rejected(decided, headrooms, feasible, opened, evaluation)
         if before is not None and not before.excused:
             before.excused = True
             raise WaitingError(NOT_BOUND)
@@ -114,7 +114,7 @@ class Placement:
             tried = np.isin(question.rows, before.tried) if before is not None else ~feasible
             kept = narrowed(headrooms, opened, question.suits(), tried)
         self._offer(question, kept, is_narrow=is_narrow, predicts=predicts)
-        return _rejected(decided, headrooms, feasible, kept, frame)
+        return _rejected(decided, headrooms, feasible, kept, evaluation)
 
     def _of(self, counts: CountClauses, question: Question) -> list[Headroom]:
         counter = self.counter(question.table, question.context)
@@ -133,7 +133,11 @@ class Placement:
 
 
 def _rejected(
-    decided: Decision, headrooms: Sequence[Headroom], feasible: Mask, kept: Mask, frame: LazyFrame
+    decided: Decision,
+    headrooms: Sequence[Headroom],
+    feasible: Mask,
+    kept: Mask,
+    evaluation: Evaluation,
 ) -> Decision:
     """The decision with a rejection for each feasible node that is not kept.
 
@@ -144,11 +148,12 @@ def _rejected(
         return decided
     codes = decided.codes.copy()
     verdicts: list[Verdict] = list(decided.verdicts)
+    text = cache(partial(reason, evaluation=evaluation))
 
     def reject(headroom: Headroom, nodes: Mask) -> None:
         count = headroom.clause.count
         # An eviction can help: the pods that are counted can be evicted.
-        verdicts.append(Rejected(count.message(frame), count.policy, count.name, resolvable=True))
+        verdicts.append(Rejected(text(count), count.policy, count.name, resolvable=True))
         codes[nodes] = len(verdicts) - 1
 
     for headroom in headrooms:
@@ -165,8 +170,12 @@ def _rejected(
     return Decision(codes, verdicts, decided.known_rows)
 
 
-def _waiting(headrooms: Sequence[Headroom], feasible: Mask, frame: LazyFrame) -> str:
+def _waiting(headrooms: Sequence[Headroom], feasible: Mask, evaluation: Evaluation) -> str:
     """The clauses that wait for in-flight pods."""
     waiting = [h for h in headrooms if (feasible & ~h.open & h.hopeful).any()]
-    texts = dict.fromkeys(headroom.clause.count.message(frame) for headroom in waiting)
-    return f"waiting for in-flight pods: {'; '.join(texts)}"
+    return f"waiting for in-flight pods: {_joined(waiting, evaluation)}"
+
+
+def _joined(headrooms: Sequence[Headroom], evaluation: Evaluation) -> str:
+    """The texts of some clauses, each once."""
+    return "; ".join(dict.fromkeys(reason(h.clause.count, evaluation) for h in headrooms))

@@ -68,11 +68,16 @@ def unexpected(policy: str, clause: str, error: EvaluationError) -> None:
     raise AssertionError(f"{policy}: {clause}: {error}")
 
 
+def unexpected_text(policy: str, clause: str, text: str) -> None:
+    """The listener for long messages of a test in which none is too long."""
+    raise AssertionError(f"{policy}: {clause}: {text}")
+
+
 def evaluation_of(
     frame: Frame, check: CheckDeadline = unlimited, report: Report = unexpected
 ) -> Evaluation:
     """The context of evaluations with this frame."""
-    return Evaluation(lambda: frame, check, report)
+    return Evaluation(lambda: frame, check, report, unexpected_text)
 
 
 # ---- the cluster
@@ -195,6 +200,9 @@ class Silent:
 
     def bypassed(self, pod: str, uid: str, reason: str) -> None:
         self.heard.append(("bypassed", pod, uid, reason))
+
+    def shortened(self, policy: str, clause: str, text: str) -> None:
+        self.heard.append(("shortened", policy, clause, text))
 
 
 def engine_over(
