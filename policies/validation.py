@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from grammar import catalogue, checks
+from grammar.access import beyond
 from grammar.checks.costs import LIMIT
 from grammar.clauses import Def, File, Let, Policy, Test, Use
 from grammar.diagnostics import Diagnostic, Fix
@@ -14,6 +15,7 @@ from grammar.parser import parse_file
 from grammar.policy_checker import Checked, check_policy
 from grammar.schema import Schema
 from grammar.source import Source, Span
+from grammar.walk import Definitions
 from policies.forms import is_manifest
 from policies.loader import is_test_file, library_sources
 
@@ -33,6 +35,8 @@ def resolve(checked: Checked, names: Mapping[str, Checked]) -> Checked:
     """The policy with all policies that it uses, directly or not; errors become its diagnostics."""
     found: list[Diagnostic] = []
     used = tuple(_used(checked, names, [checked.policy.address], found))
+    if checked.policy.namespace is not None:
+        found.extend(catalogue.closed_use(use.name, m, use.span) for use, m in _beyond(used))
     if not used and not found:
         return checked
     taken = {c.name for c in checked.policy.clauses}
@@ -61,6 +65,16 @@ def _used(
             inner = _used(other, names, [*path, other.policy.address], found)
             # An error in a policy further down belongs to the `use` that leads there.
             yield from ((use, deeper) for _, deeper in inner)
+
+
+def _beyond(used: Iterable[tuple[Use, Checked]]) -> Iterator[tuple[Use, str]]:
+    """The `use`s whose policy reads what a policy of a namespace may not, each with what it is."""
+    for use, other in used:
+        environment = other.environment
+        assert environment.schema is not None, "policies are checked with a schema"
+        definitions = Definitions(environment.lets, environment.defs)
+        if more := beyond(other.policy, environment.schema, definitions):
+            yield use, more[0].what
 
 
 def _named(name: str, user: Policy, names: Mapping[str, Checked]) -> Checked | None:

@@ -30,6 +30,7 @@ from engine.errors import ApiError, ApiUnreachableError, NotSyncedError
 from engine.objects.peer import Peer
 from engine.program.frame import Frame
 from engine.program.program import Program, ShareProgram
+from grammar.texts import shown
 from grammar.values.maps import EMPTY_RECORD
 from grammar.values.time import Timestamp
 from policies.admission import CheckedObject, lines
@@ -97,13 +98,13 @@ class Statuses:
         written: Status,
         metadata: Metadata,
     ) -> Status:
-        errors = lines(file, "error")
+        errors = tuple(shown(line, _MOST_TEXT) for line in lines(file, "error"))
         good = holds(checked) and not errors
         stands = self._policies.program(name) is not None
         in_force = written.inForce
         if good and checked.manifest is not None:
             in_force = InForce(metadata.generation, checked.manifest.spec.rules or "")
-        said = tuple(line[:_MOST_TEXT] for line in (*errors, *lines(file, "warning")))
+        said = (*errors, *(shown(line, _MOST_TEXT) for line in lines(file, "warning")))
         return Status(
             observedGeneration=metadata.generation,
             conditions=tuple(_conditions(errors, metadata.generation, good=good, stands=stands)),
