@@ -121,16 +121,20 @@ _NUMBERS = ("int", "double", "dyn", "error")
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A typed policy, the environment of its expressions, and its diagnostics."""
+    """A typed policy, the environment of its expressions, and its diagnostics.
+
+    `partial` says that parts of its file could not be parsed, so that not all checks were made.
+    """
 
     policy: Policy
     environment: Environment
     diagnostics: tuple[Diagnostic, ...]
     uses: tuple[Checked, ...] = ()
+    partial: bool = False
 
     @property
     def broken(self) -> bool:
-        return any(d.severity == "error" for d in self.diagnostics)
+        return self.partial or any(d.severity == "error" for d in self.diagnostics)
 
 
 def check_policy(policy: Policy, schema: Schema) -> Checked:

@@ -217,7 +217,7 @@ def _further(checked: Checked, cost_limit: int) -> Checked:
 
 
 def _without_echoes(checked: Checked, source: Source) -> Checked:
-    """The policy without the errors that only follow from parts that could not be parsed."""
+    """The policy as partial, without the errors that only follow from what was not parsed."""
     text = source.slice(checked.policy.span)
     read = {i.name for i in checked.policy.items if isinstance(i, Let | Def)}
     lost = set(_DEFINITION.findall(text)) - read
@@ -227,7 +227,8 @@ def _without_echoes(checked: Checked, source: Source) -> Checked:
             return source.slice(diagnostic.span).partition("(")[0] in lost
         return diagnostic.code == _SELECTS_EVERYTHING and _FOR.search(text) is not None
 
-    return replace(checked, diagnostics=tuple(d for d in checked.diagnostics if not is_echo(d)))
+    found = tuple(d for d in checked.diagnostics if not is_echo(d))
+    return replace(checked, diagnostics=found, partial=True)
 
 
 def _unique(files: Iterable[CheckedFile]) -> Iterator[CheckedFile]:

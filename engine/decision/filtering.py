@@ -21,10 +21,11 @@ from engine.decision.verdict import (
     Rejected,
     Verdict,
     decision,
+    reason,
 )
 from engine.program.columns import Freshness, grown
 from engine.program.frame import NODES_PER_LOOK, CheckDeadline, Evaluation, Frame
-from engine.program.program import FilterProgram, reason
+from engine.program.program import FilterProgram
 from grammar.errors import EvaluationError, MissingError
 from grammar.texts import shown
 

@@ -18,11 +18,10 @@ from engine.counting.groups import Headroom, Mask
 from engine.counting.in_flight_pods import InFlightPods
 from engine.counting.pod_counter import CountContext, PodCounter, PodsExcluding
 from engine.decision.call import ClusterView
-from engine.decision.verdict import Decision, Rejected, Verdict
+from engine.decision.verdict import Decision, Rejected, Verdict, reason
 from engine.errors import WaitingError
 from engine.objects.peer import Peer
 from engine.program.frame import Evaluation, Floats
-from engine.program.program import reason
 
 # kube-scheduler does not say why it did not bind a pod to a node that it was offered.
 NOT_BOUND = "the pod was not bound to the offered node; retrying"

@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.cache.names import KnownRows
+from engine.program.frame import Evaluation
+from engine.program.program import CountProgram, FilterProgram
 from grammar.texts import MOST_SHOWN, cut
 
 # The most characters of the different texts of an answer: kube-scheduler joins them in the pod's
@@ -104,6 +106,15 @@ class Scores:
     def __iter__(self) -> Iterator[int]:
         found: list[int] = self.points.tolist()
         return iter(found)
+
+
+def reason(clause: FilterProgram | CountProgram, evaluation: Evaluation) -> str:
+    """The text of a rejection by a clause; a text that is too long is cut, and reported."""
+    whole = clause.message(evaluation.frame)
+    if len(whole) <= MOST_SHOWN:
+        return whole
+    evaluation.report_text(clause.policy, clause.name, whole)
+    return cut(whole)
 
 
 def texts(decided: Decision) -> Sequence[str]:

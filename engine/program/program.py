@@ -12,7 +12,6 @@ from engine.program.frame import Evaluate, Evaluation, Message, Number
 from engine.program.pod_shape import Path
 from grammar.clauses import Bound, MissingRule
 from grammar.errors import EvaluationError, MissingError
-from grammar.texts import MOST_SHOWN, cut
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,11 +199,3 @@ def applies(clause: ScoreProgram | CountProgram, evaluation: Evaluation) -> bool
     except EvaluationError as error:
         evaluation.report(clause.policy, clause.name, error)
         return False
-
-
-def reason(clause: FilterProgram | CountProgram, evaluation: Evaluation) -> str:
-    """The text of a rejection for an answer; a text that is too long is cut, and reported."""
-    whole = clause.message(evaluation.frame)
-    if len(whole) > MOST_SHOWN:
-        evaluation.report_text(clause.policy, clause.name, whole)
-    return cut(whole)
