@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from grammar import catalogue, checks
+from grammar.access import beyond
 from grammar.checks.costs import LIMIT
 from grammar.clauses import Def, File, Let, Policy, Test, Use
 from grammar.diagnostics import Diagnostic, Fix
@@ -14,6 +15,7 @@ from grammar.parser import parse_file
 from grammar.policy_checker import Checked, check_policy
 from grammar.schema import Schema
 from grammar.source import Source, Span
+from grammar.walk import Definitions
 from policies.forms import is_manifest
 from policies.loader import is_test_file, library_sources
 
@@ -33,6 +35,8 @@ def resolve(checked: Checked, names: Mapping[str, Checked]) -> Checked:
     """The policy with all policies that it uses, directly or not; errors become its diagnostics."""
     found: list[Diagnostic] = []
     used = tuple(_used(checked, names, [checked.policy.address], found))
+    if checked.policy.namespace is not None:
+        found.extend(catalogue.closed_use(use.name, m, use.span) for use, m in _beyond(used))
     if not used and not found:
         return checked
     taken = {c.name for c in checked.policy.clauses}
@@ -61,6 +65,16 @@ def _used(
             inner = _used(other, names, [*path, other.policy.address], found)
             # An error in a policy further down belongs to the `use` that leads there.
             yield from ((use, deeper) for _, deeper in inner)
+
+
+def _beyond(used: Iterable[tuple[Use, Checked]]) -> Iterator[tuple[Use, str]]:
+    """The `use`s whose policy reads what a policy of a namespace may not, each with what it is."""
+    for use, other in used:
+        environment = other.environment
+        assert environment.schema is not None, "policies are checked with a schema"
+        definitions = Definitions(environment.lets, environment.defs)
+        if more := beyond(other.policy, environment.schema, definitions):
+            yield use, more[0].what
 
 
 def _named(name: str, user: Policy, names: Mapping[str, Checked]) -> Checked | None:
@@ -203,7 +217,7 @@ def _further(checked: Checked, cost_limit: int) -> Checked:
 
 
 def _without_echoes(checked: Checked, source: Source) -> Checked:
-    """The policy without the errors that only follow from parts that could not be parsed."""
+    """The policy as partial, without the errors that only follow from what was not parsed."""
     text = source.slice(checked.policy.span)
     read = {i.name for i in checked.policy.items if isinstance(i, Let | Def)}
     lost = set(_DEFINITION.findall(text)) - read
@@ -213,7 +227,8 @@ def _without_echoes(checked: Checked, source: Source) -> Checked:
             return source.slice(diagnostic.span).partition("(")[0] in lost
         return diagnostic.code == _SELECTS_EVERYTHING and _FOR.search(text) is not None
 
-    return replace(checked, diagnostics=tuple(d for d in checked.diagnostics if not is_echo(d)))
+    found = tuple(d for d in checked.diagnostics if not is_echo(d))
+    return replace(checked, diagnostics=found, partial=True)
 
 
 def _unique(files: Iterable[CheckedFile]) -> Iterator[CheckedFile]:

@@ -200,6 +200,9 @@ class Metrics:
         """The pod or policy is named in the log only."""
         self._gave_up(work).inc()
 
+    def shortened(self, policy: str, clause: str, text: str) -> None:
+        """A long message is in the log only."""
+
     def reviewed(self, verb: str, reviewed: ReviewedObject) -> None:
         """A webhook has reviewed an object."""
         allowed = "true" if reviewed.allowed else "false"

@@ -26,6 +26,7 @@ from engine.objects.request_pod import Exemptions, RequestPod
 from engine.program.frame import Evaluation, Frame
 from engine.program.policy_time import CallTime
 from grammar.errors import EvaluationError
+from grammar.texts import shown
 from grammar.values.time import Timestamp
 
 # The memory of all plans together: at 5,000 nodes and three scores, some 200 pod shapes.
@@ -55,6 +56,7 @@ class Observer(Protocol):
     def bypassed(self, pod: str, uid: str, reason: str) -> None: ...
     def expensive(self, policy: str) -> None: ...
     def gave_up(self, work: str, about: str) -> None: ...
+    def shortened(self, policy: str, clause: str, text: str) -> None: ...
 
 
 class Call(msgspec.Struct, frozen=True, eq=False):
@@ -121,7 +123,7 @@ class CallOpener:
                 )
             return made[0]
 
-        evaluation = Evaluation(frame, time, self.clause_failed)
+        evaluation = Evaluation(frame, time, self.clause_failed, self._observer.shortened)
         # A plan keeps its registry and namespace alive, so their ids are not reused.
         shape = pod.shape(registry.shapes)
         key = (id(registry), id(namespace), pod.namespace, root, exempt, shape)
@@ -146,7 +148,7 @@ class CallOpener:
 
     def clause_failed(self, policy: str, clause: str, error: EvaluationError) -> None:
         """Reports an evaluation that failed."""
-        self._observer.failed(policy, clause, str(error))
+        self._observer.failed(policy, clause, shown(str(error)))
 
 
 # The largest table: names come and go, and a table of this size starts over.

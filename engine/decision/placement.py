@@ -7,6 +7,7 @@ until kube-scheduler has bound it. Placement belongs to the engine and lives as 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from functools import cache, partial
 
 import msgspec
 import numpy as np
@@ -17,7 +18,7 @@ from engine.counting.groups import Headroom, Mask
 from engine.counting.in_flight_pods import InFlightPods
 from engine.counting.pod_counter import CountContext, PodCounter, PodsExcluding
 from engine.decision.call import ClusterView
-from engine.decision.verdict import Decision, Rejected, Verdict
+from engine.decision.verdict import Decision, Rejected, Verdict, reason
 from engine.errors import WaitingError
 from engine.objects.peer import Peer
 from engine.program.frame import Evaluation, Floats
@@ -73,8 +74,7 @@ class Placement:
         """
         headrooms = self._of(counts, question)
         if full := [headroom for headroom in headrooms if not headroom.open.all()]:
-            texts = dict.fromkeys(_message(headroom, question.evaluation) for headroom in full)
-            raise WaitingError("; ".join(texts))
+            raise WaitingError(_joined(full, question.evaluation))
         return headrooms
 
     def answer(
@@ -150,12 +150,12 @@ def _rejected(
         return decided
     codes = decided.codes.copy()
     verdicts: list[Verdict] = list(decided.verdicts)
+    text = cache(partial(reason, evaluation=evaluation))
 
     def reject(headroom: Headroom, nodes: Mask) -> None:
         count = headroom.clause.count
         # An eviction can help: the pods that are counted can be evicted.
-        reason = _message(headroom, evaluation)
-        verdicts.append(Rejected(reason, count.policy, count.name, resolvable=True))
+        verdicts.append(Rejected(text(count), count.policy, count.name, resolvable=True))
         codes[nodes] = len(verdicts) - 1
 
     for headroom in headrooms:
@@ -172,19 +172,12 @@ def _rejected(
     return Decision(codes, verdicts, decided.known_rows)
 
 
-def _message(headroom: Headroom, evaluation: Evaluation) -> str:
-    """The message of a clause. Raises ExpensivePolicyError."""
-    count, time = headroom.clause.count, evaluation.time
-    if time.times is not None:
-        time.charge(count.policy)
-    text = count.message(evaluation.frame)
-    if time.times is not None:
-        time.rest()
-    return text
-
-
 def _waiting(headrooms: Sequence[Headroom], feasible: Mask, evaluation: Evaluation) -> str:
     """The clauses that wait for in-flight pods."""
     waiting = [h for h in headrooms if (feasible & ~h.open & h.hopeful).any()]
-    texts = dict.fromkeys(_message(headroom, evaluation) for headroom in waiting)
-    return f"waiting for in-flight pods: {'; '.join(texts)}"
+    return f"waiting for in-flight pods: {_joined(waiting, evaluation)}"
+
+
+def _joined(headrooms: Sequence[Headroom], evaluation: Evaluation) -> str:
+    """The texts of some clauses, each once."""
+    return "; ".join(dict.fromkeys(reason(h.clause.count, evaluation) for h in headrooms))

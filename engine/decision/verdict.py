@@ -14,6 +14,16 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.cache.names import KnownRows
+from engine.program.frame import Evaluation
+from engine.program.program import CountProgram, FilterProgram
+from grammar.texts import MOST_SHOWN, cut
+
+# The most characters of the different texts of an answer: kube-scheduler joins them in the pod's
+# condition and in its log.
+MOST_TEXTS = 4096
+# The most characters of all texts of an answer, which repeats the text of a verdict for each node.
+MOST_REPEATED = 2 << 20
+FURTHER = "more reasons: see `placet explain`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +108,43 @@ class Scores:
     def __iter__(self) -> Iterator[int]:
         found: list[int] = self.points.tolist()
         return iter(found)
+
+
+def reason(clause: FilterProgram | CountProgram, evaluation: Evaluation) -> str:
+    """The text of a rejection by a clause; a text that is too long is cut, and reported.
+
+    Raises ExpensivePolicyError.
+    """
+    time = evaluation.time
+    if time.times is not None:
+        time.charge(clause.policy)
+    whole = clause.message(evaluation.frame)
+    if time.times is not None:
+        time.rest()
+    if len(whole) <= MOST_SHOWN:
+        return whole
+    evaluation.report_text(clause.policy, clause.name, whole)
+    return cut(whole)
+
+
+def texts(decided: Decision) -> Sequence[str]:
+    """The text of each verdict for an answer, within MOST_TEXTS and MOST_REPEATED.
+
+    The same decision always has the same texts (C47): each is cut to its part of the room for one
+    node, and the last ones in alphabetical order become FURTHER where there are too many of them.
+    """
+    found = ["" if isinstance(v, Feasible) else v.reason for v in decided.verdicts]
+    room, nodes = MOST_TEXTS, len(decided)
+    if sum(map(len, found)) <= MOST_SHOWN and nodes * MOST_SHOWN <= MOST_REPEATED:
+        return found
+    most = min(MOST_SHOWN, max(1, MOST_REPEATED // max(1, nodes)))
+    kept: dict[str, str] = {}
+    for text in sorted(set(found)):
+        kept[text] = cut(text, most)
+        room -= len(kept[text])
+        if room < 0:
+            kept[text] = cut(FURTHER, most)
+    return [kept[text] for text in found]
 
 
 def full_reason(policy: str, clause: str, reason: str) -> str:

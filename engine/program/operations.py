@@ -14,6 +14,7 @@ from typing import Any
 from engine.program.frame import Evaluate, Frame, LazyFrame, Message
 from grammar.ast import Literal
 from grammar.errors import EvaluationError, MissingError
+from grammar.texts import MOST_WHOLE, shown
 from grammar.types import BOOL, DOUBLE, DURATION, INT, QUANTITY, STRING, TIMESTAMP, Type
 from grammar.values.format import show
 from grammar.values.kinds import equals
@@ -508,15 +509,22 @@ def compare_amounts(op: str, left: Evaluate, right: Evaluate) -> Evaluate:
 
 
 def message(parts: Sequence[str | Evaluate]) -> Message:
-    """The text of a template; an error in a hole must not hide the rejection."""
+    """The text of a template, escaped, and at most MOST_WHOLE characters long.
+
+    An error in a hole must not hide the rejection. What is beyond the limit is not evaluated.
+    """
     texts = [part for part in parts if isinstance(part, str)]
     if len(texts) == len(parts):
-        constant = "".join(texts)
+        constant = shown("".join(texts), MOST_WHOLE)
         return lambda _: constant
 
     def run(frame: LazyFrame) -> str:
-        made = frame()
-        return "".join(p if isinstance(p, str) else _shown(p, made) for p in parts)
+        made, text = frame(), ""
+        for part in parts:
+            text += part if isinstance(part, str) else _shown(part, made)
+            if len(text) > MOST_WHOLE:
+                break
+        return shown(text, MOST_WHOLE)
 
     return run
 

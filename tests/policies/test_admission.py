@@ -151,3 +151,18 @@ def test_additions_are_the_defaults_of_the_structs() -> None:
 )
 def test_nothing_is_added_to_what_is_no_policy(value: object) -> None:
     assert additions(value) == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'filter "e" { require pod.spec.containers[0].env[0].value == "a" }',
+        'limit "l" { all pods where "a" in peer.annotations per node at most 1 strict }',
+    ],
+)
+def test_a_policy_object_reads_what_its_namespace_may(text: str) -> None:
+    value = rules(text)
+    found = check_object(key(value), raw(value), SCHEMA).file
+    (error,) = lines(found, "error")
+    assert error.startswith("rules:1:")
+    assert "P0120" in error

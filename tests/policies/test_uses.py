@@ -66,3 +66,28 @@ def test_policy_that_is_there_for_use_governs_nothing_itself() -> None:
     assert [p.name for p in Registry(programs).programs] == ["b"]
     assert Registry(programs).counts
     assert not Registry(programs[:1]).counts
+
+
+ENV = 'filter "e" { require pod.spec.containers[0].env[0].value == "a" }'
+
+
+def test_a_policy_of_a_namespace_uses_nothing_that_reads_more() -> None:
+    """Directly or not; a cluster policy may."""
+    reads = f"policy reads {{ for pods where false {ENV} }}"
+    between = 'policy between { for pods where false use "reads" }'
+    rest = 'filter "f" { require node.ready }'
+    for used in ("reads", "between"):
+        user = f'policy a in namespace "default" {{ use "{used}" {rest} }}'
+        found = validated(user, reads, between)
+        assert codes(found) == ["P0120"]
+        assert [p.policy.name for p in found.policies if p.broken] == ["a"]
+    assert codes(validated(f'cluster policy a {{ use "reads" {rest} }}', reads)) == []
+
+
+def test_a_policy_that_was_read_in_part_is_not_used() -> None:
+    """Not all checks were made of it: its cost is unknown."""
+    big = "lists.range(100000).all(x, lists.range(100000).all(y, x > y))"
+    partial = f'policy b {{ for pods where false filter "x" {{ require {big} }} filter }}'
+    found = validated('policy a in namespace "default" { use "b" }', partial)
+    assert "P0118" in codes(found)
+    assert all(p.broken for p in found.policies)

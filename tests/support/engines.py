@@ -79,11 +79,21 @@ class CheckedTime(CallTime):
         self.look()
 
 
+def unexpected_text(policy: str, clause: str, text: str) -> None:
+    """The listener for long messages of a test in which none is too long."""
+    raise AssertionError(f"{policy}: {clause}: {text}")
+
+
 def evaluation_of(
     frame: Frame, check: CheckDeadline = unlimited, report: Report = unexpected
 ) -> Evaluation:
     """The context of evaluations with this frame."""
-    return Evaluation(lambda: frame, CheckedTime(lambda: 0.0, math.inf, look=check), report)
+    return Evaluation(
+        lambda: frame,
+        CheckedTime(lambda: 0.0, math.inf, look=check),
+        report,
+        unexpected_text,
+    )
 
 
 # ---- the cluster
@@ -212,6 +222,9 @@ class Silent:
 
     def gave_up(self, work: str, about: str) -> None:
         self.heard.append(("gave up", work, about))
+
+    def shortened(self, policy: str, clause: str, text: str) -> None:
+        self.heard.append(("shortened", policy, clause, text))
 
 
 def engine_over(

@@ -208,7 +208,7 @@ def test_an_unknown_node_is_refused_by_the_first_clause_that_reads_it(
 def test_verdict_of_a_rejection(clauses: str, name: str, wanted: Rejected | Failed) -> None:
     (found,) = refused(clauses, [name])
     assert found is not None
-    assert found.verdict(evaluation_of(frame_of(ASKED))) == wanted
+    assert found.verdict(found.text(evaluation_of(frame_of(ASKED)))) == wanted
 
 
 def test_rejections_of_one_kind_are_equal() -> None:
