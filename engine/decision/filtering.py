@@ -22,7 +22,6 @@ from engine.decision.verdict import (
     Rejected,
     Verdict,
     decision,
-    reason,
 )
 from engine.errors import EngineError
 from engine.program.columns import Freshness, grown
@@ -49,7 +48,7 @@ class Rejection(msgspec.Struct, frozen=True):
 
         Raises ExpensivePolicyError.
         """
-        return reason(self.clause, evaluation) if self.known else UNKNOWN_NODE
+        return self.clause.message(evaluation) if self.known else UNKNOWN_NODE
 
     def verdict(self, text: str) -> Rejected | Failed:
         clause = self.clause

@@ -7,7 +7,6 @@ until kube-scheduler has bound it. Placement belongs to the engine and lives as 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from functools import cache, partial
 
 import msgspec
 import numpy as np
@@ -18,7 +17,7 @@ from engine.counting.groups import Headroom, Mask
 from engine.counting.in_flight_pods import InFlightPods
 from engine.counting.pod_counter import CountContext, PodCounter, PodsExcluding
 from engine.decision.call import ClusterView
-from engine.decision.verdict import Decision, Rejected, Verdict, reason
+from engine.decision.verdict import Decision, Rejected, Verdict
 from engine.errors import WaitingError
 from engine.objects.peer import Peer
 from engine.program.frame import Evaluation, Floats
@@ -150,12 +149,12 @@ def _rejected(
         return decided
     codes = decided.codes.copy()
     verdicts: list[Verdict] = list(decided.verdicts)
-    text = cache(partial(reason, evaluation=evaluation))
 
     def reject(headroom: Headroom, nodes: Mask) -> None:
         count = headroom.clause.count
         # An eviction can help: the pods that are counted can be evicted.
-        verdicts.append(Rejected(text(count), count.policy, count.name, resolvable=True))
+        text = count.message(evaluation)
+        verdicts.append(Rejected(text, count.policy, count.name, resolvable=True))
         codes[nodes] = len(verdicts) - 1
 
     for headroom in headrooms:
@@ -180,4 +179,4 @@ def _waiting(headrooms: Sequence[Headroom], feasible: Mask, evaluation: Evaluati
 
 def _joined(headrooms: Sequence[Headroom], evaluation: Evaluation) -> str:
     """The texts of some clauses, each once."""
-    return "; ".join(dict.fromkeys(reason(h.clause.count, evaluation) for h in headrooms))
+    return "; ".join(dict.fromkeys(h.clause.count.message(evaluation) for h in headrooms))

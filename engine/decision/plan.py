@@ -15,7 +15,7 @@ from engine.decision.verdict import Failed
 from engine.objects.codec import Namespace
 from engine.program.frame import Evaluation, Frame
 from engine.program.program import applies
-from grammar.texts import shown
+from grammar.texts import MOST_SHOWN, cut, shown
 
 
 class Plan:
@@ -74,5 +74,5 @@ def _unselectable(selection: Selection) -> Failed | None:
     """The verdict of every node, where the `for` of a policy could not be evaluated."""
     for broken in selection.unselectable:
         reason = shown(f"policy {broken.program.name}: its `for` cannot be evaluated")
-        return Failed(reason, broken.program.address, "for", broken.error)
+        return Failed(cut(reason, MOST_SHOWN), broken.program.address, "for", broken.error)
     return None

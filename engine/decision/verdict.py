@@ -14,8 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.cache.names import KnownRows
-from engine.program.frame import Evaluation
-from engine.program.program import CountProgram, FilterProgram
 from grammar.texts import MOST_SHOWN, cut
 
 # The most characters of the different texts of an answer: kube-scheduler joins them in the pod's
@@ -23,6 +21,8 @@ from grammar.texts import MOST_SHOWN, cut
 MOST_TEXTS = 4096
 # The most characters of all texts of an answer, which repeats the text of a verdict for each node.
 MOST_REPEATED = 2 << 20
+# Fewer verdicts and nodes than these have texts within both.
+FEW_VERDICTS, FEW_NODES = MOST_TEXTS // MOST_SHOWN, MOST_REPEATED // MOST_SHOWN
 FURTHER = "more reasons: see `placet explain`"
 
 
@@ -110,23 +110,6 @@ class Scores:
         return iter(found)
 
 
-def reason(clause: FilterProgram | CountProgram, evaluation: Evaluation) -> str:
-    """The text of a rejection by a clause; a text that is too long is cut, and reported.
-
-    Raises ExpensivePolicyError.
-    """
-    time = evaluation.time
-    if time.times is not None:
-        time.charge(clause.policy)
-    whole = clause.message(evaluation.frame)
-    if time.times is not None:
-        time.rest()
-    if len(whole) <= MOST_SHOWN:
-        return whole
-    evaluation.report_text(clause.policy, clause.name, whole)
-    return cut(whole)
-
-
 def texts(decided: Decision) -> Sequence[str]:
     """The text of each verdict for an answer, within MOST_TEXTS and MOST_REPEATED.
 
@@ -135,7 +118,7 @@ def texts(decided: Decision) -> Sequence[str]:
     """
     found = ["" if isinstance(v, Feasible) else v.reason for v in decided.verdicts]
     room, nodes = MOST_TEXTS, len(decided)
-    if sum(map(len, found)) <= MOST_SHOWN and nodes * MOST_SHOWN <= MOST_REPEATED:
+    if len(found) <= FEW_VERDICTS and nodes <= FEW_NODES:
         return found
     most = min(MOST_SHOWN, max(1, MOST_REPEATED // max(1, nodes)))
     kept: dict[str, str] = {}

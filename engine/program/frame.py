@@ -19,8 +19,6 @@ from grammar.values.time import Timestamp
 Evaluate = Callable[["Frame"], object]
 # Made on demand, because a frame needs the whole pod decoded.
 LazyFrame = Callable[[], "Frame"]
-# The text of a rejection.
-Message = Callable[[LazyFrame], str]
 # Raises an EngineError when the time of the request, or of the policy, is over.
 CheckDeadline = Callable[[], None]
 # Receives the policy, the clause and the error of a failed evaluation.
@@ -117,6 +115,10 @@ class Evaluation(msgspec.Struct, frozen=True, eq=False):
     time: CallTime
     report: Report
     report_text: ReportText
+
+
+# The text of a rejection for an answer.
+Message = Callable[[Evaluation], str]
 
 
 def unhurried(frame: Frame) -> Evaluation:

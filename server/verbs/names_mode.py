@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.cache.names import KnownRows, ListedNames
-from engine.decision.verdict import Decision, Feasible, Scores, texts
+from engine.decision.verdict import FEW_NODES, FEW_VERDICTS, Decision, Feasible, Scores, texts
 from server.call import CallRecord
 from server.wire import ExtenderArgs, decode_args
 
@@ -115,12 +115,14 @@ class NameFragments:
         rows, codes = known.rows, decided.codes
         failed: dict[bool, list[bytes]] = {True: [], False: []}
         if np.logical_or.reduce(codes):
-            pairs = zip(decided.verdicts, texts(decided), strict=True)
-            for code, (verdict, text) in enumerate(pairs):
+            is_long = len(decided.verdicts) > FEW_VERDICTS or len(codes) > FEW_NODES
+            bounded = texts(decided) if is_long else ()
+            for code, verdict in enumerate(decided.verdicts):
                 if isinstance(verdict, Feasible):
                     continue
                 here: list[bytes] = self._names[rows[codes == code]].tolist()
                 if here:
+                    text = bounded[code] if bounded else verdict.reason
                     reason = b":" + msgspec.json.encode(text)
                     # Every name but the last is followed by the reason and a comma.
                     members = (reason + b",").join(here) + reason

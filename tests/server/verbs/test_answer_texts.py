@@ -36,6 +36,7 @@ from tests.support.engines import (
     CODEC,
     Fixed,
     Silent,
+    evaluation_of,
     frame_of,
     registry_of,
     snapshot_of,
@@ -114,8 +115,11 @@ def test_a_message_that_is_too_long_is_not_evaluated_to_its_end() -> None:
     def fails(_frame: Frame) -> object:
         raise AssertionError("it is beyond the limit")
 
-    text = message(["x" * MOST_WHOLE, "y", fails])(lambda: frame_of(POD))
-    assert text == "x" * (MOST_WHOLE - 1) + "…"
+    reported: list[str] = []
+    made = message("p", "f", ["x" * MOST_WHOLE, "y", fails])
+    evaluation = evaluation_of(frame_of(POD), report_text=lambda *told: reported.append(told[2]))
+    assert made(evaluation) == "x" * (MOST_SHOWN - 1) + "…"
+    assert reported == ["x" * (MOST_WHOLE - 1) + "…"]
 
 
 def test_the_text_of_a_clause_is_made_once_for_all_its_errors() -> None:
