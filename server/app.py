@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from logging import Logger
 
@@ -61,6 +61,7 @@ def create_app(
     """
     warnings = MisconfigurationWarnings(log, metrics, settings.warning_interval, cluster_size)
     verbs = dict(verbs_by_path(decider, binder, settings, log))
+    webhooks = None
     if examiner is not None:
         webhooks = AdmissionWebhooks(examiner, settings, metrics, log)
         verbs[MUTATE] = ("mutate", webhooks.mutate)
@@ -73,6 +74,8 @@ def create_app(
         guards = [access(settings.tls.client_names, OPEN_PATHS, READING_PATHS)]
     app = web.Application(middlewares=[plain_errors, *guards])
     app.add_routes([web.post(path, handler) for path, handler in by_path.items()])
+    if webhooks is not None:
+        app.on_cleanup.append(_closing(webhooks))
     if not guards:
         app[DIRECT] = by_path
     app.add_routes(health_routes(Health(readiness, version), metrics))
@@ -82,6 +85,13 @@ def create_app(
         app.router.add_get("/debug/decisions", decisions.index)
         app.router.add_get("/debug/decisions/{namespace}/{name}", decisions.show)
     return app
+
+
+def _closing(webhooks: AdmissionWebhooks) -> Callable[[web.Application], Awaitable[None]]:
+    async def close(_: web.Application) -> None:
+        await webhooks.close()
+
+    return close
 
 
 def verbs_by_path(

@@ -16,6 +16,7 @@ from engine.decision.call import ClusterView
 from engine.decision.registry import Registry
 from engine.engine import Engine
 from engine.objects.request_pod import NO_EXEMPTIONS, Exemptions
+from grammar.checks.cluster_costs import ClusterSize
 from policies.loader import INTERVAL_SECONDS
 from server.health import Check
 from server.runtime.policies import Policies
@@ -32,6 +33,9 @@ class View(ClusterView, Protocol):
 
         It is another mapping when any policy has changed.
         """
+
+    def cluster_size(self) -> ClusterSize:
+        """The size of the cluster as far as it is known; from any thread."""
 
     def adopt(self, needs: Needs) -> None:
         """Keeps what policies read from now on; from any thread."""
@@ -87,7 +91,7 @@ class PolicyReloader:
             self._objects = objects
             if not self.policies.changed() and not have_changed:
                 return None
-            registry = self.policies.read(objects)
+            registry = self.policies.read(objects, self.view.cluster_size())
             self.view.adopt(self.policies.needs)
             self._warn_of_exempt(registry)
         except Exception:  # noqa: BLE001 - whatever it is, serving goes on
@@ -96,10 +100,9 @@ class PolicyReloader:
         return registry
 
     def _have_changed(self, objects: Mapping[str, bytes] | None) -> bool:
-        if objects is self._objects:
-            return False
         if objects is None or self._objects is None:
-            return True
+            return objects is not self._objects
+        # Also without a new change: some may still wait for their turn to be checked.
         return self.policies.objects.changed(objects)
 
     def _warn_of_exempt(self, registry: Registry) -> None:

@@ -85,6 +85,7 @@ async def serve(
         if settings.health is not None:
             await _serve_health(stack, settings.health, readiness, metrics, options.version, log)
         policies = Policies(options.policies, schema, log)
+        stack.callback(policies.objects.close)
         objects: Mapping[str, bytes] | None = None if isinstance(options.cluster, Access) else {}
         registry = policies.read(objects)
         view = await _open_view(stack, options, schema, policies.needs, log, shutdown)
@@ -115,7 +116,7 @@ async def serve(
             lambda: _node_count(view),
             cluster,
             binder,
-            Examiner(schema, lambda: policies.validation),
+            Examiner(schema, lambda: policies.validation, view.cluster_size),
             Decisions(journal),
             shutdown,
         )

@@ -17,6 +17,7 @@ from engine.cache.informers import Needs
 from engine.cache.snapshot import Snapshot
 from engine.errors import NotSyncedError
 from engine.objects.codec import ObjectCodec
+from grammar.checks.cluster_costs import UNKNOWN_SIZE, ClusterSize
 from grammar.schema import Schema
 from policies.loader import Watcher
 from server.health import Check
@@ -63,6 +64,9 @@ class NoCluster:
     def policies(self) -> Mapping[str, bytes]:
         return _NO_POLICIES
 
+    def cluster_size(self) -> ClusterSize:
+        return UNKNOWN_SIZE
+
     def checks(self) -> Sequence[Check]:
         return (Check("cluster"),)
 
@@ -95,6 +99,9 @@ class Snapshots:
 
     def policies(self) -> Mapping[str, bytes]:
         return _NO_POLICIES
+
+    def cluster_size(self) -> ClusterSize:
+        return self._cache.size
 
     def checks(self) -> Sequence[Check]:
         """Everything was read before the server started."""
