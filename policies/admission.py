@@ -212,7 +212,7 @@ class Examiner:
         size: Callable[[], ClusterSize] = lambda: UNKNOWN_SIZE,
     ) -> None:
         """`known` returns all files and objects at the time, including broken ones."""
-        self.schema = schema
+        self._schema = schema
         self.size = size
         self._known = known
 
@@ -235,7 +235,7 @@ class Examiner:
 
     @cached_property
     def _library(self) -> Sequence[Checked]:
-        return [p for s in library_sources() for p in check_source(s, self.schema).policies]
+        return [p for s in library_sources() for p in check_source(s, self._schema).policies]
 
 
 def changes_spec(raw: bytes, old: bytes) -> bool:

@@ -36,9 +36,6 @@ MOST_BYTES = 8 * 1024 * 1024
 WARNING_LENGTH, MOST_WARNINGS = 256, 16
 LINE_LENGTH, MOST_LINES = 1024, 64
 
-# Each has a process. A second one, so that a namespace whose checks take long delays no other.
-_MOST_CHECKS = 2
-
 T = TypeVar("T")
 Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 
@@ -196,21 +193,21 @@ class AdmissionWebhooks:
     """
 
     def __init__(
-        self, examiner: Examiner, settings: Settings, metrics: Metrics, log: Logger
+        self,
+        examiner: Examiner,
+        processes: Sequence[CheckingProcess],
+        settings: Settings,
+        metrics: Metrics,
+        log: Logger,
     ) -> None:
         self._examiner = examiner
         self._settings = settings
         self._metrics = metrics
         self._log = log
-        self._free = asyncio.Semaphore(_MOST_CHECKS)
+        self._free = asyncio.Semaphore(len(processes))
         # The last one is taken first, so that the others run only if checks come together.
-        self._processes = [CheckingProcess(examiner.schema) for _ in range(_MOST_CHECKS)]
+        self._processes = [*processes]
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-
-    async def close(self) -> None:
-        """Ends the processes."""
-        for process in self._processes:
-            await asyncio.to_thread(process.close)
 
     async def mutate(self, request: web.Request, call: CallRecord) -> web.Response:
         """Adds the defaults of absent fields."""
@@ -265,7 +262,7 @@ class AdmissionWebhooks:
         examiner = self._examiner
 
         def work(process: CheckingProcess, seconds: float) -> CheckedFile | None:
-            arguments = (review.key, review.new, review.old, examiner.schema, examiner.size())
+            arguments = (review.key, review.new, review.old, process.schema, examiner.size())
             file = process.run(seconds, check_new, *arguments)
             return None if file is None else examiner.examine(file)
 

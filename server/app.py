@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from logging import Logger
 
@@ -11,6 +11,7 @@ from aiohttp.typedefs import Middleware
 
 from policies.admission import Examiner
 from server.admission import AdmissionWebhooks
+from server.checking import CheckingProcess
 from server.debug import CachePage, Decisions, Inspection
 from server.health import Health, Readiness, health_routes
 from server.metrics import Metrics
@@ -49,6 +50,7 @@ def create_app(
     inspection: Inspection | None = None,
     binder: Binder | None = None,
     examiner: Examiner | None = None,
+    checking: Sequence[CheckingProcess] = (),
     decisions: Decisions | None = None,
     shutdown: Shutdown | None = None,
 ) -> web.Application:
@@ -56,14 +58,13 @@ def create_app(
 
     `cluster_size` is the number of nodes in the cluster, None if unknown. `inspection` shows the
     view of a watched cluster, and `binder` binds its pods. With an `examiner`, the application has
-    admission webhooks; with `decisions`, pages about the last decisions. `shutdown` begins before
-    the server ends.
+    admission webhooks, which use the processes for `checking`; with `decisions`, pages about the
+    last decisions. `shutdown` begins before the server ends.
     """
     warnings = MisconfigurationWarnings(log, metrics, settings.warning_interval, cluster_size)
     verbs = dict(verbs_by_path(decider, binder, settings, log))
-    webhooks = None
     if examiner is not None:
-        webhooks = AdmissionWebhooks(examiner, settings, metrics, log)
+        webhooks = AdmissionWebhooks(examiner, checking, settings, metrics, log)
         verbs[MUTATE] = ("mutate", webhooks.mutate)
         verbs[VALIDATE] = ("validate", webhooks.validate)
     recorder = CallRecorder(metrics, log, shutdown or Shutdown(), warnings)
@@ -74,8 +75,6 @@ def create_app(
         guards = [access(settings.tls.client_names, OPEN_PATHS, READING_PATHS)]
     app = web.Application(middlewares=[plain_errors, *guards])
     app.add_routes([web.post(path, handler) for path, handler in by_path.items()])
-    if webhooks is not None:
-        app.on_cleanup.append(_closing(webhooks))
     if not guards:
         app[DIRECT] = by_path
     app.add_routes(health_routes(Health(readiness, version), metrics))
@@ -85,13 +84,6 @@ def create_app(
         app.router.add_get("/debug/decisions", decisions.index)
         app.router.add_get("/debug/decisions/{namespace}/{name}", decisions.show)
     return app
-
-
-def _closing(webhooks: AdmissionWebhooks) -> Callable[[web.Application], Awaitable[None]]:
-    async def close(_: web.Application) -> None:
-        await webhooks.close()
-
-    return close
 
 
 def verbs_by_path(

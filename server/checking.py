@@ -40,8 +40,10 @@ MEMORY_MIB = 256
 _KEPT_MIB = 96
 # So does a process that has had no check for so long.
 _IDLE_SECONDS = 30.0
+# The processor time of a check, however busy the machine is.
+PROCESSOR_SECONDS = 5
 # Checks leave the processor to decisions.
-_NICENESS = 10
+_NICENESS = 5
 # The pickle of a tree nests deeper than the tree, which has at most 100 levels.
 _PICKLE_DEPTH = 20_000
 
@@ -67,7 +69,7 @@ class CheckingProcess:
     """Runs functions in a process, one at a time. Its methods block; they work from any thread."""
 
     def __init__(self, schema: Schema) -> None:
-        self._schema = schema
+        self.schema = schema
         self._lock = threading.Lock()
         self._process: BaseProcess | None = None
         self._pipe: Connection | None = None
@@ -76,18 +78,18 @@ class CheckingProcess:
     def run(self, seconds: float, function: Callable[..., T], *args: object) -> T:
         """The result of the function, a public one of a module, in at most so many seconds.
 
-        Arguments and result are pickled; the schema among them is the process's own. Raises
+        Arguments and result are pickled, except for `schema`, which the process has too. Raises
         CheckStoppedError and CheckFailedError.
         """
         deadline = time.monotonic() + seconds
         with self._lock:
-            job = _pickled((seconds, function, args), self._schema)
+            job = _pickled((function, args), self.schema)
             answer = self._answer(job, deadline, seconds)
             # A process ends when it has been idle, perhaps just as a job is sent.
             answer = answer or self._answer(job, deadline, seconds)
         if answer is None:
             raise CheckFailedError("the process for checks ended twice")
-        kind, value = _unpickled(answer, self._schema)
+        kind, value = _unpickled(answer, self.schema)
         if kind == "result":
             found: T = value
             return found
@@ -100,6 +102,8 @@ class CheckingProcess:
 
     def _answer(self, job: bytes, deadline: float, seconds: float) -> bytes | None:
         """The answer to a job; None if the process had ended by itself."""
+        if self._process is not None and not self._process.is_alive():
+            self._end()
         pipe = self._pipe or self._start()
         try:
             # It reads no job before it is ready, and keeps starting if this one cannot wait.
@@ -112,19 +116,19 @@ class CheckingProcess:
             if pipe.poll(max(0.0, deadline - time.monotonic())):
                 return pipe.recv_bytes()
         except (EOFError, OSError):
-            self._lost(seconds)
+            self._lost()
             return None
         self._end()
         raise _too_slow(seconds)
 
-    def _lost(self, seconds: float) -> None:
+    def _lost(self) -> None:
         """Raises what ended the process; returns if it ended by itself."""
         assert self._process is not None, "a pipe has a process"
         self._process.join()
         code = self._process.exitcode
         self._end()
         if code == -signal.SIGXCPU:
-            raise _too_slow(seconds)
+            raise _too_slow(PROCESSOR_SECONDS, " of processor time")
         # A library without memory aborts; the kernel kills the largest process when it has none.
         if code in (-signal.SIGABRT, -signal.SIGKILL):
             raise _too_large()
@@ -156,8 +160,8 @@ class CheckingProcess:
         self._process = self._pipe = None
 
 
-def _too_slow(seconds: float) -> CheckStoppedError:
-    message = f"the check took longer than {seconds:.3g} s"
+def _too_slow(seconds: float, of_what: str = "") -> CheckStoppedError:
+    message = f"the check took longer than {seconds:.3g} s{of_what}"
     return CheckTimeoutError(message, "shorten the rules, or divide them into several policies")
 
 
@@ -213,7 +217,6 @@ def _unpickled(data: bytes, schema: Schema) -> Any:
 def _serve(pipe: Connection) -> None:
     """Answers jobs until there are none for a while."""
     threading.Thread(target=_end_with_the_server, daemon=True).start()
-    os.nice(_NICENESS)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     schema = load_schema()
     # The first check loads the tables of the parser, which the first job would pay for.
@@ -223,22 +226,31 @@ def _serve(pipe: Connection) -> None:
     # All that is written to it are the last words of a library without memory.
     with Path(os.devnull).open("wb") as nothing:
         os.dup2(nothing.fileno(), sys.stderr.fileno())
+    os.nice(_NICENESS)
     pipe.send_bytes(b"ready")
     with suppress(EOFError, OSError):
         while pipe.poll(_IDLE_SECONDS):
             pipe.send_bytes(_result(pipe.recv_bytes(), schema))
-            usage = resource.getrusage(resource.RUSAGE_SELF)
-            if usage.ru_maxrss * 1024 > _KEPT_MIB * MEBIBYTE:
+            if _resident_bytes() > _KEPT_MIB * MEBIBYTE:
                 return
+
+
+def _resident_bytes() -> int:
+    """The memory of this process; 0 where the system does not say."""
+    try:
+        pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
+    except OSError:
+        return 0
+    return int(pages) * resource.getpagesize()
 
 
 def _result(job: bytes, schema: Schema) -> bytes:
     try:
-        seconds, function, args = _unpickled(job, schema)
-        used = time.process_time()
+        function, args = _unpickled(job, schema)
         _, most = resource.getrlimit(resource.RLIMIT_CPU)
-        # Whole seconds only. The server's clock is first, unless the server is stopped or gone.
-        resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(used + seconds) + 1, most))
+        # It counts from the start of the process, in whole seconds.
+        until = math.ceil(time.process_time()) + PROCESSOR_SECONDS
+        resource.setrlimit(resource.RLIMIT_CPU, (until, most))
         return _pickled_deep(("result", function(*args)), schema)
     except MemoryError:
         return _pickled(("memory", ""), schema)

@@ -48,8 +48,8 @@ class _Object(msgspec.Struct):
     metadata: Metadata
 
 
-# Seconds for the check of one object.
-_CHECK_SECONDS = 5.0
+# Seconds for the check of one object, on a busy machine; its processor time is limited too.
+_CHECK_SECONDS = 20.0
 # Seconds for checks between two looks at the cluster, and those before a server first decides.
 _ROUND_SECONDS, _START_SECONDS = 1.0, 20.0
 # Checks and compilation of what one namespace writes may take this part of the time, but these
@@ -77,12 +77,11 @@ class Objects:
     """
 
     def __init__(
-        self, schema: Schema, log: Logger, clock: Callable[[], float] = time.monotonic
+        self, process: CheckingProcess, log: Logger, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._schema = schema
+        self._process = process
         self._log = log
         self._clock = clock
-        self._process = CheckingProcess(schema)
         # Never changed in place: the event loop reads it while a thread checks objects.
         self._known: Mapping[str, _Known] = {}
         # The newest JSON of each object, and its version.
@@ -132,10 +131,6 @@ class Objects:
         found = (policy for each in self._known.values() for policy in each.found.refusing)
         return [policy for policy in found if identity(policy.policy) not in known]
 
-    def close(self) -> None:
-        """Ends the process."""
-        self._process.close()
-
     def _changed(self, objects: Mapping[str, bytes]) -> list[str]:
         """The objects to check, that of the oldest check first."""
         found: list[tuple[float, str]] = []
@@ -163,7 +158,9 @@ class Objects:
     def _check(self, name: str, raw: bytes, size: ClusterSize) -> _Known:
         began, namespace = self._clock(), _namespace(name)
         try:
-            found = self._process.run(_CHECK_SECONDS, check_stored, name, raw, self._schema, size)
+            found = self._process.run(
+                _CHECK_SECONDS, check_stored, name, raw, self._process.schema, size
+            )
         except CheckStoppedError as error:
             found = self._without_rules(name, raw, error.message, error.hint)
         except CheckFailedError as error:
@@ -176,7 +173,7 @@ class Objects:
         return _Known(self._version(name, raw), found, ended)
 
     def _without_rules(self, name: str, raw: bytes, message: str, hint: str) -> StoredObject:
-        arguments = (name, raw, self._schema, message, hint)
+        arguments = (name, raw, self._process.schema, message, hint)
         try:
             return self._process.run(_CHECK_SECONDS, unchecked_object, *arguments)
         except (CheckStoppedError, CheckFailedError):
@@ -206,13 +203,16 @@ def _version(raw: bytes) -> object:
 class Policies:
     """The enforced policies, from files and from the cluster."""
 
-    def __init__(self, paths: Sequence[Path], schema: Schema, log: Logger) -> None:
+    def __init__(
+        self, paths: Sequence[Path], schema: Schema, log: Logger, process: CheckingProcess
+    ) -> None:
+        """The files are checked by the caller's thread, the objects of the cluster by `process`."""
         self._paths = paths
         self._validator = Validator(schema)
         self._log = log
         self._watcher = Watcher(lambda: Search(paths).files)
         self._compiled: dict[int, tuple[Checked, Program]] = {}
-        self.objects = Objects(schema, log)
+        self.objects = Objects(process, log)
         self.in_force = InForce()
         self.validation = Validation(())
 

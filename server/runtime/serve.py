@@ -25,6 +25,7 @@ from grammar.schema import Schema
 from policies.admission import Examiner
 from server import running
 from server.app import create_app
+from server.checking import CheckingProcess
 from server.debug import Decisions
 from server.health import Check, Heartbeat, Readiness
 from server.metrics import Metrics
@@ -39,6 +40,8 @@ from server.tls import Credentials
 
 # Seconds from a rejection to the first requeue, and the longest pause between two requeues.
 _FIRST_PAUSE_SECONDS, _MOST_PAUSE_SECONDS = 1.0, 60.0
+# Processes for the webhooks; a second one, so that no namespace keeps the others waiting.
+_ADMISSION_PROCESSES = 2
 _STARTING: Sequence[Check] = (Check("start", "not started yet"),)
 
 
@@ -84,8 +87,10 @@ async def serve(
     async with AsyncExitStack() as stack:
         if settings.health is not None:
             await _serve_health(stack, settings.health, readiness, metrics, options.version, log)
-        policies = Policies(options.policies, schema, log)
-        stack.callback(policies.objects.close)
+        checking = [CheckingProcess(schema) for _ in range(1 + _ADMISSION_PROCESSES)]
+        for process in checking:
+            stack.callback(process.close)
+        policies = Policies(options.policies, schema, log, checking[0])
         objects: Mapping[str, bytes] | None = None if isinstance(options.cluster, Access) else {}
         registry = policies.read(objects)
         view = await _open_view(stack, options, schema, policies.needs, log, shutdown)
@@ -117,6 +122,7 @@ async def serve(
             cluster,
             binder,
             Examiner(schema, lambda: policies.validation, view.cluster_size),
+            checking[1:],
             Decisions(journal),
             shutdown,
         )

@@ -13,6 +13,7 @@ from grammar.schema import Schema
 from server.runtime.observers import LogObserver
 from server.runtime.policies import Policies
 from server.runtime.reloader import PolicyReloader, View
+from tests.support.served import PROCESSES
 
 
 def reloader_of(
@@ -23,7 +24,7 @@ def reloader_of(
     log: Logger,
 ) -> PolicyReloader:
     """The reloader of these policy files; `open_view` opens the view for what they read."""
-    policies = Policies(paths, schema, log)
+    policies = Policies(paths, schema, log, PROCESSES[0])
     policies.read({})
     view = open_view(policies.needs)
     objects = view.policies()
