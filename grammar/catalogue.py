@@ -293,6 +293,11 @@ def broken_use(name: str, span: Span) -> Diagnostic:
     return _error("P0118", f"policy `{name}` has errors", span, "fix them first")
 
 
+def too_many_uses(most: int, span: Span) -> Diagnostic:
+    message = f"this uses more than {most} policies, directly or through others"
+    return _error("P0120", message, span, "use each policy once, or put their clauses into one")
+
+
 def wanted_hint(wanted: Type, found: Type) -> str | None:
     """Advice on how to get from one type to the other."""
     if wanted == BOOL:

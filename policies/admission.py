@@ -116,7 +116,7 @@ def unchecked_object(
     value = msgspec.json.decode(raw)
     match value:
         case {"spec": {"rules": _}}:
-            del value["spec"]["rules"]
+            value["spec"]["rules"] = ""
         case _:
             pass
     page = object_page(name, "")

@@ -57,7 +57,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="also warn of label keys that no node has, and of policies that can be slow, in the "
         "cluster of the output of "
-        "`kubectl get nodes -o json` (or yaml); may be given again",
+        "`kubectl get nodes,pods -A -o json` (or yaml); may be given again",
     )
     parser.add_argument(
         "--cost", action="store_true", help="show what each expression can cost for one node"

@@ -55,6 +55,8 @@ _ROUND_SECONDS, _START_SECONDS = 1.0, 20.0
 # Checks and compilation of what one namespace writes may take this part of the time, but these
 # seconds at once: so others' edits and the decisions of the server do not wait for them.
 _SHARE, _BURST_SECONDS = 0.2, 0.4
+# The longest pause of a namespace.
+_PAUSE_SECONDS = 30.0
 _WAITING = "its turn to be checked has not come yet"
 _BUSY = "wait: this namespace or the cluster has many changed policies"
 
@@ -169,7 +171,7 @@ class Objects:
             found = self._without_rules(name, raw, "the check failed", hint)
         ended = self._clock()
         used = max(self._used.get(namespace, 0.0), began)
-        self._used[namespace] = used + (ended - began) / _SHARE
+        self._used[namespace] = min(used + (ended - began) / _SHARE, ended + _PAUSE_SECONDS)
         return _Known(self._version(name, raw), found, ended)
 
     def _without_rules(self, name: str, raw: bytes, message: str, hint: str) -> StoredObject:
