@@ -254,7 +254,7 @@ class Cluster:
 
         Raises CommandError for an unknown or ambiguous name.
         """
-        known = self.pod_keys()
+        known = self.pod_bodies
         keys = sorted(key for key in known if name in (key, key.partition("/")[2]))
         if not keys:
             names = known if "/" in name else {key.partition("/")[2] for key in known}
@@ -275,9 +275,6 @@ class Cluster:
     def pod_bodies(self) -> Mapping[str, bytes | msgspec.Raw]:
         """The JSON of every pod, including finished ones, by `NAMESPACE/NAME`."""
         return bodies(self._documents, "Pod")
-
-    def pod_keys(self) -> list[str]:
-        return list(self.pod_bodies)
 
     @contextmanager
     def changing(self, node: Node, back: Node) -> Iterator[None]:

@@ -38,8 +38,6 @@ from grammar.values.time import Timestamp
 HOLD_SECONDS = 900.0
 # Runs work that no answer has to wait for, in order.
 Later = Callable[[Callable[[], None]], object]
-
-
 # The reason why this replica may not decide by counts now, or empty: one of several replicas may.
 CountGate = Callable[[], str]
 

@@ -121,10 +121,6 @@ class Informers:
         self._informers.clear()
 
     @property
-    def pods(self) -> Cache:
-        return self.cache
-
-    @property
     def policies(self) -> Mapping[str, bytes]:
         """The JSON of each policy object, by `resource/key`. A change replaces the mapping."""
         return self._policies.bodies

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from engine.cache.node_table import NodeRows, NodeTable, NodeView, without
+from engine.cache.node_table import NodeRows, NodeTable, without
 from engine.decision import filtering
 from engine.objects.peer import Peer
 from engine.program.frame import Evaluate, Evaluation
+from engine.program.operations import magnitude
 from engine.program.program import PreemptProgram, Program
 from grammar.errors import EvaluationError, MissingError
 
@@ -82,7 +83,7 @@ class Preemption:
 
     def _candidate(self, name: str, victims: Victims) -> _Candidate | None:
         """None where the node or a victim is not known, or nothing is to be evicted (C40)."""
-        view = self._view(name)
+        view = self._table.view(name)
         if view is None or view.pods is None or not victims.uids:
             return None
         there = {pod.uid: pod for pod in view.pods}
@@ -93,7 +94,7 @@ class Preemption:
         return _Candidate(name, ordered, peers)
 
     def _agree(self, candidate: _Candidate) -> bool:
-        view = self._view(candidate.name)
+        view = self._table.view(candidate.name)
         assert view is not None, "it is a candidate"
         frame = self._frame
         frame.refill()
@@ -129,9 +130,9 @@ class Preemption:
         """Lower is better: PDB violations, the highest priority evicted, the clause's value."""
         assert clause.order is not None, "it is there with `keep`"
         frame = self._frame
-        frame.node, frame.victims = self._view(candidate.name), candidate.peers
+        frame.node, frame.victims = self._table.view(candidate.name), candidate.peers
         try:
-            value = clause.order(frame)
+            value = magnitude(clause.order(frame))
         except EvaluationError as error:
             self._report(clause.policy, clause.name, error)
             value = float("inf")
@@ -153,6 +154,3 @@ class Preemption:
         except EvaluationError as error:
             self._report(clause.policy, clause.name, error)
             return otherwise
-
-    def _view(self, name: str) -> NodeView | None:
-        return self._table.views[self._table.rows.get(name, 0)]

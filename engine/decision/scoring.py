@@ -17,6 +17,7 @@ import numpy.typing as npt
 from engine.cache.node_table import NodeRows, NodeTable
 from engine.program.columns import Freshness, grown
 from engine.program.frame import Evaluation, Floats, Frame, Points, Report, Term
+from engine.program.operations import magnitude
 from engine.program.program import ScoreProgram
 from grammar.errors import EvaluationError, MissingError
 
@@ -111,7 +112,7 @@ def _values(
 def value(clause: ScoreProgram, frame: Frame, report: Report) -> float:
     """The clause's number for the frame's node; NaN where it is missing or not finite."""
     try:
-        number = clause.value(frame)
+        number = magnitude(clause.value(frame))
     except MissingError:
         return MISSING
     except EvaluationError as error:

@@ -169,8 +169,6 @@ def _facing(expr: ast.Expr) -> tuple[ast.Expr, str, ast.Literal] | None:
 
 
 # ---- macros with one variable over a list: a plain loop in one closure
-#
-# The fuel for the whole list is taken before its first item.
 
 
 def loop(compiler: Compiler, expr: ast.Expr) -> Evaluate | None:

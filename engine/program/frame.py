@@ -20,8 +20,6 @@ Evaluate = Callable[["Frame"], object]
 LazyFrame = Callable[[], "Frame"]
 # The text of a rejection.
 Message = Callable[[LazyFrame], str]
-# The number of a score, or of a preference among candidates.
-Number = Callable[["Frame"], float]
 # Raises DeadlineExceededError when the request's time is over.
 CheckDeadline = Callable[[], None]
 # Receives the policy, the clause and the error of a failed evaluation.

@@ -5,7 +5,7 @@ They take any list, map or optional; `engine.program.fast_paths` has the common 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,54 +23,53 @@ def comprehension(
 ) -> Evaluate:
     """The closure of a macro over those of its parts; `slots` are those of its variables."""
     *conditions, last = body
-    condition = operations.must_be_bool(conditions[0], expr.body[0].type) if conditions else None
-    steps = _steps(slots)
+    first = slots[0]
+    items = _steps(target, slots)
+    if conditions:
+        items = _where(items, operations.must_be_bool(conditions[0], expr.body[0].type))
+    test = operations.must_be_bool(last, expr.body[-1].type)
     match expr.macro:
         case "all" | "exists":
-            test = operations.must_be_bool(last, expr.body[-1].type)
-            return _search(target, steps, test, decisive=expr.macro == "exists")
+            return search(items, first, test, decisive=expr.macro == "exists")
         case "exists_one" | "existsOne":
-            return _exists_one(target, steps, operations.must_be_bool(last, expr.body[-1].type))
+            return lambda frame: sum(1 for _ in items(frame) if test(frame) is True) == 1
         case "filter":
-            return _filter(target, steps, operations.must_be_bool(last, expr.body[-1].type))
+            return filter_list(items, first, test)
         case "map" | "transformList":
-            return _map(target, steps, condition, last)
+            return map_list(items, first, last)
         case "transformMap":
-            return _transform_map(target, steps, condition, last, slots[0])
+            return lambda frame: build([(key, last(frame)) for key in items(frame)])
         case "transformMapEntry":
-            return lambda frame: merge(
-                [last(frame) for _ in _kept(steps(frame, target(frame)), frame, condition)]
-            )
+            return lambda frame: merge([last(frame) for _ in items(frame)])
         case "sortBy":
-            return lambda frame: sort_by(
-                [(last(frame), item) for item in steps(frame, target(frame))]
-            )
+            return lambda frame: sort_by([(last(frame), item) for item in items(frame)])
         case "optMap" | "optFlatMap":
-            return _optional(target, slots[0], last, flat=expr.macro == "optFlatMap")
+            return _optional(target, first, last, flat=expr.macro == "optFlatMap")
         case _:  # cel.bind
-            return _bind(target, slots[0], last)
+            return _bind(target, first, last)
 
 
-# Goes over a value, and sets the locals of a macro at each step.
-Steps = Callable[[Frame, object], Iterator[object]]
+# Goes over a value. The general ones also set the variables of a macro at each step.
+Items = Callable[[Frame], Iterable[object]]
 
 
-def _steps(slots: tuple[int, ...]) -> Steps:
-    """An iteration that puts each item (or index and item, or key and value) into the slots.
+def _steps(target: Evaluate, slots: tuple[int, ...]) -> Items:
+    """The items (or indexes and items, or keys and values) of the target, put into the slots.
 
     It yields what `filter` keeps: the item of a list, or the key of a map. With two slots it yields
-    the index or the key.
+    the index or the key. That is always the value of the first slot.
     """
 
-    def one(frame: Frame, value: object) -> Iterator[object]:
+    def one(frame: Frame) -> Iterator[object]:
         local, (slot,) = frame.locals, slots
-        for item in _listed(value):
+        for item in _listed(target(frame)):
             _burn(frame)
             local[slot] = item
             yield item
 
-    def two(frame: Frame, value: object) -> Iterator[object]:
+    def two(frame: Frame) -> Iterator[object]:
         local, (first, second) = frame.locals, slots
+        value = target(frame)
         pairs = key_values(value) if isinstance(value, Mapping) else enumerate(_items(value))
         for at, item in pairs:
             _burn(frame)
@@ -78,6 +77,10 @@ def _steps(slots: tuple[int, ...]) -> Steps:
             yield at
 
     return one if len(slots) == 1 else two
+
+
+def _where(items: Items, condition: Evaluate) -> Items:
+    return lambda frame: (item for item in items(frame) if condition(frame) is True)
 
 
 def _items(value: object) -> Sequence[object]:
@@ -91,58 +94,6 @@ def _burn(frame: Frame) -> None:
     frame.fuel -= 1
     if frame.fuel < 0:
         frame.refuel()
-
-
-def _search(target: Evaluate, steps: Steps, test: Evaluate, *, decisive: bool) -> Evaluate:
-    """`all` and `exists`: an item that decides wins over the errors of others."""
-
-    def run(frame: Frame) -> object:
-        failure: EvaluationError | None = None
-        for _ in steps(frame, target(frame)):
-            try:
-                if test(frame) is decisive:
-                    return decisive
-            except EvaluationError as error:
-                failure = failure or error
-        if failure is not None:
-            raise failure
-        return not decisive
-
-    return run
-
-
-def _exists_one(target: Evaluate, steps: Steps, test: Evaluate) -> Evaluate:
-    return lambda frame: sum(1 for _ in steps(frame, target(frame)) if test(frame) is True) == 1
-
-
-def _filter(target: Evaluate, steps: Steps, test: Evaluate) -> Evaluate:
-    return lambda frame: tuple(
-        [item for item in steps(frame, target(frame)) if test(frame) is True]
-    )
-
-
-def _kept(steps: Iterator[object], frame: Frame, test: Evaluate | None) -> Iterator[object]:
-    return (item for item in steps if test is None or test(frame) is True)
-
-
-def _map(target: Evaluate, steps: Steps, test: Evaluate | None, make: Evaluate) -> Evaluate:
-    return lambda frame: tuple(
-        [make(frame) for _ in _kept(steps(frame, target(frame)), frame, test)]
-    )
-
-
-def _transform_map(
-    target: Evaluate, steps: Steps, test: Evaluate | None, make: Evaluate, key: int
-) -> Evaluate:
-    def run(frame: Frame) -> object:
-        return build(
-            [
-                (frame.locals[key], make(frame))
-                for _ in _kept(steps(frame, target(frame)), frame, test)
-            ]
-        )
-
-    return run
 
 
 def _optional(target: Evaluate, slot: int, make: Evaluate, *, flat: bool) -> Evaluate:
@@ -174,8 +125,6 @@ def _bind(target: Evaluate, slot: int, body: Evaluate) -> Evaluate:
 # ---- macros with one variable over a list: a plain loop in one closure
 #
 # The fuel for the whole list is taken before its first item.
-
-Items = Callable[[Frame], Sequence[object]]
 
 
 def list_items(read: Evaluate, direct: Callable[[Frame], Any]) -> Items:

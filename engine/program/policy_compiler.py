@@ -137,7 +137,7 @@ class _PolicyCompiler:
             protects=tuple(self._compiler.compile(p) for p in clause.protect),
             allows=self._optional(clause.allow),
             keep=keep.count if keep is not None else None,
-            order=operations.number(self._compiler.compile(keep.by)) if keep is not None else None,
+            order=self._compiler.compile(keep.by) if keep is not None else None,
         )
 
     def _count(self, clause: CountingClause) -> CountProgram:
@@ -196,7 +196,7 @@ class _PolicyCompiler:
             name=clause.name,
             weight=clause.weight,
             when=self._condition(clause.when),
-            value=operations.number(self._compiler.compile(clause.value)),
+            value=self._compiler.compile(clause.value),
             range=edges,
             missing=float(clause.missing or 0),
             time_dependent=self._reads_time(clause.value),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal as OneOf
 
-from engine.program.frame import Evaluate, Evaluation, Message, Number
+from engine.program.frame import Evaluate, Evaluation, Message
 from engine.program.pod_shape import Path
 from grammar.clauses import Bound, MissingRule
 from grammar.errors import EvaluationError, MissingError
@@ -55,7 +55,7 @@ class ScoreProgram:
     name: str
     weight: float
     when: Condition | None
-    value: Number
+    value: Evaluate
     range: tuple[float, float] | OneOf["minmax", "rank"] | None
     missing: float
     time_dependent: bool
@@ -144,7 +144,7 @@ class PreemptProgram:
     protects: tuple[Evaluate, ...]
     allows: Evaluate | None
     keep: int | None
-    order: Number | None
+    order: Evaluate | None
 
 
 # The clauses that count pods.

@@ -51,7 +51,17 @@ class Files:
         return reader.read(self._paths)
 
 
-class NoCluster:
+class _StaticView:
+    """A view without policies, ready from the start."""
+
+    def policies(self) -> Mapping[str, bytes]:
+        return _NO_POLICIES
+
+    def checks(self) -> Sequence[Check]:
+        return (Check("cluster"),)
+
+
+class NoCluster(_StaticView):
     """The view of a server without a cluster: requests carry their nodes."""
 
     def snapshot(self) -> Snapshot:
@@ -61,14 +71,8 @@ class NoCluster:
     def pods(self) -> Cache:
         return Cache()
 
-    def policies(self) -> Mapping[str, bytes]:
-        return _NO_POLICIES
-
     def cluster_size(self) -> ClusterSize:
         return UNKNOWN_SIZE
-
-    def checks(self) -> Sequence[Check]:
-        return (Check("cluster"),)
 
     def adopt(self, needs: Needs) -> None:
         """Does nothing: requests carry all that policies can read."""
@@ -77,7 +81,7 @@ class NoCluster:
         """Does nothing: there are no files."""
 
 
-class Snapshots:
+class Snapshots(_StaticView):
     """The view from files: the newest snapshot that could be read."""
 
     def __init__(self, origin: Origin, schema: Schema, needs: Needs, log: Logger) -> None:
@@ -97,15 +101,8 @@ class Snapshots:
     def pods(self) -> Cache:
         return self._cache
 
-    def policies(self) -> Mapping[str, bytes]:
-        return _NO_POLICIES
-
     def cluster_size(self) -> ClusterSize:
         return self._cache.size
-
-    def checks(self) -> Sequence[Check]:
-        """Everything was read before the server started."""
-        return (Check("cluster"),)
 
     def adopt(self, needs: Needs) -> None:
         """A snapshot has only the annotations that policies read: others need it read again.

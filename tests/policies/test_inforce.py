@@ -1,4 +1,4 @@
-"""What is in force after a change: the last version that held, and what keeps it there."""
+"""InForce: the last valid version of each policy stays in force after a change."""
 
 import pytest
 

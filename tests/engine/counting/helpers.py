@@ -1,4 +1,4 @@
-"""What the tests of counting start from: clauses from text, groups, and the counts of a clause.
+"""Helpers of the tests of counting: clauses from text, groups, and the counts of a clause.
 
 These functions alone know the signatures of `engine.counting`; tables and tests do not.
 """
