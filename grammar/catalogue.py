@@ -321,6 +321,11 @@ def reads_more(what: str, span: Span, *, cluster: bool) -> Diagnostic:
     return Diagnostic("P0316", "warning", message, span, "no policy of a namespace may", hint)
 
 
+def too_many_uses(most: int, span: Span) -> Diagnostic:
+    message = f"this uses more than {most} policies, directly or through others"
+    return _error("P0121", message, span, "use each policy once, or put their clauses into one")
+
+
 def wanted_hint(wanted: Type, found: Type) -> str | None:
     """Advice on how to get from one type to the other."""
     if wanted == BOOL:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from grammar import catalogue, checks
 from grammar.access import beyond
@@ -22,6 +23,12 @@ from policies.loader import is_test_file, library_sources
 # The prefix of the policies that come with Placet.
 LIBRARY = "library/"
 
+# The most policies that a policy uses, directly or not: two `use`s in each of thirty policies would
+# otherwise lead to a billion.
+MOST_USED = 100
+# The errors of `use` that are reported for one policy.
+_MOST_USE_ERRORS = 10
+
 
 def known_names(policies: Iterable[Checked], library: Iterable[Checked]) -> dict[str, Checked]:
     """The policies that `use` can name: by address, and those of the library with a prefix."""
@@ -34,11 +41,13 @@ def known_names(policies: Iterable[Checked], library: Iterable[Checked]) -> dict
 def resolve(checked: Checked, names: Mapping[str, Checked]) -> Checked:
     """The policy with all policies that it uses, directly or not; errors become its diagnostics."""
     found: list[Diagnostic] = []
-    used = tuple(_used(checked, names, [checked.policy.address], found))
+    used = tuple(islice(_used(checked, names, [checked.policy.address], found), MOST_USED + 1))
     if checked.policy.namespace is not None:
         found.extend(catalogue.closed_use(use.name, m, use.span) for use, m in _beyond(used))
     if not used and not found:
         return checked
+    if len(used) > MOST_USED:
+        found.append(catalogue.too_many_uses(MOST_USED, used[-1][0].span))
     taken = {c.name for c in checked.policy.clauses}
     for use, other in used:
         for clause in other.policy.clauses:
@@ -53,6 +62,9 @@ def _used(
     checked: Checked, names: Mapping[str, Checked], path: list[str], found: list[Diagnostic]
 ) -> Iterable[tuple[Use, Checked]]:
     for use in (i for i in checked.policy.items if isinstance(i, Use)):
+        # Each of them compares names, which takes long if there are many.
+        if len(found) >= _MOST_USE_ERRORS:
+            return
         other = _named(use.name, checked.policy, names)
         if other is None:
             found.append(catalogue.unknown_policy(use.name, names, use.span))

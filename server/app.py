@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from logging import Logger
 
@@ -11,6 +11,7 @@ from aiohttp.typedefs import Middleware
 
 from policies.admission import Examiner
 from server.admission import AdmissionWebhooks
+from server.checking import CheckingProcess
 from server.debug import CachePage, Decisions, Inspection
 from server.health import Health, Readiness, health_routes
 from server.metrics import Metrics
@@ -49,6 +50,7 @@ def create_app(
     inspection: Inspection | None = None,
     binder: Binder | None = None,
     examiner: Examiner | None = None,
+    checking: Sequence[CheckingProcess] = (),
     decisions: Decisions | None = None,
     shutdown: Shutdown | None = None,
 ) -> web.Application:
@@ -56,13 +58,14 @@ def create_app(
 
     `cluster_size` is the number of nodes in the cluster, None if unknown. `inspection` shows the
     view of a watched cluster, and `binder` binds its pods; without it, the paths of bind say how to
-    get the verb. With an `examiner`, the application has admission webhooks; with `decisions`,
-    pages about the last decisions. `shutdown` begins before the server ends.
+    get the verb. With an `examiner`, the application has admission webhooks, which use the
+    processes for `checking`; with `decisions`, pages about the last decisions. `shutdown` begins
+    before the server ends.
     """
     warnings = MisconfigurationWarnings(log, metrics, settings.warning_interval, cluster_size)
     verbs = dict(verbs_by_path(decider, binder, settings, log))
     if examiner is not None:
-        webhooks = AdmissionWebhooks(examiner, settings, metrics, log)
+        webhooks = AdmissionWebhooks(examiner, checking, settings, metrics, log)
         verbs[MUTATE] = ("mutate", webhooks.mutate)
         verbs[VALIDATE] = ("validate", webhooks.validate)
     recorder = CallRecorder(metrics, log, shutdown or Shutdown(), warnings)

@@ -26,6 +26,7 @@ from grammar.schema import Schema
 from policies.admission import Examiner
 from server import running
 from server.app import create_app
+from server.checking import CheckingProcess
 from server.debug import Decisions
 from server.health import Check, Heartbeat
 from server.metrics import Metrics
@@ -41,6 +42,8 @@ from server.tls import Credentials
 
 # Seconds from a rejection to the first requeue, and the longest pause between two requeues.
 _FIRST_PAUSE_SECONDS, _MOST_PAUSE_SECONDS = 1.0, 60.0
+# Processes for the webhooks; a second one, so that no namespace keeps the others waiting.
+_ADMISSION_PROCESSES = 2
 _STARTING: Sequence[Check] = (Check("start", "not started yet"),)
 
 
@@ -96,7 +99,10 @@ async def serve(
             heartbeat = Heartbeat(readiness)
             supervisor.start("heartbeat", heartbeat.run)
             _serve_health(stack, settings.health, heartbeat, metrics, options.version, log)
-        policies = Policies(options.policies, schema, log)
+        checking = [CheckingProcess(schema) for _ in range(1 + _ADMISSION_PROCESSES)]
+        for process in checking:
+            stack.callback(process.close)
+        policies = Policies(options.policies, schema, log, checking[0])
         objects: Mapping[str, bytes] | None = None if isinstance(options.cluster, Access) else {}
         enforced = policies.read(objects)
         view = await _open_view(stack, options, schema, enforced.needs, log, supervisor, shutdown)
@@ -135,7 +141,8 @@ async def serve(
             lambda: _node_count(view),
             cluster,
             binder,
-            Examiner(schema, lambda: announced.enforced.validation),
+            Examiner(schema, lambda: announced.enforced.validation, view.cluster_size),
+            checking[1:],
             Decisions(journal),
             shutdown,
         )

@@ -6,9 +6,10 @@ from typing import NamedTuple
 
 import pytest
 
+from grammar.checks.cluster_costs import UNKNOWN_SIZE
 from grammar.schema import load_schema
 from grammar.source import Source
-from policies.admission import Examiner, changes_spec, check_object, lines
+from policies.admission import Examiner, changes_spec, check_new, check_object, lines
 from policies.manifests import additions
 from policies.resource import Spec, Target
 from policies.validation import Validation, Validator
@@ -44,7 +45,9 @@ class Findings(NamedTuple):
 
 def found(value: Object, beside: Validation | None = None) -> Findings:
     there = beside or Validation(())
-    file = Examiner(SCHEMA, lambda: there).examine(key(value), raw(value))
+    file = check_new(key(value), raw(value), b"", SCHEMA, UNKNOWN_SIZE)
+    assert file is not None
+    file = Examiner(SCHEMA, lambda: there).examine(file)
     return Findings(lines(file, "error"), lines(file, "warning"))
 
 
