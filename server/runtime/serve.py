@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from logging import Logger
 from pathlib import Path
 
@@ -83,7 +83,8 @@ async def serve(
 
     async with AsyncExitStack() as stack:
         if settings.health is not None:
-            await _serve_health(stack, settings.health, readiness, metrics, options.version, log)
+            own = replace(settings, host=settings.health[0], port=settings.health[1], tls=None)
+            await _serve_health(stack, own, readiness, metrics, options.version, log)
         policies = Policies(options.policies, schema, log)
         objects: Mapping[str, bytes] | None = None if isinstance(options.cluster, Access) else {}
         registry = policies.read(objects)
@@ -162,7 +163,7 @@ async def _open_view(
 
 async def _serve_health(
     stack: AsyncExitStack,
-    address: tuple[str, int],
+    settings: Settings,
     readiness: Readiness,
     metrics: Metrics,
     version: str,
@@ -173,7 +174,8 @@ async def _serve_health(
     beating = asyncio.create_task(heartbeat.run())
     stack.callback(beating.cancel)
     try:
-        url = stack.enter_context(running.health_server(address, heartbeat, metrics, version))
+        url = stack.enter_context(running.health_server(settings, heartbeat, metrics, version, log))
     except OSError as error:
+        address = (settings.host, settings.port)
         raise CannotListenError(error, address, "--health-listen") from error
     log.info("health and metrics on %s", url)
