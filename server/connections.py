@@ -108,7 +108,7 @@ class Connection(web.RequestHandler):
     client likes to read it.
     """
 
-    __slots__ = ("_connections", "_header_timer", "_host", "_send_timer", "_socket", "_unsent")
+    __slots__ = ("_connections", "_header_timer", "_host", "_send_timer", "_socket")
 
     def __init__(
         self,
@@ -124,19 +124,20 @@ class Connection(web.RequestHandler):
         self._socket: asyncio.Transport | None = None
         self._header_timer: asyncio.TimerHandle | None = None
         self._send_timer: asyncio.TimerHandle | None = None
-        self._unsent = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         assert isinstance(transport, asyncio.Transport)
         self._socket = transport
 
-    def connection_lost(self, exc: BaseException | None) -> None:
+    def connection_lost(self, exc: BaseException | None) -> None:  # noqa: ARG002 - see below
         self._stop_header_timer()
-        self._sent()
+        self._stop_send_timer()
         self._socket = None
         self._connections.leave(self)
-        super().connection_lost(exc)
+        # An error here would be raised where an answer waits to be sent, and would keep it until
+        # the next garbage collection. There is nothing to do about any.
+        super().connection_lost(None)
 
     def data_received(self, data: bytes) -> None:
         before = self._request_count
@@ -155,16 +156,22 @@ class Connection(web.RequestHandler):
     def pause_writing(self) -> None:
         """The client reads more slowly than the answer is written."""
         super().pause_writing()
-        if self._socket is not None:
-            self._unsent = self._socket.get_write_buffer_size()
-            self._connections.budget.take(self._unsent)
+        if self._send_timer is None:
             self._send_timer = self._loop.call_later(
                 self._connections.seconds, self._refuse, "slow_reader"
             )
 
-    def resume_writing(self) -> None:
-        self._sent()
-        super().resume_writing()
+    async def finish_response(
+        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
+    ) -> tuple[web.StreamResponse, bool]:
+        """Sends an answer, whose bytes are held as long."""
+        budget, size = self._connections.budget, resp.content_length or 0
+        budget.take(size)
+        try:
+            return await super().finish_response(request, resp, start_time)
+        finally:
+            budget.give(size)
+            self._stop_send_timer()
 
     def handle_error(
         self,
@@ -207,12 +214,10 @@ class Connection(web.RequestHandler):
             self._header_timer.cancel()
             self._header_timer = None
 
-    def _sent(self) -> None:
-        """All of an answer is sent, or nobody waits for it any more."""
+    def _stop_send_timer(self) -> None:
         if self._send_timer is not None:
             self._send_timer.cancel()
             self._send_timer = None
-            self._connections.budget.give(self._unsent)
 
     def _refuse(self, reason: str) -> None:
         """Ends the connection at once."""

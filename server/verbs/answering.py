@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from io import BytesIO
 from typing import Protocol
 
 from aiohttp import web
@@ -19,7 +20,7 @@ from engine.errors import DeadlineExceededError
 from server.bodies import BodyReader, refuse_encoded
 from server.call import CallRecord
 from server.errors import CallFailure, Outcome, RequestError
-from server.settings import Settings
+from server.settings import MEBIBYTE, Settings
 
 # A request that is read this soon after a decision may have arrived during it.
 _SOON_SECONDS = 0.005
@@ -96,7 +97,9 @@ class VerbAnswerer:
 
 
 def json_response(body: bytes) -> web.Response:
-    return web.Response(body=body, content_type="application/json")
+    # aiohttp sends a file in pieces, but copies bytes twice if they cannot be sent at once.
+    content = body if len(body) <= MEBIBYTE else BytesIO(body)
+    return web.Response(body=content, content_type="application/json")
 
 
 class DecisionQueue:

@@ -1,0 +1,182 @@
+"""Bodies that are large, slow, broken or endless, and all of them together."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import msgspec
+import pytest
+from aiohttp import StreamReader, web
+from aiohttp.base_protocol import BaseProtocol
+from aiohttp.test_utils import make_mocked_request
+
+from server.bodies import BodyReader, ByteBudget
+from server.call import CallRecord
+from server.errors import Outcome, RequestError
+from server.settings import Settings
+from tests.server.conftest import Serve
+from tests.support.served import Served, names_request
+
+SMALL = Settings(body_limit=1000, http_timeout=1.0)
+
+
+@asynccontextmanager
+async def connection(
+    served: Served,
+) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    reader, writer = await asyncio.open_connection(*served.address)
+    try:
+        yield reader, writer
+    finally:
+        writer.close()
+
+
+def head(path: str, *headers: str) -> bytes:
+    return "\r\n".join((f"POST {path} HTTP/1.1", "Host: placet", *headers, "", "")).encode()
+
+
+async def read_answer(reader: asyncio.StreamReader) -> tuple[int, dict[str, str], bytes]:
+    status, *lines = (await reader.readuntil(b"\r\n\r\n")).decode().strip().split("\r\n")
+    headers = dict(line.lower().split(": ", 1) for line in lines)
+    body = await reader.readexactly(int(headers["content-length"]))
+    return int(status.split()[1]), headers, body
+
+
+@pytest.mark.parametrize("chunked", [False, True], ids=["announced", "chunked"])
+async def test_a_body_of_100_megabytes(chunked: bool, listen: Serve) -> None:
+    """C7: the limit exceeds what kube-scheduler sends for 5,000 nodes."""
+    served = await listen()
+    piece = b" " * 1_000_000
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for _ in range(100):
+            yield piece
+
+    headers = {} if chunked else {"Content-Length": str(100 * len(piece))}
+    for verb in ("filter", "bind"):
+        answer = await served.request("POST", f"/{verb}", pieces(), headers)
+        assert answer.status == 200
+        assert answer.json["Error"] == "the body of the request is larger than 67108864 bytes"
+    assert (await served.post("/filter", names_request("a"))).json["NodeNames"] == ["a"]
+    assert served.calls("filter", "large_body") == 1
+
+
+@pytest.mark.parametrize(
+    ("verb", "status"), [("filter", 200), ("prioritize", 200), ("bind", 200), ("preempt", 400)]
+)
+async def test_a_body_above_the_limit(verb: str, status: int, serve: Serve) -> None:
+    served = await serve(settings=SMALL)
+    assert (await served.post(f"/{verb}", b" " * 1001)).status == status
+    assert served.calls(verb, "large_body", status) == 1
+
+
+async def test_a_body_at_the_limit(serve: Serve) -> None:
+    request = msgspec.json.encode(names_request("a"))
+    served = await serve(settings=Settings(body_limit=len(request)))
+    assert (await served.post("/filter", request)).json["NodeNames"] == ["a"]
+    assert (await served.post("/filter", request + b" ")).json["NodeNames"] is None
+
+
+async def test_a_client_that_sends_everything_before_it_reads(listen: Serve) -> None:
+    """It gets an answer, not a reset connection."""
+    served = await listen(settings=SMALL)
+    async with connection(served) as (reader, writer):
+        writer.write(head("/filter", "Content-Length: 20000000"))
+        for _ in range(20):
+            writer.write(b" " * 1_000_000)
+            await writer.drain()
+        status, headers, body = await read_answer(reader)
+    assert (status, headers["connection"]) == (200, "close")
+    assert "larger than 1000 bytes" in json.loads(body)["Error"]
+
+
+async def test_a_slow_body(listen: Serve) -> None:
+    served = await listen(settings=SMALL)
+    async with connection(served) as (reader, writer):
+        writer.write(head("/filter", "Content-Length: 500"))
+        drip = asyncio.create_task(_drip(writer))
+        started = time.monotonic()
+        # Other calls are served meanwhile.
+        assert (await served.post("/filter", names_request("a"))).json["NodeNames"] == ["a"]
+        status, headers, body = await read_answer(reader)
+        took = time.monotonic() - started
+        drip.cancel()
+    assert (status, headers["connection"]) == (200, "close")
+    assert json.loads(body)["Error"] == "the body of the request did not arrive in time"
+    assert took < SMALL.decision_seconds
+    assert served.calls("filter", "slow_body") == 1
+
+
+async def _drip(writer: asyncio.StreamWriter) -> None:
+    while True:
+        writer.write(b" ")
+        await asyncio.sleep(0.05)
+
+
+async def test_a_body_in_pieces(listen: Serve) -> None:
+    served = await listen()
+    request = msgspec.json.encode(names_request("a", "b"))
+    async with connection(served) as (reader, writer):
+        writer.write(head("/filter", f"Content-Length: {len(request)}"))
+        for i in range(0, len(request), 50):
+            writer.write(request[i : i + 50])
+            await writer.drain()
+            await asyncio.sleep(0.001)
+        status, headers, body = await read_answer(reader)
+    assert (status, json.loads(body)["NodeNames"]) == (200, ["a", "b"])
+    assert "connection" not in headers
+
+
+async def test_a_broken_chunk(listen: Serve) -> None:
+    served = await listen(settings=SMALL)
+    async with connection(served) as (reader, writer):
+        writer.write(head("/filter", "Transfer-Encoding: chunked") + b"5\r\n12345\r\n")
+        await asyncio.sleep(0.05)
+        writer.write(b"nonsense\r\n")
+        status, _, body = await read_answer(reader)
+    assert (status, json.loads(body)["NodeNames"]) == (200, None)
+    assert (await served.post("/filter", names_request("a"))).status == 200
+
+
+async def test_a_broken_body_is_an_error_of_the_request() -> None:
+    """The parser of aiohttp in Python reports a broken chunk like this; the one in C does not."""
+    stream = StreamReader(BaseProtocol(asyncio.get_running_loop()), 1000)
+    stream.set_exception(web.RequestPayloadError())
+    request = make_mocked_request("POST", "/filter", payload=stream)
+    with pytest.raises(RequestError, match="incomplete or malformed") as caught:
+        await BodyReader(ByteBudget(4000), SMALL).read(request, CallRecord("filter", 0.0), 1000)
+    assert caught.value.outcome is Outcome.BROKEN_BODY
+
+
+async def test_a_client_that_disconnects(listen: Serve) -> None:
+    served = await listen()
+    async with connection(served) as (_, writer):
+        writer.write(head("/filter", "Content-Length: 500") + b"{")
+        await writer.drain()
+        await asyncio.sleep(0.05)
+    labels = {"verb": "filter", "code": "200", "outcome": "disconnected"}
+    await served.until("placet_requests_total", 1, **labels)
+    assert served.metric("placet_requests_in_flight", verb="filter") == 0
+    assert (await served.post("/filter", names_request("a"))).status == 200
+
+
+async def test_bytes_that_are_not_http(listen: Serve) -> None:
+    served = await listen()
+    async with connection(served) as (reader, writer):
+        writer.write(b"\x16\x03\x01 a TLS client\r\n\r\n")
+        assert (await reader.read()).startswith(b"HTTP/1.0 400 ")
+    assert (await served.post("/filter", names_request("a"))).status == 200
+
+
+async def test_one_connection_serves_many_calls(listen: Serve) -> None:
+    """C2."""
+    served = await listen()
+    request = msgspec.json.encode(names_request("a"))
+    async with connection(served) as (reader, writer):
+        for _ in range(5):
+            writer.write(head("/filter", f"Content-Length: {len(request)}") + request)
+            assert (await read_answer(reader))[0] == 200
