@@ -31,7 +31,8 @@ class ByteBudget:
     def __init__(self, most: int) -> None:
         self._most = most
         self._most_large = int(most * (1 - _SMALL_SHARE))
-        self._given = asyncio.Event()
+        # Set as soon as bytes are given back; None if nobody waits for them.
+        self._given: asyncio.Event | None = None
         self.held = 0
 
     def fits(self, size: int, total: int) -> bool:
@@ -45,12 +46,14 @@ class ByteBudget:
 
     def give(self, size: int) -> None:
         self.held -= size
-        self._given.set()
+        if self._given is not None:
+            self._given.set()
+            self._given = None
 
     async def room(self, size: int, total: int) -> None:
         """Returns when so many bytes fit."""
         while not self.fits(size, total):
-            self._given.clear()
+            self._given = self._given or asyncio.Event()
             await self._given.wait()
 
 

@@ -18,7 +18,7 @@ from server.bodies import ByteBudget
 from server.call import LogEntry
 from server.log_limit import LimitedLog
 from server.metrics import Metrics
-from server.settings import KEEP_ALIVE_SECONDS, Settings
+from server.settings import KEEP_ALIVE_SECONDS, MEBIBYTE, Settings
 
 # What a connection reads ahead of its handler is at most twice this and what one read returns,
 # which asyncio limits to 256 KiB. Bodies are read as they come; this is not in the byte budget.
@@ -164,14 +164,18 @@ class Connection(web.RequestHandler):
     async def finish_response(
         self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
     ) -> tuple[web.StreamResponse, bool]:
-        """Sends an answer, whose bytes are held as long."""
-        budget, size = self._connections.budget, resp.content_length or 0
-        budget.take(size)
+        """Sends an answer; the bytes of a large one are held as long."""
+        size = resp.content_length or 0
+        budget = self._connections.budget if size > MEBIBYTE else None
+        if budget is not None:
+            budget.take(size)
         try:
             return await super().finish_response(request, resp, start_time)
         finally:
-            budget.give(size)
-            self._stop_send_timer()
+            if budget is not None:
+                budget.give(size)
+            if self._send_timer is not None:
+                self._stop_send_timer()
 
     def handle_error(
         self,

@@ -153,7 +153,7 @@ class CallRecorder:
             self._metrics.decided(call.verb, call.offered, call.returned)
         self._metrics.answered(call.verb, code, call.outcome, seconds, call.received, sent)
         if call.fault is not None:
-            entry = LogEntry("unexpected error", {"verb": call.verb})
+            entry = LogEntry(f"unexpected error in {call.verb}", {})
             self._limited.write(logging.ERROR, "fault", entry, call.fault)
         level = logging.INFO if call.outcome is Outcome.ANSWERED else logging.WARNING
         if not self._log.isEnabledFor(level):

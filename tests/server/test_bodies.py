@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from io import BytesIO
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -17,7 +21,7 @@ from aiohttp.test_utils import make_mocked_request
 from server.bodies import BodyReader, ByteBudget
 from server.call import CallRecord
 from server.errors import Outcome, RequestError
-from server.settings import Settings
+from server.settings import MEBIBYTE, Settings
 from tests.server.conftest import Serve
 from tests.support.served import Served, names_request
 
@@ -180,3 +184,87 @@ async def test_one_connection_serves_many_calls(listen: Serve) -> None:
         for _ in range(5):
             writer.write(head("/filter", f"Content-Length: {len(request)}") + request)
             assert (await read_answer(reader))[0] == 200
+
+
+# ---- all bodies together
+
+
+async def test_a_body_beyond_the_budget_waits(listen: Serve) -> None:
+    """While a large body is read, small ones pass, and another large one waits for it."""
+    large, budget = 4 * MEBIBYTE, 8 * MEBIBYTE
+    served = await listen(settings=Settings(body_limit=large, body_budget=budget))
+    async with connection(served) as (reader, writer), connection(served) as (other, second):
+        for each in (writer, second):
+            each.write(head("/filter", f"Content-Length: {large}"))
+            each.write(b" " * (large - 1))
+            await asyncio.sleep(0.1)
+        assert served.metric("placet_bodies_held_bytes") == large
+        assert (await served.post("/filter", names_request("a"))).json["NodeNames"] == ["a"]
+        writer.write(b" ")
+        assert b"not JSON" in (await read_answer(reader))[2]
+        second.write(b" ")
+        assert b"not JSON" in (await read_answer(other))[2]
+    assert served.metric("placet_bodies_held_bytes") == 0
+
+
+@pytest.mark.parametrize(("verb", "status"), [("filter", 200), ("preempt", 503)])
+async def test_a_body_that_finds_no_room_is_refused(verb: str, status: int, listen: Serve) -> None:
+    settings = Settings(body_limit=4 * MEBIBYTE, body_budget=4 * MEBIBYTE, http_timeout=1.0)
+    served = await listen(settings=settings)
+    async with connection(served) as (_, writer):
+        writer.write(head("/filter", f"Content-Length: {3 * MEBIBYTE}"))
+        await asyncio.sleep(0.2)
+        answer = await served.request("POST", f"/{verb}", BytesIO(b" " * 2 * MEBIBYTE))
+        assert answer.status == status
+        assert b"too many bytes of requests at once, see --body-budget" in answer.body
+    assert served.calls(verb, "overloaded", status) == 1
+
+
+async def test_a_body_of_very_many_values_is_refused(listen: Serve) -> None:
+    """Each value takes many times its two bytes in memory."""
+    served = await listen()
+    body = BytesIO(b'{"NodeNames":[' + b"1," * 5_000_000 + b"1]}")
+    answer = await served.request("POST", "/filter", body)
+    assert answer.json["Error"] == "the body of the request has too many values"
+
+
+def test_eight_bodies_of_60_megabytes_take_a_part_of_that(tmp_path: Path) -> None:
+    """Measured in a process of its own, which took 1.1 GB without a budget."""
+    (tmp_path / "empty").mkdir()
+    flags = ("--no-cluster", "--listen=127.0.0.1:0", "--http-timeout=60s")
+    command = [sys.executable, "-m", "cli", "serve", *flags, "--policies", str(tmp_path / "empty")]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
+        assert server.stderr is not None
+        port = 0
+        for line in server.stderr:
+            if "listening on" in line:
+                port = int(line.rpartition(":")[2])
+                break
+        before = _most_megabytes(server.pid)
+        asyncio.run(_eight_bodies(port))
+        after = _most_megabytes(server.pid)
+        server.terminate()
+        server.stderr.read()
+    assert after - before < 400
+
+
+def _most_megabytes(pid: int) -> int:
+    status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    return int(status.partition("VmHWM:")[2].split()[0]) // 1024
+
+
+async def _eight_bodies(port: int) -> None:
+    piece = b" " * MEBIBYTE
+
+    async def send() -> bytes:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(head("/filter", f"Content-Length: {60 * MEBIBYTE}"))
+        for _ in range(60):
+            writer.write(piece)
+            await writer.drain()
+        answer = (await read_answer(reader))[2]
+        writer.close()
+        return answer
+
+    answers = await asyncio.gather(*(send() for _ in range(8)))
+    assert all(b"not JSON" in answer for answer in answers)
