@@ -48,6 +48,10 @@ async def closed(reader: asyncio.StreamReader) -> None:
             pass
 
 
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
 async def answers(served: Served) -> None:
     assert (await served.post("/filter", names_request("a"))).json["NodeNames"] == ["a"]
 
@@ -197,7 +201,7 @@ async def test_a_flood_of_mistakes(listen: Serve, caplog: pytest.LogCaptureFixtu
     caplog.set_level(logging.DEBUG, "placet")
     served = await listen(settings=QUICK)
     await answers(served)
-    files, tasks = len(list(Path("/proc/self/fd").iterdir())), len(asyncio.all_tasks())
+    files, tasks = open_files(), len(asyncio.all_tasks())
     seconds = asyncio.get_running_loop().time()
     for _ in range(200):
         reader, writer = await asyncio.open_connection(*served.address)
@@ -212,7 +216,7 @@ async def test_a_flood_of_mistakes(listen: Serve, caplog: pytest.LogCaptureFixtu
     assert len(caplog.messages) <= 4 * 10 * (seconds + 2)
     assert served.metric(REFUSED, reason="malformed") == 200
     await asyncio.sleep(0.1)
-    assert len(list(Path("/proc/self/fd").iterdir())) <= files + 1
+    assert open_files() <= files + 1
     assert len(asyncio.all_tasks()) <= tasks + 1
     await answers(served)
 
