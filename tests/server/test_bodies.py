@@ -208,7 +208,7 @@ async def test_a_body_beyond_the_budget_waits(listen: Serve) -> None:
 
 
 async def test_a_body_that_finds_no_room_is_refused() -> None:
-    """preempt answers 503 to that, as to all that is overloaded."""
+    """Preempt answers 503 to that, as to all that is overloaded."""
     budget = ByteBudget(4000)
     budget.take(3500)
     stream = StreamReader(BaseProtocol(asyncio.get_running_loop()), 1000)
