@@ -229,7 +229,7 @@ def test_cluster_that_is_none_is_a_clear_error(folder: Path, policies: Path) -> 
 
 
 def test_it_warns_once_at_its_start_if_it_answers_anybody(folder: Path, policies: Path) -> None:
-    rest = ["--no-cluster", "--policies", policies]
+    rest: list[str | Path] = ["--no-cluster", "--policies", policies]
     with serving(folder, *rest) as server:
         assert "without TLS" not in server.err.read_text("utf-8")
     with serving(folder, *rest, "--listen", ":0") as server:
