@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from logging import Logger
 from typing import Annotated, Any, Literal, TypeVar
 from weakref import WeakValueDictionary
 
@@ -21,7 +20,8 @@ from grammar.values.time import SECOND, Duration
 from policies.admission import Examiner, check_new, defaults, lines
 from policies.forms import GROUP
 from policies.validation import CheckedFile
-from server.call import CallRecord, ReviewedObject, read_body, refuse_encoded
+from server.bodies import BodyReader, refuse_encoded
+from server.call import CallRecord, ReviewedObject
 from server.checking import CheckingProcess, CheckStoppedError, CheckTimeoutError
 from server.errors import Outcome, RequestError
 from server.metrics import Metrics
@@ -198,12 +198,12 @@ class AdmissionWebhooks:
         processes: Sequence[CheckingProcess],
         settings: Settings,
         metrics: Metrics,
-        log: Logger,
+        bodies: BodyReader,
     ) -> None:
         self._examiner = examiner
         self._settings = settings
         self._metrics = metrics
-        self._log = log
+        self._bodies = bodies
         self._free = asyncio.Semaphore(len(processes))
         # The last one is taken first, so that the others run only if checks come together.
         self._processes = [*processes]
@@ -222,12 +222,11 @@ class AdmissionWebhooks:
             if (refusal := refuse_encoded(request, call)) is not None:
                 return refusal
             limit = min(self._settings.body_limit, MOST_BYTES)
-            body = await read_body(request, limit, self._settings.body_seconds)
-            call.received = len(body)
+            body = await self._bodies.read(request, call, limit)
             review = decode_review(body)
             ruling = await self._ruling(review, decide, call.arrived + self._seconds(request))
         except Exception as error:  # noqa: BLE001  # the API server always gets an answer
-            failure = call.fail(error, self._log)
+            failure = call.fail(error)
             status = 500 if failure.outcome is Outcome.INTERNAL else 400
             return web.Response(status=status, text=f"{failure.text}\n")
         call.outcome, call.error = ruling.outcome, ruling.error

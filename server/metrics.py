@@ -135,6 +135,17 @@ class Metrics:
             "operation",
             "allowed",
         )
+        self._connections_refused = counter(
+            "placet_connections_refused_total",
+            "Connections that were not let in or were closed, by reason.",
+            "reason",
+        )
+        held = Gauge(
+            "placet_bodies_held_bytes",
+            "Bytes of request bodies and of unsent answers in memory.",
+            registry=registry,
+        )
+        self.hold = held.set_function
         self._expiry = gauge(
             "placet_tls_certificate_expiry_timestamp_seconds",
             "Time at which the certificate for new connections expires.",
@@ -211,6 +222,9 @@ class Metrics:
     def certificate_expires(self, file: str, at: float) -> None:
         """The certificate of this file is in use and expires then, in Unix seconds."""
         self._expiry(file).set(at)
+
+    def connection_refused(self, reason: str) -> None:
+        self._connections_refused(reason).inc()
 
     def handshake_failed(self) -> None:
         self._handshakes_failed.inc()

@@ -153,6 +153,8 @@ class CallOpener:
 
 # The largest table: names come and go, and a table of this size starts over.
 _MOST_NODES = 20_000
+# A table that has more bytes of JSON than this starts over, too.
+_MOST_BYTES = 128 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +179,7 @@ class OfferedNodes:
         self._versions = np.zeros(1, np.int64)
         self._owner = object()
         self._version = 0
+        self._bytes = 0
 
     def table(
         self, names: Sequence[str], bodies: Sequence[bytes], snapshot: Snapshot | None
@@ -185,7 +188,7 @@ class OfferedNodes:
 
         The table is valid until the next call.
         """
-        if len(self._rows) + len(names) > _MOST_NODES:
+        if len(self._rows) + len(names) > _MOST_NODES or self._bytes > _MOST_BYTES:
             self._start_over()
         counted = snapshot.node if snapshot is not None else (lambda _: None)
         changed = []
@@ -200,6 +203,7 @@ class OfferedNodes:
             seen = self._seen[row]
             if seen is None or seen.counted is not known or seen.body != body:
                 self._views[row] = view_of(self._codec.node(body), known)
+                self._bytes += len(body) - (len(seen.body) if seen is not None else 0)
                 self._seen[row] = _Seen(bytes(body), known)
                 changed.append(row)
             found[i] = row

@@ -18,6 +18,7 @@ from cachetools import TTLCache
 from engine.decision.call import Observer
 from grammar.texts import MOST_WHOLE, shown
 from server.call import LogEntry
+from server.log_limit import LimitedLog
 
 FORMATS = ("text", "json")
 _MOST_LINE = 2 * MOST_WHOLE
@@ -27,10 +28,28 @@ def start_logging(form: str, *, verbose: bool) -> logging.Logger:
     """The server's log, on standard error. Libraries log there too, from warnings on."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_JsonFormatter() if form == "json" else _TextFormatter())
+    handler.addFilter(_LibraryFilter())
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     log = logging.getLogger("placet")
     log.setLevel(logging.DEBUG if verbose else logging.INFO)
     return log
+
+
+class _LibraryFilter(logging.Filter):
+    """Limits the lines of each library: what peers do can make asyncio log, too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._limited = LimitedLog(logging.getLogger())
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.name.partition(".")[0] == "placet":
+            return True
+        left_out = self._limited.take(record.name)
+        if left_out:
+            fields = {"leftOut": left_out}
+            record.msg, record.args = "%s", (LogEntry(record.getMessage(), fields),)
+        return left_out is not None
 
 
 class _TextFormatter(logging.Formatter):

@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from logging import Logger
 from pathlib import Path
 
@@ -98,7 +98,8 @@ async def serve(
         if settings.health is not None:
             heartbeat = Heartbeat(readiness)
             supervisor.start("heartbeat", heartbeat.run)
-            _serve_health(stack, settings.health, heartbeat, metrics, options.version, log)
+            own = replace(settings, host=settings.health[0], port=settings.health[1], tls=None)
+            _serve_health(stack, own, heartbeat, metrics, options.version, log)
         checking = [CheckingProcess(schema) for _ in range(1 + _ADMISSION_PROCESSES)]
         for process in checking:
             stack.callback(process.close)
@@ -196,7 +197,7 @@ async def _open_view(
 
 def _serve_health(
     stack: AsyncExitStack,
-    address: tuple[str, int],
+    settings: Settings,
     heartbeat: Heartbeat,
     metrics: Metrics,
     version: str,
@@ -204,7 +205,8 @@ def _serve_health(
 ) -> None:
     """Serves health and metrics from a thread of their own until the stack ends."""
     try:
-        url = stack.enter_context(running.health_server(address, heartbeat, metrics, version))
+        url = stack.enter_context(running.health_server(settings, heartbeat, metrics, version, log))
     except OSError as error:
+        address = (settings.host, settings.port)
         raise CannotListenError(error, address, "--health-listen") from error
     log.info("health and metrics on %s", url)

@@ -53,8 +53,8 @@ class Read:
         self.objects = self._policies.objects
         self.last: EnforcedPolicies | None = None
 
-    def read(self, objects: Mapping[str, bytes]) -> Registry:
-        self.last = self._policies.read(objects)
+    def read(self, objects: Mapping[str, bytes], size: ClusterSize = UNKNOWN_SIZE) -> Registry:
+        self.last = self._policies.read(objects, size)
         return self.last.registry
 
 

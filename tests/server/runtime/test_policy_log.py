@@ -14,10 +14,9 @@ from policies.loader import UnreadFile
 from policies.validation import InForce, Validation, Validator, succeed
 from server.runtime.policies import Policies
 from server.runtime.policy_log import BURST, MOST_FINDINGS, MOST_TEXT, PolicyLog
-
-LOG = logging.getLogger("placet.test")
 from tests.support.served import PROCESSES
 
+LOG = logging.getLogger("placet.test")
 SCHEMA = load_schema()
 
 
