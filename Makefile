@@ -1,11 +1,13 @@
 # Every target sets up what it needs. Required: python3.11 with venv, make and git; `make e2e` needs Go too.
 PYTHON ?= python3.11
 CASES ?= ../shared/cel/cases.json
+export SEED ?= 1
+export POLICIES ?= 200
 PIP = .venv/bin/python -m pip --quiet --disable-pip-version-check
 COMPILE = pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  --quiet --custom-compile-command "make lock"
 
-.PHONY: demo test answers check fmt e2e bench kube conformance lock clean
+.PHONY: demo test answers check fmt e2e chaos bench kube conformance lock clean
 .DELETE_ON_ERROR:
 
 demo: .venv/stamp  ## serve a built-in cluster and ready-made policies until Ctrl-C
@@ -31,6 +33,9 @@ fmt: .venv/stamp  ## format the source
 
 e2e: .venv/stamp  ## test with a real kube-scheduler; runs `kube` first, or says why it skips
 	.venv/bin/python -m pytest -m e2e -o faulthandler_timeout=3600 tests/e2e
+
+chaos: .venv/stamp  ## attack a real control plane: make chaos POLICIES=200 SEED=1
+	.venv/bin/python -m pytest -m chaos -rP -o faulthandler_timeout=7200 tests/chaos
 
 bench: .venv/stamp .bench/peers/stamp  ## measure; print a table and write .bench/results.json
 	.venv/bin/python -m pytest -m bench -o faulthandler_timeout=3600 tests/benchmarks tests/test_simulate_page.py

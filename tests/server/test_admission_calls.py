@@ -205,8 +205,8 @@ async def test_the_loop_runs_while_hostile_texts_are_checked(serve: Serve) -> No
         await asyncio.sleep(0.005)
         pauses.append(time.monotonic() - before)
     assert all(found["allowed"] for found in await checks)
-    # A check in a thread would have the interpreter for 5 ms whenever the loop wakes up. What remains
-    # is the reading of results, and the machine's other work.
+    # A check in a thread would have the interpreter for 5 ms whenever the loop wakes up. What
+    # remains is the reading of results, and the machine's other work.
     assert sorted(pauses)[len(pauses) // 2] < 0.012
 
 

@@ -1,0 +1,141 @@
+"""Measuring: how long pods wait for a node, how fast a server answers, and what memory takes."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.e2e.control_plane import ControlPlane
+
+_BOUND = "fieldSelector=spec.nodeName%21%3D"
+_TIMEOUT_SECONDS = 60.0
+_PROBE_SECONDS = 0.05
+_MEMORY_SECONDS = 0.25
+
+
+def quantile(values: Sequence[float], part: float) -> float:
+    """The value below which this part of the values is; 0 without values."""
+    return sorted(values)[min(len(values) - 1, int(part * len(values)))] if values else 0.0
+
+
+class Bindings:
+    """The moment at which each pod of a namespace was first seen on a node, by name."""
+
+    def __init__(self) -> None:
+        self.seen: dict[str, float] = {}
+
+    def follow(self, response: http.client.HTTPResponse) -> None:
+        with suppress(OSError, http.client.HTTPException, ValueError):
+            while line := response.readline():
+                now, event = time.monotonic(), json.loads(line)
+                if event["type"] == "ADDED":
+                    self.seen.setdefault(event["object"]["metadata"]["name"], now)
+
+
+@contextmanager
+def bindings(plane: ControlPlane, namespace: str) -> Iterator[Bindings]:
+    """Watch the pods of a namespace that have nodes."""
+    context = ssl.create_default_context(cafile=str(plane.authority))
+    connection = http.client.HTTPSConnection(
+        "127.0.0.1", plane.port, timeout=3600.0, context=context
+    )
+    path = f"/api/v1/namespaces/{namespace}/pods?watch=1&timeoutSeconds=7200&{_BOUND}"
+    connection.request("GET", path, headers={"Authorization": f"Bearer {plane.admin_token}"})
+    channel = connection.sock
+    assert channel is not None, "it is connected"
+    response = connection.getresponse()
+    assert response.status == http.client.OK, response.read()
+    found = Bindings()
+    thread = threading.Thread(target=found.follow, args=(response,), daemon=True)
+    thread.start()
+    try:
+        yield found
+    finally:
+        # To close it would wait for the thread, which waits for the next line.
+        channel.shutdown(socket.SHUT_RDWR)
+        thread.join(_TIMEOUT_SECONDS)
+        response.close()
+        connection.close()
+
+
+@dataclass
+class Health:
+    """The seconds that `/livez` took to answer, again and again."""
+
+    seconds: list[float] = field(default_factory=list)
+
+    def below(self, limit: float) -> float:
+        """The part of the answers that took less than `limit`."""
+        return sum(each < limit for each in self.seconds) / max(1, len(self.seconds))
+
+
+@dataclass
+class Memory:
+    """The resident bytes of a process and its children, now and at most."""
+
+    pid: int
+    now: int = 0
+    most: int = 0
+
+    def look(self) -> None:
+        self.now = sum(_resident(pid) for pid in _family(self.pid))
+        self.most = max(self.most, self.now)
+
+    def start_over(self) -> int:
+        """What it takes now, from which the maximum counts again."""
+        self.look()
+        self.most = self.now
+        return self.now
+
+
+@contextmanager
+def sampled(port: int, memories: Sequence[Memory]) -> Iterator[Health]:
+    """Ask `/livez` and look at memory until the block ends."""
+    health, over = Health(), threading.Event()
+
+    def probe() -> None:
+        while not over.wait(_PROBE_SECONDS):
+            began = time.monotonic()
+            with suppress(OSError, http.client.HTTPException):
+                connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30.0)
+                connection.request("GET", "/livez")
+                connection.getresponse().read()
+                connection.close()
+            health.seconds.append(time.monotonic() - began)
+
+    def look() -> None:
+        while not over.wait(_MEMORY_SECONDS):
+            for memory in memories:
+                memory.look()
+
+    threads = [threading.Thread(target=work, daemon=True) for work in (probe, look)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield health
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join(_TIMEOUT_SECONDS)
+
+
+def _family(pid: int) -> list[int]:
+    found = [pid]
+    for child in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(OSError):
+            found += [each for name in child.read_text().split() for each in _family(int(name))]
+    return found
+
+
+def _resident(pid: int) -> int:
+    with suppress(OSError, IndexError):
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096
+    return 0

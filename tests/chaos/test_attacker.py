@@ -1,0 +1,141 @@
+"""Hostile policies against a real control plane: pods of another namespace do not notice."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.chaos.measuring import Bindings, Memory, bindings, quantile, sampled
+from tests.e2e.cluster import Cluster
+from tests.e2e.control_plane import ControlPlane
+from tests.e2e.kube_scheduler import extender, kube_scheduler
+from tests.e2e.manifests import node, pod
+from tests.e2e.policies import API_VERSION, define
+from tests.e2e.stage import GOVERNED, Stage
+from tests.support.attacker import hostile_policies
+
+pytestmark = pytest.mark.chaos
+
+SEED, POLICIES = int(os.environ.get("SEED", "1")), int(os.environ.get("POLICIES", "200"))
+NODES, HOSTILE_PODS = 30, 50
+# Seconds in which pods of the other namespace are created, without and under each policy.
+IDLE_SECONDS, ATTACK_SECONDS = 30.0, 4.0
+PAUSE_SECONDS = 0.1
+MEBIBYTE = 1 << 20
+# What others may notice.
+MORE_SECONDS, LIVE_SECONDS, LIVE_PART, LIVE_MOST = 0.25, 0.1, 0.99, 1.0
+MORE_MEMORY, MEMORY_SECONDS, SCHEDULER_MEMORY = 200 * MEBIBYTE, 60.0, 100 * MEBIBYTE
+
+
+class Others:
+    """Pods of another namespace, created one by one; how long each waited for its node."""
+
+    def __init__(self, cluster: Cluster, seen: Bindings) -> None:
+        self._cluster = cluster
+        self._seen = seen
+        self._created: dict[str, float] = {}
+
+    def create(self, seconds: float) -> list[float]:
+        """Create pods for so long; return their waits, of those without a node until now."""
+        names, ends = [], time.monotonic() + seconds
+        while time.monotonic() < ends:
+            name = f"other-{len(self._created)}"
+            names.append(name)
+            self._created[name] = time.monotonic()
+            self._cluster.create_pods([pod(name, self._cluster.namespace, GOVERNED, cpu="1m")])
+            time.sleep(PAUSE_SECONDS)
+        ends = time.monotonic() + 10.0
+        while time.monotonic() < ends and not self._seen.seen.keys() >= set(names):
+            time.sleep(0.02)
+        now = time.monotonic()
+        waits = [self._seen.seen.get(name, now) - self._created[name] for name in names]
+        self._cluster.delete_pods()
+        return waits
+
+
+@pytest.fixture
+def hostile(plane: ControlPlane, cluster: Cluster) -> Iterator[Cluster]:
+    """Return the namespace of the attacker."""
+    made = Cluster(plane, f"{cluster.namespace}-hostile")
+    yield made
+    made.delete_pods()
+
+
+def manifest(namespace: str, name: str, rules: str) -> dict[str, Any]:
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "PlacementPolicy",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"podSelector": {"matchLabels": GOVERNED}, "rules": rules},
+    }
+
+
+def test_pods_of_other_namespaces_do_not_notice(
+    plane: ControlPlane, cluster: Cluster, hostile: Cluster, served: Stage, tmp_path: Path
+) -> None:
+    cluster.create_nodes(node(f"n{number}", cpu="64") for number in range(NODES))
+    define(cluster)
+    cluster.apply(manifest(cluster.namespace, "own", 'filter "f" { require node.name != "n0" }'))
+    server = served.watch_objects()
+    server.wait_ready()
+    entry = extender(f"http://127.0.0.1:{server.port}", node_cache_capable=True)
+    with (
+        kube_scheduler(plane, tmp_path, [entry]) as scheduler,
+        bindings(plane, cluster.namespace) as seen,
+    ):
+        placet, kube = Memory(server.process.child.pid), Memory(scheduler.child.pid)
+        others = Others(cluster, seen)
+        others.create(5.0)
+        with sampled(server.port, [placet, kube]):
+            idle = others.create(IDLE_SECONDS)
+        before, kube_before = placet.start_over(), kube.start_over()
+        waits: list[float] = []
+        worst: list[tuple[float, str]] = []
+        with sampled(server.port, [placet, kube]) as health:
+            for number, attack in enumerate(hostile_policies(SEED, POLICIES)):
+                name = f"hostile-{number}"
+                hostile.apply(manifest(hostile.namespace, name, attack.rules))
+                hostile.create_pods(
+                    pod(f"p{number}-{each}", hostile.namespace, GOVERNED, cpu="1m")
+                    for each in range(HOSTILE_PODS)
+                )
+                found = others.create(ATTACK_SECONDS)
+                waits += found
+                worst.append((max(found), f"{number} {attack.kind}"))
+                hostile.delete_pods()
+                hostile.kubectl(
+                    "delete", "placementpolicies", name, f"--namespace={hostile.namespace}"
+                )
+        most, kube_most = placet.most, kube.most
+        ends = time.monotonic() + MEMORY_SECONDS
+        while time.monotonic() < ends and placet.now > before + MORE_MEMORY / 4:
+            time.sleep(1.0)
+            placet.look()
+        after = placet.now
+
+    print(f"seed {SEED}, {POLICIES} policies, {len(waits)} pods; without any, {len(idle)} pods")
+    for part in (0.5, 0.99, 1.0):
+        idle_wait, wait = quantile(idle, part), quantile(waits, part)
+        print(f"creation to bound, quantile {part}: {wait:.3f} s, idle {idle_wait:.3f} s")
+    print(f"/livez below {LIVE_SECONDS} s: {health.below(LIVE_SECONDS):.4f} of", end=" ")
+    print(f"{len(health.seconds)}, at most {max(health.seconds):.3f} s")
+    print(f"memory of Placet: {before / MEBIBYTE:.0f} MiB, at most {most / MEBIBYTE:.0f},", end=" ")
+    print(f"afterwards {after / MEBIBYTE:.0f}")
+    print(
+        f"of kube-scheduler: {kube_before / MEBIBYTE:.0f} MiB, at most {kube_most / MEBIBYTE:.0f}"
+    )
+    for seconds, what in sorted(worst, reverse=True)[:10]:
+        print(f"longest wait {seconds:.3f} s under policy {what}")
+    print(server.get("/metrics")[1].count("placet_expensive_policies_total{"), "policies expensive")
+
+    assert quantile(waits, 0.99) <= quantile(idle, 0.99) + MORE_SECONDS
+    assert health.below(LIVE_SECONDS) >= LIVE_PART
+    assert max(health.seconds) <= LIVE_MOST
+    assert most <= before + MORE_MEMORY
+    assert after <= before + MORE_MEMORY / 4
+    assert kube_most <= kube_before + SCHEDULER_MEMORY
