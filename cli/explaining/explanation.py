@@ -151,7 +151,6 @@ def _own(frame: Frame) -> Frame:
     """A copy of the frame for another program, whose slots and memo differ."""
     other = copy(frame)
     other.memo = {}
-    other.refill()
     return other
 
 

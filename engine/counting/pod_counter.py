@@ -22,9 +22,10 @@ from engine.counting.in_flight_pods import GroupIds, InFlightPods
 from engine.objects.codec import Namespace
 from engine.objects.peer import Peer, key_of
 from engine.objects.request_pod import RequestPod
-from engine.program.frame import FUEL, CheckDeadline, Evaluate, Frame, unlimited
+from engine.program.frame import CheckDeadline, Evaluate, Frame, unlimited
 from engine.program.program import CountClause, CountProgram, ShareProgram, SpreadProgram
 from grammar.errors import EvaluationError, MissingError
+from grammar.values.sizes import STEPS
 
 TEMPLATE_HASH = "pod-template-hash"
 _MOST_LABELS = 4096
@@ -179,8 +180,8 @@ class PodCounter:
             return known[1]
 
         def evaluated(pod: CountedPod) -> bool:
-            # A tally calls this for as long as it is kept, so it refills the fuel itself.
-            frame.peer, frame.reserve = pod, FUEL
+            # Each pod takes a step, so that many of them look at the clock.
+            frame.peer, frame.reserve = pod, STEPS
             frame.fuel -= 1
             if frame.fuel < 0:
                 frame.refuel()

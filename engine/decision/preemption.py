@@ -96,7 +96,6 @@ class Preemption:
         view = self._view(candidate.name)
         assert view is not None, "it is a candidate"
         frame = self._frame
-        frame.refill()
         left = without(view, candidate.peers)
         (finding,) = filtering.rejections(self._filters, frame, [left], self._check)
         if finding is not None:

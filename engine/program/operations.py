@@ -13,14 +13,15 @@ from typing import Any
 
 from engine.program.frame import Evaluate, Frame, LazyFrame, Message, Number
 from grammar.ast import Literal
-from grammar.errors import EvaluationError, MissingError
-from grammar.types import BOOL, DOUBLE, DURATION, INT, QUANTITY, STRING, TIMESTAMP, Type
+from grammar.errors import EvaluationError, MissingError, StepLimitError
+from grammar.types import BOOL, DOUBLE, DURATION, INT, QUANTITY, STRING, TIMESTAMP, Type, Work
 from grammar.values.format import show
 from grammar.values.kinds import equals
 from grammar.values.lists import element
 from grammar.values.maps import build, lookup
 from grammar.values.optional import NONE, Optional
 from grammar.values.quantity import Quantity
+from grammar.values.sizes import STEPS, quoted
 from grammar.values.time import Duration
 
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {"<": lt, "<=": le, ">": gt, ">=": ge}
@@ -82,7 +83,7 @@ def _through(value: object, choose: Callable[[object], object]) -> object:
 
 def key(operand: Evaluate, constant: str) -> Evaluate:
     """`map["constant"]` of a value whose type is a map with string keys."""
-    missing = f"there is no key `{constant}`"
+    missing = f"there is no key {quoted(constant)}"
 
     def run(frame: Frame) -> object:
         try:
@@ -160,6 +161,8 @@ def logic(parts: tuple[Evaluate, ...], *, decisive: bool) -> Evaluate:
             try:
                 if part(frame) is decisive:
                     return decisive
+            except StepLimitError:
+                raise
             except EvaluationError as error:
                 failure = failure or error
         if failure is not None:
@@ -176,6 +179,8 @@ def _either(first: Evaluate, second: Evaluate, *, decisive: bool) -> Evaluate:
         try:
             if first(frame) is decisive:
                 return decisive
+        except StepLimitError:
+            raise
         except EvaluationError:
             # The second part decides, or the first error is the outcome.
             if _decides(second, frame, decisive=decisive):
@@ -189,6 +194,8 @@ def _either(first: Evaluate, second: Evaluate, *, decisive: bool) -> Evaluate:
 def _decides(part: Evaluate, frame: Frame, *, decisive: bool) -> bool:
     try:
         return part(frame) is decisive
+    except StepLimitError:
+        raise
     except EvaluationError:
         return False
 
@@ -253,6 +260,39 @@ def apply_to(function: Callable[..., object], operand: Evaluate, constant: objec
     return lambda frame: function(operand(frame), constant)
 
 
+def charged(function: Callable[..., object], work: Work, args: tuple[Evaluate, ...]) -> Evaluate:
+    """A call of a resolved function that takes its steps before it works."""
+
+    def run(frame: Frame) -> object:
+        values = [a(frame) for a in args]
+        frame.fuel -= work(*values)
+        if frame.fuel < 0:
+            frame.refuel()
+        return function(*values)
+
+    return run
+
+
+def burning(evaluate: Evaluate, steps: int) -> Evaluate:
+    """A closure that takes a fixed number of steps before it works."""
+
+    def run(frame: Frame) -> object:
+        frame.burn(steps)
+        return evaluate(frame)
+
+    return run
+
+
+def with_steps(evaluate: Evaluate) -> Evaluate:
+    """The closure of a whole expression, which gets the steps of one evaluation."""
+
+    def run(frame: Frame) -> object:
+        frame.reserve = STEPS - frame.fuel
+        return evaluate(frame)
+
+    return run
+
+
 def total(parts: tuple[Evaluate, ...], add: Callable[..., object]) -> Evaluate:
     """`a + b + …`, from the left."""
     first, *rest = parts
@@ -261,6 +301,23 @@ def total(parts: tuple[Evaluate, ...], add: Callable[..., object]) -> Evaluate:
         result = first(frame)
         for part in rest:
             result = add(result, part(frame))
+        return result
+
+    return run
+
+
+def charged_total(
+    parts: tuple[Evaluate, ...], add: Callable[..., object], work: Work
+) -> Evaluate:
+    """`total`, which takes the steps of each sum before it makes it."""
+    first, *rest = parts
+
+    def run(frame: Frame) -> object:
+        result = first(frame)
+        for part in rest:
+            value = part(frame)
+            frame.burn(work(result, value))
+            result = add(result, value)
         return result
 
     return run
@@ -378,7 +435,7 @@ class FieldChain:
     @property
     def missing(self) -> str:
         """The text of the error if the map does not have the key."""
-        return f"there is no key `{self.key}`"
+        return f"there is no key {quoted(self.key)}"
 
 
 def chain_value(chain: FieldChain) -> Evaluate:

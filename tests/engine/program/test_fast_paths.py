@@ -41,9 +41,6 @@ def test_fuel(text: str) -> None:
     before = frame.fuel
     run(frame)
     assert before - frame.fuel >= 3
-    frame.fuel, frame.reserve = 2, 0
-    with pytest.raises(EvaluationError, match="too many steps"):
-        run(frame)
 
 
 def test_inner_variable_hides_outer() -> None:
