@@ -19,10 +19,10 @@ from engine.program.frame import Evaluate
 from grammar import ast
 from grammar.environment import Environment
 from grammar.steps import GREATEST, Estimate, Estimator
-from grammar.types import DYN, Type
+from grammar.types import DYN, Type, Work
 from grammar.values.kinds import equals
 from grammar.values.maps import read_field
-from grammar.values.sizes import PARSED, equated
+from grammar.values.sizes import CHARACTERS, PARSED, equated
 from grammar.walk import children
 
 # ---- stages
@@ -129,6 +129,8 @@ Wrap = Callable[[ast.Expr, Evaluate], Evaluate]
 FastPath = Callable[["Compiler", ast.Expr], Evaluate | None]
 # Below this size a lookup costs as much as the evaluation.
 _WORTH_KEEPING = 6
+# The types whose values are always kept.
+_SMALL = frozenset({"bool", "int", "double", "quantity", "duration", "timestamp"})
 
 
 class Compiler:
@@ -151,12 +153,14 @@ class Compiler:
         self._wrap = wrap
         self._fast_paths = fast_paths
         self._locals: dict[str, int] = {}
-        self._lets: dict[str, Evaluate] = {}
-        self._defs: dict[str, tuple[tuple[int, ...], Evaluate]] = {}
+        # With whether the closure takes steps.
+        self._lets: dict[str, tuple[Evaluate, bool]] = {}
+        self._defs: dict[str, tuple[tuple[int, ...], Evaluate, bool]] = {}
         self._stages = Stages(environment)
         self._estimator = Estimator(environment, GREATEST, by_call=False)
         self._room = ColumnRoom()
         self._keeping = False
+        self._spends = False
         self.slots = 0
 
     def compile(self, expr: ast.Expr) -> Evaluate:
@@ -164,15 +168,23 @@ class Compiler:
 
         Each evaluation has a number of steps of its own.
         """
-        estimate = self._estimator.of(expr)
-        run = self.part(expr)
-        return operations.with_steps(run) if estimate.charges else run
+        self._estimator.of(expr)
+        run, spends = self._spending(lambda: self.part(expr))
+        return operations.with_steps(run) if spends else run
 
     def part(self, expr: ast.Expr) -> Evaluate:
         """The closure of a part of an expression, which spends the steps of the whole."""
         if self._wrap is not None:
             return self._wrap(expr, self._compile(expr))
         return self._kept(expr) or self._compile(expr)
+
+    def _spending(self, make: Callable[[], Evaluate]) -> tuple[Evaluate, bool]:
+        """A closure, and whether it takes steps of who asks; kept parts have their own."""
+        outer, self._spends = self._spends, False
+        try:
+            return make(), self._spends
+        finally:
+            self._spends = outer
 
     def _kept(self, expr: ast.Expr) -> Evaluate | None:
         """The closure of a part whose values are kept per request or per node; None for any other.
@@ -186,16 +198,18 @@ class Compiler:
             return None
         self._keeping = True
         try:
-            compiled = self._compile(expr)
+            compiled, charges = self._spending(lambda: self._compile(expr))
         finally:
             self._keeping = False
-        charges = self._estimator.of(expr).charges
+        # A value that may be too large to keep takes the steps of who asks.
+        self._spends |= charges and expr.type.name not in _SMALL
         if stage is Stage.NODE:
             return once_per_node(compiled, self._room, charges=charges)
         return once_per_pod(compiled, charges=charges)
 
     def weight(self, expr: ast.Comprehension) -> int:
         """The steps of a macro for each item."""
+        self._spends = True
         return 1 + sum(self._estimator.of(part).own for part in expr.body)
 
     def local(self, name: str) -> int | None:
@@ -252,9 +266,7 @@ class Compiler:
                     tuple(self.part(e) for e in elements), frozenset(marked)
                 )
             case ast.MapLiteral(entries):
-                pairs = tuple(
-                    (self.part(e.key), self.part(e.value), e.optional) for e in entries
-                )
+                pairs = tuple((self.part(e.key), self.part(e.value), e.optional) for e in entries)
                 return operations.map_literal(pairs)
             case ast.Comprehension():
                 return self._comprehension(expr)
@@ -262,9 +274,12 @@ class Compiler:
                 return self._has(operand)
             case ast.LetReference(name):
                 if name not in self._lets:
-                    body = self._closed(self.environment.lets[name], {})
-                    self._lets[name] = self._burning(expr, body, self._estimator.let(name))
-                return self._lets[name]
+                    body = self.environment.lets[name]
+                    made = self._spending(lambda: self._closed(body, {}))
+                    self._lets[name] = self._burning(expr, made, self._estimator.let(name))
+                found, spends = self._lets[name]
+                self._spends |= spends
+                return found
             case ast.DefCall():
                 return self._def_call(expr)
             case _:
@@ -285,10 +300,13 @@ class Compiler:
         finally:
             self._locals = outer
 
-    def _burning(self, use: ast.Expr, body: Evaluate, estimate: Estimate) -> Evaluate:
+    def _burning(
+        self, use: ast.Expr, made: tuple[Evaluate, bool], estimate: Estimate
+    ) -> tuple[Evaluate, bool]:
         """The closure of a definition; one of many steps takes them when it is used."""
-        charged = self._estimator.of(use).charged
-        return operations.burning(body, estimate.own) if charged else body
+        if self._estimator.of(use).charged:
+            return operations.burning(made[0], estimate.own), True
+        return made
 
     def _comprehension(self, expr: ast.Comprehension) -> Evaluate:
         target = self.part(expr.target)
@@ -302,10 +320,11 @@ class Compiler:
             known = self.environment.defs[expr.name]
             slots = tuple(self.slot() for _ in known.parameters)
             names = dict(zip((p.name for p in known.parameters), slots, strict=True))
-            body = self._closed(known.body, names)
+            made = self._spending(lambda: self._closed(known.body, names))
             estimate = self._estimator.call(expr.name, ())
-            self._defs[expr.name] = (slots, self._burning(expr, body, estimate))
-        slots, body = self._defs[expr.name]
+            self._defs[expr.name] = (slots, *self._burning(expr, made, estimate))
+        slots, body, spends = self._defs[expr.name]
+        self._spends |= spends
         return operations.call_def(slots, tuple(self.part(a) for a in expr.args), body)
 
     def _select(self, expr: ast.Select) -> Evaluate:
@@ -363,9 +382,7 @@ class Compiler:
         if expr.op in ("==", "!="):
             wanted = expr.op == "=="
             if charged:
-                return operations.charged(
-                    lambda a, b: equals(a, b) is wanted, equated, (left, right)
-                )
+                return self._charged(lambda a, b: equals(a, b) is wanted, equated, (left, right))
             return operations.equality(
                 left, right, kinds, negated=not wanted, constant=self._known(expr.right)
             )
@@ -374,7 +391,7 @@ class Compiler:
             return fast
         overload = self.environment.overload(expr.op, kinds, member=False)
         if charged and overload.work is not None:
-            return operations.charged(overload.call, overload.work, (left, right))
+            return self._charged(overload.call, overload.work, (left, right))
         return operations.apply(overload.call, (left, right))
 
     def _call(self, expr: ast.Call) -> Evaluate:
@@ -387,9 +404,7 @@ class Compiler:
     ) -> Evaluate:
         overload = self.environment.overload(function, [a.type for a in args], member=member)
         if overload.work is not None and self._estimator.of(expr).charged:
-            return operations.charged(
-                overload.call, overload.work, tuple(self.part(a) for a in args)
-            )
+            return self._charged(overload.call, overload.work, tuple(self.part(a) for a in args))
         call = overload.call
         if overload.short is not None and all(
             self._estimator.of(a).size.length <= PARSED for a in args
@@ -399,14 +414,23 @@ class Compiler:
             return operations.apply_to(call, self.part(args[0]), constant.value)
         return operations.apply(call, tuple(self.part(a) for a in args))
 
+    def _charged(
+        self, call: Callable[..., object], work: Work, args: tuple[Evaluate, ...]
+    ) -> Evaluate:
+        self._spends = True
+        return operations.charged(call, work, args)
+
     def _total(self, expr: ast.Expr, operands: tuple[ast.Expr, ...]) -> Evaluate:
         parts = tuple(self.part(o) for o in operands)
         same = len({o.type for o in operands}) == 1
         kind = operands[0].type if same else DYN
         add = self.environment.overload("+", (kind, kind), member=False)
-        if add.work is not None and self._estimator.of(expr).charged:
+        estimate = self._estimator.of(expr)
+        if add.work is not None and estimate.charged:
+            self._spends = True
             return operations.charged_total(parts, add.call, add.work)
-        return operations.total(parts, add.call)
+        is_short = add.short is not None and estimate.size.length < CHARACTERS
+        return operations.total(parts, add.short if is_short and add.short else add.call)
 
     def _known(self, expr: ast.Expr) -> ast.Literal | None:
         """The expression if it is a literal; a wrap must see it as an operand, so then None."""

@@ -51,9 +51,10 @@ class Frame:
     """The state of one request.
 
     `locals` has a slot for every macro variable and parameter of every program. `memo` keeps the
-    values that are computed once per pod, `room` the bytes that they may still take, and `spent` the steps of the last of them. `fuel` falls by
-    the steps of macros and of functions that go through their arguments, before these begin; code
-    that takes it below 0 calls `refuel`, which takes from `reserve`. `check` raises at the deadline.
+    values that are computed once per pod, `room` is the bytes that they may still take, and `spent`
+    the steps of the last of them. `fuel` falls by the steps of macros and of functions that go
+    through their arguments, before these begin; code that takes it below 0 calls `refuel`, which
+    takes from `reserve`. `check` raises at the deadline.
     """
 
     __slots__ = (

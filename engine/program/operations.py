@@ -262,6 +262,17 @@ def apply_to(function: Callable[..., object], operand: Evaluate, constant: objec
 
 def charged(function: Callable[..., object], work: Work, args: tuple[Evaluate, ...]) -> Evaluate:
     """A call of a resolved function that takes its steps before it works."""
+    if len(args) == 2:
+        one, two = args
+
+        def run_two(frame: Frame) -> object:
+            first, second = one(frame), two(frame)
+            frame.fuel -= work(first, second)
+            if frame.fuel < 0:
+                frame.refuel()
+            return function(first, second)
+
+        return run_two
 
     def run(frame: Frame) -> object:
         values = [a(frame) for a in args]
@@ -306,9 +317,7 @@ def total(parts: tuple[Evaluate, ...], add: Callable[..., object]) -> Evaluate:
     return run
 
 
-def charged_total(
-    parts: tuple[Evaluate, ...], add: Callable[..., object], work: Work
-) -> Evaluate:
+def charged_total(parts: tuple[Evaluate, ...], add: Callable[..., object], work: Work) -> Evaluate:
     """`total`, which takes the steps of each sum before it makes it."""
     first, *rest = parts
 

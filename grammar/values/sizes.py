@@ -36,7 +36,8 @@ class Size:
     """The most that a value can hold, where the value itself is not known.
 
     `length` is that of a text, a list or a map. A list and a map have the size of an `item`, a map
-    also that of a `key`. `greatest` is the greatest value of an int, `constant` a text that is known.
+    also that of a `key`. `greatest` is the greatest value of an int, `constant` a known
+    text.
     """
 
     length: int = 0
@@ -90,6 +91,9 @@ def _either(left: Size | None, right: Size | None) -> Size | None:
 _COMPARED, _READ, _COPIED = 128, 8, 16
 
 
+_SINGLE = frozenset({bool, int, float, type(None)})
+
+
 def deep(value: object) -> int:
     """The number of values inside a value and itself; a long text counts as several.
 
@@ -100,6 +104,8 @@ def deep(value: object) -> int:
         return 1 + len(value) // _COMPARED  # type: ignore[arg-type]
     if kind is Size:
         return value.deep  # type: ignore[attr-defined, no-any-return]
+    if kind in _SINGLE:
+        return 1
     total, level, depth = 0, [value], 0
     while level:
         if depth > NESTING:
@@ -111,15 +117,17 @@ def deep(value: object) -> int:
         inner: list[object] = []
         for each in level:
             kind = each.__class__
+            if kind in _SINGLE:
+                continue
             if kind is str:
                 total += len(each) // _COMPARED  # type: ignore[arg-type]
             elif kind is tuple or kind is list:
                 inner.extend(each)  # type: ignore[arg-type]
+            elif kind is Optional:
+                inner.append(each.value)  # type: ignore[attr-defined]
             elif isinstance(each, Mapping):
                 inner.extend(each)
                 inner.extend(each.values())
-            elif kind is Optional:
-                inner.append(each.value)  # type: ignore[attr-defined]
             if len(inner) > STEPS:
                 raise too_many_steps()
         level = inner
@@ -147,7 +155,7 @@ def compared(left: Sized, right: Sized) -> int:
 
 def equated(left: object, right: object) -> int:
     """The steps of `==`: it ends where one of the two ends."""
-    return 4 * min(deep(left), deep(right))
+    return 4 * (min(deep(left), deep(right)) - 1)
 
 
 def sought(text: Sized, part: Sized) -> int:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
+from operator import add
 
 import re2
 
@@ -36,8 +37,10 @@ _LOWER = {v: k for k, v in _UPPER.items()}
 
 
 def concatenate(left: str, right: str) -> str:
-    text_of(len(left) + len(right))
-    return left + right
+    made = left + right
+    if len(made) > CHARACTERS:
+        text_of(len(made))
+    return made
 
 
 def char_at(text: str, at: int) -> str:
@@ -108,15 +111,15 @@ def quote(text: str) -> str:
     return quoted_
 
 
-def _translated(text: Size | str) -> int:
+def _translated(text: Sized) -> int:
     return len(text) // 2
 
 
-def _split_work(text: Size | str, by: Size | str, _: object = -1) -> int:
+def _split_work(text: Sized, by: Sized, _: object = -1) -> int:
     return 2 * sought(text, by) + len(text) // 2
 
 
-def _replaced(text: Size | str, old: Size | str, new: Size | str, _: object = -1) -> int:
+def _replaced(text: Sized, old: Sized, new: Sized, _: object = -1) -> int:
     longest = min(CHARACTERS, (len(text) + 1) * (len(new) + 1))
     return 2 * sought(text, old) + read(text) + longest // 16
 
@@ -124,7 +127,7 @@ def _replaced(text: Size | str, old: Size | str, new: Size | str, _: object = -1
 _TEXT_OVERLOADS: tuple[Overload, ...] = (
     function("size", (STRING,), INT, len),
     member("size", (STRING,), INT, len),
-    function("+", (STRING, STRING), STRING, concatenate, copied),
+    Overload("+", (STRING, STRING), STRING, concatenate, work=copied, short=add),
     member("contains", (STRING, STRING), BOOL, lambda text, part: part in text, sought),
     member("startsWith", (STRING, STRING), BOOL, str.startswith, lambda _, part: len(part) // 64),
     member("endsWith", (STRING, STRING), BOOL, str.endswith, lambda _, part: len(part) // 64),
@@ -174,8 +177,7 @@ def pattern(text: str) -> re2._Regexp:
     options.log_errors = False
     options.max_mem = _MEMORY
     try:
-        # `re2.compile` would keep the pattern too.
-        return re2._Regexp(text, options)
+        return re2._Regexp(text, options)  # noqa: SLF001 - `re2.compile` would keep it too
     except re2.error as error:
         reason = _reason(error)
         raise EvaluationError(f"{quoted(text)} is not a regular expression: {reason}") from None
@@ -218,7 +220,7 @@ def find_all(text: str, regex: str, most: int = -1) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _searched(text: Size | str, regex: Size | str) -> int:
+def _searched(text: Sized, regex: Size | str) -> int:
     """The steps of a search: RE2 goes through the text with every instruction of the pattern."""
     known = regex.constant if isinstance(regex, Size) else regex
     try:
@@ -228,7 +230,7 @@ def _searched(text: Size | str, regex: Size | str) -> int:
     return int(program) * (4 + len(text) // 16)
 
 
-def _all_searched(text: Size | str, regex: Size | str, _: object = -1) -> int:
+def _all_searched(text: Sized, regex: Size | str, _: object = -1) -> int:
     return _searched(text, regex) + 30 * (len(text) + 1)
 
 

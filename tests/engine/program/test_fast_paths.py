@@ -9,7 +9,6 @@ from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import Evaluate, Frame
 from grammar.checker import Checker
 from grammar.environment import Environment
-from grammar.errors import EvaluationError
 from grammar.parser import parse_expression
 from grammar.policy_checker import VARIABLES
 from grammar.schema import load_schema
