@@ -6,7 +6,7 @@ programs equal to it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from functools import partial
 from typing import assert_never
 
@@ -35,6 +35,8 @@ def comprehension(
         return value(last, {**local, expr.variables[0]: target})
     if expr.macro in ("optMap", "optFlatMap"):
         return _optional(expr, target, local, value)
+    if isinstance(target, Sized):
+        charge(len(target))
     scopes = [
         {**local, **dict(zip(expr.variables, items, strict=True))}
         for items in _items(target, len(expr.variables))
