@@ -115,13 +115,12 @@ class Estimate:
     """What one expression can take at most.
 
     `own` are the steps without those that its parts charge while they run: macros, calls that may
-    take many steps, and definitions of many. `charges` says whether there are such parts, and
-    `charged` whether the call itself is one. `size` is that of its value.
+    take many steps, and definitions of many. `charged` says whether the expression is such a part.
+    `size` is that of its value.
     """
 
     steps: int = 0
     own: int = 0
-    charges: bool = False
     charged: bool = False
     size: Size = ATOM
 
@@ -237,7 +236,6 @@ class Estimator:
         return Estimate(
             _capped(1 + sum(p.steps for p in parts) + work),
             _capped(1 + sum(p.own for p in parts) + (0 if charged else work)),
-            charged or any(p.charges for p in parts),
             charged,
             size,
         )
@@ -257,16 +255,16 @@ class Estimator:
         steps, own = sum(b.steps for b in body), sum(b.own for b in body)
         size = _made(expr.macro, held, variables[0], body[-1].size)
         if single:
-            charges = target.charges or any(b.charges for b in body)
-            total = _capped(1 + target.steps + steps), _capped(1 + target.own + own)
-            return Estimate(*total, charges, size=size)
+            return Estimate(
+                _capped(1 + target.steps + steps), _capped(1 + target.own + own), size=size
+            )
         after = 0
         if expr.macro == "sortBy":
             after = ordered(Size(held.length, body[-1].size))
         elif expr.macro == "transformMapEntry":
             after = 4 * held.length * body[-1].size.length
         whole = _capped(1 + target.steps + held.length * (1 + steps) + after)
-        return Estimate(whole, 1 + target.own, charges=True, charged=True, size=size)
+        return Estimate(whole, 1 + target.own, charged=True, size=size)
 
     def _result(self, expr: ast.Call, function: str, sizes: Sequence[Size]) -> Size:
         """The size of the value of a call."""
@@ -334,7 +332,6 @@ def _defined(body: Estimate, given: Sequence[Estimate]) -> Estimate:
     return Estimate(
         _capped(sum(g.steps for g in given) + body.steps),
         _capped(sum(g.own for g in given) + (1 if many else body.own)),
-        many or body.charges or any(g.charges for g in given),
         many,
         body.size,
     )
@@ -364,7 +361,6 @@ def _greater(left: Estimate, right: Estimate) -> Estimate:
     return Estimate(
         max(left.steps, right.steps),
         max(left.own, right.own),
-        left.charges or right.charges,
         left.charged or right.charged,
         either(left.size, right.size),
     )

@@ -14,7 +14,7 @@ from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import Frame
 from grammar.checker import Checker
 from grammar.environment import FUNCTIONS, Environment
-from grammar.errors import EvaluationError, StepLimitError
+from grammar.errors import EvaluationError
 from grammar.evaluator import evaluate
 from grammar.parser import parse_expression
 from grammar.policy_checker import VARIABLES
@@ -155,7 +155,3 @@ def _sized(value: object) -> Size:
     assert isinstance(value, tuple)
     inner = [_sized(each) for each in value]
     return Size(len(value), max(inner, key=lambda size: size.deep, default=Size()))
-
-
-def test_a_step_limit_is_an_evaluation_error() -> None:
-    assert issubclass(StepLimitError, EvaluationError)
