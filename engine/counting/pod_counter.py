@@ -22,7 +22,7 @@ from engine.counting.in_flight_pods import GroupIds, InFlightPods
 from engine.objects.codec import Namespace
 from engine.objects.peer import Peer, key_of
 from engine.objects.request_pod import RequestPod
-from engine.program.frame import CheckDeadline, Evaluate, Frame, unlimited
+from engine.program.frame import MEMO_BYTES, CheckDeadline, Evaluate, Frame, unlimited
 from engine.program.program import CountClause, CountProgram, ShareProgram, SpreadProgram
 from grammar.errors import EvaluationError, MissingError
 from grammar.values.sizes import STEPS
@@ -203,7 +203,7 @@ class PodCounter:
         frame = copy(self._frame)
         found = set()
         for namespace in self._pods.namespaces():
-            frame.namespaceObject, frame.memo = namespace, {}
+            frame.namespaceObject, frame.memo, frame.room = namespace, {}, MEMO_BYTES
             try:
                 if wanted(frame) is True:
                     found.add(namespace.name)

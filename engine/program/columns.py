@@ -71,8 +71,8 @@ def _with_own_steps(evaluate: Evaluate) -> Evaluate:
 def once_per_pod(evaluate: Evaluate, *, charges: bool) -> Evaluate:
     """The closure, evaluated once per request. Its value or error is kept in the frame.
 
-    With `charges` it may take steps. A value for which there is no room is evaluated each time, and
-    whoever asks spends its steps.
+    With `charges` it may take steps. A list, map or text for which there is no room is evaluated
+    each time, and whoever asks spends its steps.
     """
     part = object()
     if charges:
@@ -86,8 +86,9 @@ def once_per_pod(evaluate: Evaluate, *, charges: bool) -> Evaluate:
                 kept = evaluate(frame), None
             except EvaluationError as error:
                 kept = None, error
-            size = footprint(kept[0])
-            if size <= _LARGEST and size <= frame.room:
+            size = footprint(kept[0]) if kept[1] is None else _SINGLE
+            # A single value is always kept: whoever asks for one may have no steps of its own.
+            if size <= _SINGLE or size <= min(_LARGEST, frame.room):
                 frame.room -= size
                 frame.memo[part] = kept
             elif charges:

@@ -44,7 +44,7 @@ def unlimited() -> None:
 
 
 # The values that a frame keeps: a plan keeps its frame.
-MEMO_BYTES = 64 << 10
+MEMO_BYTES = 32 << 10
 
 
 class Frame:

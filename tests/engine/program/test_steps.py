@@ -232,3 +232,14 @@ def test_results_of_long_texts_are_not_kept() -> None:
 def test_the_limit_is_said() -> None:
     with pytest.raises(StepLimitError, match=f"more than {STEPS:,}"):
         compiled(BOUNDED["nested"])()
+
+
+def test_a_single_value_is_kept_without_room() -> None:
+    """Many evaluations of such a part take no steps of each other."""
+    compiler = Compiler(ENVIRONMENT, fast_paths=FAST_PATHS)
+    run = compiler.compile(parsed("lists.range(60000).all(x, x + size(pod.name) > 0)"))
+    frame = framed(compiler)
+    frame.room = 0
+    for _ in range(100):
+        frame.memo = {}
+        assert run(frame) is True
