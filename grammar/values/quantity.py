@@ -45,7 +45,7 @@ class Quantity:
     ZERO: ClassVar[Quantity]
 
     @staticmethod
-    @functools.lru_cache(maxsize=16_384)
+    @functools.lru_cache(maxsize=32_768)
     def parse(text: str) -> Quantity:
         """The quantity of a text; amounts finer than 10⁻⁹ round up, away from 0.
 

@@ -78,6 +78,8 @@ _RFC3339 = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9})\d*)?(?:[Zz]|([+-])([01]\d|2[0-3]):([0-5]\d))\Z",
     re.ASCII,
 )
+# Nine digits of a second are read; some programs write more.
+_MOST_OF_TIME = 64
 _OFFSET = re.compile(r"([+-]?)([01]?\d|2[0-3]):([0-5]\d)\Z", re.ASCII)
 
 
@@ -89,10 +91,10 @@ class Timestamp:
     ZERO: ClassVar[Timestamp]
 
     @staticmethod
-    @functools.lru_cache(maxsize=16_384)
+    @functools.lru_cache(maxsize=65_536)
     def parse(text: str) -> Timestamp:
         """A text as in RFC 3339. Raises EvaluationError, also if out of range."""
-        match = _RFC3339.match(text) if len(text) <= PARSED else None
+        match = _RFC3339.match(text) if len(text) <= _MOST_OF_TIME else None
         if match is None:
             raise EvaluationError('write it as in RFC 3339: `"2026-01-31T12:00:00Z"`')
         *date, fraction, sign, hours, minutes = match.groups()
