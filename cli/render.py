@@ -97,6 +97,12 @@ def named(names: Sequence[str], most: int) -> str:
     return f"{', '.join(names[:most])}{more}"
 
 
+def excerpt(text: str, most: int) -> str:
+    """A text on one line, cut off after some characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
 def coloured(text: str, severity: str) -> str:
     """The text of a diagnostic with colours: the head and carets by severity, margins in blue."""
     colour = _SEVERITY_COLOURS[severity]

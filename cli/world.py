@@ -26,6 +26,7 @@ from engine.cache.snapshot import Snapshot
 from engine.decision.registry import Registry
 from engine.engine import Engine
 from engine.errors import EngineError
+from engine.objects.api_types import ObjectHead
 from engine.objects.codec import Node, ObjectCodec
 from engine.objects.request_pod import SYSTEM_NAMESPACES, Exemptions
 from engine.program.frame import Frame
@@ -165,7 +166,7 @@ class Silent:
     def rejected(self, *_: object, **__: object) -> None:
         pass
 
-    failed = would_reject = conflict = bypassed = rejected
+    failed = would_reject = conflict = bypassed = expensive = gave_up = rejected
 
 
 def frame(asked: NamedPod | None, cluster: Cluster | None, codec: ObjectCodec) -> Frame:
@@ -253,7 +254,7 @@ class Cluster:
 
         Raises CommandError for an unknown or ambiguous name.
         """
-        known = self.pod_keys()
+        known = self.pod_bodies
         keys = sorted(key for key in known if name in (key, key.partition("/")[2]))
         if not keys:
             names = known if "/" in name else {key.partition("/")[2] for key in known}
@@ -274,9 +275,6 @@ class Cluster:
     def pod_bodies(self) -> Mapping[str, bytes | msgspec.Raw]:
         """The JSON of every pod, including finished ones, by `NAMESPACE/NAME`."""
         return bodies(self._documents, "Pod")
-
-    def pod_keys(self) -> list[str]:
-        return list(self.pod_bodies)
 
     @contextmanager
     def changing(self, node: Node, back: Node) -> Iterator[None]:
@@ -320,20 +318,9 @@ def _similar(name: str, names: Sequence[str]) -> str:
 # ---- the JSON of pods and nodes; the engine's objects keep only part of it
 
 
-class _Meta(msgspec.Struct, frozen=True, gc=False):
-    name: str | None = None
-    namespace: str | None = None
-
-
-class _Object(msgspec.Struct, frozen=True, gc=False):
-    kind: str | None = None
-    metadata: _Meta | None = None
-    items: list[msgspec.Raw] | None = None
-
-
 def bodies(documents: Sequence[bytes], kind: str) -> dict[str, msgspec.Raw | bytes]:
     """The JSON of every object of a kind, by `namespace/name`; the last one of a key counts."""
-    decoder = msgspec.json.Decoder(_Object)
+    decoder = msgspec.json.Decoder(ObjectHead)
     found: dict[str, msgspec.Raw | bytes] = {}
     for document in documents:
         outer = decoder.decode(document)

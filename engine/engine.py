@@ -8,38 +8,50 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
+import msgspec
 import numpy as np
 
 from engine.cache.names import KnownRows
 from engine.cache.node_table import NodeRows, NodeTable
 from engine.cache.snapshot import Snapshot
-from engine.counting.count_clauses import deletion_cost
+from engine.counting.count_clauses import CountClauses, deletion_cost
 from engine.counting.in_flight_pods import InFlightPods
 from engine.decision import filtering
 from engine.decision.call import Call, CallOpener, ClusterView, Observer, OfferedNodes
+from engine.decision.filtering import FilterMemo
 from engine.decision.inspection import Inspection
 from engine.decision.journal import Journal
 from engine.decision.placement import Placement, Question
 from engine.decision.preemption import Preemption, Victims
-from engine.decision.recent_answers import AnswerListener, Damper
+from engine.decision.recent_answers import AnswerListener, Damper, LastAnswers
 from engine.decision.registry import Registry
 from engine.decision.verdict import Decision, Failed, Feasible, Rejected, Scores, feasible
-from engine.errors import EngineError, HandoverError, RefusedError, WaitingError
+from engine.errors import (
+    DeadlineExceededError,
+    EngineError,
+    HandoverError,
+    RefusedError,
+    WaitingError,
+)
 from engine.objects.codec import ObjectCodec
 from engine.objects.peer import Peer, rooted
 from engine.objects.request_pod import NO_EXEMPTIONS, Exemptions, RequestPod, RequestPodReader
-from engine.program.frame import Floats, Points
+from engine.program.frame import Evaluation, Floats, Frame, Points
+from engine.program.policy_time import CallTime, PolicyTimes
+from engine.program.program import Program
 from grammar.values.time import Timestamp
 
 # The longest time in flight where nobody reports that the pod is bound.
 HOLD_SECONDS = 900.0
+# The time of one portion of work for which nobody waits, and the most portions of one piece of it.
+PORTION_SECONDS = 0.005
+MOST_PORTIONS = 40
 # Runs work that no answer has to wait for, in order.
 Later = Callable[[Callable[[], None]], object]
-
-
 # The reason why this replica may not decide by counts now, or empty: one of several replicas may.
 CountGate = Callable[[], str]
 
@@ -60,9 +72,10 @@ class Admission:
 class Engine:
     """Decides the verbs.
 
-    `gate` says whether this replica decides by counts. `listeners` are told of each answer of
-    filter. The `journal` records what filter and prioritize answer. `later` runs work after the
-    answer.
+    `gate` says whether this replica decides by counts. `times` bounds what policies use of the
+    time; without it only deadlines hold, and nothing is done in portions. `listeners` are told of
+    each answer of filter, and `answers` keeps the nodes that it offers. The `journal` records what
+    filter and prioritize answer. `later` runs work after the answer.
     """
 
     def __init__(
@@ -74,7 +87,9 @@ class Engine:
         *,
         gate: CountGate = open_gate,
         exemptions: Exemptions = NO_EXEMPTIONS,
+        times: PolicyTimes | None = None,
         listeners: Sequence[AnswerListener] = (),
+        answers: LastAnswers | None = None,
         journal: Journal | None = None,
         later: Later = lambda work: work(),  # for callers without an event loop
         hold_seconds: float = HOLD_SECONDS,
@@ -82,7 +97,10 @@ class Engine:
         now: Callable[[], Timestamp] = Timestamp.now,
     ) -> None:
         self.in_flight = InFlightPods(clock, hold_seconds)
-        self._calls = CallOpener(registry, view, observer, exemptions, clock=clock, now=now)
+        self._answers = answers
+        self._calls = CallOpener(registry, view, observer, exemptions, now=now)
+        self._clock = clock
+        self._times = times
         self._codec = codec
         self._damper = Damper(clock)
         self._exemptions = exemptions
@@ -99,6 +117,11 @@ class Engine:
     def registry(self) -> Registry:
         return self._calls.registry
 
+    @property
+    def expensive(self) -> frozenset[str]:
+        """The addresses of the policies that had no time for a call of the last minute."""
+        return self._times.expensive if self._times is not None else frozenset()
+
     # ---- the verbs
 
     def filter(
@@ -107,15 +130,16 @@ class Engine:
         """A verdict per node, in the order of `names`; `nodes` are their JSON in full-node mode.
 
         Raises EngineError where there is no decision: the view is not synced, the deadline (seconds
-        of the clock) has passed, an object cannot be decoded, or the pod was rejected too often in
-        a row.
+        of the clock) has passed, a policy takes too much time, an object cannot be decoded, or the
+        pod was rejected too often in a row.
         """
         request_pod, offered = self._pods.read(pod), False
+        decided: Decision | None = None
         if request_pod.bypass and self._exemptions.bypasses(request_pod):
             key = f"{request_pod.namespace}/{request_pod.name}"
             self._observer.bypassed(key, request_pod.uid, request_pod.bypass)
         try:
-            call = self._calls.open(request_pod, names, deadline)
+            call = self._calls.open(request_pod, names, self._time(deadline))
             if call.plan.empty or not names:
                 decided = self._accepted(call, names)
             else:
@@ -129,6 +153,8 @@ class Engine:
         finally:
             for answered in self._listeners:
                 answered(request_pod, offered)
+            if self._answers is not None:
+                self._answers.answered(request_pod, names, decided)
         return decided
 
     def prioritize(
@@ -188,10 +214,10 @@ class Engine:
         snapshot = call.snapshot
         peer = rooted(self._codec.peer(pod), snapshot.workloads)
         clauses = [c for p in call.plan.selection.enforced for c in p.filters if c.at_bind]
-        frame, view = call.evaluation.frame, snapshot.node(node)
-        (rejection,) = filtering.rejections(clauses, frame(), [view], call.evaluation.check)
+        view = snapshot.node(node)
+        (rejection,) = filtering.rejections(clauses, call.evaluation, [view])
         if rejection is not None:
-            raise RefusedError(rejection.verdict(frame).reason)
+            raise RefusedError(rejection.verdict(call.evaluation).reason)
         if not call.plan.counts.strict:
             return Admission(peer, None)
         self._check_gate(call)
@@ -205,16 +231,18 @@ class Engine:
         return self._pods.read(pod)
 
     def concerns(self, pod: RequestPod) -> bool:
-        """Whether any policy could reject the pod. Raises EngineError."""
-        selection = self._calls.open(pod, (), math.inf).plan.selection
+        """Whether any policy could reject the pod. Raises EngineError as `would_pass`."""
+        selection = self._calls.open(pod, (), self._portion_time()).plan.selection
         return bool(selection.enforced or selection.unselectable)
 
     def would_pass(self, pod: RequestPod) -> bool:
         """Whether filter would offer any node of the cluster; nothing is offered or recorded.
 
-        Raises EngineError where there would be no decision.
+        Nobody waits for the answer, so a call is a portion of a few milliseconds. Raises
+        DeadlineExceededError at its end: the next call continues. Raises other EngineErrors where
+        there would be no decision.
         """
-        call = self._calls.open(pod, (), math.inf)
+        call = self._calls.open(pod, (), self._portion_time())
         snapshot, counts = call.snapshot, call.plan.counts
         table = snapshot.table
         rows = np.fromiter(table.rows.values(), np.intp, len(table.rows))
@@ -224,6 +252,12 @@ class Engine:
             return bool(len(passing))
         self._check_gate(call)
         return self._placement.any_open(counts, _question(call, snapshot, passing))
+
+    def portion(self, frame: Frame) -> Evaluation:
+        """The context of evaluations for which nobody waits; it lasts for one portion."""
+        time = self._portion_time()
+        frame.check = time.check_within
+        return Evaluation(lambda: frame, time, self._calls.clause_failed)
 
     def inspect(self, pod: bytes) -> Inspection:
         """The results of all clauses for all nodes; nothing is offered or recorded.
@@ -240,6 +274,10 @@ class Engine:
 
     def adopt(self, registry: Registry) -> None:
         """Enforces other policies from now on."""
+        if self._times is not None:
+            before = {program.address: program for program in self.registry.programs}
+            now = {program.address: program for program in registry.programs}
+            self._times.changed(a for a in before if now.get(a) is not before[a])
         counts_first = registry.counts and not self.registry.counts
         self._calls.registry = registry
         if self._journal is not None:
@@ -282,7 +320,8 @@ class Engine:
             decided = self._counted(call, names, rows if nodes is None else None, decided)
         self._later(lambda: self._report(decided))
         if plan.audits or plan.audited_counts:
-            self._audit(call, names, table, rows)
+            audit = self._audit(call, names, table, rows)
+            self._later(lambda: self._continue(audit))
         self._record(call, names, decided)
         if decided.codes.all():
             self._check_hopeless(call, decided)
@@ -319,18 +358,49 @@ class Engine:
         if self._damper.rejected(call.pod.uid):
             raise EngineError("; ".join(v.reason for v in present if not isinstance(v, Feasible)))
 
-    def _audit(self, call: Call, names: Sequence[str], table: NodeTable, rows: NodeRows) -> None:
-        """Reports what policies in audit mode would reject."""
+    def _audit(
+        self, call: Call, names: Sequence[str], table: NodeTable, rows: NodeRows
+    ) -> Iterator[None]:
+        """Reports what policies in audit mode would reject; stops at the end of each portion."""
         for program, memo in call.plan.audits:
-            would = memo.decide(table, rows, call.evaluation)
-            for verdict, count in zip(would.verdicts, would.counts(), strict=True):
-                if count and not isinstance(verdict, Feasible):
-                    self._observer.would_reject(program.address, verdict.clause, count)
-        for program, counts in call.plan.audited_counts:
-            snapshot = call.snapshot
-            question = _question(call, snapshot, snapshot.table.find(names))
-            for clause, count in self._placement.closed(counts, question):
+            work = partial(_rejecting, memo, table, rows)
+            found = yield from self._in_portions(program, call, work)
+            for clause, count in found:
                 self._observer.would_reject(program.address, clause, count)
+        for program, counts in call.plan.audited_counts:
+            closed = partial(self._closed, counts, names)
+            found = yield from self._in_portions(program, call, closed)
+            for clause, count in found:
+                self._observer.would_reject(program.address, clause, count)
+
+    def _in_portions(
+        self, program: Program, call: Call, work: Callable[[Call], list[tuple[str, int]]]
+    ) -> Generator[None, None, list[tuple[str, int]]]:
+        """What the work finds, in portions of time; nothing if it takes too many."""
+        for _ in range(MOST_PORTIONS):
+            part = msgspec.structs.replace(call, evaluation=self.portion(call.evaluation.frame()))
+            try:
+                return work(part)
+            except DeadlineExceededError:
+                yield
+            except EngineError:
+                return []
+        self._observer.gave_up("audit", program.address)
+        return []
+
+    def _continue(self, work: Iterator[None]) -> None:
+        """Does a portion of some work now, and the others after what else there is to do."""
+        for _ in work:
+            self._later(lambda: self._continue(work))
+            return
+
+    def _closed(
+        self, counts: CountClauses, names: Sequence[str], call: Call
+    ) -> list[tuple[str, int]]:
+        """The strict clauses without headroom on some nodes, with the number of these."""
+        snapshot = call.snapshot
+        question = _question(call, snapshot, snapshot.table.find(names))
+        return self._placement.closed(counts, question)
 
     def _report(self, decided: Decision) -> None:
         for verdict, count in zip(decided.verdicts, decided.counts(), strict=True):
@@ -347,7 +417,15 @@ class Engine:
     # ---- what several verbs share
 
     def _open(self, pod: bytes, names: Sequence[str], deadline: float) -> Call:
-        return self._calls.open(self._pods.read(pod), names, deadline)
+        return self._calls.open(self._pods.read(pod), names, self._time(deadline))
+
+    def _time(self, deadline: float) -> CallTime:
+        return CallTime(self._clock, deadline, self._times)
+
+    def _portion_time(self) -> CallTime:
+        if self._times is None:
+            return self._time(math.inf)
+        return CallTime(self._clock, self._clock() + PORTION_SECONDS, self._times, is_portion=True)
 
     def _nodes(
         self, names: Sequence[str], nodes: Sequence[bytes] | None, call: Call
@@ -372,6 +450,15 @@ class Engine:
         """Raises HandoverError where another replica decides by the counts of this call."""
         if call.plan.counts.strict and (reason := self._gate()):
             raise HandoverError(reason)
+
+
+def _rejecting(
+    memo: FilterMemo, table: NodeTable, rows: NodeRows, call: Call
+) -> list[tuple[str, int]]:
+    """The clauses that reject some of the nodes, with the number of these."""
+    would = memo.decide(table, rows, call.evaluation)
+    found = zip(would.verdicts, would.counts(), strict=True)
+    return [(v.clause, count) for v, count in found if count and not isinstance(v, Feasible)]
 
 
 def _not_narrowed() -> Floats:

@@ -18,11 +18,24 @@ class HandoverError(WaitingError):
 
 
 class RefusedError(EngineError):
-    """The pod may not be bound to the node that kube-scheduler chose."""
+    """The pod may not be bound to the node that bind names."""
 
 
 class DeadlineExceededError(EngineError):
     """The decision took longer than the deadline of the request."""
+
+
+class ExpensivePolicyError(EngineError):
+    """A policy needs more time than policies may use; `policy` is its address.
+
+    The text is the same at each call: another one would have kube-scheduler retry at once (C47).
+    """
+
+    def __init__(self, policy: str) -> None:
+        super().__init__(
+            f"policy {policy} takes too much time to evaluate: its pods wait while it does"
+        )
+        self.policy = policy
 
 
 class BadObjectError(EngineError):

@@ -284,9 +284,8 @@ class Checker:
         if (whole := self._qualified(expr)) is not None:
             return whole
         operand = self._check(expr.operand)
-        inner, wrapped = operand.type, expr.optional
-        if inner.name == "optional":
-            inner, wrapped = inner.args[0], True
+        inner = inside(operand.type)
+        wrapped = expr.optional or operand.type.name == "optional"
         match inner:
             case Type("dyn" | "error"):
                 found = inner
@@ -317,9 +316,8 @@ class Checker:
         if (written := self._computed_index(expr)) is not None:
             return written
         operand, index = self._check(expr.operand), self._check(expr.index)
-        inner, wrapped = operand.type, expr.optional
-        if inner.name == "optional":
-            inner, wrapped = inner.args[0], True
+        inner = inside(operand.type)
+        wrapped = expr.optional or operand.type.name == "optional"
         match inner:
             case Type("dyn" | "error"):
                 found = inner
@@ -380,7 +378,7 @@ class Checker:
 
     def _argument(self, target: ast.Expr, function: str, argument: ast.Expr) -> ast.Expr:
         """An argument; constants of `orValue` and of comparisons take the type of the target."""
-        wanted = inside(target.type) if target.type.name == "optional" else target.type
+        wanted = inside(target.type)
         if function in ("orValue", "isLessThan", "isGreaterThan", "compareTo", "add", "sub"):
             return coerce(argument, wanted, self.found)
         return argument

@@ -262,16 +262,16 @@ class InForce:
     version.
     """
 
-    standing: tuple[ActivePolicy, ...] = ()
+    active: tuple[ActivePolicy, ...] = ()
     idle: tuple[str, ...] = ()
 
     @property
     def policies(self) -> tuple[Checked, ...]:
-        return tuple(s.checked for s in self.standing)
+        return tuple(policy.checked for policy in self.active)
 
     @property
     def stale(self) -> tuple[ActivePolicy, ...]:
-        return tuple(s for s in self.standing if s.stale)
+        return tuple(policy for policy in self.active if policy.stale)
 
 
 def succeed(previous: InForce, now: Validation, unread: Collection[str] = ()) -> InForce:
@@ -281,15 +281,15 @@ def succeed(previous: InForce, now: Validation, unread: Collection[str] = ()) ->
     parsed as a whole, because it is unknown what the file says about it. A policy that is in no
     file any more is removed.
     """
-    old = {identity(s.checked.policy): s for s in previous.standing}
+    old = {identity(active.checked.policy): active for active in previous.active}
     files = [file for file in now.files if not file.private]
     written = {identity(p.policy) for f in files if f.whole for p in f.policies}
     found: dict[Identity, ActivePolicy] = {}
 
     def keep(file: str) -> None:
-        for key, standing in old.items():
-            if standing.file == file and key not in written:
-                found.setdefault(key, replace(standing, stale=True))
+        for key, active in old.items():
+            if active.file == file and key not in written:
+                found.setdefault(key, replace(active, stale=True))
 
     for file in files:
         name = file.source.name

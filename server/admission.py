@@ -20,8 +20,8 @@ from grammar.values.time import SECOND, Duration
 from policies.admission import Examiner, changes_spec, lines
 from policies.forms import GROUP
 from policies.manifests import additions
-from server.call import CallRecord, ReviewedObject, is_encoded, read_body
-from server.errors import Outcome, RequestError, failure_of
+from server.call import CallRecord, ReviewedObject, read_body, refuse_encoded
+from server.errors import Outcome, RequestError
 from server.metrics import Metrics
 from server.settings import DECISION_SHARE, Settings
 from server.wire import decode
@@ -208,19 +208,15 @@ class AdmissionWebhooks:
         self, request: web.Request, call: CallRecord, decide: Callable[[Review], Ruling]
     ) -> web.Response:
         try:
-            if is_encoded(request):
-                call.outcome = Outcome.ENCODED_BODY
-                return web.Response(status=415, text="the body must not be compressed\n")
+            if (refusal := refuse_encoded(request, call)) is not None:
+                return refusal
             limit = min(self._settings.body_limit, MOST_BYTES)
             body = await read_body(request, limit, self._settings.body_seconds)
             call.received = len(body)
             review = decode_review(body)
             ruling = await self._ruling(review, decide, call.arrived + self._seconds(request))
         except Exception as error:  # noqa: BLE001  # the API server always gets an answer
-            failure = failure_of(error)
-            call.outcome, call.error = failure.outcome, failure.text
-            if failure.outcome is Outcome.INTERNAL:
-                self._log.error("unexpected error in %s", call.verb, exc_info=error)
+            failure = call.fail(error, self._log)
             status = 500 if failure.outcome is Outcome.INTERNAL else 400
             return web.Response(status=status, text=f"{failure.text}\n")
         call.outcome, call.error = ruling.outcome, ruling.error

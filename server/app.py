@@ -19,7 +19,7 @@ from server.misconfiguration import MisconfigurationWarnings
 from server.running import DIRECT, Shutdown
 from server.settings import Settings
 from server.verbs.answering import Decider, DecisionQueue, Verb, VerbAnswerer
-from server.verbs.bind import Binder, BindVerb
+from server.verbs.bind import Binder, BindVerb, not_offered
 from server.verbs.filter import FilterVerb
 from server.verbs.names_mode import AnsweredNames, NameFragments
 from server.verbs.preempt import PreemptVerb
@@ -55,9 +55,9 @@ def create_app(
     """The application of one server.
 
     `cluster_size` is the number of nodes in the cluster, None if unknown. `inspection` shows the
-    view of a watched cluster, and `binder` binds its pods. With an `examiner`, the application has
-    admission webhooks; with `decisions`, pages about the last decisions. `shutdown` begins before
-    the server ends.
+    view of a watched cluster, and `binder` binds its pods; without it, the paths of bind say how to
+    get the verb. With an `examiner`, the application has admission webhooks; with `decisions`,
+    pages about the last decisions. `shutdown` begins before the server ends.
     """
     warnings = MisconfigurationWarnings(log, metrics, settings.warning_interval, cluster_size)
     verbs = dict(verbs_by_path(decider, binder, settings, log))
@@ -96,15 +96,18 @@ def verbs_by_path(
     answerer = VerbAnswerer(queue, settings, log)
     answered, fragments = AnsweredNames(), NameFragments()
     resolvable = settings.resolvable_rejections
-    verbs: Mapping[str, Verb] = {
+    verbs: dict[str, Verb] = {
         "filter": FilterVerb(decider, answered, fragments, resolvable_rejections=resolvable),
         "prioritize": PrioritizeVerb(decider, answered, fragments),
         "preempt": PreemptVerb(decider, queue),
-        "bind": BindVerb(binder),
     }
+    if binder is not None:
+        verbs["bind"] = BindVerb(binder)
+    handlers: dict[str, VerbHandler] = {"bind": not_offered}
+    handlers |= {name: partial(answerer.answer, verb) for name, verb in verbs.items()}
     return {
-        f"{prefix}/{name}{slash}": (name, partial(answerer.answer, verb))
+        f"{prefix}/{name}{slash}": (name, handler)
         for prefix in PREFIXES
-        for name, verb in verbs.items()
+        for name, handler in handlers.items()
         for slash in ("", "/")
     }

@@ -10,10 +10,11 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from logging import Logger
 
 from aiohttp import web
 
-from server.errors import Outcome, RequestError
+from server.errors import CallFailure, Outcome, RequestError, failure_of
 from server.wire import pod_key
 
 
@@ -46,6 +47,14 @@ class CallRecord:
     error: str = ""
     # Seconds of the monotonic clock, when the decision must be made.
     deadline: float = math.inf
+
+    def fail(self, error: Exception, log: Logger) -> CallFailure:
+        """Records that the call failed, and logs an unexpected error."""
+        failure = failure_of(error)
+        self.outcome, self.error = failure.outcome, failure.text
+        if failure.outcome is Outcome.INTERNAL:
+            log.error("unexpected error in %s", self.verb, exc_info=error)
+        return failure
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +133,12 @@ async def read_body(request: web.BaseRequest, limit: int, seconds: float) -> byt
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
-def is_encoded(request: web.BaseRequest) -> bool:
-    """Whether the body is compressed: its unpacked size is unknown, so it is not accepted."""
-    return request.headers.get("Content-Encoding", "identity").strip().lower() != "identity"
+def refuse_encoded(request: web.BaseRequest, call: CallRecord) -> web.Response | None:
+    """415 for a compressed body, whose unpacked size is unknown; None for any other body."""
+    if request.headers.get("Content-Encoding", "identity").strip().lower() == "identity":
+        return None
+    call.outcome = Outcome.ENCODED_BODY
+    return web.Response(status=415, text="the body must not be compressed\n")
 
 
 def _large(limit: int) -> RequestError:

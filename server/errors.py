@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from engine.errors import BadObjectError, DeadlineExceededError, EngineError, NotSyncedError
+from engine.errors import (
+    BadObjectError,
+    DeadlineExceededError,
+    EngineError,
+    ExpensivePolicyError,
+    NotSyncedError,
+    RefusedError,
+)
 
 
 class Outcome(StrEnum):
@@ -28,7 +35,9 @@ class Outcome(StrEnum):
     UNSUPPORTED = "unsupported"
     NOT_SYNCED = "not_synced"
     DEADLINE = "deadline"
+    EXPENSIVE_POLICY = "expensive_policy"
     BAD_OBJECT = "bad_object"
+    REFUSED = "refused"
     UNDECIDED = "undecided"
     INTERNAL = "internal"
 
@@ -58,11 +67,16 @@ def failure_of(error: Exception) -> CallFailure:
             outcome = Outcome.NOT_SYNCED
         case DeadlineExceededError():
             outcome = Outcome.DEADLINE
+        case ExpensivePolicyError():
+            outcome = Outcome.EXPENSIVE_POLICY
         case BadObjectError():
             outcome = Outcome.BAD_OBJECT
+        case RefusedError():
+            outcome = Outcome.REFUSED
         case EngineError():
             outcome = Outcome.UNDECIDED
         case _:
             # kube-scheduler copies the text into events: a traceback belongs in our log only.
             return CallFailure("internal error: see the log of Placet", Outcome.INTERNAL)
-    return CallFailure(str(error), outcome)
+    # The message of a clause may be empty; to kube-scheduler, an empty `Error` is none (C44).
+    return CallFailure(str(error) or "no reason is given", outcome)

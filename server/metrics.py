@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 
 from aiohttp import web
@@ -49,18 +49,15 @@ class Metrics:
         self._clock = clock
         self._pairs: set[tuple[str, str]] = set()
 
-        def counter(name: str, text: str, labels: Sequence[str] = ()) -> Counter:
-            return Counter(name, text, labels, registry=registry)
+        def counter(name: str, text: str, *labels: str) -> Callable[..., Counter]:
+            return cache(Counter(name, text, labels, registry=registry).labels)
 
-        def gauge(name: str, text: str, labels: Sequence[str] = ()) -> Gauge:
-            return Gauge(name, text, labels, registry=registry)
+        def gauge(name: str, text: str, label: str) -> Callable[..., Gauge]:
+            return cache(Gauge(name, text, [label], registry=registry).labels)
 
-        requests = counter(
-            "placet_requests_total",
-            "Calls, by HTTP status and outcome.",
-            ["verb", "code", "outcome"],
+        self._requests = counter(
+            "placet_requests_total", "Calls, by HTTP status and outcome.", "verb", "code", "outcome"
         )
-        self._requests = cache(requests.labels)
         seconds = Histogram(
             "placet_request_duration_seconds",
             "Seconds from the headers of a request to its answer.",
@@ -69,73 +66,89 @@ class Metrics:
             registry=registry,
         )
         self._seconds = cache(seconds.labels)
-        in_flight = gauge("placet_requests_in_flight", "Calls in progress.", ["verb"])
-        self.in_flight = cache(lambda verb: Level(in_flight.labels(verb)))
-        last = gauge(
+        in_flight = gauge("placet_requests_in_flight", "Calls in progress.", "verb")
+        self.in_flight = cache(lambda verb: Level(in_flight(verb)))
+        self._last = gauge(
             "placet_last_request_timestamp_seconds",
             "Time of the last answered call; prioritize is not called if one node is left.",
-            ["verb"],
+            "verb",
         )
-        self._last = cache(last.labels)
-        offered = counter("placet_nodes_offered_total", "Nodes in requests.", ["verb"])
-        self._offered = cache(offered.labels)
-        returned = counter(
+        self._offered = counter("placet_nodes_offered_total", "Nodes in requests.", "verb")
+        self._returned = counter(
             "placet_nodes_returned_total",
             "Nodes that filter accepted, prioritize scored or preempt kept.",
-            ["verb"],
+            "verb",
         )
-        self._returned = cache(returned.labels)
-        received = counter("placet_request_body_bytes_total", "Bytes of request bodies.", ["verb"])
-        self._received_bytes = cache(received.labels)
-        sent = counter("placet_response_body_bytes_total", "Bytes of answer bodies.", ["verb"])
-        self._sent_bytes = cache(sent.labels)
+        self._received_bytes = counter(
+            "placet_request_body_bytes_total", "Bytes of request bodies.", "verb"
+        )
+        self._sent_bytes = counter(
+            "placet_response_body_bytes_total", "Bytes of answer bodies.", "verb"
+        )
         self._full_nodes = counter(
             "placet_full_node_requests_total",
             "Requests of kube-scheduler with whole nodes, which make its own scores wrong.",
-            ["verb"],
+            "verb",
         )
-        self._sampled = counter(
+        self._sampled = Counter(
             "placet_sampled_requests_total",
             "Requests with as many nodes as kube-scheduler samples.",
+            registry=registry,
         )
-        clause = ["policy", "clause"]
-        self._rejected = cache(counter("placet_rejections_total", "Rejected nodes.", clause).labels)
-        would_reject = counter(
+        clause = ("policy", "clause")
+        self._rejected = counter("placet_rejections_total", "Rejected nodes.", *clause)
+        self._would_reject = counter(
             "placet_audit_rejections_total",
             "Nodes that a policy in audit mode would have rejected.",
-            clause,
+            *clause,
         )
-        self._would_reject = cache(would_reject.labels)
-        failed = counter(
+        self._failed = counter(
             "placet_evaluation_errors_total",
             "Calls in which a clause could not be evaluated.",
-            clause,
+            *clause,
         )
-        self._failed = cache(failed.labels)
-        conflicts = counter(
+        self._conflicts = counter(
             "placet_policy_conflicts_total",
             "Calls in which two policies selected the same pod and one of them was not applied.",
-            ["winner", "loser"],
+            "winner",
+            "loser",
         )
-        self._conflicts = cache(conflicts.labels)
-        self._bypasses = counter(
+        self._expensive = counter(
+            "placet_expensive_policies_total",
+            "Calls without a decision because a policy took too much time.",
+            "policy",
+        )
+        self._gave_up = counter(
+            "placet_background_gave_up_total",
+            "Pieces of work that nobody waits for and that took too long.",
+            "work",
+        )
+        self._bypasses = Counter(
             "placet_bypasses_total",
             "Filter calls for pods that bypass all policies by their annotation.",
+            registry=registry,
         )
         self._admissions = counter(
             "placet_admissions_total",
             "Objects reviewed by the admission webhooks.",
-            ["verb", "operation", "allowed"],
+            "verb",
+            "operation",
+            "allowed",
         )
         self._expiry = gauge(
             "placet_tls_certificate_expiry_timestamp_seconds",
             "Time at which the certificate for new connections expires.",
-            ["file"],
+            "file",
         )
-        self._handshakes_failed = counter(
-            "placet_tls_handshake_failures_total", "Failed TLS handshakes."
+        self._handshakes_failed = Counter(
+            "placet_tls_handshake_failures_total", "Failed TLS handshakes.", registry=registry
         )
-        gauge("placet_build_info", "Always 1.", ["version"]).labels(version).set(1)
+        self._task_restarts = counter(
+            "placet_task_restarts_total",
+            "Background tasks that failed and were started again.",
+            "task",
+        )
+        gauge("placet_build_info", "Always 1.", "version")(version).set(1)
 
     async def expose(self, request: web.Request) -> web.Response:
         """`/metrics`, in the format that the scraper prefers."""
@@ -158,7 +171,7 @@ class Metrics:
         self._returned(verb).inc(returned)
 
     def full_nodes(self, verb: str) -> None:
-        self._full_nodes.labels(verb).inc()
+        self._full_nodes(verb).inc()
 
     def sampled(self) -> None:
         self._sampled.inc()
@@ -180,17 +193,31 @@ class Metrics:
         """The pod is named in the log only."""
         self._bypasses.inc()
 
+    def expensive(self, policy: str) -> None:
+        self._expensive(self._one(policy)).inc()
+
+    def gave_up(self, work: str, about: str) -> None:  # noqa: ARG002
+        """The pod or policy is named in the log only."""
+        self._gave_up(work).inc()
+
     def reviewed(self, verb: str, reviewed: ReviewedObject) -> None:
         """A webhook has reviewed an object."""
         allowed = "true" if reviewed.allowed else "false"
-        self._admissions.labels(verb, reviewed.operation, allowed).inc()
+        self._admissions(verb, reviewed.operation, allowed).inc()
 
     def certificate_expires(self, file: str, at: float) -> None:
         """The certificate of this file is in use and expires then, in Unix seconds."""
-        self._expiry.labels(file).set(at)
+        self._expiry(file).set(at)
 
     def handshake_failed(self) -> None:
         self._handshakes_failed.inc()
+
+    def task_restarted(self, task: str) -> None:
+        """A background task of this name is started again after a failure."""
+        self._task_restarts(task).inc()
+
+    def _one(self, policy: str) -> str:
+        return self._pair(policy, "")[0]
 
     def _pair(self, first: str, second: str) -> tuple[str, str]:
         pair = (first, second)

@@ -24,6 +24,12 @@ VerbHandler = Callable[[web.Request, CallRecord], Awaitable[web.Response]]
 MOST_LINES_A_SECOND = 10
 # The verb of a call whose path is unknown.
 _NO_VERB = "none"
+# The levels of log lines by outcome; the others are warnings.
+_LEVELS = {
+    Outcome.ANSWERED: logging.INFO,
+    # MisconfigurationWarnings warns of these, once an interval.
+    Outcome.UNSUPPORTED: logging.DEBUG,
+}
 _DENIED = {401: Outcome.UNAUTHENTICATED, 403: Outcome.FORBIDDEN}
 
 
@@ -148,7 +154,7 @@ class CallRecorder:
         if call.offered:
             self._metrics.decided(call.verb, call.offered, call.returned)
         self._metrics.answered(call.verb, code, call.outcome, seconds, call.received, sent)
-        level = logging.INFO if call.outcome is Outcome.ANSWERED else logging.WARNING
+        level = _LEVELS.get(call.outcome, logging.WARNING)
         if not self._log.isEnabledFor(level):
             return
         # Reviews of policies are rare, and each is of interest.

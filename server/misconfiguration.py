@@ -11,6 +11,7 @@ from collections.abc import Callable
 from logging import Logger
 
 from server.call import CallRecord, LogEntry
+from server.errors import Outcome
 from server.metrics import Metrics
 
 # Up to this number kube-scheduler offers all feasible nodes (minFeasibleNodesToFind).
@@ -26,7 +27,7 @@ _SAMPLED = (
 
 
 class MisconfigurationWarnings:
-    """Warns of whole nodes in requests, and of sampled nodes.
+    """Warns of whole nodes in requests, of sampled nodes, and of a verb that does not exist.
 
     `cluster_size` is the number of nodes in the cluster, None while it is not known.
     """
@@ -48,6 +49,9 @@ class MisconfigurationWarnings:
 
     def look(self, call: CallRecord) -> None:
         """Warns and counts if the request of a call is a sign; called after the answer."""
+        if call.outcome is Outcome.UNSUPPORTED:
+            self._warn(call.error, verb=call.verb)
+            return
         if call.full_nodes:
             # Other clients, such as simulators or curl, may send whole nodes for good reasons.
             if call.agent.startswith("Go-http-client"):

@@ -10,7 +10,8 @@ import ssl
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
 from typing import Any
 
 from aiohttp import web
@@ -88,21 +89,30 @@ class Listener:
             await asyncio.sleep(0)
             try:
                 connection, address = await loop.sock_accept(listening)
-            except OSError as error:
-                # All other errors concern one connection: on Linux, accept(2) also reports the
-                # network errors of the connection that it returns.
-                if error.errno in _EXHAUSTED:
+            except Exception as error:  # noqa: BLE001 - whatever it is, others can still connect
+                # All other network errors concern one connection: on Linux, accept(2) also reports
+                # those of the connection that it returns.
+                if not isinstance(error, OSError) or error.errno in _EXHAUSTED:
                     loop.call_exception_handler({"message": "cannot accept", "exception": error})
                     await asyncio.sleep(_PAUSE_SECONDS)
                 continue
             connecting = asyncio.create_task(self._connect(connection, str(address[0])))
             self._connecting.add(connecting)
-            connecting.add_done_callback(self._connecting.discard)
+            connecting.add_done_callback(partial(self._connected, connection))
+
+    def _connected(self, connection: socket.socket, connecting: asyncio.Task[None]) -> None:
+        """Reports a fault of ours; `_connect` deals with what clients do."""
+        self._connecting.discard(connecting)
+        if not connecting.cancelled() and (error := connecting.exception()) is not None:
+            connection.close()
+            loop = connecting.get_loop()
+            loop.call_exception_handler({"message": "a connection failed", "exception": error})
 
     async def _connect(self, connection: socket.socket, host: str) -> None:
         connect = asyncio.get_running_loop().connect_accepted_socket
         if self._credentials is None:
-            await connect(self._server, connection)
+            with suppress(OSError):
+                await connect(self._server, connection)
             return
         context = self._credentials.loaded.context
         try:
@@ -162,22 +172,19 @@ async def listening(
 ) -> AsyncIterator[str]:
     """Serves while the block runs, which gets the URL; at the end answers the calls in flight.
 
-    With credentials it serves HTTPS. Port 0 is any free port. Raises OSError if it cannot listen on
-    the address.
+    With credentials, which the caller keeps up to date, it serves HTTPS. Port 0 is any free port.
+    Raises OSError if it cannot listen on the address.
     """
     runner = web.AppRunner(app, **runner_options(settings))
     await runner.setup()
     assert runner.server is not None, "the runner is set up"
     runner.server.request_handler = _direct(app.get(DIRECT, {}), runner.server.request_handler)
     listener = Listener(runner.server, credentials)
-    reloading = asyncio.create_task(credentials.run()) if credentials is not None else None
     try:
         host, port = await listener.open(settings.host, settings.port)
         scheme = "http" if credentials is None else "https"
         yield f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
     finally:
-        if reloading is not None:
-            reloading.cancel()
         await listener.close()
         await runner.cleanup()
 

@@ -11,6 +11,21 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("cli", "engine", "grammar", "policies", "server")
 MOST_LINES = 700
+# What starts a task or a thread that nobody has to wait for.
+STARTERS = {"Thread", "ThreadPoolExecutor", "create_task", "ensure_future", "run_in_executor"}
+# Who may do so besides the supervisor, which starts failed tasks again: what is started, where,
+# and why its failure is seen.
+STARTS = {
+    "server/supervisor.py: create_task in Supervisor.start": "the supervisor itself",
+    "server/running.py: create_task in Listener.open": "accepts for as long as the server lives; "
+    "every exception is reported to the event loop, and the next connection is accepted",
+    "server/running.py: create_task in Listener._accept": "one connection; `_connected` reports it",
+    "server/running.py: Thread in health_server": "an event loop of its own; its caller joins it",
+    "server/admission.py: ensure_future in AdmissionWebhooks._in_thread": "one request awaits it",
+    "engine/cluster/binding.py: create_task in Binder.bind": "one call awaits it",
+    "engine/cluster/binding.py: create_task in Binder._bind": "one pod whose binding is unknown; "
+    "the pod counts on its node until a time, whatever happens here",
+}
 
 
 def modules(*folders: str) -> list[str]:
@@ -99,6 +114,33 @@ def test_folders_of_tests_mirror_the_packages() -> None:
     tests = {Path(module).parent for module in modules(*(f"tests/{name}" for name in PACKAGES))}
     folders = {Path("tests") / Path(module).parent for module in modules(*PACKAGES)}
     assert sorted(map(str, tests - folders)) == []
+
+
+def starts(module: str) -> Iterator[str]:
+    """Yield what a file starts tasks and threads with, and in which function."""
+
+    def below(node: ast.AST, path: tuple[str, ...]) -> Iterator[str]:
+        for child in ast.iter_child_nodes(node):
+            match child:
+                case ast.ClassDef(name=name) | ast.FunctionDef(name=name):
+                    yield from below(child, (*path, name))
+                    continue
+                case ast.AsyncFunctionDef(name=name):
+                    yield from below(child, (*path, name))
+                    continue
+                case ast.Attribute(attr=name) | ast.Name(id=name) if name in STARTERS:
+                    yield f"{module}: {name} in {'.'.join(path)}"
+                case _:
+                    pass
+            yield from below(child, path)
+
+    return below(ast.parse((ROOT / module).read_bytes()), ())
+
+
+def test_background_tasks_have_a_supervisor() -> None:
+    """A task that nobody waits for would end in silence if it failed."""
+    found = {start for module in modules(*PACKAGES) for start in starts(module)}
+    assert found == STARTS.keys()
 
 
 @pytest.mark.parametrize("module", modules("tests"))

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from cli.command import CommandError, Exit, replace_text
-from cli.render import FORMATS, Finding, counted, print_error, render, totals, wants_colour
+from cli.render import FORMATS, Finding, counted, excerpt, print_error, render, totals, wants_colour
 from grammar.checks.costs import LIMIT, describe
 from grammar.checks.references import unknown_labels
 from grammar.diagnostics import Mended, mend
@@ -178,14 +178,10 @@ def cost_table(checked: Checked, source: Source, limit: int) -> Iterator[str]:
     places = [_place(source, span) for _, span, _ in rows]
     column = max(map(len, places))
     for (steps, span, indent), place in zip(rows, places, strict=True):
-        yield f"  {steps:>{width},}  {place:<{column}}  {indent}{_shown(source.slice(span))}"
+        text = excerpt(source.slice(span), _TEXT)
+        yield f"  {steps:>{width},}  {place:<{column}}  {indent}{text}"
 
 
 def _place(source: Source, span: Span) -> str:
     line, column = source.position(span.start)
     return f"{line}:{column}"
-
-
-def _shown(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= _TEXT else f"{text[: _TEXT - 1]}…"

@@ -56,6 +56,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default="5s",
         help="that of `placet serve` (default: %(default)s)",
     )
+    parser.add_argument("--bind", action="store_true", help="`placet serve` is started with --bind")
     parser.add_argument(
         "--format",
         choices=_FORMATS,
@@ -68,7 +69,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     requirements = None if args.policies is None else read_requirements(args.policies)
     contexts = [
-        CheckContext(found, *choose(found.extenders, args.url), args.http_timeout, requirements)
+        CheckContext(
+            found, *choose(found.extenders, args.url), args.http_timeout, requirements, args.bind
+        )
         for found in configurations(_texts(args), lambda p: _read(p) if Path(p).is_file() else None)
     ]
     findings = [finding for context in contexts for finding in examine(context)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator
 
 from cli.command import CommandError, Exit, read_file, seconds
 from cli.scheduling.generator import (
@@ -132,7 +133,17 @@ def run(args: argparse.Namespace) -> int:
         whole = yaml_text(found)
     refuse_unsound(whole, args.http_timeout)
     sys.stdout.write(yaml_text(section(extender)) if args.section else whole)
+    if "bind" in args.verbs:
+        for line in _placets_side(args.scheduler_name):
+            print(line, file=sys.stderr)
     return Exit.OK
+
+
+def _placets_side(scheduler_name: str) -> Iterator[str]:
+    """The lines about what a `bindVerb` needs of Placet."""
+    named = f" --scheduler-name {scheduler_name}" if scheduler_name else ""
+    yield f"start Placet with: placet serve --bind{named}"
+    yield "give it the right to bind with: kubectl apply -f deploy/rbac/bind/placet.yaml"
 
 
 def _extender(args: argparse.Namespace) -> Extender:

@@ -17,6 +17,7 @@ from cli.demo.cluster import Demo
 from cli.demo.question import announcement
 from engine.cache.cluster_file import ClusterFileError
 from engine.cache.reflector import Timing
+from engine.cluster.binding import DEFAULT_SCHEDULER
 from engine.cluster.client import Limits
 from engine.cluster.configuration import own_namespace
 from engine.errors import ClusterConfigurationError
@@ -204,6 +205,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="send rejections that an eviction could resolve as FailedNodes; only for "
         "kube-scheduler newer than 1.36, which lets extenders add victims",
     )
+    binding = parser.add_argument_group("binding")
+    binding.add_argument(
+        "--bind",
+        action="store_true",
+        help="bind pods: for an extender with a bindVerb; needs deploy/rbac/bind/placet.yaml",
+    )
+    binding.add_argument(
+        "--scheduler-name",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="the schedulerName of the pods to bind, if filter was not asked about them since the "
+        f"start; may be repeated (default: {DEFAULT_SCHEDULER})",
+    )
     endurance = parser.add_argument_group("load and shutdown")
     endurance.add_argument(
         "--max-in-flight",
@@ -261,12 +276,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     settings = _settings(args)
+    binds = _schedulers(args)
     policies = _policies(args)
     cluster = _cluster(args)
     log = start_logging(args.log_format, verbose=args.verbose)
     metrics = Metrics(CollectorRegistry(), version())
     tls = credentials(settings, metrics, log)
-    options = Options(settings, policies, cluster, exemptions(args), version())
+    options = Options(settings, policies, cluster, exemptions(args), version(), binds)
 
     def started(url: str, reloader: PolicyReloader) -> None:
         log.info("listening on %s", url)
@@ -347,6 +363,23 @@ def _cluster(args: argparse.Namespace) -> Access | Origin | None:
     limits = Limits(args.kube_api_qps, args.kube_api_burst)
     timing = Timing(idle=args.watch_idle)
     return Access(args.kubeconfig, args.context, args.lease, args.standby, limits, timing)
+
+
+def _schedulers(args: argparse.Namespace) -> frozenset[str]:
+    """The names of the schedulers whose pods are bound; none without --bind."""
+    if not args.bind:
+        if args.scheduler_name:
+            raise CommandError("--scheduler-name has no effect without --bind", "add --bind")
+        return frozenset()
+    for flag, is_given in {
+        "--demo": args.demo,
+        "--cluster": bool(args.cluster),
+        "--no-cluster": args.no_cluster,
+    }.items():
+        if is_given:
+            hint = f"leave out --bind, or leave out {flag} and name a --kubeconfig"
+            raise CommandError(f"--bind has no effect with {flag}: there is nothing to bind", hint)
+    return frozenset(args.scheduler_name or [DEFAULT_SCHEDULER])
 
 
 def _folder(package: str, name: str) -> Path:

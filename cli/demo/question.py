@@ -54,14 +54,14 @@ def announcement(url: str, reloader: PolicyReloader) -> Iterator[str]:
     yield "Ctrl-C stops it."
     yield ""
     yield "Its policies; an edit is enforced half a second later:"
-    for standing in reloader.policies.in_force.standing:
+    for active in reloader.enforced.in_force.active:
         # Half of the library only provides clauses for other policies.
-        policy = standing.checked.policy
+        policy = active.checked.policy
         if not policy.only_used:
             kind = "cluster policy" if policy.cluster else "policy"
             description = policy.setting("description", "no description")
             yield f"  {kind} {policy.address}: {description}"
-            yield f"    {standing.file}"
+            yield f"    {active.file}"
     yield ""
     yield "Ask it, in another terminal, where a web pod may go:"
     yield ""

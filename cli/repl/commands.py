@@ -28,7 +28,6 @@ from policies.loader import SUFFIX
 from policies.validation import Validation
 
 _ALL_NODES = "*"
-_SWITCH = {"on": True, "off": False}
 
 
 def load(session: Session, text: str) -> Iterator[Reply]:
@@ -114,9 +113,9 @@ def set_(session: Session, text: str) -> Iterator[Reply]:
         case "rows", [number] if number.isdecimal() and int(number):
             settings.rows = int(number)
         case "trace", [("on" | "off") as word]:
-            settings.trace = _SWITCH[word]
+            settings.trace = word == "on"
         case "time", [("on" | "off") as word]:
-            settings.time = _SWITCH[word]
+            settings.time = word == "on"
         case "", []:
             pass
         case _:
@@ -140,7 +139,7 @@ def loaded(session: Session, validation: Validation) -> Iterator[Reply]:
 
 def cluster_summary(session: Session) -> str:
     found = session.required_cluster()
-    pods = counted(len(found.pod_keys()), "pod")
+    pods = counted(len(found.pod_bodies), "pod")
     return f"{counted(len(session.node_names), 'node')} and {pods} at {found.now}"
 
 

@@ -85,7 +85,7 @@ def _arguments(session: Session, text: str, start: int, takes: str) -> list[Cand
         case "node":
             names = [(name, "node") for name in session.node_names]
         case "pod":
-            names = [(key, "pod") for key in cluster.pod_keys()] if cluster is not None else []
+            names = [(key, "pod") for key in cluster.pod_bodies] if cluster is not None else []
             names += _files(given)
         case "file":
             start += len(given) - len(given.split(" ")[-1])

@@ -118,7 +118,7 @@ def _expectation(name: str, verdict: Verdict, score: int | None) -> str:
 def _pod_items(world: World, pod: NamedPod) -> list[str]:
     """The pod as an item; none if it is the last pending pod, which a test takes anyway."""
     pending = world.cluster.snapshot().pending
-    waiting = [key for key in world.cluster.pod_keys() if key in pending]
+    waiting = [key for key in world.cluster.pod_bodies if key in pending]
     if not pod.node and waiting and waiting[-1] == pod.key:
         return []
     document = msgspec.json.decode(pod.body)

@@ -137,7 +137,7 @@ class Session:
         self.origin, self._documents, self.cluster = origin, documents, cluster
         names = self.node_names
         self.node = self.node if self.node in names else names[0] if len(names) == 1 else None
-        if self.pod_file is None and self.pod is not None and self.pod.key in cluster.pod_keys():
+        if self.pod_file is None and self.pod is not None and self.pod.key in cluster.pod_bodies:
             self.pod = cluster.pod(self.pod.key)
         elif self.pod_file is None:
             self.pod = None

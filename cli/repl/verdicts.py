@@ -19,7 +19,7 @@ from cli.command import CommandError
 from cli.console import table
 from cli.explaining.analysis import analysis
 from cli.explaining.explanation import Explanation, explain
-from cli.explaining.views import every_node, head, one_node
+from cli.explaining.views import every_node, head, one_node, passed
 from cli.expressions import Evaluator, Failure
 from cli.render import counted
 from cli.repl.session import FindingsError, Reply, Session
@@ -56,9 +56,8 @@ def rank(session: Session, text: str) -> Iterator[Reply]:
     with session.explained() as (_, found):
         if not found.scores:
             passing = len(found.passing)
-            verb = "passes" if passing == 1 else "pass"
             reason = ", and no score applies" if passing else ""
-            yield f"{passing} of {counted(len(found.names), 'node')} {verb}{reason}"
+            yield f"{passed(passing, len(found.names))}{reason}"
             return
         exact = _exact_scores(found)
     ranked = sorted(found.scores, key=lambda name: (-found.scores[name], -exact[name], name))

@@ -47,7 +47,8 @@ class CheckContext:
     """One configuration to check. `http_timeout` is that of `placet serve`, in seconds.
 
     `ours` is the extender taken for Placet, `because` the reason; None and empty if it is unclear.
-    `requirements` is None if the policies are unknown.
+    `requirements` is None if the policies are unknown. `binds` says whether `placet serve` has
+    `--bind`.
     """
 
     configuration: Configuration
@@ -55,6 +56,7 @@ class CheckContext:
     because: str
     http_timeout: float
     requirements: SchedulerRequirements | None = None
+    binds: bool = False
 
     @property
     def worst(self) -> Severity:
@@ -134,7 +136,9 @@ def examine(context: CheckContext) -> list[FieldFinding]:
 def refuse_unsound(text: str, http_timeout: float) -> None:
     """Raises CommandError for a generated configuration with an error."""
     (configuration,) = configurations([("the configuration", text)], lambda _path: None)
-    context = CheckContext(configuration, *choose(configuration.extenders), http_timeout)
+    ours, because = choose(configuration.extenders)
+    binds = ours is not None and bool(ours.verbs["bind"])
+    context = CheckContext(configuration, ours, because, http_timeout, binds=binds)
     for diagnostic, _ in examine(context):
         if diagnostic.severity == "error":
             raise CommandError(diagnostic.message, diagnostic.hint or "")
@@ -142,6 +146,10 @@ def refuse_unsound(text: str, http_timeout: float) -> None:
 
 def _error(path: str, message: str, hint: str) -> _Found:
     return _found("error", path, message, hint)
+
+
+def _refused(path: str, message: str, hint: str) -> _Found:
+    return _error(path, f"{message}: kube-scheduler refuses to start", hint)
 
 
 def _warning(path: str, message: str, hint: str) -> _Found:
@@ -205,6 +213,8 @@ def no_binder(ours: ExtenderEntry, context: CheckContext) -> Iterator[_Found]:
     if needs is None or ours.verbs["bind"]:
         return
     at, hint = ours.at("bindVerb"), "write `bindVerb: bind`"
+    if not context.binds:
+        hint += ", and serve with `--bind`"
     if needs.at_bind:
         message = f"without a `bindVerb` {_some(needs.at_bind)} are not checked at binding"
         yield _warning(at, message, hint)
@@ -214,6 +224,18 @@ def no_binder(ours: ExtenderEntry, context: CheckContext) -> Iterator[_Found]:
             "against the newest state before the binding"
         )
         yield _warning(at, message, hint)
+
+
+def bind(ours: ExtenderEntry, context: CheckContext) -> Iterator[_Found]:
+    """A `bindVerb` for a Placet that does not bind, and the reverse."""
+    at = ours.at("bindVerb")
+    if ours.verbs["bind"] and not context.binds:
+        message = "`placet serve` has no verb bind without `--bind`: no pod can be bound"
+        hint = "serve with `--bind` and give it to this command too, or remove `bindVerb`"
+        yield _error(at, message, hint)
+    elif context.binds and not ours.verbs["bind"]:
+        message = "`placet serve --bind` may bind pods, and kube-scheduler never asks it to"
+        yield _warning(at, message, "write `bindVerb: bind`, or serve without `--bind`")
 
 
 def whole_nodes(ours: ExtenderEntry, _context: CheckContext) -> Iterator[_Found]:
@@ -377,7 +399,7 @@ def version(context: CheckContext) -> Iterator[_Found]:
     hint = f"write `apiVersion: {_VERSION}` and `kind: KubeSchedulerConfiguration`"
     if kind is None or given is None:
         missing = "kind" if kind is None else "apiVersion"
-        yield _error(missing, f"there is no `{missing}`: kube-scheduler refuses to start", hint)
+        yield _refused(missing, f"there is no `{missing}`", hint)
     else:
         message = f"kube-scheduler 1.36 does not read `{given}`, only `{_VERSION}`"
         yield _error("apiVersion", message, hint)
@@ -392,15 +414,13 @@ def unknown_field(context: CheckContext) -> Iterator[_Found]:
         if legacy:
             yield _warning(path, f"there is no field `{name}`: it has no effect", hint)
         else:
-            message = f"there is no field `{name}`: kube-scheduler refuses to start"
-            yield _error(path, message, hint)
+            yield _refused(path, f"there is no field `{name}`", hint)
 
 
 def repeated_field(context: CheckContext) -> Iterator[_Found]:
     """A field that is written twice."""
     for path in context.configuration.document.repeated:
-        message = f"`{path}` is written twice: kube-scheduler refuses to start"
-        yield _error(path, message, "remove one of the two")
+        yield _refused(path, f"`{path}` is written twice", "remove one of the two")
 
 
 def wrong_type(context: CheckContext) -> Iterator[_Found]:
@@ -408,7 +428,7 @@ def wrong_type(context: CheckContext) -> Iterator[_Found]:
     configuration = context.configuration
     for path, wanted, hint in fields.mistyped(configuration.value, legacy=configuration.legacy):
         where = f"`{path}`" if path else "the configuration"
-        yield _error(path, f"{where} is not {wanted}: kube-scheduler refuses to start", hint)
+        yield _refused(path, f"{where} is not {wanted}", hint)
 
 
 def no_extender(context: CheckContext) -> Iterator[_Found]:
@@ -426,35 +446,31 @@ def two_binders(context: CheckContext) -> Iterator[_Found]:
     """More than one `bindVerb` (C10)."""
     binders = [e for e in context.configuration.extenders if e.verbs["bind"]]
     if len(binders) > 1:
-        message = f"{len(binders)} extenders have a `bindVerb`: kube-scheduler refuses to start"
-        yield _error(binders[1].at("bindVerb"), message, "keep it in one of them")
+        message = f"{len(binders)} extenders have a `bindVerb`"
+        yield _refused(binders[1].at("bindVerb"), message, "keep it in one of them")
 
 
 def weight(context: CheckContext) -> Iterator[_Found]:
     """A `prioritizeVerb` without a positive weight (C10)."""
     for extender in context.configuration.extenders:
         if extender.verbs["prioritize"] and extender.weight <= 0:
-            message = (
-                f"with a `prioritizeVerb` the `weight` must be greater than 0, but it is "
-                f"{extender.weight}: kube-scheduler refuses to start"
-            )
+            rule = "with a `prioritizeVerb` the `weight` must be greater than 0"
             hint = "`weight: 10` makes a score count as much as that of a built-in plugin"
-            yield _error(extender.at("weight"), message, hint)
+            yield _refused(extender.at("weight"), f"{rule}, but it is {extender.weight}", hint)
 
 
 def resource_name(context: CheckContext) -> Iterator[_Found]:
     """Managed resources that are not extended resources, or that two extenders have (C10)."""
     taken: set[str] = set()
-    refused = "kube-scheduler refuses to start"
     for extender in context.configuration.extenders:
         for index, resource in enumerate(extender.managed):
             at = extender.at(f"managedResources[{index}].name")
             if not _is_extended(resource.name):
-                message = f"`{resource.name}` is not an extended resource: {refused}"
-                yield _error(at, message, "write one with a domain, as in `example.com/gpu`")
+                message = f"`{resource.name}` is not an extended resource"
+                yield _refused(at, message, "write one with a domain, as in `example.com/gpu`")
             elif resource.name in taken:
-                message = f"`{resource.name}` is managed twice: {refused}"
-                yield _error(at, message, "keep it in one extender only")
+                message = f"`{resource.name}` is managed twice"
+                yield _refused(at, message, "keep it in one extender only")
             taken.add(resource.name)
 
 
@@ -469,8 +485,8 @@ def tls_conflict(context: CheckContext) -> Iterator[_Found]:
     for extender in context.configuration.extenders:
         tls = extender.tls
         if tls.insecure and tls.ca:
-            message = "a CA together with `insecure: true`: kube-scheduler refuses to start"
-            yield _error(extender.at("tlsConfig.insecure"), message, "remove `insecure`")
+            message = "a CA together with `insecure: true`"
+            yield _refused(extender.at("tlsConfig.insecure"), message, "remove `insecure`")
         if tls.certificate != tls.key:
             has, lacks = ("certificate", "key") if tls.certificate else ("key", "certificate")
             message = f"a client {has} without its {lacks} has no effect"
@@ -487,8 +503,8 @@ def no_certificate(context: CheckContext) -> Iterator[_Found]:
             what = "private key" if name == "keyData" else "certificate"
             if not _is_pem(text, "KEY" if name == "keyData" else "CERTIFICATE"):
                 at = extender.at(f"tlsConfig.{name}")
-                message = f"`{name}` has no {what} in PEM: kube-scheduler refuses to start"
-                yield _error(at, message, "encode a file that begins with `-----BEGIN`")
+                message = f"`{name}` has no {what} in PEM"
+                yield _refused(at, message, "encode a file that begins with `-----BEGIN`")
 
 
 def _is_pem(text: str, kind: str) -> bool:
@@ -542,8 +558,7 @@ def sampled_nodes(context: CheckContext) -> Iterator[_Found]:
             places.append((f"profiles[{index}].{name}", profile[name]))
     for place, given in places:
         if isinstance(given, int | float) and not 0 <= given <= 100:
-            message = f"`{given}` is not a percentage: kube-scheduler refuses to start"
-            yield _error(place, message, f"write `{name}: 100`")
+            yield _refused(place, f"`{given}` is not a percentage", f"write `{name}: 100`")
         elif given is None or (isinstance(given, int | float) and given != 100):
             message = (
                 "with 100 nodes or more Placet gets a sample of them, and a pod that fits on no "
@@ -595,6 +610,7 @@ OF_OURS: Mapping[str, Callable[[ExtenderEntry, CheckContext], Iterator[_Found]]]
     "timeout": timeout,
     "verb": verb,
     "missing-verb": missing_verb,
+    "bind": bind,
     "no-binder": no_binder,
     "whole-nodes": whole_nodes,
     "ignorable": ignorable,

@@ -137,7 +137,7 @@ _WHY_VERB = {
     "filter": "",
     "prioritize": "",
     "preempt": "otherwise pods are evicted from nodes that are rejected afterwards",
-    "bind": "at most one extender may have it",
+    "bind": "at most one extender may have it; needs `placet serve --bind`",
 }
 _WHY_WEIGHT = "each of our 0 to 10 points counts 10 times this: 100, as a built-in plugin at most"
 _WHY_ALL = "with less, Placet gets only a sample of the nodes if there are 100 or more"

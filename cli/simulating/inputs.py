@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from cli.command import CommandError, mapping, mappings
+from cli.command import CommandError, mapping, mappings, reason
 from cli.render import counted
 from cli.world import Documents, engine, read_documents, read_policies
 from engine.cache.cluster_file import ClusterFileError, documents
@@ -266,8 +266,7 @@ def _trace(
                 except _RowError as error:
                     raise CommandError(f"`{file}` line {rows.line_num}: {error}", hint) from None
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise CommandError(f"cannot read `{file}`: {reason}", "check the path") from None
+        raise CommandError(f"cannot read `{file}`: {reason(error)}", "check the path") from None
     except (UnicodeDecodeError, csv.Error):
         raise CommandError(f"`{file}` is not CSV text", hint) from None
     if not items:

@@ -207,17 +207,13 @@ def chart(results: Mapping[str, Result]) -> str:
 
 def _resources(results: Sequence[Result]) -> list[str]:
     """cpu, memory, and the other resources that pods took; without the number of pods."""
-    kept = [
-        name
-        for name in results[0].allocation
-        if name in ("cpu", "memory")
-        or (name != "pods" and any(_grows(r.allocation[name]) for r in results))
-    ]
+    kept = []
+    for name in results[0].allocation:
+        courses = [result.allocation[name].course for result in results]
+        grows = any(course[-1] > course[0] for course in courses)
+        if name in ("cpu", "memory") or (name != "pods" and grows):
+            kept.append(name)
     return kept[:_MAX_PANELS]
-
-
-def _grows(allocation: Allocation) -> bool:
-    return allocation.course[-1] > allocation.course[0]
 
 
 def _panel(resource: str, left: int, allocations: Sequence[Allocation]) -> Iterator[str]:

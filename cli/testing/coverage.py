@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import assert_never
 
+from cli.render import excerpt
 from engine.decision.inspection import Inspection
 from engine.program.frame import Evaluate, Frame
 from engine.program.program import (
@@ -71,6 +72,7 @@ def branches(file: CheckedFile) -> Iterator[Branch]:
 
 # A point and the texts of its branches, the one for true first.
 _Texts = tuple[BranchPoint, tuple[str, ...]]
+_MAX_TEXT = 40
 
 
 def _clause_points(
@@ -82,7 +84,8 @@ def _clause_points(
     match clause:
         case Filter(requires=requires):
             for part in requires:
-                which = name if len(requires) == 1 else f"`{_short(source, part)}` of {name}"
+                text = excerpt(source.slice(part.span), _MAX_TEXT)
+                which = name if len(requires) == 1 else f"`{text}` of {name}"
                 texts = (f"{which} never passed", f"{which} never failed")
                 yield _point(policy, clause, part), texts
         case Score(value=value):
@@ -113,11 +116,6 @@ def _kind(clause: Clause) -> str:
     if isinstance(clause, Filter):
         return "bind" if clause.at_bind else "filter"
     return type(clause).__name__.lower()
-
-
-def _short(source: Source, expr: Expr) -> str:
-    text = " ".join(source.slice(expr.span).split())
-    return text if len(text) <= 40 else f"{text[:39]}…"
 
 
 # ---- the branches that tests take
@@ -191,7 +189,7 @@ class Coverage:
         assert isinstance(clause, Score), "clauses of one policy have different names"
         point, evaluate = _point(policy, clause, clause.value), program.value
 
-        def value(frame: Frame) -> float:
+        def value(frame: Frame) -> object:
             self._take(point, outcome=True)
             return evaluate(frame)
 

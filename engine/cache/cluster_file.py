@@ -1,4 +1,4 @@
-"""The JSON and YAML documents in files that somebody named, each as the bytes of a JSON value."""
+"""ClusterFileReader: makes a cache from the JSON and YAML files that kubectl writes."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +19,9 @@ from engine.objects.codec import ObjectCodec
 from policies.forms import GROUP
 
 _POLL_SECONDS = 0.05
+
+# Starts background work under this name; the work begins anew if it fails.
+StartTask = Callable[[str, Callable[[], Awaitable[None]]], asyncio.Task[None]]
 
 NODES = Resource("nodes", "/api/v1/nodes")
 # Pods that have ended take no resources, and there may be more of them than of all others.
@@ -72,11 +75,14 @@ class Informers:
     All of it runs on one event loop, so no event is half applied when a snapshot is taken.
     """
 
-    def __init__(self, source: ListerWatcher, codec: ObjectCodec, timing: Timing) -> None:
+    def __init__(
+        self, source: ListerWatcher, codec: ObjectCodec, timing: Timing, start_task: StartTask
+    ) -> None:
         self.cache = Cache()
         self.source = source
         self._codec = codec
         self._timing = timing
+        self._start_task = start_task
         self._informers: dict[str, Informer] = {}
         self._policies = store.PolicyObjects()
 
@@ -121,10 +127,6 @@ class Informers:
         self._informers.clear()
 
     @property
-    def pods(self) -> Cache:
-        return self.cache
-
-    @property
     def policies(self) -> Mapping[str, bytes]:
         """The JSON of each policy object, by `resource/key`. A change replaces the mapping."""
         return self._policies.bodies
@@ -163,7 +165,7 @@ class Informers:
         self, resource: Resource, objects: ObjectStore[Any], *, known: bool = False
     ) -> Informer:
         reflector = Reflector(resource, self.source, objects, timing=self._timing)
-        task = asyncio.create_task(reflector.run(), name=f"informer {resource.name}")
+        task = self._start_task(f"reflector/{resource.name}", reflector.run)
         return Informer(resource, reflector, objects, task, known)
 
     def _stores(self, needs: Needs) -> Iterator[tuple[Resource, ObjectStore[Any]]]:

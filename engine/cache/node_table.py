@@ -94,6 +94,10 @@ class NodeTable:
     versions: Versions
     index: NameIndex | None = None
 
+    def view(self, name: str) -> NodeView | None:
+        """The view of a node; None if the name is not known."""
+        return self.views[self.rows.get(name, UNKNOWN_ROW)]
+
     def find(self, names: Sequence[str]) -> NodeRows:
         """The row of each name, UNKNOWN_ROW for an unknown one."""
         if type(names) is ListedNames and self.index is not None:

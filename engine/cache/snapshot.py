@@ -31,7 +31,7 @@ class Snapshot:
     workloads: Mapping[str, Workload]
 
     def node(self, name: str) -> NodeView | None:
-        return self.table.views[self.table.rows.get(name, 0)]
+        return self.table.view(name)
 
     @property
     def nodes(self) -> Mapping[str, NodeView]:

@@ -7,15 +7,19 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple
 
+from engine.errors import EngineError
 from engine.objects.peer import Peer
 
 # The least recently used tally above this number is dropped. It is counted again on demand.
 _MOST = 4096
 # A reader that is more changes behind than this has to read the whole tally again.
 _MOST_CHANGES = 256
+# The unfinished tallies that are kept.
+_MOST_UNFINISHED = 64
 
 
 class Scope(NamedTuple):
@@ -55,6 +59,10 @@ class Tally:
         self.version = 0
         self._changes: deque[tuple[str, int]] = deque(maxlen=_MOST_CHANGES)
 
+    def continue_with(self, counts: Callable[[Peer], bool]) -> None:
+        """Counts with an equal function from now on, whose evaluations another call waits for."""
+        self._counts = counts
+
     def since(self, version: int) -> Iterator[tuple[str, int]] | None:
         """The changes of `nodes` since a version; None if they are not kept any more."""
         count = self.version - version
@@ -89,12 +97,29 @@ class Tally:
         self._changes.append((node, by))
 
 
+_Key = tuple[Scope, Hashable]
+
+
+@dataclass(frozen=True, slots=True)
+class _Unfinished:
+    """A tally whose first count ran out of time, and the keys of the pods that it has counted."""
+
+    tally: Tally
+    seen: set[str] = field(default_factory=set)
+
+
 class Tallies:
-    """The tallies that are in use, by scope and name."""
+    """The tallies that are in use, by scope and name.
+
+    The functions of tallies may raise an EngineError if their policy has no time left. A first
+    count that was interrupted continues at the next use. A tally that cannot follow an event is
+    dropped, and counted again when it is used.
+    """
 
     def __init__(self) -> None:
-        self._used: OrderedDict[tuple[Scope, Hashable], Tally] = OrderedDict()
+        self._used: OrderedDict[_Key, Tally] = OrderedDict()
         self._within: dict[Scope, dict[Hashable, Tally]] = {}
+        self._unfinished: OrderedDict[_Key, _Unfinished] = OrderedDict()
 
     def get(
         self,
@@ -105,41 +130,77 @@ class Tallies:
     ) -> Tally:
         """The tally of this name and scope, counted from `pods` if it is not kept yet.
 
-        `name` identifies the function. `counts` must return the same for equal pods, and may raise
-        only while the tally is counted for the first time.
+        `name` identifies the function. `counts` must return the same for equal pods. Raises what
+        `counts` raises.
         """
         tally = self._used.get((scope, name))
         if tally is None:
-            tally = Tally(counts)
-            for key, pod in pods:
-                if scope.holds(pod):
-                    tally.arrives(key, pod)
-            # Kept only when complete: `counts` may raise at the deadline.
+            tally = self._counted((scope, name), counts, pods)
             self._used[scope, name] = tally
             self._within.setdefault(scope, {})[name] = tally
-            self._drop_unused()
+            while len(self._used) > _MOST:
+                self._drop(next(iter(self._used)))
         self._used.move_to_end((scope, name))
         return tally
 
     def leaves(self, key: str, pod: Peer) -> None:
-        for tally in self._of(pod):
-            tally.leaves(key, pod)
+        failed = []
+        for scope, name, tally in self._of(pod):
+            try:
+                tally.leaves(key, pod)
+            except EngineError:
+                failed.append((scope, name))
+        for dropped in failed:
+            self._drop(dropped)
+        for of, unfinished in list(self._unfinished.items()):
+            if key in unfinished.seen:
+                unfinished.seen.discard(key)
+                try:
+                    unfinished.tally.leaves(key, pod)
+                except EngineError:
+                    del self._unfinished[of]
 
     def arrives(self, key: str, pod: Peer) -> None:
-        for tally in self._of(pod):
-            tally.arrives(key, pod)
+        failed = []
+        for scope, name, tally in self._of(pod):
+            try:
+                tally.arrives(key, pod)
+            except EngineError:
+                failed.append((scope, name))
+        for dropped in failed:
+            self._drop(dropped)
 
-    def _of(self, pod: Peer) -> Iterator[Tally]:
+    def _counted(
+        self, of: _Key, counts: Callable[[Peer], bool], pods: Iterable[tuple[str, Peer]]
+    ) -> Tally:
+        unfinished = self._unfinished.pop(of, None)
+        if unfinished is None:
+            unfinished = _Unfinished(Tally(counts))
+        tally, seen, scope = unfinished.tally, unfinished.seen, of[0]
+        tally.continue_with(counts)
+        try:
+            for key, pod in pods:
+                if scope.holds(pod) and key not in seen:
+                    tally.arrives(key, pod)
+                    seen.add(key)
+        except EngineError:
+            self._unfinished[of] = unfinished
+            if len(self._unfinished) > _MOST_UNFINISHED:
+                self._unfinished.popitem(last=False)
+            raise
+        return tally
+
+    def _of(self, pod: Peer) -> Iterator[tuple[Scope, Hashable, Tally]]:
         scopes = [_ANYWHERE, Scope(pod.namespace)]
         if pod.workload is not None:
             scopes.append(Scope(pod.namespace, pod.workload.uid))
         for scope in scopes:
-            if scope in self._within:
-                yield from self._within[scope].values()
+            for name, tally in self._within.get(scope, {}).items():
+                yield scope, name, tally
 
-    def _drop_unused(self) -> None:
-        while len(self._used) > _MOST:
-            (scope, name), _ = self._used.popitem(last=False)
-            del self._within[scope][name]
-            if not self._within[scope]:
-                del self._within[scope]
+    def _drop(self, of: _Key) -> None:
+        scope, name = of
+        del self._used[of]
+        del self._within[scope][name]
+        if not self._within[scope]:
+            del self._within[scope]

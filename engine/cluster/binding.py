@@ -1,5 +1,8 @@
 """Binder: creates one Binding for each pod, however often kube-scheduler asks (C43-C46).
 
+A pod is bound only to a node that filter offered it last. If that is not known, as after a restart,
+filter is asked anew, and the node must have room.
+
 requested --admitted--> counted on the node --created----> a watch shows it there
                                             |--unknown---> counted until a GET tells
                                             +--refused---> not counted any more
@@ -9,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -17,9 +20,11 @@ from typing import Any
 import msgspec
 
 from engine.cache.cache import Cache
+from engine.cache.node_table import without
 from engine.cluster.client import Api
-from engine.decision.recent_answers import OfferedBodies
-from engine.engine import Admission
+from engine.decision.recent_answers import LastAnswers
+from engine.decision.verdict import Feasible
+from engine.engine import Admission, Engine
 from engine.errors import (
     ApiError,
     ApiUnreachableError,
@@ -35,11 +40,18 @@ from engine.objects.peer import Peer, PeerDecoder, key_of
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 # The longest time that a pod counts on a node without a watch that shows it there.
 HOLD_SECONDS = 900.0
-_NOT_FOUND, _CONFLICT, _TOO_MANY = 404, 409, 429
+_FORBIDDEN, _NOT_FOUND, _CONFLICT, _TOO_MANY = 403, 404, 409, 429
 _SERVER_ERRORS = 500
 _PAUSE_SECONDS = 0.1
 # The pause between two GETs of a pod whose Binding has an unknown outcome.
 _CHECK_SECONDS = 1.0
+# The `schedulerName` of a pod that names none.
+DEFAULT_SCHEDULER = "default-scheduler"
+# A part of every authorizer's answer; admission has other reasons to answer 403.
+_NO_RIGHT = "cannot create resource"
+_NO_RIGHT_TEXT = (
+    "Placet may not create `pods/binding`: run `kubectl apply -f deploy/rbac/bind/placet.yaml`"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,30 +68,32 @@ class Binding:
         return f"/api/v1/namespaces/{self.namespace}/pods/{self.name}"
 
 
-# Checks a pod's JSON for a node until a deadline. Raises EngineError.
-Admit = Callable[[bytes, str, float], Admission]
-
-
 class Binder:
-    """Creates Bindings. On one event loop. The owner awaits `idle` before it stops."""
+    """Creates Bindings. On one event loop. The owner awaits `idle` before it stops.
+
+    `answers` are the engine's. Of pods that they do not know, those with one of the
+    `scheduler_names` are bound.
+    """
 
     def __init__(
         self,
         api: Api,
         cache: Cache,
-        admit: Admit,
-        bodies: OfferedBodies,
+        engine: Engine,
+        answers: LastAnswers,
+        scheduler_names: Collection[str],
         *,
         hold_seconds: float = HOLD_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._api = api
         self._cache = cache
-        self._admit = admit
+        self._engine = engine
+        self._answers = answers
+        self._scheduler_names = scheduler_names
         self._hold = hold_seconds
         self._clock = clock
         self._decoder = PeerDecoder()
-        self._bodies = bodies
         self._running: dict[str, tuple[Binding, asyncio.Task[None]]] = {}
         self._checks: set[asyncio.Task[None]] = set()
 
@@ -113,12 +127,26 @@ class Binder:
             assumed = any(each.uid == known.uid for each in self._cache.assumed())
             if _is_bound(binding, known, placed=not assumed):
                 return
-        body = self._bodies.get(binding.uid)
-        if body is None:
+        answer = self._answers.find(binding.uid)
+        if answer is None:
             body = await self._fetch(binding, deadline - self._clock())
-            _is_bound(binding, self._decoded(body), placed=False)
+            pod = self._decoded(body)
+            if _is_bound(binding, pod):
+                return
+            # Filter may have been asked meanwhile.
+            answer = self._answers.find(binding.uid)
         # There is no await from here until the pod counts on the node.
-        admission = self._admit(body, binding.node, deadline)
+        if answer is not None and not answer.offers(binding.node):
+            raise RefusedError(f"filter has not offered node `{binding.node}` to the pod")
+        if self._cache.nodes.get(binding.node) is None:
+            raise RefusedError(f"node `{binding.node}` does not exist, or is not known yet")
+        if answer is not None:
+            body = answer.body
+        else:
+            self._check_scheduler(pod)
+            self._check_room(pod, binding.node)
+            self._filter(body, binding.node, deadline)
+        admission = self._engine.admit(body, binding.node, deadline)
         key = key_of(admission.pod)
         self._cache.assume(admission.pod, binding.node, self._clock() + self._hold)
         try:
@@ -135,6 +163,38 @@ class Binder:
         except EngineError:
             self._cache.forget(key)
             raise
+
+    # ---- a pod whose last answer is not known
+
+    def _check_scheduler(self, pod: Peer) -> None:
+        """Raises RefusedError for a pod of a scheduler that does not call Placet."""
+        name = pod.schedulerName or DEFAULT_SCHEDULER
+        if name not in self._scheduler_names:
+            ours = " and ".join(f"`{each}`" for each in sorted(self._scheduler_names))
+            raise RefusedError(
+                f"the pod is for scheduler `{name}`, and Placet binds pods of {ours}: see"
+                " --scheduler-name"
+            )
+
+    def _check_room(self, pod: Peer, node: str) -> None:
+        """Raises RefusedError where the node has too little left for the pod's requests."""
+        view = self._cache.snapshot().node(node)
+        assert view is not None, "the node is known"
+        # After a lost answer, the pod itself may count there.
+        free = without(view, [pod]).free
+        assert free is not None, "the pods of a node are known with it"
+        for resource in ("pods", *pod.requests):
+            needed = pod.requests[resource].nanos
+            if 0 < needed > free[resource].nanos:
+                raise RefusedError(f"node `{node}` has not enough `{resource}` left for the pod")
+
+    def _filter(self, body: bytes, node: str, deadline: float) -> None:
+        """Asks filter about the one node. Raises EngineError unless it is offered."""
+        (verdict,) = self._engine.filter(body, [node], None, deadline)
+        if not isinstance(verdict, Feasible):
+            raise RefusedError(verdict.reason)
+
+    # ---- the Binding
 
     async def _create(self, binding: Binding, admission: Admission, deadline: float) -> None:
         """Create the Binding, again after errors that may pass, until the deadline."""
@@ -160,6 +220,8 @@ class Binder:
                     raise
                 if error.status == _NOT_FOUND:
                     raise RefusedError("the pod is gone") from error
+                if error.status == _FORBIDDEN and _NO_RIGHT in error.message:
+                    raise RefusedError(_NO_RIGHT_TEXT) from error
                 if error.status != _TOO_MANY:
                     if error.status < _SERVER_ERRORS:
                         raise

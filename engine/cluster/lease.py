@@ -156,7 +156,8 @@ class Lease:
         until = self._clock() + self._times.retry
         while self._clock() < until and not self._due.is_set():
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._due.wait(), self._times.hurry)
+                async with asyncio.timeout(self._times.hurry):
+                    await self._due.wait()
             if self._ends() or not (self.held or self._is_idle()):
                 return
 
@@ -289,11 +290,15 @@ class LeaderGate:
 
     async def run(self, take_over: TakeOver) -> None:
         """Follow the Lease until cancelled. A new leader may count once `take_over` returns."""
-        while True:
-            if not self._lease.held:
-                self._ready = False
-            elif not self._ready:
-                await take_over()
-                # The Lease may have been lost meanwhile.
-                self._ready = self._lease.held
-            await asyncio.sleep(_POLL_SECONDS)
+        try:
+            while True:
+                if not self._lease.held:
+                    self._ready = False
+                elif not self._ready:
+                    await take_over()
+                    # The Lease may have been lost meanwhile.
+                    self._ready = self._lease.held
+                await asyncio.sleep(_POLL_SECONDS)
+        finally:
+            # Without this task nobody notices that the Lease was lost and won again.
+            self._ready = False

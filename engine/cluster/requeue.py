@@ -6,6 +6,7 @@ pod back in its queue; it needs no right to change pods themselves (policy API).
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -16,7 +17,8 @@ from cachetools import LRUCache
 
 from engine.cluster.client import Api, TokenBucket
 from engine.decision.recent_answers import RejectedPods
-from engine.errors import ApiError, BadObjectError, EngineError
+from engine.engine import MOST_PORTIONS
+from engine.errors import ApiError, BadObjectError, DeadlineExceededError, EngineError
 from engine.objects.peer import Peer
 from engine.objects.request_pod import RequestPod
 
@@ -28,7 +30,10 @@ _MOST_KNOWN = 100_000
 
 
 class PodJudge(Protocol):
-    """The engine as the requeuer uses it; see `Engine`. Every method raises EngineError."""
+    """The engine as the requeuer uses it; see `Engine`. Every method raises EngineError.
+
+    The last two take a portion of time at most, and raise DeadlineExceededError at its end.
+    """
 
     def read(self, pod: bytes) -> RequestPod: ...
 
@@ -45,9 +50,12 @@ class Requeuer:
         api: Api,
         judge: PodJudge,
         rejected_pods: RejectedPods,
+        gave_up: Callable[[str, str], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """`gave_up` is told what took too long, and about which pod."""
         self._api = api
+        self._gave_up = gave_up
         self._judge = judge
         self._rejected_pods = rejected_pods
         self._bucket = TokenBucket(_PER_SECOND, _BURST, clock)
@@ -71,18 +79,27 @@ class Requeuer:
             if self._bucket.take():
                 self._bucket.give_back()
                 break
-            if not self._would_pass(rejected_pod.pod):
+            if not await self._would_pass(rejected_pod.pod):
                 self._bucket.give_back()
                 continue
             self._rejected_pods.requeued(rejected_pod)
             requeued += await self._patch(rejected_pod.pod, now)
         return requeued
 
-    def _would_pass(self, pod: RequestPod) -> bool:
-        try:
-            return self._judge.would_pass(pod)
-        except EngineError:
-            return False
+    async def _would_pass(self, pod: RequestPod) -> bool:
+        """Whether the pod would pass, as far as a few portions of time show."""
+        for _ in range(MOST_PORTIONS):
+            # Between two portions, kube-scheduler's calls are answered.
+            await asyncio.sleep(0)
+            try:
+                return self._judge.would_pass(pod)
+            except DeadlineExceededError:
+                continue
+            except EngineError:
+                return False
+        # A call of filter finds out; the pauses between these grow.
+        self._gave_up("requeueing", f"{pod.namespace}/{pod.name}")
+        return True
 
     async def _add(self, pending: Mapping[str, Peer]) -> None:
         """Add pods that another replica, or this one before a restart, may have rejected."""

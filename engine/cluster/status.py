@@ -12,7 +12,10 @@ from engine.cluster.client import Api
 from engine.errors import ApiError
 from policies.resource import Condition, Status
 
-_CONFLICT, _NOT_FOUND = 409, 404
+# Another version of the object will come, or none.
+_CHANGED = {404, 409}
+# The API server does not take this object, whoever else is written.
+_INVALID = {400, 413, 422}
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +31,12 @@ class Reported:
 async def write(api: Api, reports: Iterable[Reported], now: str) -> int:
     """Write every status that has changed. Returns their number.
 
-    After a conflict the object is left for the next call, which has its newest version. Raises
-    ApiError and ApiUnreachableError.
+    After a conflict the object is left for the next call, which has its newest version. An object
+    that the API server refuses keeps no other from its status. Raises ApiError, also for the first
+    refused object at the end, and ApiUnreachableError.
     """
     written = 0
+    refused: ApiError | None = None
     for report in reports:
         wanted = with_times(report.wanted, report.written, now)
         if wanted == report.written:
@@ -45,8 +50,12 @@ async def write(api: Api, reports: Iterable[Reported], now: str) -> int:
                 content_type="application/merge-patch+json",
             )
         except ApiError as error:
-            if error.status not in (_CONFLICT, _NOT_FOUND):
+            if error.status in _INVALID:
+                refused = refused or error
+            elif error.status not in _CHANGED:
                 raise
+    if refused is not None:
+        raise refused
     return written
 
 

@@ -199,21 +199,32 @@ class CountGroups:
         self._domains: dict[Hashable, int] = {}
 
     def update(self, table: NodeTable, evaluation: Evaluation) -> None:
-        """Evaluates the nodes that have changed. Raises DeadlineExceededError."""
+        """Evaluates the nodes that have changed.
+
+        Raises DeadlineExceededError and ExpensivePolicyError; finished portions are kept.
+        """
         portions = self._fresh.stale(table)
         if not portions:
             return
         size = len(table.views)
         ids = grown(self.ids, size, OUTSIDE).copy()
         self.eligible = grown(self.eligible, size, 0)
-        for portion in portions:
-            evaluation.check()
+        time, count = evaluation.time, self.clause.count
+        try:
+            time.charge(count.policy)
             frame, report = evaluation.frame(), evaluation.report
-            ids[portion] = [self._group(table, int(row), frame, report) for row in portion]
-        if not np.array_equal(ids, self.ids):
-            self.ids = ids
-        for portion in portions:
-            self._fresh.worked_out(table, portion)
+            for portion in portions:
+                found = []
+                for number, row in enumerate(portion.tolist()):
+                    if number and not number % count.nodes_per_look:
+                        time.check()
+                    found.append(self._group(table, row, frame, report))
+                ids[portion] = found
+                self._fresh.worked_out(table, portion)
+            time.rest()
+        finally:
+            if not np.array_equal(ids, self.ids):
+                self.ids = ids
 
     def count_of(self, tally: Tally, table: NodeTable) -> Counts:
         """The pods of a tally in each group. Earlier counts are updated by what has changed."""

@@ -22,7 +22,8 @@ from engine.counting.in_flight_pods import GroupIds, InFlightPods
 from engine.objects.codec import Namespace
 from engine.objects.peer import Peer, key_of
 from engine.objects.request_pod import RequestPod
-from engine.program.frame import MEMO_BYTES, CheckDeadline, Evaluate, Frame, unlimited
+from engine.program.frame import MEMO_BYTES, Evaluate, Frame, unlimited
+from engine.program.policy_time import BRIEF_SECONDS, CallTime
 from engine.program.program import CountClause, CountProgram, ShareProgram, SpreadProgram
 from grammar.errors import EvaluationError, MissingError
 from grammar.values.sizes import STEPS
@@ -48,7 +49,7 @@ class CountContext(msgspec.Struct, frozen=True, eq=False):
     pod: RequestPod
     peer: Callable[[], Peer]
     frame: Frame
-    check: CheckDeadline
+    time: CallTime
     replicas: int | None
     shape: Hashable
 
@@ -82,17 +83,26 @@ class PodCounter:
         self._nominated = self._ahead(pods.nominated) if pods.nominated else ()
 
     def count(self, clause: CountClause, groups: CountGroups, *, predicted: bool) -> GroupCounts:
-        """The counts of a clause. Raises DeadlineExceededError.
+        """The counts of a clause. Raises DeadlineExceededError and ExpensivePolicyError.
 
         An in-flight pod counts in every group that it was offered; with `predicted` only in the one
         where it probably ends.
         """
         # The frame outlives this request in tallies, and its deadline must not.
-        self._frame.check = self._context.check
+        time, policy = self._context.time, clause.count.policy
+        # Mostly no pod has to be evaluated but the one in question.
+        if time.times is not None and policy in time.times.used:
+            time.charge(policy)
+        began = time.clock()
+        self._frame.check = time.check_within
         try:
             return self._counts(clause, groups, predicted=predicted)
         finally:
             self._frame.check = unlimited
+            if time.policy:
+                time.rest()
+            elif time.times is not None and (used := time.clock() - began) > BRIEF_SECONDS:
+                time.times.use(policy, used)
 
     def _ahead(self, nominated: Mapping[str, Peer]) -> Sequence[Peer]:
         """The nominated pods for which the pod in question must leave room."""
@@ -158,7 +168,8 @@ class PodCounter:
         if count.peers.where is None:
             return self._workload(clause)
         scope = Scope(None if count.peers.everywhere else context.pod.namespace)
-        where, frame = count.peers.where, self._frame
+        where, frame, time = count.peers.where, self._frame, context.time
+        times = time.times
         inside = self._inside(count.peers.namespaces)
         alike = (
             groups.by_labels if count.peers.by_labels and not count.peers.time_dependent else None
@@ -180,6 +191,16 @@ class PodCounter:
             return known[1]
 
         def evaluated(pod: CountedPod) -> bool:
+            if times is None or pod is context.pod:
+                return holds(pod)
+            if frame.check is not unlimited:
+                time.charge(count.policy)
+                return holds(pod)
+            # No call is charged: a tally follows the events of pods.
+            with times.using(count.policy):
+                return holds(pod)
+
+        def holds(pod: CountedPod) -> bool:
             # Each pod takes a step, so that many of them look at the clock.
             frame.peer, frame.reserve = pod, STEPS
             frame.fuel -= 1

@@ -16,7 +16,7 @@ from engine.cache.tallies import Scope
 from engine.counting.groups import ON, CountGroups, target
 from engine.counting.pod_counter import KnownPods
 from engine.objects.peer import Peer
-from engine.program.frame import Frame, unhurried
+from engine.program.frame import Evaluation
 from engine.program.program import ShareProgram
 
 
@@ -51,14 +51,17 @@ class ShareStatus:
         self._share = share
         self._groups = CountGroups(share) if share is not None else None
 
-    def count(self, pods: KnownPods, snapshot: Snapshot, frame: Frame) -> PodCounts:
-        """The counts now. `frame` has no pod: a share of this kind reads none."""
+    def count(self, pods: KnownPods, snapshot: Snapshot, evaluation: Evaluation) -> PodCounts:
+        """The counts now. The frame has no pod: a share of this kind reads none.
+
+        Raises DeadlineExceededError and ExpensivePolicyError; the next count continues.
+        """
         tally = pods.tally(self._name, self._scope, self._counts)
         placed = tally.placed
         matched = placed + len(tally.waiting)
         if self._share is None or self._groups is None:
             return PodCounts(matched)
-        self._groups.update(snapshot.table, unhurried(frame))
+        self._groups.update(snapshot.table, evaluation)
         rows = snapshot.table.find(list(tally.nodes))
         amounts = np.fromiter(tally.nodes.values(), np.int64, len(tally.nodes))
         on = int(amounts[self._groups.ids[rows] == ON].sum())

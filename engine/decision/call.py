@@ -6,7 +6,6 @@ answered. OfferedNodes keeps the nodes of full-node requests between calls.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,10 +20,11 @@ from engine.cache.snapshot import Snapshot
 from engine.counting.pod_counter import CountContext, KnownPods
 from engine.decision.plan import Plan
 from engine.decision.registry import Registry
-from engine.errors import DeadlineExceededError, NotSyncedError
+from engine.errors import NotSyncedError
 from engine.objects.codec import ObjectCodec
 from engine.objects.request_pod import Exemptions, RequestPod
 from engine.program.frame import Evaluation, Frame
+from engine.program.policy_time import CallTime
 from grammar.errors import EvaluationError
 from grammar.values.time import Timestamp
 
@@ -53,6 +53,8 @@ class Observer(Protocol):
     def would_reject(self, policy: str, clause: str, nodes: int) -> None: ...
     def conflict(self, winner: str, loser: str) -> None: ...
     def bypassed(self, pod: str, uid: str, reason: str) -> None: ...
+    def expensive(self, policy: str) -> None: ...
+    def gave_up(self, work: str, about: str) -> None: ...
 
 
 class Call(msgspec.Struct, frozen=True, eq=False):
@@ -76,7 +78,7 @@ class Call(msgspec.Struct, frozen=True, eq=False):
         replicas = root.replicas if root is not None else None
         plan, evaluation = self.plan, self.evaluation
         frame = evaluation.frame() if plan.time_dependent_counts else plan.frame
-        return CountContext(pod, partial(pod.rooted, root), frame, evaluation.check, replicas, plan)
+        return CountContext(pod, partial(pod.rooted, root), frame, evaluation.time, replicas, plan)
 
 
 class CallOpener:
@@ -89,19 +91,17 @@ class CallOpener:
         observer: Observer,
         exemptions: Exemptions,
         *,
-        clock: Callable[[], float] = time.monotonic,
         now: Callable[[], Timestamp] = Timestamp.now,
     ) -> None:
         self.exemptions = exemptions
         self.registry = registry
         self.view = view
         self._observer = observer
-        self._clock = clock
         self._now = now
         self._plans: LRUCache[Hashable, Plan] = LRUCache(PLAN_BYTES, lambda plan: plan.bytes)
 
-    def open(self, pod: RequestPod, names: Sequence[str], deadline: float) -> Call:
-        """A call about these nodes; `deadline` is in seconds of the clock. Raises EngineError."""
+    def open(self, pod: RequestPod, names: Sequence[str], time: CallTime) -> Call:
+        """A call about these nodes. Raises EngineError."""
         known = self.snapshot()
         exemptions, exempt = self.exemptions, ""
         if pod.bypass or pod.namespace in exemptions.namespaces:
@@ -112,18 +112,16 @@ class CallOpener:
         root = known.workloads.get(pod.controller) if known is not None else None
         registry, made = self.registry, list[Frame]()
 
-        def check() -> None:
-            if self._clock() > deadline:
-                raise DeadlineExceededError("the decision took longer than the request may")
-
         def frame() -> Frame:
             if not made:
                 whole = pod.pod if root is None else replace(pod.pod, workload=root)
                 now, slots = self._now(), registry.slots
-                made.append(Frame(whole, now, slots=slots, namespace=namespace, check=check))
+                made.append(
+                    Frame(whole, now, slots=slots, namespace=namespace, check=time.check_within)
+                )
             return made[0]
 
-        evaluation = Evaluation(frame, check, self._clause_failed)
+        evaluation = Evaluation(frame, time, self.clause_failed)
         # A plan keeps its registry and namespace alive, so their ids are not reused.
         shape = pod.shape(registry.shapes)
         key = (id(registry), id(namespace), pod.namespace, root, exempt, shape)
@@ -146,7 +144,8 @@ class CallOpener:
         except NotSyncedError:
             return None
 
-    def _clause_failed(self, policy: str, clause: str, error: EvaluationError) -> None:
+    def clause_failed(self, policy: str, clause: str, error: EvaluationError) -> None:
+        """Reports an evaluation that failed."""
         self._observer.failed(policy, clause, str(error))
 
 

@@ -1,7 +1,8 @@
 """Filtering: why each node is rejected by the filter clauses, evaluated and remembered.
 
 Every clause is evaluated on the nodes that earlier clauses have left. A FilterMemo belongs to the
-plan for a pod shape and re-evaluates a node only when the node has changed.
+plan for a pod shape and re-evaluates a node only when the node has changed. An evaluation that runs
+out of time continues at the next call where it ended.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ import numpy as np
 from engine.cache.names import KnownRows
 from engine.cache.node_table import NodeRows, NodeTable
 from engine.decision.verdict import FEASIBLE, Codes, Decision, Failed, Rejected, decision
+from engine.errors import EngineError
 from engine.program.columns import Freshness, grown
-from engine.program.frame import NODES_PER_LOOK, CheckDeadline, Evaluation, Frame, LazyFrame
+from engine.program.frame import Evaluation, Frame
+from engine.program.policy_time import CallTime
 from engine.program.program import FilterProgram
 from grammar.errors import EvaluationError, MissingError
 
@@ -31,11 +34,14 @@ class Rejection(msgspec.Struct, frozen=True):
     error: str | None = None
     known: bool = True
 
-    def verdict(self, frame: LazyFrame) -> Rejected | Failed:
+    def verdict(self, evaluation: Evaluation) -> Rejected | Failed:
+        """The verdict with the clause's message. Raises ExpensivePolicyError."""
         clause = self.clause
         if not self.known:
             return Rejected(UNKNOWN_NODE, clause.policy, clause.name, waits=True)
-        reason = clause.message(frame)
+        evaluation.time.charge(clause.policy)
+        reason = clause.message(evaluation.frame)
+        evaluation.time.rest()
         if self.error is not None:
             return Failed(reason, clause.policy, clause.name, self.error)
         return Rejected(reason, clause.policy, clause.name, clause.resolvable)
@@ -52,6 +58,8 @@ class FilterMemo:
         self._codes: Codes = np.empty(0, np.int32)
         self.rejections: list[Rejection | None] = [None]
         self._known: dict[Rejection | None, int] = {None: 0}
+        # The version of a node that was not finished, and the number of clauses that it passed.
+        self._begun: dict[int, tuple[int, int]] = {}
 
     def decide(
         self,
@@ -60,7 +68,10 @@ class FilterMemo:
         evaluation: Evaluation,
         known_rows: KnownRows | None = None,
     ) -> Decision:
-        """A verdict per row. Raises DeadlineExceededError."""
+        """A verdict per row. Raises DeadlineExceededError and ExpensivePolicyError.
+
+        What was evaluated until then is kept, down to one clause on one node.
+        """
         if self._failed is not None:
             return decision([self._failed] * len(rows), known_rows)
         codes = self._evaluated(table, rows, evaluation)
@@ -68,27 +79,51 @@ class FilterMemo:
             return Decision(codes, (FEASIBLE,), known_rows)
         counts: list[int] = np.bincount(codes, minlength=len(self.rejections)).tolist()
         verdicts = [
-            rejection.verdict(evaluation.frame) if rejection is not None and count else FEASIBLE
+            rejection.verdict(evaluation) if rejection is not None and count else FEASIBLE
             for rejection, count in zip(self.rejections, counts, strict=True)
         ]
         return Decision(codes, verdicts, known_rows)
 
     def _evaluated(self, table: NodeTable, rows: NodeRows, evaluation: Evaluation) -> Codes:
-        """Indexes into `rejections`, in the order of `rows`.
-
-        Portions that were evaluated before the deadline are kept.
-        """
+        """Indexes into `rejections`, in the order of `rows`."""
         if len(self.rejections) > _MOST_REJECTIONS:
             self._start_over()
         portions = self._fresh.stale(table, rows)
         if portions or len(self._codes) < len(table.views):
             self._codes = grown(self._codes, len(table.views), 0)
         for portion in portions:
-            nodes = [table.views[row] for row in portion]
-            found = rejections(self._clauses, evaluation.frame(), nodes, evaluation.check)
-            self._codes[portion] = [self._code(rejection) for rejection in found]
+            sweep = Sweep([table.views[row] for row in portion], self._passed(table, portion))
+            try:
+                sweep.run(self._clauses, evaluation)
+            except EngineError:
+                self._keep(sweep, table, portion)
+                raise
+            self._codes[portion] = [self._code(rejection) for rejection in sweep.found]
             self._fresh.worked_out(table, portion)
+            for row in portion.tolist() if self._begun else ():
+                self._begun.pop(row, None)
         return self._codes[rows]
+
+    def _passed(self, table: NodeTable, portion: NodeRows) -> list[int]:
+        """The number of clauses that each node of a portion passed before an interruption."""
+        if not self._begun:
+            return []
+        versions = table.versions[portion].tolist()
+        begun = [self._begun.get(row, (0, 0)) for row in portion.tolist()]
+        return [n if of == now else 0 for (of, n), now in zip(begun, versions, strict=True)]
+
+    def _keep(self, sweep: Sweep, table: NodeTable, portion: NodeRows) -> None:
+        """Keeps the results of an interrupted sweep."""
+        if self._fresh.time_dependent:
+            return
+        done = []
+        for i, row in enumerate(portion.tolist()):
+            if sweep.found[i] is not None or sweep.passed[i] == len(self._clauses):
+                self._codes[row] = self._code(sweep.found[i])
+                done.append(row)
+            else:
+                self._begun[row] = (int(table.versions[row]), sweep.passed[i])
+        self._fresh.worked_out(table, np.array(done, np.intp))
 
     def _code(self, rejection: Rejection | None) -> int:
         code = self._known.get(rejection)
@@ -99,65 +134,93 @@ class FilterMemo:
 
     def _start_over(self) -> None:
         self._fresh.forget()
+        self._begun.clear()
         self.rejections, self._known = [None], {None: 0}
 
 
 def rejections(
-    clauses: Sequence[FilterProgram],
-    frame: Frame,
-    nodes: Sequence[object | None],
-    check: CheckDeadline,
+    clauses: Sequence[FilterProgram], evaluation: Evaluation, nodes: Sequence[object | None]
 ) -> list[Rejection | None]:
-    """The rejection of each node, in order, or None; a node that is None is not known.
+    """The rejection of each node, in order, or None; see `Sweep`. Raises as `Sweep.run`."""
+    sweep = Sweep(nodes)
+    sweep.run(clauses, evaluation)
+    return sweep.found
 
-    The first clause that does not hold decides. `check` raises DeadlineExceededError; it is called
-    between clauses and every 512 nodes.
+
+class Sweep:
+    """One evaluation of clauses on nodes, clause by clause; a node that is None is not known.
+
+    `found` has the rejection of each node by the first clause that does not hold, or None. `passed`
+    has the number of clauses that each node passed: at the end not kept up, but right after an
+    interruption.
     """
-    found: list[Rejection | None] = [None] * len(nodes)
-    left = list(range(len(nodes)))
-    for clause in clauses:
-        left = _apply(clause, frame, nodes, left, found, check)
-    return found
 
+    def __init__(self, nodes: Sequence[object | None], passed: Sequence[int] = ()) -> None:
+        """`passed` is that of an earlier sweep over these nodes; empty without one."""
+        self.found: list[Rejection | None] = [None] * len(nodes)
+        self.passed = list(passed) or [0] * len(nodes)
+        self._nodes = nodes
+        self._resumes = any(passed)
 
-def _apply(
-    clause: FilterProgram,
-    frame: Frame,
-    nodes: Sequence[object | None],
-    left: list[int],
-    found: list[Rejection | None],
-    check: CheckDeadline,
-) -> list[int]:
-    """Evaluates a clause on the nodes that are left; returns those that pass it."""
-    check()
-    if not left:
-        return left
-    per_node = clause.reads_node or (clause.when is not None and clause.when.per_node)
-    if not per_node:
-        rejection = judge(clause, frame)
-        if rejection is None:
+    def run(self, clauses: Sequence[FilterProgram], evaluation: Evaluation) -> None:
+        """Evaluates. Raises DeadlineExceededError and ExpensivePolicyError."""
+        left: list[int] = [] if self._resumes else list(range(len(self._nodes)))
+        for position, clause in enumerate(clauses):
+            if self._resumes:
+                left += [i for i, passed in enumerate(self.passed) if passed == position]
+            left = self._apply(clause, position, left, evaluation)
+        evaluation.time.rest()
+
+    def _apply(
+        self, clause: FilterProgram, position: int, left: list[int], evaluation: Evaluation
+    ) -> list[int]:
+        """Evaluates a clause on the nodes that are left; returns those that pass it."""
+        if not left:
             return left
-        for i in left:
-            found[i] = rejection
-        return []
-    if clause.when is not None and not clause.when.per_node and not _holds(clause, frame):
-        return left
-    passed: list[int] = []
-    unknown = Rejection(clause, known=False)
-    for count, i in enumerate(left):
-        if not count % NODES_PER_LOOK:
-            check()
-        node = nodes[i]
-        if node is None:
-            found[i] = unknown
-            continue
-        frame.node = node
-        rejection = judge(clause, frame)
-        if rejection is None:
-            passed.append(i)
-        else:
-            found[i] = rejection
-    return passed
+        passed: list[int] = []
+        try:
+            evaluation.time.charge(clause.policy)
+            frame = evaluation.frame()
+            if not (clause.reads_node or (clause.when is not None and clause.when.per_node)):
+                rejection = judge(clause, frame)
+                if rejection is None:
+                    return left
+                for i in left:
+                    self.found[i] = rejection
+                return []
+            if clause.when is not None and not clause.when.per_node and not _holds(clause, frame):
+                return left
+            self._judge_each(clause, left, frame, evaluation.time, passed)
+        except EngineError:
+            for i in left:
+                self.passed[i] = position
+            for i in passed:
+                self.passed[i] = position + 1
+            raise
+        return passed
+
+    def _judge_each(
+        self,
+        clause: FilterProgram,
+        left: list[int],
+        frame: Frame,
+        time: CallTime,
+        passed: list[int],
+    ) -> None:
+        nodes, found, unknown = self._nodes, self.found, Rejection(clause, known=False)
+        for count, i in enumerate(left):
+            if count and not count % clause.nodes_per_look:
+                time.check()
+            node = nodes[i]
+            if node is None:
+                found[i] = unknown
+                continue
+            frame.node = node
+            rejection = judge(clause, frame)
+            if rejection is None:
+                passed.append(i)
+            else:
+                found[i] = rejection
 
 
 def judge(clause: FilterProgram, frame: Frame) -> Rejection | None:

@@ -109,7 +109,7 @@ class Inspection:
 
     def _rejections(self, clause: FilterProgram, rows: NodeRows) -> list[Rejection | None]:
         nodes = [self.table.views[row] for row in rows]
-        return filtering.rejections([clause], self.frame, nodes, self._evaluation.check)
+        return filtering.rejections([clause], self._evaluation, nodes)
 
     def _given(self, program: Program, rows: NodeRows) -> Iterator[Contribution]:
         for clause in program.scores:

@@ -20,7 +20,7 @@ from engine.decision.call import ClusterView
 from engine.decision.verdict import Decision, Rejected, Verdict
 from engine.errors import WaitingError
 from engine.objects.peer import Peer
-from engine.program.frame import Evaluation, Floats, LazyFrame
+from engine.program.frame import Evaluation, Floats
 
 # kube-scheduler does not say why it did not bind a pod to a node that it was offered.
 NOT_BOUND = "the pod was not bound to the offered node; retrying"
@@ -73,8 +73,7 @@ class Placement:
         """
         headrooms = self._of(counts, question)
         if full := [headroom for headroom in headrooms if not headroom.open.all()]:
-            frame = question.evaluation.frame
-            texts = dict.fromkeys(headroom.clause.count.message(frame) for headroom in full)
+            texts = dict.fromkeys(_message(headroom, question.evaluation) for headroom in full)
             raise WaitingError("; ".join(texts))
         return headrooms
 
@@ -86,13 +85,14 @@ class Placement:
         The nodes that are left are offered to the pod. `predicts` says that some policy counts
         in-flight pods where they probably end.
 
-        Raises WaitingError where only in-flight pods are in the way, and DeadlineExceededError.
+        Raises WaitingError where only in-flight pods are in the way, DeadlineExceededError and
+        ExpensivePolicyError.
         """
         feasible: Mask = decided.codes == 0
         if not counts.strict:
             self._offer(question, feasible, is_narrow=False, predicts=predicts)
             return decided
-        frame = question.evaluation.frame
+        evaluation = question.evaluation
         before = self.in_flight.narrow_offer(question.context.pod.uid)
         headrooms = self._of(counts, question)
         opened = feasible.copy()
@@ -103,8 +103,8 @@ class Placement:
         if not np.logical_or.reduce(opened):
             self.in_flight.forget(question.context.pod.uid)
             if hopeful.any():
-                raise WaitingError(_waiting(headrooms, feasible, frame))
-            return _rejected(decided, headrooms, feasible, opened, frame)
+                raise WaitingError(_waiting(headrooms, feasible, evaluation))
+            return _rejected(decided, headrooms, feasible, opened, evaluation)
         if before is not None and not before.excused:
             before.excused = True
             raise WaitingError(NOT_BOUND)
@@ -113,8 +113,10 @@ class Placement:
         if is_narrow:
             tried = np.isin(question.rows, before.tried) if before is not None else ~feasible
             kept = narrowed(headrooms, opened, question.suits(), tried)
+        # It may run out of time, so it comes before the offer.
+        left = _rejected(decided, headrooms, feasible, kept, evaluation)
         self._offer(question, kept, is_narrow=is_narrow, predicts=predicts)
-        return _rejected(decided, headrooms, feasible, kept, frame)
+        return left
 
     def _of(self, counts: CountClauses, question: Question) -> list[Headroom]:
         counter = self.counter(question.table, question.context)
@@ -133,7 +135,11 @@ class Placement:
 
 
 def _rejected(
-    decided: Decision, headrooms: Sequence[Headroom], feasible: Mask, kept: Mask, frame: LazyFrame
+    decided: Decision,
+    headrooms: Sequence[Headroom],
+    feasible: Mask,
+    kept: Mask,
+    evaluation: Evaluation,
 ) -> Decision:
     """The decision with a rejection for each feasible node that is not kept.
 
@@ -148,7 +154,8 @@ def _rejected(
     def reject(headroom: Headroom, nodes: Mask) -> None:
         count = headroom.clause.count
         # An eviction can help: the pods that are counted can be evicted.
-        verdicts.append(Rejected(count.message(frame), count.policy, count.name, resolvable=True))
+        reason = _message(headroom, evaluation)
+        verdicts.append(Rejected(reason, count.policy, count.name, resolvable=True))
         codes[nodes] = len(verdicts) - 1
 
     for headroom in headrooms:
@@ -165,8 +172,19 @@ def _rejected(
     return Decision(codes, verdicts, decided.known_rows)
 
 
-def _waiting(headrooms: Sequence[Headroom], feasible: Mask, frame: LazyFrame) -> str:
+def _message(headroom: Headroom, evaluation: Evaluation) -> str:
+    """The message of a clause. Raises ExpensivePolicyError."""
+    count, time = headroom.clause.count, evaluation.time
+    if time.times is not None:
+        time.charge(count.policy)
+    text = count.message(evaluation.frame)
+    if time.times is not None:
+        time.rest()
+    return text
+
+
+def _waiting(headrooms: Sequence[Headroom], feasible: Mask, evaluation: Evaluation) -> str:
     """The clauses that wait for in-flight pods."""
     waiting = [h for h in headrooms if (feasible & ~h.open & h.hopeful).any()]
-    texts = dict.fromkeys(headroom.clause.count.message(frame) for headroom in waiting)
+    texts = dict.fromkeys(_message(headroom, evaluation) for headroom in waiting)
     return f"waiting for in-flight pods: {'; '.join(texts)}"

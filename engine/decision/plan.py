@@ -44,7 +44,7 @@ class Plan:
         self.namespace = namespace
         self.frame: Frame = evaluation.frame()
         self.selection = selection = (
-            Selection(exempt=exempt) if exempt else registry.select(where, self.frame)
+            Selection(exempt=exempt) if exempt else registry.select(where, evaluation)
         )
         self.empty = selection.empty
         enforced = selection.enforced
@@ -65,9 +65,10 @@ class Plan:
         self.time_dependent_counts = any(
             c.count.peers.time_dependent for p in every for c in p.counts
         )
-        # Bytes per node: a code and a version in a FilterMemo, two numbers in a ScoreMemo. Few frames
-        # keep as much as they may.
-        self.bytes = 4096 + MEMO_BYTES // 2 + nodes * (12 * (1 + len(self.audits)) + 16 * len(self.scorer))
+        # Bytes per node: a code and a version in a FilterMemo, two numbers in a ScoreMemo.
+        per_node = 12 * (1 + len(self.audits)) + 16 * len(self.scorer)
+        # Few frames keep as much as they may.
+        self.bytes = 4096 + MEMO_BYTES // 2 + nodes * per_node
 
 
 def _unselectable(selection: Selection) -> Failed | None:

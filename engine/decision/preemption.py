@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from engine.cache.node_table import NodeRows, NodeTable, NodeView, without
+from engine.cache.node_table import NodeRows, NodeTable, without
 from engine.decision import filtering
 from engine.objects.peer import Peer
 from engine.program.frame import Evaluate, Evaluation
+from engine.program.operations import magnitude
 from engine.program.program import PreemptProgram, Program
 from grammar.errors import EvaluationError, MissingError
 
@@ -51,7 +52,7 @@ class Preemption:
         self._filters = [clause for program in programs for clause in program.filters]
         self._table = table
         self._frame = evaluation.frame()
-        self._check = evaluation.check
+        self._evaluation = evaluation
         self._report = evaluation.report
         self._has_headroom = has_headroom
         preempts = (clause for program in programs for clause in program.preempts)
@@ -64,25 +65,28 @@ class Preemption:
         ]
 
     def kept(self, proposed: Mapping[str, Victims]) -> dict[str, Victims]:
-        """The nodes that are kept, each with its victims. Raises DeadlineExceededError.
+        """The nodes that are kept, each with its victims.
+
+        Raises DeadlineExceededError and ExpensivePolicyError.
 
         A node is dropped if it or one of its victims is not known, if a victim is protected, or if
         a filter or a strict count rejects the pod there with the victims gone. None is added.
         """
         agreed = []
         for name, victims in proposed.items():
-            self._check()
+            self._evaluation.time.check()
             candidate = self._candidate(name, victims)
             if candidate is not None and self._agree(candidate):
                 agreed.append(candidate)
         candidates: Sequence[_Candidate] = agreed
         for clause in self._preempts:
             candidates = self._best(clause, candidates)
+        self._evaluation.time.rest()
         return {candidate.name: candidate.victims for candidate in candidates}
 
     def _candidate(self, name: str, victims: Victims) -> _Candidate | None:
         """None where the node or a victim is not known, or nothing is to be evicted (C40)."""
-        view = self._view(name)
+        view = self._table.view(name)
         if view is None or view.pods is None or not victims.uids:
             return None
         there = {pod.uid: pod for pod in view.pods}
@@ -93,11 +97,11 @@ class Preemption:
         return _Candidate(name, ordered, peers)
 
     def _agree(self, candidate: _Candidate) -> bool:
-        view = self._view(candidate.name)
+        view = self._table.view(candidate.name)
         assert view is not None, "it is a candidate"
         frame = self._frame
         left = without(view, candidate.peers)
-        (finding,) = filtering.rejections(self._filters, frame, [left], self._check)
+        (finding,) = filtering.rejections(self._filters, self._evaluation, [left])
         if finding is not None:
             return False
         frame.node = left
@@ -128,9 +132,10 @@ class Preemption:
         """Lower is better: PDB violations, the highest priority evicted, the clause's value."""
         assert clause.order is not None, "it is there with `keep`"
         frame = self._frame
-        frame.node, frame.victims = self._view(candidate.name), candidate.peers
+        self._evaluation.time.charge(clause.policy)
+        frame.node, frame.victims = self._table.view(candidate.name), candidate.peers
         try:
-            value = clause.order(frame)
+            value = magnitude(clause.order(frame))
         except EvaluationError as error:
             self._report(clause.policy, clause.name, error)
             value = float("inf")
@@ -145,6 +150,7 @@ class Preemption:
         missing: bool | None = None,
     ) -> bool:
         """Whether a condition is true; `otherwise` if it fails, `missing` if a field is missing."""
+        self._evaluation.time.charge(clause.policy)
         try:
             return evaluate(self._frame) is True
         except MissingError:
@@ -152,6 +158,3 @@ class Preemption:
         except EvaluationError as error:
             self._report(clause.policy, clause.name, error)
             return otherwise
-
-    def _view(self, name: str) -> NodeView | None:
-        return self._table.views[self._table.rows.get(name, 0)]

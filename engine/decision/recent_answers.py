@@ -1,18 +1,22 @@
 """Recent answers: the pods that filter was asked about last, and how it answered.
 
-RejectedPods and OfferedBodies are values that the engine writes and others read: the requeuer looks
-at rejected pods again, the binder finds the body of a pod that it has to bind. The Damper belongs
-to the engine. All live as long as the server, on its event loop.
+RejectedPods and LastAnswers are values that the engine writes and others read: the requeuer looks
+at rejected pods again, the binder finds the nodes that a pod was offered. The Damper belongs to the
+engine. All live as long as the server, on its event loop.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import msgspec
+import numpy as np
 from cachetools import LRUCache, TTLCache
 
+from engine.cache.node_table import NodeTable
+from engine.decision.verdict import Decision
 from engine.objects.peer import Peer
 from engine.objects.request_pod import RequestPod
 
@@ -24,7 +28,13 @@ WINDOW_SECONDS = 10.0
 REJECTIONS = 3
 _MOST_PODS = 50_000
 _MOST_REJECTED_BYTES = 64 << 20
-_MOST_OFFERED_BYTES = 16 << 20
+_MOST_ANSWERED_BYTES = 16 << 20
+# The number of answers that are kept as they were given: their rows take 60 KB at 5,000 nodes.
+_MOST_RECENT = 32
+# What an older answer takes besides its body and its bits.
+_ANSWER_BYTES = 256
+# The number of sets of nodes whose older answers are kept.
+_MOST_NODE_SETS = 8
 
 
 class Damper:
@@ -50,18 +60,126 @@ class Damper:
         return hot
 
 
-class OfferedBodies:
-    """The bodies of the pods that were offered a node last, by uid, so that bind needs no GET."""
+class RecentAnswer(msgspec.Struct, frozen=True, eq=False):
+    """One of the newest answers, as it was given; `decided` is None for an error.
 
-    def __init__(self) -> None:
-        self._bodies: LRUCache[str, bytes] = LRUCache(_MOST_OFFERED_BYTES, len)
+    The `names` are those of the nodes unless the decision has their rows.
+    """
 
-    def answered(self, pod: RequestPod, offered: bool) -> None:  # noqa: FBT001 - AnswerListener
-        if offered and len(pod.body) <= self._bodies.maxsize:
-            self._bodies[pod.uid] = pod.body
+    pod: RequestPod
+    names: Sequence[str]
+    decided: Decision | None
 
-    def get(self, uid: str) -> bytes | None:
-        return self._bodies.get(uid)
+    @property
+    def body(self) -> bytes:
+        return self.pod.body
+
+    def offers(self, node: str) -> bool:
+        decided = self.decided
+        if decided is None:
+            return False
+        if (known := decided.known_rows) is not None:
+            row = known.nodes.get(node)
+            return row is not None and bool((decided.codes[known.rows == row] == 0).any())
+        names = self.names[:]
+        # Of a repeated name the first counts.
+        return node in names and not decided.codes[names.index(node)]
+
+
+class OlderAnswer(msgspec.Struct, frozen=True, eq=False):
+    """An answer in few bytes: `bits` has a bit for each row, `nodes` the row of every node."""
+
+    body: bytes
+    bits: bytes
+    nodes: Mapping[str, int]
+
+    def offers(self, node: str) -> bool:
+        row = self.nodes.get(node)
+        if row is None or row // 8 >= len(self.bits):
+            return False
+        return bool(self.bits[row // 8] & (128 >> row % 8))
+
+
+class _Packed(msgspec.Struct, frozen=True, gc=False):
+    """An OlderAnswer with the number of its nodes: those of many answers are the same."""
+
+    body: bytes
+    bits: bytes
+    nodes: int
+
+    @property
+    def bytes(self) -> int:
+        return len(self.body) + len(self.bits) + _ANSWER_BYTES
+
+
+class LastAnswers:
+    """The last answer of filter about each pod, by uid: the binder binds only what it offers.
+
+    A binding follows its answer within milliseconds, so the newest answers are kept as they are,
+    and most are never packed. `table` has the nodes of the cache. Answers that are used least, and
+    those that are older than the last changes of the set of nodes, are forgotten. So are those
+    about bound and deleted pods.
+    """
+
+    def __init__(self, table: Callable[[], NodeTable]) -> None:
+        self._table = table
+        self._recent: dict[str, RecentAnswer] = {}
+        self._older: LRUCache[str, _Packed] = LRUCache(_MOST_ANSWERED_BYTES, lambda old: old.bytes)
+        # The rows of all nodes, by number. Old ones are dropped, because each may be a megabyte.
+        self._nodes: dict[int, Mapping[str, int]] = {0: {}}
+        self._newest = 0
+
+    def answered(self, pod: RequestPod, names: Sequence[str], decided: Decision | None) -> None:
+        """Takes an answer about these nodes; None is an error, which offers none."""
+        self._forget(pod.uid)
+        if decided is not None and decided.known_rows is not None:
+            names = ()
+        self._recent[pod.uid] = RecentAnswer(pod, names, decided)
+        if len(self._recent) > _MOST_RECENT:
+            uid = next(iter(self._recent))
+            packed = self._packed(self._recent.pop(uid))
+            if packed.bytes <= self._older.maxsize:
+                self._older[uid] = packed
+
+    def find(self, uid: str) -> RecentAnswer | OlderAnswer | None:
+        if (recent := self._recent.get(uid)) is not None:
+            return recent
+        older = self._older.get(uid)
+        if older is None or (nodes := self._nodes.get(older.nodes)) is None:
+            return None
+        return OlderAnswer(older.body, older.bits, nodes)
+
+    def pod_changed(self, old: Peer | None, new: Peer | None, revision: int) -> None:
+        """Takes a new state of a pod from the cache; it is a PodEventHandler.
+
+        The binder puts a pod on a node without a revision, before the Binding is created.
+        """
+        if new is not None and new.nodeName and revision:
+            self._forget(new.uid)
+        if old is not None and (new is None or new.uid != old.uid):
+            self._forget(old.uid)
+
+    def _forget(self, uid: str) -> None:
+        if self._recent.pop(uid, None) is None:
+            self._older.pop(uid, None)
+
+    def _packed(self, answer: RecentAnswer) -> _Packed:
+        decided = answer.decided
+        if decided is None or np.logical_and.reduce(decided.codes):
+            return _Packed(b"", b"", self._newest)
+        if (known := decided.known_rows) is not None:
+            rows, nodes = known.rows, known.nodes
+        else:
+            table = self._table()
+            rows, nodes = table.find(answer.names), table.rows
+        rows = rows[decided.codes == 0]
+        offered = np.zeros(int(np.maximum.reduce(rows)) + 1, np.bool_)
+        offered[rows] = True
+        if nodes is not self._nodes[self._newest]:
+            self._newest += 1
+            self._nodes[self._newest] = nodes
+            self._nodes.pop(self._newest - _MOST_NODE_SETS, None)
+        return _Packed(answer.body, np.packbits(offered).tobytes(), self._newest)
 
 
 @dataclass(slots=True)

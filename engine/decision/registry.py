@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from engine.errors import NotSyncedError, WaitingError
-from engine.program.frame import Frame
+from engine.program.frame import Evaluation
 from engine.program.pod_shape import Shapes
 from engine.program.program import Program
 from grammar.errors import EvaluationError, MissingError
@@ -84,33 +84,39 @@ class Registry:
                 known = self._namespaced.get(program.namespace, ())
                 self._namespaced[program.namespace] = (*known, program)
 
-    def select(self, namespace: str, frame: Frame) -> Selection:
-        """The policies that concern the frame's pod.
+    def select(self, namespace: str, evaluation: Evaluation) -> Selection:
+        """The policies that concern the evaluation's pod.
 
         One of the policies that select the pod governs it: the one with the highest weight; then
         one that can reject; then a namespaced one; then the first by name (docs/language.md, Which
         policies decide about a pod).
 
-        Raises WaitingError for a pod that a policy without a valid version selects, and
-        NotSyncedError while the policies are not all known.
+        Raises WaitingError for a pod that a policy without a valid version selects,
+        NotSyncedError while the policies are not all known, and ExpensivePolicyError.
         """
+        frame, time = evaluation.frame(), evaluation.time
         if not self.complete:
             raise NotSyncedError("not synced: the policies of the cluster are not known yet")
         for program in self._refusing:
-            if program.namespace in (None, namespace) and _selects(program, frame):
+            if program.namespace in (None, namespace) and _selects(program, evaluation):
                 text = f"policy {program.address} is not enforced: no valid version loaded yet"
                 raise WaitingError(text)
         matching: list[Program] = []
         broken: list[Unselectable] = []
         for program in (*self._everywhere, *self._namespaced.get(namespace, ())):
+            if program.select is None:
+                matching.append(program)
+                continue
+            time.charge(program.address)
             try:
-                if program.select is None or program.select(frame) is True:
+                if program.select(frame) is True:
                     matching.append(program)
             except MissingError:
                 continue
             except EvaluationError as error:
                 if not program.ignores_errors and not program.audit:
                     broken.append(Unselectable(program, str(error)))
+        time.rest()
         contenders = sorted((p for p in matching if not p.cluster and not p.audit), key=_precedence)
         return Selection(
             guardrails=tuple(p for p in matching if p.cluster and not p.audit),
@@ -121,9 +127,12 @@ class Registry:
         )
 
 
-def _selects(program: Program, frame: Frame) -> bool:
+def _selects(program: Program, evaluation: Evaluation) -> bool:
+    if program.select is None:
+        return True
+    evaluation.time.charge(program.address)
     try:
-        return program.select is None or program.select(frame) is True
+        return program.select(evaluation.frame()) is True
     except EvaluationError:
         return False
 

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from engine.cache.node_table import NodeRows, NodeTable
 from engine.program.columns import Freshness, grown
 from engine.program.frame import Evaluation, Floats, Frame, Points, Report, Term
+from engine.program.operations import magnitude
 from engine.program.program import ScoreProgram
 from grammar.errors import EvaluationError, MissingError
 
@@ -33,12 +34,14 @@ class ScoreMemo:
         self._values: Floats = np.empty(0)
 
     def values(self, table: NodeTable, rows: NodeRows, evaluation: Evaluation) -> Floats:
-        """In the order of `rows`, NaN where there is none. Raises DeadlineExceededError."""
+        """In the order of `rows`, NaN where there is none.
+
+        Raises DeadlineExceededError and ExpensivePolicyError; finished portions are kept.
+        """
         portions = self._fresh.stale(table, rows)
         if portions or len(self._values) < len(table.views):
             self._values = grown(self._values, len(table.views), MISSING)
         for portion in portions:
-            evaluation.check()
             self._values[portion] = _values(self.clause, table, portion, evaluation)
             self._fresh.worked_out(table, portion)
         return self._values[rows]
@@ -54,15 +57,12 @@ class MeanMemo:
         self._points: Points = np.empty(0, np.int64)
 
     def points(self, table: NodeTable, rows: NodeRows, evaluation: Evaluation) -> Points:
-        """In the order of `rows`. Raises DeadlineExceededError."""
+        """In the order of `rows`. Raises as `ScoreMemo.values`."""
         portions = self._fresh.stale(table, rows)
         if portions or len(self._points) < len(table.views):
             self._points = grown(self._points, len(table.views), 0)
         for portion in portions:
-            values = []
-            for clause in self._clauses:
-                evaluation.check()
-                values.append(_values(clause, table, portion, evaluation))
+            values = [_values(clause, table, portion, evaluation) for clause in self._clauses]
             self._points[portion] = self._scale.scores(np.array(values))
             self._fresh.worked_out(table, portion)
         return self._points[rows]
@@ -100,18 +100,23 @@ class Scorer:
 def _values(
     clause: ScoreProgram, table: NodeTable, rows: NodeRows, evaluation: Evaluation
 ) -> list[float]:
-    frame, report = evaluation.frame(), evaluation.report
+    time, frame, report = evaluation.time, evaluation.frame(), evaluation.report
     found: list[float] = []
-    for row in rows:
+    time.charge(clause.policy)
+    for count, row in enumerate(rows):
+        if count and not count % clause.nodes_per_look:
+            time.check()
         frame.node = table.views[row]
         found.append(value(clause, frame, report) if frame.node is not None else MISSING)
+    time.rest()
     return found
 
 
 def value(clause: ScoreProgram, frame: Frame, report: Report) -> float:
     """The clause's number for the frame's node; NaN where it is missing or not finite."""
     try:
-        number = clause.value(frame)
+        found = clause.value(frame)
+        number = found if isinstance(found, float) else magnitude(found)
     except MissingError:
         return MISSING
     except EvaluationError as error:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -41,13 +42,14 @@ class Failed:
     """A clause could not be evaluated, and its policy rejects the node for that.
 
     `reason` goes to kube-scheduler and is constant; `error` says what happened, for explain and
-    metrics.
+    metrics. No eviction could help.
     """
 
     reason: str
     policy: str
     clause: str
     error: str
+    resolvable: ClassVar[bool] = False
 
 
 Verdict = Feasible | Rejected | Failed

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.cache.node_table import NodeRows, NodeTable
-from engine.program.frame import NODES_PER_LOOK, Evaluate, Frame
+from engine.program.frame import Evaluate, Frame
 from grammar.errors import EvaluationError
 from grammar.values.optional import Optional
 from grammar.values.quantity import Quantity
@@ -156,22 +156,28 @@ def once_per_node(evaluate: Evaluate, room: ColumnRoom, *, charges: bool) -> Eva
 
 
 _NEVER = -1
+# The most rows that are evaluated before the results are kept.
+_PORTION = 512
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 class Freshness:
     """The version of its node at which each row of a column was last evaluated.
 
-    A `time_dependent` column is never fresh.
+    A `time_dependent` column is never fresh at the next call.
     """
 
     def __init__(self, *, time_dependent: bool = False) -> None:
-        self._time_dependent = time_dependent
+        self.time_dependent = time_dependent
         self._owner: object = None
         self._versions: npt.NDArray[np.int64] = np.empty(0, np.int64)
+        self._portion = _PORTION
+        self._is_finished = True
 
     def stale(self, table: NodeTable, rows: NodeRows | None = None) -> list[NodeRows]:
-        """The rows that must be evaluated, in portions with a deadline check between them.
+        """The rows that must be evaluated, in portions whose results are kept.
+
+        If none of the last portions was finished, because the time was over, these are smaller.
 
         They are among `rows`, or among all. The rows of another owner are all stale, because they
         are other nodes.
@@ -180,7 +186,7 @@ class Freshness:
             self._owner = table.owner
             self._versions = np.empty(0, np.int64)
         self._versions = grown(self._versions, len(table.views), _NEVER)
-        if self._time_dependent:
+        if self.time_dependent:
             self.forget()
         # In most calls no node of the cluster has changed, or few have.
         changed = (self._versions[: len(table.versions)] != table.versions).nonzero()[0]
@@ -190,9 +196,13 @@ class Freshness:
             asked = np.zeros(len(table.versions), np.bool_)
             asked[rows] = True
             changed = changed[asked[changed]]
-        return [changed[i : i + NODES_PER_LOOK] for i in range(0, len(changed), NODES_PER_LOOK)]
+        if not self._is_finished:
+            self._portion = max(1, self._portion // 8)
+        self._is_finished, size = False, self._portion
+        return [changed[i : i + size] for i in range(0, len(changed), size)]
 
     def worked_out(self, table: NodeTable, rows: NodeRows) -> None:
+        self._is_finished = True
         self._versions[rows] = table.versions[rows]
 
     def forget(self) -> None:

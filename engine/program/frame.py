@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from engine.program.policy_time import CallTime, untimed
 from grammar.errors import EvaluationError
 from grammar.values.sizes import STEPS, too_many_steps
 from grammar.values.time import Timestamp
@@ -21,9 +22,7 @@ Evaluate = Callable[["Frame"], object]
 LazyFrame = Callable[[], "Frame"]
 # The text of a rejection.
 Message = Callable[[LazyFrame], str]
-# The number of a score, or of a preference among candidates.
-Number = Callable[["Frame"], float]
-# Raises DeadlineExceededError when the request's time is over.
+# Raises an EngineError when the time of the request, or of the policy, is over.
 CheckDeadline = Callable[[], None]
 # Receives the policy, the clause and the error of a failed evaluation.
 Report = Callable[[str, str, EvaluationError], None]
@@ -33,8 +32,6 @@ Points = npt.NDArray[np.int64]
 # A weight in the mean, and points 0..100 per node.
 Term = tuple[float, Floats]
 
-# The number of nodes that are evaluated between two checks of the deadline.
-NODES_PER_LOOK = 512
 # The steps between two checks of the deadline, which take about 1 ms.
 STEPS_PER_LOOK = 10_000
 
@@ -122,19 +119,19 @@ class Frame:
 
 
 class Evaluation(msgspec.Struct, frozen=True, eq=False):
-    """The context of a call's evaluations: its frame, its deadline, and the listener for errors.
+    """The context of a call's evaluations: its frame, its time, and the listener for errors.
 
-    `frame` makes the frame when it is first needed, because that decodes the whole pod. `check`
-    raises DeadlineExceededError when the call's time is over. `report` takes the policy, the clause
-    and the error of an evaluation that failed.
+    `frame` makes the frame when it is first needed, because that decodes the whole pod. `time` has
+    the deadline, and learns which policy is evaluated. `report` takes the policy, the clause and
+    the error of an evaluation that failed.
     """
 
     frame: LazyFrame
-    check: CheckDeadline
+    time: CallTime
     report: Report
 
 
 def unhurried(frame: Frame) -> Evaluation:
     """The context of an evaluation that nobody waits for: no deadline, and no listener."""
     # An error is dropped: the caller finds it in the result.
-    return Evaluation(lambda: frame, unlimited, lambda _policy, _clause, _error: None)
+    return Evaluation(lambda: frame, untimed(), lambda _policy, _clause, _error: None)

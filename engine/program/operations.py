@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from operator import attrgetter, ge, gt, le, lt
 from typing import Any
 
-from engine.program.frame import Evaluate, Frame, LazyFrame, Message, Number
+from engine.program.frame import Evaluate, Frame, LazyFrame, Message
 from grammar.ast import Literal
 from grammar.errors import EvaluationError, MissingError, StepLimitError
 from grammar.types import BOOL, DOUBLE, DURATION, INT, QUANTITY, STRING, TIMESTAMP, Type, Work
@@ -332,18 +332,10 @@ def charged_total(parts: tuple[Evaluate, ...], add: Callable[..., object], work:
     return run
 
 
-def number(evaluate: Evaluate) -> Number:
-    """A score's value as a number: 100 or 0 for a boolean."""
-
-    def run(frame: Frame) -> float:
-        value = evaluate(frame)
-        return (100.0 if value else 0.0) if isinstance(value, bool) else magnitude(value)
-
-    return run
-
-
 def magnitude(value: object) -> float:
-    """The number of an amount: a quantity's in units, a duration's in seconds."""
+    """A score's value as a number: 100 or 0 for a boolean, units or seconds for an amount."""
+    if isinstance(value, bool):
+        return 100.0 if value else 0.0
     if isinstance(value, Quantity | Duration):
         return value.nanos / 1e9
     assert isinstance(value, int | float), "the checker lets nothing else be a score"

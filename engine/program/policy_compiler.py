@@ -26,8 +26,10 @@ from engine.program.program import (
     SpreadProgram,
 )
 from grammar.ast import Expr, Literal
+from grammar.checks.costs import Costs
 from grammar.clauses import (
     Bounds,
+    Clause,
     CountingClause,
     Filter,
     Limit,
@@ -43,6 +45,8 @@ from grammar.policy_checker import Checked
 from grammar.walk import Definitions, children, reads
 
 DEFAULT_WEIGHT = 101
+# About a millisecond.
+_STEPS_PER_LOOK = 10_000
 
 
 def compile_policy(checked: Checked) -> Program:
@@ -83,6 +87,7 @@ class _PolicyCompiler:
         self._clauses = policy.clauses
         self._selector = policy.selector
         self._policy = owner
+        self._costs = Costs(checked.environment)
         self._compiler = Compiler(checked.environment, fast_paths=FAST_PATHS)
         environment = checked.environment
         self._definitions = Definitions(environment.lets, environment.defs)
@@ -137,7 +142,7 @@ class _PolicyCompiler:
             protects=tuple(self._compiler.compile(p) for p in clause.protect),
             allows=self._optional(clause.allow),
             keep=keep.count if keep is not None else None,
-            order=operations.number(self._compiler.compile(keep.by)) if keep is not None else None,
+            order=self._compiler.compile(keep.by) if keep is not None else None,
         )
 
     def _count(self, clause: CountingClause) -> CountProgram:
@@ -151,6 +156,7 @@ class _PolicyCompiler:
             missing=clause.missing,
             # As for PodTopologySpread and InterPodAffinity.
             terminating=isinstance(clause, Limit),
+            nodes_per_look=self._nodes_per_look(clause),
         )
 
     def _peers(self, pods: PodSet) -> Peers:
@@ -186,6 +192,7 @@ class _PolicyCompiler:
             resolvable=any(p[:2] in _OCCUPANCY for p in paths),
             at_bind=clause.at_bind,
             time_dependent=any(map(self._reads_time, children(clause, skip=(Template,)))),
+            nodes_per_look=self._nodes_per_look(clause),
         )
 
     def _score(self, clause: Score) -> ScoreProgram:
@@ -196,11 +203,17 @@ class _PolicyCompiler:
             name=clause.name,
             weight=clause.weight,
             when=self._condition(clause.when),
-            value=operations.number(self._compiler.compile(clause.value)),
+            value=self._compiler.compile(clause.value),
             range=edges,
             missing=float(clause.missing or 0),
             time_dependent=self._reads_time(clause.value),
+            nodes_per_look=self._nodes_per_look(clause),
         )
+
+    def _nodes_per_look(self, clause: Clause) -> int:
+        """The number of nodes for which the clause takes about a millisecond at most."""
+        steps = sum(map(self._costs.steps, children(clause, skip=(Template, Bounds))))
+        return max(1, _STEPS_PER_LOOK // max(1, steps))
 
     def _condition(self, when: Expr | None) -> Condition | None:
         if when is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal as OneOf
 
-from engine.program.frame import Evaluate, Evaluation, Message, Number
+from engine.program.frame import Evaluate, Evaluation, Message
 from engine.program.pod_shape import Path
 from grammar.clauses import Bound, MissingRule
 from grammar.errors import EvaluationError, MissingError
@@ -28,7 +28,7 @@ class FilterProgram:
 
     A node passes if every one of `requires` is true. `passes_missing` is `missing pass`.
     `resolvable` says that preemption may help. `time_dependent` says that the outcome may change
-    with the time alone.
+    with the time alone. The time is looked at after `nodes_per_look` nodes.
     """
 
     policy: str
@@ -42,6 +42,7 @@ class FilterProgram:
     resolvable: bool
     at_bind: bool
     time_dependent: bool
+    nodes_per_look: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,10 +56,11 @@ class ScoreProgram:
     name: str
     weight: float
     when: Condition | None
-    value: Number
+    value: Evaluate
     range: tuple[float, float] | OneOf["minmax", "rank"] | None
     missing: float
     time_dependent: bool
+    nodes_per_look: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,7 @@ class CountProgram:
     message: Message
     missing: MissingRule | None
     terminating: bool
+    nodes_per_look: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -144,7 +147,7 @@ class PreemptProgram:
     protects: tuple[Evaluate, ...]
     allows: Evaluate | None
     keep: int | None
-    order: Number | None
+    order: Evaluate | None
 
 
 # The clauses that count pods.
@@ -189,9 +192,10 @@ class Program:
 
 
 def applies(clause: ScoreProgram | CountProgram, evaluation: Evaluation) -> bool:
-    """Whether the `when` of a clause is true for the frame's pod."""
+    """Whether the `when` of a clause is true for the frame's pod. Raises ExpensivePolicyError."""
     if clause.when is None:
         return True
+    evaluation.time.charge(clause.policy)
     try:
         return clause.when.evaluate(evaluation.frame()) is True
     except MissingError:
@@ -199,3 +203,5 @@ def applies(clause: ScoreProgram | CountProgram, evaluation: Evaluation) -> bool
     except EvaluationError as error:
         evaluation.report(clause.policy, clause.name, error)
         return False
+    finally:
+        evaluation.time.rest()

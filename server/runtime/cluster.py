@@ -10,8 +10,8 @@ import asyncio
 import gc
 import socket
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from logging import Logger
 from pathlib import Path
@@ -24,7 +24,7 @@ from engine.cache.snapshot import Snapshot
 from engine.cluster.binding import Binder
 from engine.cluster.client import ApiClient, Limits, connect
 from engine.cluster.lease import LeaderGate, Lease, TakeOver
-from engine.decision.recent_answers import OfferedBodies, RejectedPods
+from engine.decision.recent_answers import LastAnswers, RejectedPods
 from engine.engine import CountGate, Engine, open_gate
 from engine.errors import NotSyncedError
 from engine.objects.codec import ObjectCodec
@@ -33,6 +33,7 @@ from server.health import Check
 from server.runtime.observers import LogObserver
 from server.runtime.reloader import PolicyReloader
 from server.runtime.status_reporting import StatusReporter
+from server.supervisor import Supervisor, end
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,7 @@ async def open_cluster(
     needs: Needs,
     log: Logger,
     version: str,
+    supervisor: Supervisor,
     ends: Callable[[], bool] = lambda: False,
 ) -> AsyncIterator[ClusterRuntime]:
     """A connected cluster, for as long as the block runs.
@@ -74,7 +76,7 @@ async def open_cluster(
             # If no other replica is there, the first lists are those to take over with.
             await lease.turn()
         log.info("watching the cluster at %s", client.host)
-        cluster = ClusterRuntime(client, lease, access, schema, needs, log, identity)
+        cluster = ClusterRuntime(client, lease, access, schema, needs, log, identity, supervisor)
         try:
             yield cluster
         finally:
@@ -96,8 +98,10 @@ class ClusterRuntime:
         needs: Needs,
         log: Logger,
         identity: str,
+        supervisor: Supervisor,
     ) -> None:
-        self.informers = Informers(client, ObjectCodec(schema, needs.annotations), access.timing)
+        codec = ObjectCodec(schema, needs.annotations)
+        self.informers = Informers(client, codec, access.timing, supervisor.start)
         leader_gate = LeaderGate(lease) if lease is not None else None
         self.gate: CountGate = leader_gate.waiting if leader_gate is not None else open_gate
         self._client = client
@@ -106,21 +110,31 @@ class ClusterRuntime:
         self._schema = schema
         self._log = log
         self._identity = identity
+        self._supervisor = supervisor
         self._is_standby = access.standby
         self._loop = asyncio.get_running_loop()
         self._needs = needs
         self._taken_over = False
 
-    def binder(self, engine: Engine, bodies: OfferedBodies) -> Binder:
-        """The binder of this cluster; `engine` admits each pod."""
-        return Binder(self._client, self.informers.cache, engine.admit, bodies)
+    def last_answers(self) -> LastAnswers:
+        """The memory of filter's answers about this cluster, for an engine and its binder."""
+        cache = self.informers.cache
+        answers = LastAnswers(lambda: cache.snapshot().table)
+        cache.add_event_handler(answers.pod_changed)
+        return answers
+
+    def binder(
+        self, engine: Engine, answers: LastAnswers, scheduler_names: Collection[str]
+    ) -> Binder:
+        """The binder of this cluster; `answers` are those of the engine, which admits each pod."""
+        return Binder(self._client, self.informers.cache, engine, answers, scheduler_names)
 
     async def follow(
         self,
         stack: AsyncExitStack,
         engine: Engine,
         reloader: PolicyReloader,
-        binder: Binder,
+        binder: Binder | None,
         rejected: RejectedPods,
         observer: LogObserver,
     ) -> None:
@@ -128,28 +142,31 @@ class ClusterRuntime:
         cache = self.informers.cache
         cache.add_event_handler(engine.in_flight.pod_changed)
         cache.add_event_handler(rejected.pod_changed)
-        lease, gate = self._lease, self._leader_gate
+        lease, gate, start = self._lease, self._leader_gate, self._supervisor.start
         if lease is not None and gate is not None:
             take_over = self._take_over_with(engine, is_listed=lease.held)
-            for work in (lease.run(), gate.run(take_over)):
-                stack.push_async_callback(_end, asyncio.create_task(work))
-        # What is being bound was allowed under the Lease, and is finished under it.
-        stack.push_async_callback(binder.idle)
+            stack.push_async_callback(end, start("lease", lease.run))
+            stack.push_async_callback(end, start("leader", lambda: gate.run(take_over)))
+        if binder is not None:
+            # What is being bound was allowed under the Lease, and is finished under it.
+            stack.push_async_callback(binder.idle)
         reporter = StatusReporter(
             self._client,
             self.informers,
-            reloader.policies,
+            lambda: reloader.enforced,
             engine,
             observer.lost,
+            observer.gave_up,
             rejected,
             self._identity,
             self._log,
+            lambda: lease is None or lease.held,
         )
-        reporting = reporter.run(lambda: lease is None or lease.held)
-        stack.push_async_callback(_end, asyncio.create_task(reporting))
+        for name, duty in reporter.duties.items():
+            stack.push_async_callback(end, start(name, duty))
         self.informers.start(self._needs)
-        syncing = asyncio.create_task(self._until_synced(engine, reloader))
-        stack.callback(syncing.cancel)
+        syncing = start("sync", lambda: self._until_synced(engine, reloader))
+        stack.push_async_callback(end, syncing)
 
     def _take_over_with(self, engine: Engine, *, is_listed: bool) -> TakeOver:
         """The work of a new leader before it may decide; `is_listed` skips the first new list."""
@@ -167,12 +184,14 @@ class ClusterRuntime:
 
     def adopt(self, needs: Needs) -> None:
         """Watches what the policies read now; from any thread."""
+        self._loop.call_soon_threadsafe(self._adopt, needs)
+
+    def _adopt(self, needs: Needs) -> None:
         is_new = not needs.annotations <= self._needs.annotations
         self._needs = needs
         if is_new:
-            codec = ObjectCodec(self._schema, needs.annotations)
-            self._loop.call_soon_threadsafe(self.informers.read_anew, codec)
-        self._loop.call_soon_threadsafe(self.informers.start, needs)
+            self.informers.read_anew(ObjectCodec(self._schema, needs.annotations))
+        self.informers.start(needs)
 
     def policies(self) -> Mapping[str, bytes] | None:
         """The cluster's policies as JSON by resource and key; None while they are not known."""
@@ -212,6 +231,7 @@ class ClusterRuntime:
             **({"missing": missing} if missing else {}),
             **({"lease": _lease_status(lease)} if lease is not None else {}),
             "tasks": len(asyncio.all_tasks()),
+            "background": self._supervisor.status(),
             "resources": {i.resource.name: _status(i) for i in self.informers.informers},
         }
 
@@ -245,12 +265,6 @@ class ClusterRuntime:
         # Most of these objects stay: a garbage collection of them would stop the server.
         gc.collect()
         gc.freeze()
-
-
-async def _end(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    with suppress(asyncio.CancelledError):
-        await task
 
 
 def _lease_status(lease: Lease) -> Mapping[str, object]:

@@ -68,44 +68,55 @@ _MOST_KEYS = 10_000
 class LogObserver:
     """Writes to the log what an engine reports, and passes it on to another observer."""
 
-    def __init__(self, log: Logger, also: Observer) -> None:
+    def __init__(self, log: Logger, other: Observer) -> None:
         self._log = log
-        self._also = also
+        self._other = other
         # By the address of a policy, which one governs its pods instead.
         self.lost: dict[str, str] = {}
-        self._told: TTLCache[Hashable, None] = TTLCache(_MOST_KEYS, _QUIET_SECONDS)
+        self._logged: TTLCache[Hashable, None] = TTLCache(_MOST_KEYS, _QUIET_SECONDS)
 
     def rejected(self, policy: str, clause: str, nodes: int) -> None:
-        self._also.rejected(policy, clause, nodes)
+        self._other.rejected(policy, clause, nodes)
         self._log.debug("policy %s: %s rejected %d nodes", policy, clause, nodes)
 
     def failed(self, policy: str, clause: str, error: str) -> None:
-        self._also.failed(policy, clause, error)
+        self._other.failed(policy, clause, error)
         if self._is_news("failed", policy, clause, error):
             self._log.warning("policy %s: %s could not be evaluated: %s", policy, clause, error)
 
     def would_reject(self, policy: str, clause: str, nodes: int) -> None:
-        self._also.would_reject(policy, clause, nodes)
+        self._other.would_reject(policy, clause, nodes)
         if self._is_news("audit", policy, clause):
             text = "policy %s in audit mode: %s would have rejected %d nodes"
             self._log.info(text, policy, clause, nodes)
 
     def conflict(self, winner: str, loser: str) -> None:
-        self._also.conflict(winner, loser)
+        self._other.conflict(winner, loser)
         self.lost[loser] = winner
         if self._is_news("conflict", winner, loser):
             text = "policies %s and %s select the same pods: the first one governs them"
             self._log.warning(text, winner, loser)
 
     def bypassed(self, pod: str, uid: str, reason: str) -> None:
-        self._also.bypassed(pod, uid, reason)
+        self._other.bypassed(pod, uid, reason)
         if self._is_news("bypass", uid, reason):
             # The reason is text from a pod, so it must be quoted.
             fields = {"pod": pod, "reason": reason}
             self._log.warning("%s", LogEntry("pod bypasses all policies", fields))
 
+    def expensive(self, policy: str) -> None:
+        self._other.expensive(policy)
+        if self._is_news("expensive", policy):
+            text = "policy %s takes too much time to evaluate: its pods wait while it does"
+            self._log.warning(text, policy)
+
+    def gave_up(self, work: str, about: str) -> None:
+        self._other.gave_up(work, about)
+        if self._is_news("gave up", work, about):
+            self._log.warning("%s of %s takes too long: gave up this time", work, about)
+
     def _is_news(self, *key: str) -> bool:
-        if key in self._told:
+        if key in self._logged:
             return False
-        self._told[key] = None
+        self._logged[key] = None
         return True

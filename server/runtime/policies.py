@@ -6,7 +6,9 @@ version stays enforced, also across a restart, by the version that the status of
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from dataclasses import replace as replace_field
 from logging import Logger
 from pathlib import Path
@@ -20,7 +22,6 @@ from engine.program.needs import needs
 from engine.program.policy_compiler import compile_policy
 from engine.program.program import Program
 from grammar.clauses import File
-from grammar.diagnostics import plain
 from grammar.policy_checker import Checked
 from grammar.schema import Schema
 from policies.admission import CheckedObject, check_object
@@ -38,6 +39,7 @@ from policies.validation import (
     identity,
     succeed,
 )
+from server.runtime.policy_log import PolicyLog
 
 
 class _Object(msgspec.Struct):
@@ -78,12 +80,12 @@ class Objects:
                 spec = replace(manifest.spec, rules=manifest.status.inForce.rules)
                 yield from ((name, p) for p in self._policies(name, replace(manifest, spec=spec)))
 
-    def refusing(self, standing: Iterable[Identity]) -> list[Checked]:
+    def refusing(self, enforced: Iterable[Identity]) -> list[Checked]:
         """The strict objects without any valid version, as policies with a selector and no clauses.
 
         Objects whose `failurePolicy` is Ignore are left out.
         """
-        known = set(standing)
+        known = set(enforced)
         found: list[Checked] = []
         for name, manifest in self._failed():
             spec = manifest.spec
@@ -117,60 +119,80 @@ def _version(raw: bytes) -> object:
     return (metadata.uid, metadata.generation) if metadata.generation else raw
 
 
+@dataclass(frozen=True, slots=True)
+class EnforcedPolicies:
+    """What is enforced at one time, and what that was read from.
+
+    It is immutable, because one thread makes it and another one uses it. `objects` are all policy
+    objects by name; `programs` are by the name of an object, or of a file with one policy.
+    """
+
+    registry: Registry
+    in_force: InForce
+    validation: Validation
+    objects: Mapping[str, CheckedObject]
+    programs: Mapping[str, Program]
+    needs: Needs
+
+
 class Policies:
-    """The enforced policies, from files and from the cluster."""
+    """Reads the policies of a server, from files and from the cluster.
+
+    INVARIANT: one thread uses it at a time. What others use of the result is `EnforcedPolicies`.
+    """
 
     def __init__(self, paths: Sequence[Path], schema: Schema, log: Logger) -> None:
         self._paths = paths
         self._validator = Validator(schema)
-        self._log = log
+        self._report = PolicyLog(log)
         self._watcher = Watcher(lambda: Search(paths).files)
         self._compiled: dict[int, tuple[Checked, Program]] = {}
         self.objects = Objects(schema)
-        self.in_force = InForce()
-        self.validation = Validation(())
+        self._in_force = InForce()
 
     def changed(self) -> bool:
         return self._watcher.changed()
 
-    def read(self, objects: Mapping[str, bytes] | None) -> Registry:
-        """Reads everything again, and logs what is wrong and what follows from it.
+    def read(self, objects: Mapping[str, bytes] | None) -> EnforcedPolicies:
+        """Reads everything again, and logs what has become wrong and what follows from it.
 
         `objects` are those of the cluster as JSON by resource and key, None while not known.
         """
         loaded = load(self._paths)
-        for failure in loaded.problems:
-            self._log.error("%s (%s)", failure.message, failure.hint)
         checked = self.objects.read(objects or {})
-        self.validation = self._validator.validate(loaded.sources, [c.file for c in checked])
+        validation = self._validator.validate(loaded.sources, [c.file for c in checked])
         unread = [file for failure in loaded.problems for file in self._unread(failure)]
-        self.in_force = self._with_remembered(succeed(self.in_force, self.validation, unread))
-        self._report()
-        refusing = self.objects.refusing(identity(p.policy) for p in self.in_force.policies)
-        return Registry(
-            self._compile(self.in_force.policies),
+        in_force = self._with_remembered(succeed(self._in_force, validation, unread))
+        self._report.read(loaded.problems, validation, in_force)
+        compiled = self._compile(in_force.policies)
+        refusing = self.objects.refusing(identity(p.policy) for p in in_force.policies)
+        registry = Registry(
+            [program for _, program in compiled.values()],
             refusing=map(compile_policy, refusing),
             complete=objects is not None,
         )
+        of_file = Counter(active.file for active in in_force.active)
+        parts = (part for each in in_force.policies for part in (each, *each.uses))
+        self._in_force, self._compiled = in_force, compiled
+        return EnforcedPolicies(
+            registry,
+            in_force,
+            validation,
+            self.objects.checked,
+            {
+                active.file: compiled[id(active.checked)][1]
+                for active in in_force.active
+                if of_file[active.file] == 1
+            },
+            needs(part.policy for part in parts),
+        )
 
-    def program(self, name: str) -> Program | None:
-        """The program of an object's policy, or of the only policy of a file."""
-        found = [s.checked for s in self.in_force.standing if s.file == name]
-        return self._compiled[id(found[0])][1] if len(found) == 1 else None
-
-    @property
-    def needs(self) -> Needs:
-        """The resources that enforced policies read besides nodes and pods."""
-        in_force = self.in_force.policies
-        return needs(part.policy for checked in in_force for part in (checked, *checked.uses))
-
-    def _compile(self, policies: Sequence[Checked]) -> list[Program]:
+    def _compile(self, policies: Sequence[Checked]) -> dict[int, tuple[Checked, Program]]:
         """The programs; an unchanged policy keeps its program, and what that remembers."""
-        before, self._compiled = self._compiled, {}
-        for checked in policies:
-            _, program = before.get(id(checked)) or (checked, compile_policy(checked))
-            self._compiled[id(checked)] = checked, program
-        return [program for _, program in self._compiled.values()]
+        return {
+            id(checked): self._compiled.get(id(checked)) or (checked, compile_policy(checked))
+            for checked in policies
+        }
 
     def _with_remembered(self, in_force: InForce) -> InForce:
         """Adds the last valid versions from statuses, of policies without a valid version here."""
@@ -180,25 +202,13 @@ class Policies:
             for name, checked in self.objects.remembered()
             if identity(checked.policy) not in known
         ]
-        found = {standing.checked.policy.address for standing in more}
+        found = {active.checked.policy.address for active in more}
         idle = tuple(address for address in in_force.idle if address not in found)
-        return replace_field(in_force, standing=(*in_force.standing, *more), idle=idle)
+        return replace_field(in_force, active=(*in_force.active, *more), idle=idle)
 
     def _unread(self, failure: UnreadFile) -> Iterator[str]:
         """The files of enforced policies that can no longer be read, though they may exist."""
         if failure.unread:
-            for standing in self.in_force.standing:
-                if Path(standing.file).is_relative_to(failure.path):
-                    yield standing.file
-
-    def _report(self) -> None:
-        for diagnostic, source in self.validation.findings():
-            level = self._log.error if diagnostic.severity == "error" else self._log.warning
-            level("%s", plain(diagnostic, source))
-        for standing in self.in_force.stale:
-            address = standing.checked.policy.address
-            self._log.error("policy %s: the last valid version stays enforced", address)
-        for address in self.in_force.idle:
-            self._log.error("policy %s is not enforced: no valid version loaded yet", address)
-        count = len(self.in_force.standing)
-        self._log.info("%d %s enforced", count, "policy" if count == 1 else "policies")
+            for active in self._in_force.active:
+                if Path(active.file).is_relative_to(failure.path):
+                    yield active.file

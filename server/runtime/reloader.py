@@ -1,7 +1,8 @@
 """PolicyReloader: keeps the engine up to date with policy files and policy objects.
 
-It belongs to a running server. Files are read in a thread; the engine adopts a new registry as a
-whole, on the event loop. Policies that cannot be read leave the enforced ones as they are.
+It belongs to a running server. Policies are read in a thread, which hands over one immutable value,
+`EnforcedPolicies`; the event loop adopts it as a whole. If reading fails, the enforced policies
+stay, and the failure is that of the background task.
 """
 
 from __future__ import annotations
@@ -11,26 +12,17 @@ from collections.abc import Mapping, Sequence
 from logging import Logger
 from typing import Protocol
 
-from engine.cache.cache import Cache
 from engine.cache.informers import Needs
-from engine.cache.snapshot import Snapshot
-from engine.decision.registry import Registry
+from engine.decision.call import ClusterView
 from engine.engine import Engine
 from engine.objects.request_pod import NO_EXEMPTIONS, Exemptions
 from policies.loader import INTERVAL_SECONDS
 from server.health import Check
-from server.runtime.policies import Policies
+from server.runtime.policies import EnforcedPolicies, Policies
 
 
-class View(Protocol):
+class View(ClusterView, Protocol):
     """A source of the cluster's state: files, the API server, or nothing."""
-
-    def snapshot(self) -> Snapshot:
-        """The cluster now. Raises NotSyncedError while there is none."""
-
-    @property
-    def pods(self) -> Cache:
-        """The pods of the snapshot, for counting."""
 
     def checks(self) -> Sequence[Check]:
         """Readiness of the view."""
@@ -54,21 +46,26 @@ class PolicyReloader:
     def __init__(
         self,
         policies: Policies,
+        enforced: EnforcedPolicies,
         objects: Mapping[str, bytes] | None,
         view: View,
         engine: Engine,
         log: Logger,
         exemptions: Exemptions = NO_EXEMPTIONS,
     ) -> None:
-        """The engine enforces the policies, which have been read with these objects."""
-        self.policies = policies
+        """The engine has adopted the `enforced` policies, which were read with these objects."""
+        self.enforced = enforced
         self.view = view
         self.engine = engine
+        # INVARIANT: the thread alone uses these three, and the lock lets one thread at a time run.
+        self._policies = policies
         self._objects = objects
+        self._is_due = False
         self._log = log
         self._exemptions = exemptions
-        self._looking = asyncio.Lock()
-        self._warn_of_exempt(engine.registry)
+        self._known_exempt: frozenset[str] = frozenset()
+        self._lock = asyncio.Lock()
+        self._warn_of_exempt()
 
     def readiness(self) -> Sequence[Check]:
         """Readiness: policies have been compiled, and the view is ready."""
@@ -82,36 +79,41 @@ class PolicyReloader:
     async def catch_up(self) -> None:
         """Looks once; returns when what it found is enforced."""
         # Requests are answered while files are read, but never by half of a change.
-        async with self._looking:
-            if (registry := await asyncio.to_thread(self._look)) is not None:
-                self.engine.adopt(registry)
+        async with self._lock:
+            enforced = await asyncio.to_thread(self._look, self.view.policies())
+            if enforced is not None:
+                self.enforced = enforced
+                self.engine.adopt(enforced.registry)
+                self._warn_of_exempt()
 
-    def _look(self) -> Registry | None:
-        """The new registry, or None without a change. Never raises."""
-        try:
-            self.view.refresh()
-            objects = self.view.policies()
-            have_changed = self._have_changed(objects)
+    def _look(self, objects: Mapping[str, bytes] | None) -> EnforcedPolicies | None:
+        """The policies to enforce from now on, or None without a change; in a thread."""
+        self.view.refresh()
+        # A change whose reading fails is still due the next time.
+        self._is_due |= self._policies.changed() or self._have_changed(objects)
+        if not self._is_due:
             self._objects = objects
-            if not self.policies.changed() and not have_changed:
-                return None
-            registry = self.policies.read(objects)
-            self.view.adopt(self.policies.needs)
-            self._warn_of_exempt(registry)
-        except Exception:  # noqa: BLE001 - whatever it is, serving goes on
-            self._log.exception("reading changed policies failed; the enforced policies stay")
             return None
-        return registry
+        enforced = self._policies.read(objects)
+        self.view.adopt(enforced.needs)
+        self._objects, self._is_due = objects, False
+        return enforced
 
     def _have_changed(self, objects: Mapping[str, bytes] | None) -> bool:
         if objects is self._objects:
             return False
         if objects is None or self._objects is None:
             return True
-        return self.policies.objects.changed(objects)
+        return self._policies.objects.changed(objects)
 
-    def _warn_of_exempt(self, registry: Registry) -> None:
-        for program in registry.programs:
-            if program.namespace in self._exemptions.namespaces:
-                text = "policy %s concerns no pod: namespace `%s` is exempt"
-                self._log.warning(text, program.address, program.namespace)
+    def _warn_of_exempt(self) -> None:
+        """Logs each policy that became one without pods."""
+        exempt = {
+            program.address: program.namespace
+            for program in self.enforced.registry.programs
+            if program.namespace in self._exemptions.namespaces
+        }
+        for address in exempt.keys() - self._known_exempt:
+            text = "policy %s concerns no pod: namespace `%s` is exempt"
+            self._log.warning(text, address, exempt[address])
+        self._known_exempt = frozenset(exempt)

@@ -16,17 +16,18 @@ from pathlib import Path
 
 from engine.cache.informers import Needs
 from engine.decision.journal import Journal
-from engine.decision.recent_answers import OfferedBodies, RejectedPods
+from engine.decision.recent_answers import RejectedPods
 from engine.engine import Engine, open_gate
 from engine.errors import NotSyncedError
 from engine.objects.codec import ObjectCodec
 from engine.objects.request_pod import Exemptions
+from engine.program.policy_time import PolicyTimes
 from grammar.schema import Schema
 from policies.admission import Examiner
 from server import running
 from server.app import create_app
 from server.debug import Decisions
-from server.health import Check, Heartbeat, Readiness
+from server.health import Check, Heartbeat
 from server.metrics import Metrics
 from server.running import Shutdown
 from server.runtime.cluster import Access, ClusterRuntime, open_cluster
@@ -35,6 +36,7 @@ from server.runtime.policies import Policies
 from server.runtime.reloader import PolicyReloader, View
 from server.runtime.views import NoCluster, Origin, Snapshots
 from server.settings import Settings
+from server.supervisor import Supervisor, end
 from server.tls import Credentials
 
 # Seconds from a rejection to the first requeue, and the longest pause between two requeues.
@@ -44,13 +46,18 @@ _STARTING: Sequence[Check] = (Check("start", "not started yet"),)
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The parts of a server. `cluster` is watched, an origin of snapshots, or None."""
+    """The parts of a server. `cluster` is watched, an origin of snapshots, or None.
+
+    `binds_pods_of` are the names of the schedulers whose pods it binds in a watched cluster;
+    without any, it has no verb bind.
+    """
 
     settings: Settings
     policies: Sequence[Path]
     cluster: Access | Origin | None
     exemptions: Exemptions
     version: str
+    binds_pods_of: frozenset[str] = frozenset()
 
 
 class CannotListenError(Exception):
@@ -79,32 +86,45 @@ async def serve(
     reloader: PolicyReloader | None = None
 
     def readiness() -> Sequence[Check]:
-        return (shutdown.check(), *(reloader.readiness() if reloader is not None else _STARTING))
+        begun = reloader.readiness() if reloader is not None else _STARTING
+        return (shutdown.check(), *begun, *supervisor.checks())
 
     async with AsyncExitStack() as stack:
+        supervisor = Supervisor(log, metrics.task_restarted)
+        stack.push_async_callback(supervisor.stop)
         if settings.health is not None:
-            await _serve_health(stack, settings.health, readiness, metrics, options.version, log)
+            heartbeat = Heartbeat(readiness)
+            supervisor.start("heartbeat", heartbeat.run)
+            _serve_health(stack, settings.health, heartbeat, metrics, options.version, log)
         policies = Policies(options.policies, schema, log)
         objects: Mapping[str, bytes] | None = None if isinstance(options.cluster, Access) else {}
-        registry = policies.read(objects)
-        view = await _open_view(stack, options, schema, policies.needs, log, shutdown)
+        enforced = policies.read(objects)
+        view = await _open_view(stack, options, schema, enforced.needs, log, supervisor, shutdown)
         cluster = view if isinstance(view, ClusterRuntime) else None
-        bodies = OfferedBodies()
+        schedulers = options.binds_pods_of
+        answers = cluster.last_answers() if cluster is not None and schedulers else None
         rejected = RejectedPods(time.monotonic, _FIRST_PAUSE_SECONDS, _MOST_PAUSE_SECONDS)
         observer, journal = LogObserver(log, metrics), Journal()
         engine = Engine(
-            registry,
+            enforced.registry,
             view,
             ObjectCodec(schema),
             observer,
             gate=cluster.gate if cluster is not None else open_gate,
             exemptions=options.exemptions,
-            listeners=() if cluster is None else (bodies.answered, rejected.answered),
+            times=PolicyTimes(time.monotonic, observer.expensive),
+            listeners=() if cluster is None else (rejected.answered,),
+            answers=answers,
             journal=journal,
             later=asyncio.get_running_loop().call_soon,
         )
-        reloader = PolicyReloader(policies, objects, view, engine, log, options.exemptions)
-        binder = cluster.binder(engine, bodies) if cluster is not None else None
+        reloader = PolicyReloader(
+            policies, enforced, objects, view, engine, log, options.exemptions
+        )
+        announced = reloader
+        binder = None
+        if cluster is not None and answers is not None:
+            binder = cluster.binder(engine, answers, schedulers)
         app = create_app(
             engine,
             readiness,
@@ -115,15 +135,15 @@ async def serve(
             lambda: _node_count(view),
             cluster,
             binder,
-            Examiner(schema, lambda: policies.validation),
+            Examiner(schema, lambda: announced.enforced.validation),
             Decisions(journal),
             shutdown,
         )
-        if cluster is not None and binder is not None:
+        if cluster is not None:
             await cluster.follow(stack, engine, reloader, binder, rejected, observer)
-        looking = asyncio.create_task(reloader.run())
-        stack.callback(looking.cancel)
-        announced = reloader
+        stack.push_async_callback(end, supervisor.start("policies", reloader.run))
+        if credentials is not None:
+            supervisor.start("certificates", credentials.run)
         try:
             await running.serve(
                 app, settings, lambda url: started(url, announced), credentials, shutdown
@@ -146,6 +166,7 @@ async def _open_view(
     schema: Schema,
     needs: Needs,
     log: Logger,
+    supervisor: Supervisor,
     shutdown: Shutdown,
 ) -> View:
     match options.cluster:
@@ -153,25 +174,28 @@ async def _open_view(
             return NoCluster()
         case Access() as access:
             opening = open_cluster(
-                access, schema, needs, log, options.version, lambda: shutdown.has_begun
+                access,
+                schema,
+                needs,
+                log,
+                options.version,
+                supervisor,
+                lambda: shutdown.has_begun,
             )
             return await stack.enter_async_context(opening)
         case origin:
             return Snapshots(origin, schema, needs, log)
 
 
-async def _serve_health(
+def _serve_health(
     stack: AsyncExitStack,
     address: tuple[str, int],
-    readiness: Readiness,
+    heartbeat: Heartbeat,
     metrics: Metrics,
     version: str,
     log: Logger,
 ) -> None:
     """Serves health and metrics from a thread of their own until the stack ends."""
-    heartbeat = Heartbeat(readiness)
-    beating = asyncio.create_task(heartbeat.run())
-    stack.callback(beating.cancel)
     try:
         url = stack.enter_context(running.health_server(address, heartbeat, metrics, version))
     except OSError as error:

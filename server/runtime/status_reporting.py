@@ -1,13 +1,14 @@
 """Status reporting: what the leader writes into the cluster: statuses, events, and requeues.
 
-The StatusReporter belongs to a running server and writes once a second what has changed. Statuses
-works out the status of each policy object.
+The StatusReporter belongs to a running server. Each of its duties is a background task of its own,
+which writes once a second what has changed. Statuses works out the status of each policy object.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from logging import Logger
 from typing import Literal
 
@@ -26,9 +27,15 @@ from engine.cluster.status import Reported
 from engine.counting.share_status import PodCounts, ShareStatus
 from engine.decision.recent_answers import RejectedPods
 from engine.engine import Engine
-from engine.errors import ApiError, ApiUnreachableError, NotSyncedError
+from engine.errors import (
+    ApiError,
+    ApiUnreachableError,
+    DeadlineExceededError,
+    ExpensivePolicyError,
+    NotSyncedError,
+)
 from engine.objects.peer import Peer
-from engine.program.frame import Frame
+from engine.program.frame import Evaluation, Frame
 from engine.program.program import Program, ShareProgram
 from grammar.values.maps import EMPTY_RECORD
 from grammar.values.time import Timestamp
@@ -36,10 +43,15 @@ from policies.admission import CheckedObject, lines
 from policies.resource import ClusterSpec, Condition, InForce, Manifest, Metadata, Status
 from policies.sugar import CLAUSE, matches
 from policies.validation import CheckedFile
-from server.runtime.policies import Policies, holds
+from server.runtime.policies import EnforcedPolicies, holds
 
 GROUP_PATH = "/apis/placement-policy.scheduling.x-k8s.io/v1"
 _MOST_LINES, _MOST_TEXT = 64, 1024
+
+EXPENSIVE = "it takes too much time to evaluate: its pods wait while it does"
+
+# The status, reason and message of a condition.
+_Outcome = tuple[Literal["True", "False"], str, str]
 
 
 class _Object(msgspec.Struct):
@@ -52,34 +64,45 @@ class _Object(msgspec.Struct):
 class Statuses:
     """The statuses of policy objects, from the enforced policies and the pods of the cluster."""
 
-    def __init__(self, policies: Policies, cache: Cache) -> None:
-        self._policies = policies
+    def __init__(self, cache: Cache, portion: Callable[[Frame], Evaluation]) -> None:
+        """`portion` gives the context of evaluations for which nobody waits."""
         self._cache = cache
+        self._portion = portion
         # By the name of an object: its version and program, and their counts.
-        self._kept: dict[str, tuple[object, ShareStatus]] = {}
+        self._kept: dict[str, tuple[object, ShareStatus, PodCounts | None]] = {}
 
     def reports(
-        self, objects: Mapping[str, bytes], snapshot: Snapshot, lost: Mapping[str, str]
+        self,
+        enforced: EnforcedPolicies,
+        objects: Mapping[str, bytes],
+        conflicts: Mapping[str, str],
+        expensive: Collection[str],
+        snapshot: Snapshot,
     ) -> Iterator[Reported]:
-        """The report of each object. `lost` has, by the address of a policy, which governs instead.
+        """The report of each object; `conflicts` are by the names of the objects.
+
+        `expensive` has the addresses of policies that had no time lately.
 
         An object that has changed since it was read is left out.
         """
-        files = {file.source.name: file for file in self._policies.validation.files}
-        for name, checked in self._policies.objects.checked.items():
+        files = {file.source.name: file for file in enforced.validation.files}
+        for name, checked in enforced.objects.items():
             if name not in objects:
                 continue
             metadata, written = _read(objects[name])
             manifest = checked.manifest
             if manifest is not None and manifest.metadata.generation != metadata.generation:
                 continue
-            wanted = self._status(name, checked, files.get(name, checked.file), written, metadata)
-            program = self._policies.program(name)
-            winner = lost.get(program.address, "") if program is not None else ""
-            conditions = (*wanted.conditions, _conflicting(winner, metadata.generation))
-            wanted = msgspec.structs.replace(wanted, conditions=conditions)
-            if manifest is not None:
-                counts = self._counts(name, manifest, program, snapshot)
+            program, file = enforced.programs.get(name), files.get(name, checked.file)
+            conflict = conflicts.get(name, "")
+            is_expensive = program is not None and program.address in expensive
+            wanted = _status(
+                checked, file, written, metadata, program, conflict, is_expensive=is_expensive
+            )
+            counts = (
+                self._counts(name, manifest, program, snapshot) if manifest is not None else None
+            )
+            if counts is not None:
                 wanted = msgspec.structs.replace(
                     wanted,
                     matchedPods=counts.matched,
@@ -89,31 +112,10 @@ class Statuses:
                 )
             yield Reported(_path(name), metadata.resourceVersion, written, wanted)
 
-    def _status(
-        self,
-        name: str,
-        checked: CheckedObject,
-        file: CheckedFile,
-        written: Status,
-        metadata: Metadata,
-    ) -> Status:
-        errors = lines(file, "error")
-        good = holds(checked) and not errors
-        stands = self._policies.program(name) is not None
-        in_force = written.inForce
-        if good and checked.manifest is not None:
-            in_force = InForce(metadata.generation, checked.manifest.spec.rules or "")
-        said = tuple(line[:_MOST_TEXT] for line in (*errors, *lines(file, "warning")))
-        return Status(
-            observedGeneration=metadata.generation,
-            conditions=tuple(_conditions(errors, metadata.generation, good=good, stands=stands)),
-            inForce=in_force,
-            diagnostics=said[:_MOST_LINES],
-        )
-
     def _counts(
         self, name: str, manifest: Manifest, program: Program | None, snapshot: Snapshot
-    ) -> PodCounts:
+    ) -> PodCounts | None:
+        """The counts now; the last ones, or None, where there was not time enough for them."""
         metadata = manifest.metadata
         version = (metadata.uid, metadata.generation, id(program), self._namespaces(manifest))
         kept = self._kept.get(name)
@@ -121,19 +123,23 @@ class Statuses:
             is_cluster = isinstance(manifest.spec, ClusterSpec)
             scope = Scope(None if is_cluster else metadata.namespace)
             counts = self._selects(manifest)
-            standing = ShareStatus(("status", version), scope, counts, _share(program))
-            kept = self._kept[name] = version, standing
+            share_status = ShareStatus(("status", version), scope, counts, _share(program))
+            kept = self._kept[name] = version, share_status, None
         slots = program.slots if program is not None else 0
         frame = Frame(EMPTY_RECORD, Timestamp.now(), slots=slots)
-        return kept[1].count(self._cache, snapshot, frame)
+        _, share_status, counted = kept
+        with suppress(DeadlineExceededError, ExpensivePolicyError):
+            counted = share_status.count(self._cache, snapshot, self._portion(frame))
+            self._kept[name] = version, share_status, counted
+        return counted
 
     def _namespaces(self, manifest: Manifest) -> frozenset[str] | None:
         """The namespaces that a cluster policy selects; None without a namespace selector."""
         if not isinstance(manifest.spec, ClusterSpec) or manifest.spec.namespaceSelector is None:
             return None
         selector = manifest.spec.namespaceSelector
-        there = self._cache.namespaces()
-        return frozenset(each.name for each in there if matches(selector, each.labels))
+        known = self._cache.namespaces()
+        return frozenset(each.name for each in known if matches(selector, each.labels))
 
     def _selects(self, manifest: Manifest) -> Callable[[Peer], bool]:
         selector, inside = manifest.spec.podSelector, self._namespaces(manifest)
@@ -148,35 +154,52 @@ class Statuses:
 
 def _read(raw: bytes) -> tuple[Metadata, Status]:
     """The metadata and status of an object; a status in another format counts as empty."""
-    there = msgspec.json.decode(raw, type=_Object)
+    policy = msgspec.json.decode(raw, type=_Object)
     try:
-        return there.metadata, msgspec.json.decode(there.status, type=Status)
+        return policy.metadata, msgspec.json.decode(policy.status, type=Status)
     except msgspec.MsgspecError:
-        return there.metadata, Status()
+        return policy.metadata, Status()
 
 
-def _conditions(
-    errors: tuple[str, ...], generation: int, *, good: bool, stands: bool
-) -> Iterator[Condition]:
-    first = errors[0] if errors else ""
-    compiled: tuple[Literal["True", "False"], str, str]
-    ready: tuple[Literal["True", "False"], str, str]
-    compiled = ("True", "Compiled", "") if good else ("False", "Errors", first)
-    if good and stands:
-        ready = ("True", "InForce", "")
-    elif stands:
-        ready = ("False", "LastGoodInForce", "the last version that compiled stays enforced")
-    else:
+def _status(
+    checked: CheckedObject,
+    file: CheckedFile,
+    written: Status,
+    metadata: Metadata,
+    program: Program | None,
+    conflict: str,
+    *,
+    is_expensive: bool,
+) -> Status:
+    """The status of an object without its counts."""
+    errors = lines(file, "error")
+    good = holds(checked) and not errors
+    in_force = written.inForce
+    if good and checked.manifest is not None:
+        in_force = InForce(metadata.generation, checked.manifest.spec.rules or "")
+    ready: _Outcome
+    if program is None:
         ready = ("False", "NotInForce", "no version of it has compiled")
-    for kind, (value, reason, message) in (("Ready", ready), ("Compiled", compiled)):
-        yield Condition(kind, value, reason, message, "", generation)
-
-
-def _conflicting(winner: str, generation: int) -> Condition:
-    if not winner:
-        return Condition("Conflicting", "False", "None", "", "", generation)
-    message = f"`{winner}` governs pods that this policy selects too"
-    return Condition("Conflicting", "True", "Overruled", message, "", generation)
+    elif good:
+        ready = ("True", "InForce", "")
+    else:
+        ready = ("False", "LastGoodInForce", "the last version that compiled stays enforced")
+    first = errors[0] if errors else ""
+    outcomes: Mapping[str, _Outcome] = {
+        "Ready": ready,
+        "Compiled": ("True", "Compiled", "") if good else ("False", "Errors", first),
+        "Conflicting": ("True", "Overruled", conflict) if conflict else ("False", "None", ""),
+        "Expensive": ("True", "TooMuchTime", EXPENSIVE) if is_expensive else ("False", "None", ""),
+    }
+    texts = tuple(line[:_MOST_TEXT] for line in (*errors, *lines(file, "warning")))
+    return Status(
+        observedGeneration=metadata.generation,
+        conditions=tuple(
+            Condition(kind, *outcome, "", metadata.generation) for kind, outcome in outcomes.items()
+        ),
+        inForce=in_force,
+        diagnostics=texts[:_MOST_LINES],
+    )
 
 
 def _share(program: Program | None) -> ShareProgram | None:
@@ -197,68 +220,110 @@ _PERIOD_SECONDS = 1.0
 
 
 class StatusReporter:
-    """Writes what has changed once a second, while this replica leads."""
+    """Writes what has changed once a second, while this replica leads.
+
+    Whatever a duty meets, it must not keep the others from their work. So each of `duties` is to
+    run as a task of its own, until it is cancelled.
+    """
 
     def __init__(
         self,
         client: ApiClient,
         informers: Informers,
-        policies: Policies,
+        enforced: Callable[[], EnforcedPolicies],
         engine: Engine,
         lost: dict[str, str],
+        gave_up: Callable[[str, str], None],
         rejected_pods: RejectedPods,
         identity: str,
         log: Logger,
+        leads: Callable[[], bool],
     ) -> None:
         """`lost` has, by the address of a policy, which one governs its pods instead."""
         self._client = client
         self._informers = informers
-        self._policies = policies
+        self._enforced = enforced
         self._lost = lost
-        self._statuses = Statuses(policies, informers.cache)
+        self._lost_under: EnforcedPolicies | None = None
+        self._engine = engine
+        self._statuses = Statuses(informers.cache, engine.portion)
         self._events = Events(client, identity)
-        self._requeuer = Requeuer(client, engine, rejected_pods)
-        self._in_force: object = None
+        self._requeuer = Requeuer(client, engine, rejected_pods, gave_up)
         self._log = log
-        self._failure = ""
+        self._leads = leads
 
-    async def run(self, leads: Callable[[], bool]) -> None:
+    @property
+    def duties(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
+        """The duties by name."""
+        return {
+            "statuses": lambda: self._repeat(self._write_statuses),
+            "events": lambda: self._repeat(self._send_events, self._events.forget),
+            "requeues": lambda: self._repeat(self._requeue),
+        }
+
+    async def _repeat(
+        self,
+        duty: Callable[[Snapshot, str], Awaitable[None]],
+        rest: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Does the duty each second, or `rest` while another replica leads."""
+        failure = ""
         while True:
             await asyncio.sleep(_PERIOD_SECONDS)
-            if not leads():
-                self._events.forget()
+            if not self._leads():
+                rest()
                 continue
             try:
-                await self._report()
-                self._failure = ""
+                await duty(self._informers.snapshot(), micro_time(Timestamp.now()))
+                failure = ""
             except NotSyncedError:
                 continue
             except (ApiError, ApiUnreachableError) as error:
                 # The same failure may last for long: it is logged once.
-                if str(error) != self._failure:
+                if str(error) != failure:
                     self._log.warning("writing to the cluster failed: %s", error)
-                self._failure = str(error)
+                failure = str(error)
 
-    async def _report(self) -> None:
-        snapshot, objects = self._informers.snapshot(), self._informers.policies
-        if self._policies.in_force is not self._in_force:
-            self._in_force = self._policies.in_force
-            self._lost.clear()
-        now = micro_time(Timestamp.now())
-        lost = dict(self._lost)
-        reports = list(self._statuses.reports(objects, snapshot, lost))
-        self._tell_conflicts(objects, lost)
-        await self._requeuer.requeue(snapshot.pending, now)
-        await self._events.send(now)
+    async def _write_statuses(self, snapshot: Snapshot, now: str) -> None:
+        objects, enforced = self._informers.policies, self._enforced()
+        conflicts, expensive = self._conflicts(), self._engine.expensive
+        reports = []
+        for report in self._statuses.reports(enforced, objects, conflicts, expensive, snapshot):
+            reports.append(report)
+            await asyncio.sleep(0)
         await status.write(self._client, reports, f"{now[:19]}Z")
 
-    def _tell_conflicts(self, objects: Mapping[str, bytes], lost: Mapping[str, str]) -> None:
-        for name in objects:
-            program = self._policies.program(name)
-            if program is None or (winner := lost.get(program.address)) is None:
-                continue
-            note = f"`{winner}` governs pods that this policy selects too"
-            there = msgspec.json.decode(objects[name], type=_Object)
-            meta = there.metadata
-            about = Regarding(there.apiVersion, there.kind, meta.namespace, meta.name, meta.uid)
-            self._events.add(Event(about, "Warning", "Conflicting", "Select", note))
+    async def _send_events(self, _snapshot: Snapshot, now: str) -> None:
+        objects, expensive = self._informers.policies, self._engine.expensive
+        for name, note in self._conflicts().items():
+            if name in objects:
+                self._events.add(_event(objects[name], "Conflicting", note))
+        for name, program in self._enforced().programs.items():
+            if name in objects and program.address in expensive:
+                self._events.add(_event(objects[name], "Expensive", EXPENSIVE))
+        await self._events.send(now)
+
+    async def _requeue(self, snapshot: Snapshot, now: str) -> None:
+        await self._requeuer.requeue(snapshot.pending, now)
+
+    def _conflicts(self) -> Mapping[str, str]:
+        """The objects that another policy overrules, by name, with a text that says so."""
+        enforced = self._enforced()
+        if enforced is not self._lost_under:
+            # What was seen under other policies may be over.
+            self._lost_under = enforced
+            self._lost.clear()
+        return {
+            name: f"`{winner}` governs pods that this policy selects too"
+            for name in self._informers.policies
+            if (program := enforced.programs.get(name)) is not None
+            and (winner := self._lost.get(program.address))
+        }
+
+
+def _event(raw: bytes, reason: str, note: str) -> Event:
+    """A warning about a policy object."""
+    policy = msgspec.json.decode(raw, type=_Object)
+    meta = policy.metadata
+    about = Regarding(policy.apiVersion, policy.kind, meta.namespace, meta.name, meta.uid)
+    return Event(about, "Warning", reason, "Select", note)

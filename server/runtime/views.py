@@ -50,7 +50,17 @@ class Files:
         return reader.read(self._paths)
 
 
-class NoCluster:
+class _StaticView:
+    """A view without policies, ready from the start."""
+
+    def policies(self) -> Mapping[str, bytes]:
+        return _NO_POLICIES
+
+    def checks(self) -> Sequence[Check]:
+        return (Check("cluster"),)
+
+
+class NoCluster(_StaticView):
     """The view of a server without a cluster: requests carry their nodes."""
 
     def snapshot(self) -> Snapshot:
@@ -60,12 +70,6 @@ class NoCluster:
     def pods(self) -> Cache:
         return Cache()
 
-    def policies(self) -> Mapping[str, bytes]:
-        return _NO_POLICIES
-
-    def checks(self) -> Sequence[Check]:
-        return (Check("cluster"),)
-
     def adopt(self, needs: Needs) -> None:
         """Does nothing: requests carry all that policies can read."""
 
@@ -73,8 +77,11 @@ class NoCluster:
         """Does nothing: there are no files."""
 
 
-class Snapshots:
-    """The view from files: the newest snapshot that could be read."""
+class Snapshots(_StaticView):
+    """The view from files: the newest snapshot that could be read.
+
+    INVARIANT: a thread replaces the cache as a whole, and does not touch it after that.
+    """
 
     def __init__(self, origin: Origin, schema: Schema, needs: Needs, log: Logger) -> None:
         """Reads the snapshot; `needs` is what the policies read. Raises ClusterFileError."""
@@ -92,13 +99,6 @@ class Snapshots:
     @property
     def pods(self) -> Cache:
         return self._cache
-
-    def policies(self) -> Mapping[str, bytes]:
-        return _NO_POLICIES
-
-    def checks(self) -> Sequence[Check]:
-        """Everything was read before the server started."""
-        return (Check("cluster"),)
 
     def adopt(self, needs: Needs) -> None:
         """A snapshot has only the annotations that policies read: others need it read again.

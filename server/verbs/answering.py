@@ -17,8 +17,8 @@ from aiohttp import web
 from engine.decision.preemption import Victims
 from engine.decision.verdict import Decision, Scores
 from engine.errors import DeadlineExceededError
-from server.call import CallRecord, is_encoded, read_body
-from server.errors import CallFailure, Outcome, RequestError, failure_of
+from server.call import CallRecord, read_body, refuse_encoded
+from server.errors import CallFailure, Outcome, RequestError
 from server.settings import Settings
 
 # A request that is read this soon after a decision may have arrived during it.
@@ -76,9 +76,8 @@ class VerbAnswerer:
         """The response to a request. Never raises but for cancellation."""
         settings = self._settings
         try:
-            if is_encoded(request):
-                call.outcome = Outcome.ENCODED_BODY
-                return web.Response(status=415, text="the body must not be compressed\n")
+            if (refusal := refuse_encoded(request, call)) is not None:
+                return refusal
             self._queue.enter()
             try:
                 call.arrived = min(call.arrived, self._queue.arrival())
@@ -94,11 +93,7 @@ class VerbAnswerer:
             finally:
                 self._queue.leave()
         except Exception as error:  # noqa: BLE001  # whatever it is, kube-scheduler gets its answer
-            failure = failure_of(error)
-            call.outcome, call.error = failure.outcome, failure.text
-            if failure.outcome is Outcome.INTERNAL:
-                self._log.error("unexpected error in %s", call.verb, exc_info=error)
-            return verb.refuse(failure)
+            return verb.refuse(call.fail(error, self._log))
 
 
 def json_response(body: bytes) -> web.Response:

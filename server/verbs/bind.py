@@ -1,4 +1,7 @@
-"""Bind: creates the Binding of a pod on the node that kube-scheduler has chosen (C43-C46)."""
+"""Bind: creates the Binding of a pod on the node that kube-scheduler has chosen (C43-C46).
+
+A server has the verb only if it is told to bind. Otherwise its paths are those of no verb.
+"""
 
 from __future__ import annotations
 
@@ -24,25 +27,31 @@ class Binder(Protocol):
         ...
 
 
-class BindVerb:
-    """The verb bind; without a binder it is refused."""
+_NOT_OFFERED = (
+    "this server binds no pods: start `placet serve` with --bind, or remove `bindVerb` from"
+    " kube-scheduler's configuration"
+)
 
-    def __init__(self, binder: Binder | None) -> None:
+
+async def not_offered(_request: web.Request, call: CallRecord) -> web.Response:
+    """The answer at the paths of bind where the verb does not exist; nothing is read."""
+    call.outcome, call.error = Outcome.UNSUPPORTED, _NOT_OFFERED
+    return web.Response(status=404, text=f"{_NOT_OFFERED}\n")
+
+
+class BindVerb:
+    """The verb bind. Every refusal is a text in `Error`: without one, the pod is bound (C44)."""
+
+    def __init__(self, binder: Binder) -> None:
         self._binder = binder
 
     def decide(self, body: bytes, call: CallRecord) -> Awaitable[bytes]:
         binding = decode_binding(body)
         call.binds = f"{binding.namespace}/{binding.name}", binding.node
-        if self._binder is None:
-            raise RequestError(
-                "this server watches no cluster and binds no pods: remove bindVerb from the"
-                " extender's configuration",
-                Outcome.UNSUPPORTED,
-            )
-        return self._bound(self._binder, binding, call)
+        return self._bound(binding, call)
 
-    async def _bound(self, binder: Binder, binding: Binding, call: CallRecord) -> bytes:
-        await binder.bind(binding, call.deadline)
+    async def _bound(self, binding: Binding, call: CallRecord) -> bytes:
+        await self._binder.bind(binding, call.deadline)
         return encode_binding("")
 
     def refuse(self, failure: CallFailure) -> web.Response:

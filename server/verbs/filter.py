@@ -16,7 +16,7 @@ from aiohttp import web
 from msgspec import Struct
 
 from engine.cache.names import ListedNames
-from engine.decision.verdict import Decision, Feasible, Rejected
+from engine.decision.verdict import Decision, Feasible
 from server.call import CallRecord
 from server.errors import CallFailure
 from server.verbs.answering import Decider, json_response
@@ -109,9 +109,9 @@ def partition(names: Sequence[str], decided: Decision, *, resolvable_rejections:
     for code, verdict in enumerate(decided.verdicts):
         if isinstance(verdict, Feasible):
             continue
-        curable = resolvable_rejections and isinstance(verdict, Rejected) and verdict.resolvable
         here = compress(names, (codes == code).tolist())
-        (resolvable if curable else unresolvable).update(dict.fromkeys(here, verdict.reason))
+        rejected = resolvable if resolvable_rejections and verdict.resolvable else unresolvable
+        rejected.update(dict.fromkeys(here, verdict.reason))
     return Partition(accepted, resolvable, unresolvable)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.cache.names import KnownRows, ListedNames
-from engine.decision.verdict import Decision, Feasible, Rejected, Scores
+from engine.decision.verdict import Decision, Feasible, Scores
 from server.call import CallRecord
 from server.wire import ExtenderArgs, decode_args
 
@@ -121,10 +121,9 @@ class NameFragments:
                 here: list[bytes] = self._names[rows[codes == code]].tolist()
                 if here:
                     reason = b":" + msgspec.json.encode(verdict.reason)
-                    curable = isinstance(verdict, Rejected) and verdict.resolvable
                     # Every name but the last is followed by the reason and a comma.
                     pairs = (reason + b",").join(here) + reason
-                    failed[resolvable_rejections and curable].append(pairs)
+                    failed[resolvable_rejections and verdict.resolvable].append(pairs)
             rows = rows[codes == 0]
         listed = b"".join((b"[", b",".join(self._names[rows].tolist()), b"]"))
         accepted = ListedNames(listed, KnownRows(rows, known.nodes)) if len(rows) else None

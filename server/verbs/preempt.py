@@ -106,24 +106,14 @@ def decode_preemption(body: bytes) -> PreemptionArgs:
     """
     args = decode(_ARGS, body, PREEMPT)
     pod = check_pod(args.pod)
-    if args.node_name_to_meta_victims is not None:
-        found = {
-            node: _victims([pod.uid for pod in victims.pods or () if pod], victims.violations)
-            for node, victims in args.node_name_to_meta_victims.items()
-            if victims
-        }
-    elif args.node_name_to_victims is not None:
-        found = {
-            node: _victims(
-                [pod.metadata.uid for pod in victims.pods or () if pod], victims.violations
-            )
-            for node, victims in args.node_name_to_victims.items()
-            if victims
-        }
-    else:
+    victims: Mapping[str, _MetaVictims | _PodVictims | None] | None
+    victims = args.node_name_to_meta_victims
+    if victims is None:
+        victims = args.node_name_to_victims
+    if victims is None:
         text = "the request has neither `NodeNameToMetaVictims` nor `NodeNameToVictims`"
         raise RequestError(text)
-    return PreemptionArgs(pod, found)
+    return PreemptionArgs(pod, {node: _victims(found) for node, found in victims.items() if found})
 
 
 def encode_preemption(victims: Mapping[str, Victims]) -> bytes:
@@ -135,8 +125,10 @@ def encode_preemption(victims: Mapping[str, Victims]) -> bytes:
     return _ENCODER.encode({"NodeNameToMetaVictims": nodes})
 
 
-def _victims(uids: list[str], violations: int | None) -> Victims:
+def _victims(found: _MetaVictims | _PodVictims) -> Victims:
+    pods = (pod for pod in found.pods or () if pod)
+    uids = [pod.uid if isinstance(pod, _MetaPod) else pod.metadata.uid for pod in pods]
     if not all(uids):
         # For a UID that it does not know, kube-scheduler fails the whole call (C38).
         raise RequestError("the request has a victim without a UID")
-    return Victims(uids, violations or 0)
+    return Victims(uids, found.violations or 0)

@@ -23,7 +23,7 @@ import msgspec
 
 from engine.cache.informers import PODS, Informer
 from engine.cache.list_watch import read_event
-from engine.decision.recent_answers import OfferedBodies, RejectedPods
+from engine.decision.recent_answers import RejectedPods
 from engine.engine import Engine
 from engine.objects.codec import ObjectCodec
 from grammar.schema import load_schema
@@ -31,6 +31,7 @@ from server.runtime.cluster import Access, open_cluster
 from server.runtime.observers import LogObserver
 from server.runtime.policies import Policies
 from server.runtime.reloader import PolicyReloader
+from server.supervisor import Supervisor
 from tests.benchmarks.cluster_server import pod_lines
 from tests.support import builders
 from tests.support.engines import Silent
@@ -61,8 +62,8 @@ class Measured:
         self._log = logging.getLogger("benchmark")
         self._schema = load_schema()
         self._policies = Policies([folder / "room.policy"], self._schema, self._log)
-        self._registry = self._policies.read(None)
-        assert self._policies.in_force.policies
+        self._enforced = self._policies.read(None)
+        assert self._enforced.in_force.policies
         self._http = aiohttp.ClientSession()
         self._asked = 0
 
@@ -89,14 +90,16 @@ class Measured:
 
     async def _open(self, stack: contextlib.AsyncExitStack) -> None:
         schema, log = self._schema, self._log
-        needs, observer = self._policies.needs, LogObserver(log, Silent())
-        opening = open_cluster(self._access, schema, needs, log, "0")
+        needs, observer = self._enforced.needs, LogObserver(log, Silent())
+        supervisor = Supervisor(log, lambda _: None)
+        opening = open_cluster(self._access, schema, needs, log, "0", supervisor)
         self._view = await stack.enter_async_context(opening)
-        bodies, rejected = OfferedBodies(), RejectedPods(time.monotonic, 1.0, 60.0)
-        self._engine = Engine(self._registry, self._view, ObjectCodec(schema), observer)
-        reloader = PolicyReloader(self._policies, None, self._view, self._engine, log)
-        binder = self._view.binder(self._engine, bodies)
-        await self._view.follow(stack, self._engine, reloader, binder, rejected, observer)
+        rejected = RejectedPods(time.monotonic, 1.0, 60.0)
+        self._engine = Engine(self._enforced.registry, self._view, ObjectCodec(schema), observer)
+        reloader = PolicyReloader(
+            self._policies, self._enforced, None, self._view, self._engine, log
+        )
+        await self._view.follow(stack, self._engine, reloader, None, rejected, observer)
 
     async def _event_micros(self) -> float:
         """From the line of a watch to the cache."""

@@ -1,4 +1,4 @@
-"""How fast rules run beside other engines of CEL, and how fast policies compile and are checked."""
+"""Language benchmarks: rules beside other engines of CEL, and compiling and checking policies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What kube-scheduler 1.36 sent in both modes: every recorded call gets an answer it can use."""
+"""Recordings of kube-scheduler 1.36 in both modes: every call gets an answer that it can use."""
 
 from __future__ import annotations
 

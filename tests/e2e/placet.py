@@ -39,6 +39,17 @@ class Placet:
         answer: dict[str, Any] = json.loads(text)
         return answer
 
+    def bind(self, pod: dict[str, Any], node: str) -> tuple[int, str]:
+        """Return status and text of the answer to kube-scheduler's request to bind a pod."""
+        metadata = pod["metadata"]
+        body = {
+            "PodName": metadata["name"],
+            "PodNamespace": metadata["namespace"],
+            "PodUID": metadata["uid"],
+            "Node": node,
+        }
+        return self._ask("POST", "/api/scheduler/bind", json.dumps(body))
+
     def cache(self) -> dict[str, Any]:
         """Return what is known of the cluster and how that came."""
         return self._json("/debug/cache")

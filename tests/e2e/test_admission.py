@@ -1,4 +1,4 @@
-"""What users see who apply policies: refusals that name the field, warnings, columns."""
+"""Admission of policies, as users see it: refusals that name the field, warnings, columns."""
 
 import json
 import secrets

@@ -90,7 +90,9 @@ class Replicas:
         folder = self._folder / f"placet-{self._started}"
         folder.mkdir()
         reach = f"--kubeconfig={self._plane.placet_kubeconfig}"
-        server = self._running.enter_context(placet(folder, self._policies, reach, "--lameduck=2s"))
+        server = self._running.enter_context(
+            placet(folder, self._policies, reach, "--bind", "--lameduck=2s")
+        )
         server.wait_ready()
         return server
 

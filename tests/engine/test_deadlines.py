@@ -54,7 +54,6 @@ COUNT = f'limit "l" {{ pods where {OF_PEER} per cluster at most 9 strict }}'
 CASES = {
     "filter": (_filter, f'filter "f" {{ require {OF_NODE} }}'),
     "filter, of counted pods": (_filter, COUNT),
-    "filter, in audit": (_filter, f'mode audit filter "f" {{ require {OF_NODE} }}'),
     "filter, of domains": (
         _filter,
         f'spread "s" {{ over ({OF_NODE}) ? "x" : "y" skew at most 1 strict }}',

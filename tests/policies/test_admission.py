@@ -1,4 +1,4 @@
-"""What is said of an object that is not stored yet: by itself, and beside what there is."""
+"""Admission: the findings for an object before it is stored, alone and beside stored ones."""
 
 from __future__ import annotations
 

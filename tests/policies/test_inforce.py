@@ -1,4 +1,4 @@
-"""What is in force after a change: the last version that held, and what keeps it there."""
+"""InForce: the last valid version of each policy stays in force after a change."""
 
 import pytest
 
@@ -25,7 +25,7 @@ class Files:
         self.now = succeed(self.now, self._validator.validate(sources), unread)
         return [
             f"{s.checked.policy.setting('description', '')}{'*' if s.stale else ''}"
-            for s in self.now.standing
+            for s in self.now.active
         ]
 
 

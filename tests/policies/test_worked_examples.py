@@ -1,4 +1,4 @@
-"""What a PlacementPolicy means, played: pods that come one by one or at once, and where they go."""
+"""Worked examples of a PlacementPolicy: pods arrive one by one or at once and are placed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is kept between calls never shows: after any events the engine equals the oracle."""
+"""Engine events: after any of them the engine equals the oracle, which keeps no state."""
 
 from __future__ import annotations
 

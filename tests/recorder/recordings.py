@@ -86,7 +86,7 @@ async def play(placet: Path, world: str) -> list[Any]:
         flags = ["--policies", f"{folder / 'world.policy'}", "--lameduck", "0s", "--lease", "none"]
         if view == "live":
             async with api_server(_objects()) as api:
-                flags += ["--kubeconfig", str(kubeconfig(folder, api.url))]
+                flags += ["--kubeconfig", str(kubeconfig(folder, api.url)), "--bind"]
                 async with serving(placet, folder, *flags) as served:
                     return await _replay(served, api)
         known = ["--cluster", *map(str, _CLUSTER)] if view == "snapshot" else ["--no-cluster"]

@@ -59,7 +59,13 @@ async def play(placet: Path, theme: Theme, names: Sequence[str]) -> Records:
         write_probe(folder / "policies")
         async with api_server(made) as api:
             flags = ["--policies", f"{folder / 'policies'}", "--lease", "none"]
-            flags += ["--kubeconfig", str(kubeconfig(folder, api.url)), "--lameduck", "0s"]
+            flags += [
+                "--kubeconfig",
+                str(kubeconfig(folder, api.url)),
+                "--lameduck",
+                "0s",
+                "--bind",
+            ]
             flags += ["--resolvable-rejections"] if theme.resolvable else []
             async with serving(placet, folder, *flags) as served:
                 records: Records = {}

@@ -1,4 +1,4 @@
-"""What the program answers is what was recorded: in some worlds of each kind.
+"""Recorded answers: the program gives the same ones, in some worlds of each kind.
 
 `make answers` plays them all. Where a difference is meant, `python -m tests.recorder --write`
 records the new answers; `--show WORLD` prints those of one world, to compare two versions.

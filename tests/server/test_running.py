@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import pytest
 from aiohttp import ClientSession, web
+from aiohttp.web_protocol import RequestHandler
 from prometheus_client import CollectorRegistry
 
 from server.metrics import Metrics
@@ -110,6 +111,29 @@ async def test_a_client_waits_while_there_are_no_file_descriptors(server: web.Se
         await loop.sock_sendall(client, b"GET / HTTP/1.0\r\n\r\n")
         assert (await loop.sock_recv(client, 100)).startswith(b"HTTP/1.0 200")
     client.close()
+    await listener.close()
+
+
+async def test_a_fault_of_one_connection_is_reported_and_ends_no_other() -> None:
+    """At once, to the event loop's exception handler, which logs it."""
+
+    class Faulty(web.Server):
+        def __call__(self) -> RequestHandler:
+            raise ValueError("fault")
+
+    async def answer(_: web.BaseRequest) -> web.Response:
+        return web.Response(text="ok")
+
+    reported: list[object] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: reported.append(context["message"]))
+    listener = Listener(Faulty(answer))
+    host, port = await listener.open("127.0.0.1", 0)
+    for count in (1, 2):
+        reader, writer = await asyncio.open_connection(host, port)
+        assert await reader.read() == b""
+        writer.close()
+        assert reported == ["a connection failed"] * count
     await listener.close()
 
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from engine.errors import ApiError, ApiUnreachableError
 
 # What becomes of a request: `lost` acts and its answer never comes, `deaf` never gets there.
-Fault = Literal["", "lost", "deaf", "busy", "broken"]
+Fault = Literal["", "lost", "deaf", "busy", "broken", "forbidden"]
 
 
 class BindingApi:
@@ -44,6 +44,9 @@ class BindingApi:
             raise ApiError(429, "TooManyRequests", "slow down", 0.0)
         if fault == "broken":
             raise ApiError(500, "InternalError", "etcdserver: no leader")
+        if fault == "forbidden":
+            text = 'User "placet" cannot create resource "pods/binding" in API group ""'
+            raise ApiError(403, "Forbidden", f'pods "a" is forbidden: {text}')
         answer = self._act(method, path, json.loads(body) if body else {})
         await asyncio.sleep(0)
         if fault == "lost":

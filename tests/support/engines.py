@@ -8,6 +8,7 @@ that they need.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,6 +26,7 @@ from engine.objects.codec import Namespace, Node, ObjectCodec
 from engine.objects.peer import Controller, Peer, key_of, root_of, rooted
 from engine.program.frame import CheckDeadline, Evaluation, Frame, Report, unlimited
 from engine.program.policy_compiler import compile_policy
+from engine.program.policy_time import CallTime
 from engine.program.program import Program
 from grammar.errors import EvaluationError
 from grammar.policy_checker import Checked
@@ -68,11 +70,20 @@ def unexpected(policy: str, clause: str, error: EvaluationError) -> None:
     raise AssertionError(f"{policy}: {clause}: {error}")
 
 
+class CheckedTime(CallTime):
+    """The time of a call that a test ends: `look` is called at each look at the time."""
+
+    look: CheckDeadline = unlimited
+
+    def check(self) -> None:
+        self.look()
+
+
 def evaluation_of(
     frame: Frame, check: CheckDeadline = unlimited, report: Report = unexpected
 ) -> Evaluation:
     """The context of evaluations with this frame."""
-    return Evaluation(lambda: frame, check, report)
+    return Evaluation(lambda: frame, CheckedTime(lambda: 0.0, math.inf, look=check), report)
 
 
 # ---- the cluster
@@ -195,6 +206,12 @@ class Silent:
 
     def bypassed(self, pod: str, uid: str, reason: str) -> None:
         self.heard.append(("bypassed", pod, uid, reason))
+
+    def expensive(self, policy: str) -> None:
+        self.heard.append(("expensive", policy))
+
+    def gave_up(self, work: str, about: str) -> None:
+        self.heard.append(("gave up", work, about))
 
 
 def engine_over(

@@ -9,6 +9,7 @@ from pathlib import Path
 from engine.cache.informers import Needs
 from engine.engine import Engine
 from engine.objects.codec import ObjectCodec
+from engine.objects.request_pod import NO_EXEMPTIONS, Exemptions
 from grammar.schema import Schema
 from server.runtime.observers import LogObserver
 from server.runtime.policies import Policies
@@ -21,11 +22,12 @@ def reloader_of(
     schema: Schema,
     observer: LogObserver,
     log: Logger,
+    exemptions: Exemptions = NO_EXEMPTIONS,
 ) -> PolicyReloader:
     """The reloader of these policy files; `open_view` opens the view for what they read."""
     policies = Policies(paths, schema, log)
-    policies.read({})
-    view = open_view(policies.needs)
+    view = open_view(policies.read({}).needs)
     objects = view.policies()
-    engine = Engine(policies.read(objects), view, ObjectCodec(schema), observer)
-    return PolicyReloader(policies, objects, view, engine, log)
+    enforced = policies.read(objects)
+    engine = Engine(enforced.registry, view, ObjectCodec(schema), observer)
+    return PolicyReloader(policies, enforced, objects, view, engine, log, exemptions)

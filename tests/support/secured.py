@@ -17,6 +17,7 @@ from policies.admission import Examiner
 from server.metrics import Metrics
 from server.running import listening
 from server.settings import Settings, TlsFiles
+from server.supervisor import Supervisor
 from server.tls import Credentials
 from tests.support.served import LOG, Answer, Parts, names_request
 
@@ -71,7 +72,11 @@ async def secured(files: TlsFiles, examiner: Examiner | None = None) -> AsyncIte
     settings = Settings(port=0, tls=files)
     registry = CollectorRegistry()
     credentials = Credentials(files, Metrics(registry, "1.2.3"), LOG)
-    async with listening(
-        Parts(settings=settings, examiner=examiner).app(), settings, credentials
-    ) as url:
-        yield Secured(url, registry)
+    supervisor = Supervisor(LOG, lambda _: None)
+    supervisor.start("certificates", credentials.run)
+    app = Parts(settings=settings, examiner=examiner).app()
+    try:
+        async with listening(app, settings, credentials) as url:
+            yield Secured(url, registry)
+    finally:
+        await supervisor.stop()

@@ -16,6 +16,8 @@ from aiohttp.test_utils import TestClient
 from aiohttp.web import Application
 from prometheus_client import CollectorRegistry
 
+from engine.cluster.binding import Binding
+from engine.errors import RefusedError
 from policies.admission import Examiner
 from server.app import create_app
 from server.debug import Decisions
@@ -51,6 +53,16 @@ class Answer:
         return self.body.decode()
 
 
+class RefusingBinder:
+    """A binder that binds no pod, and says so with this text."""
+
+    def __init__(self, text: str = "the pod is gone") -> None:
+        self._text = text
+
+    async def bind(self, _binding: Binding, _deadline: float) -> None:
+        raise RefusedError(self._text)
+
+
 @dataclass
 class Parts:
     """The parts of an application, with defaults for each."""
@@ -60,7 +72,7 @@ class Parts:
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
     checks: Sequence[Check] = ()
     cluster_size: int | None = None
-    binder: Binder | None = None
+    binder: Binder | None = field(default_factory=RefusingBinder)
     examiner: Examiner | None = None
     decisions: Decisions | None = None
     shutdown: Shutdown = field(default_factory=Shutdown)

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[3]
 def entry(placet: Placet, *arguments: str) -> dict[str, Any]:
     """Return the one extender that is written."""
     done = placet("scheduler-config", *arguments)
-    assert (done.code, done.err) == (0, "")
+    assert done.code == 0
     (written,) = yaml.safe_load(done.out)["extenders"]
     assert isinstance(written, dict)
     return written
@@ -189,6 +189,7 @@ def test_what_cannot_work_is_refused(
         (),
         ("--legacy",),
         ("--verbs", "filter,prioritize,preempt,bind"),
+        ("--legacy", "--verbs", "filter,bind,preempt"),
         ("--http-timeout", "30s"),
         ("--url", "https://10.96.0.50:443/api/scheduler", "--ca", "ca.crt"),
         ("--legacy", "--url", "https://10.96.0.50", "--ca", "ca.crt", "--server-name", "x"),
@@ -199,9 +200,26 @@ def test_what_cannot_work_is_refused(
 def test_doctor_finds_nothing_in_it(placet: Placet, tls: Path, arguments: tuple[str, ...]) -> None:
     text = placet("scheduler-config", *arguments).out
     served = arguments[1] if arguments[:1] == ("--http-timeout",) else "5s"
-    done = placet("doctor", "--strict", "--http-timeout", served, "-", stdin=text)
+    binds = ["--bind"] if "--verbs" in arguments else []
+    done = placet("doctor", "--strict", "--http-timeout", served, *binds, "-", stdin=text)
     assert (done.code, done.err) == (0, "")
     assert done.out.endswith("no problems found\n")
+
+
+@pytest.mark.parametrize("form", ["--full", "--section", "--legacy"])
+def test_placets_side_of_a_bind_verb_is_told(placet: Placet, form: str) -> None:
+    """On standard error, because JSON has no comments."""
+    done = placet("scheduler-config", form, "--verbs", "filter,bind")
+    assert done.err == (
+        "start Placet with: placet serve --bind\n"
+        "give it the right to bind with: kubectl apply -f deploy/rbac/bind/placet.yaml\n"
+    )
+    told = "    # at most one extender may have it; needs `placet serve --bind`\n"
+    assert (told in done.out) == (form != "--legacy")
+    assert placet("scheduler-config", form).err == ""
+    if form == "--full":
+        named = placet("scheduler-config", "--scheduler-name", "second", "--verbs", "filter,bind")
+        assert named.err.startswith("start Placet with: placet serve --bind --scheduler-name s")
 
 
 def test_page_shows_what_is_written(placet: Placet) -> None:

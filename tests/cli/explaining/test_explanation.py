@@ -1,4 +1,4 @@
-"""What explain finds is what the engine answers: the same nodes, and scores that add up."""
+"""Explanations: they show what the engine answers, the same nodes and scores that add up."""
 
 import argparse
 from datetime import UTC, datetime

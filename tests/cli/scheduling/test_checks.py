@@ -30,11 +30,15 @@ from tests.support.scheduler_configs import (
 STRICT = 'policy strict in namespace "web" { limit "one" { per node at most 1 strict } }\n'
 # Checks that no configuration fails without policies.
 ONLY_WITH_POLICIES = {"no-binder"}
+# Checks of what the flags of `placet serve` need; in all other tests they are right.
+OF_FLAGS = {"bind"}
 
 
 def examined(text: str, requirements: SchedulerRequirements | None = None) -> list[FieldFinding]:
     (read,) = configurations([("s.yaml", text)], lambda _path: None)
-    return examine(CheckContext(read, *choose(read.extenders), 5.0, requirements))
+    chosen, because = choose(read.extenders)
+    binds = chosen is not None and bool(chosen.verbs["bind"])
+    return examine(CheckContext(read, chosen, because, 5.0, requirements, binds))
 
 
 def found(
@@ -75,7 +79,29 @@ def test_sound_configuration_has_no_findings(sound: Json) -> None:
 
 def test_every_check_has_a_case() -> None:
     tried = {wrong.code for wrong in (*REFUSED, *ACCEPTED)}
-    assert tried | ONLY_WITH_POLICIES == {*OF_ALL, *OF_OURS}
+    assert tried | ONLY_WITH_POLICIES | OF_FLAGS == {*OF_ALL, *OF_OURS}
+
+
+@pytest.mark.parametrize("binds", [True, False])
+@pytest.mark.parametrize("asked", [True, False])
+def test_both_sides_must_agree_on_bind(binds: bool, asked: bool) -> None:
+    """`bindVerb` on one side, `placet serve --bind` on the other."""
+    text = json.dumps(configuration(ours(bindVerb="bind") if asked else OURS))
+    (read,) = configurations([("s.yaml", text)], lambda _path: None)
+    findings = examine(CheckContext(read, *choose(read.extenders), 5.0, None, binds))
+    told = [(d.code, d.severity, place.path, d.message, d.hint) for d, place in findings]
+    at = "extenders[0].bindVerb"
+    without = (
+        *("bind", "error", at),
+        "`placet serve` has no verb bind without `--bind`: no pod can be bound",
+        "serve with `--bind` and give it to this command too, or remove `bindVerb`",
+    )
+    unasked = (
+        *("bind", "warning", at),
+        "`placet serve --bind` may bind pods, and kube-scheduler never asks it to",
+        "write `bindVerb: bind`, or serve without `--bind`",
+    )
+    assert told == ([] if binds == asked else [without if asked else unasked])
 
 
 @pytest.mark.parametrize(

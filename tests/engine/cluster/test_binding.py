@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from engine.cache.cache import Cache
 from engine.cluster.binding import DELETION_COST, Binder, Binding
-from engine.decision.recent_answers import OfferedBodies
+from engine.decision.recent_answers import LastAnswers
 from engine.decision.registry import Registry
 from engine.engine import Engine
 from engine.errors import ApiUnreachableError, EngineError, RefusedError, WaitingError
@@ -45,18 +45,20 @@ class World:
         self.cache = Cache()
         self.api = BindingApi()
         programs = [compile_policy(checked) for checked in file.policies]
-        self.bodies = OfferedBodies()
+        self.answers = LastAnswers(lambda: self.cache.snapshot().table)
         self.engine = Engine(
             Registry(programs),
             Known(self.cache),
             CODEC,
             Silent(),
-            listeners=[self.bodies.answered],
+            answers=self.answers,
         )
         self.cache.add_event_handler(self.engine.in_flight.pod_changed)
         for name in ("n1", "n2"):
             self.cache.put_node(CODEC.node(builders.raw(builders.node(name))))
-        self.binder = Binder(self.api, self.cache, self.engine.admit, self.bodies)
+        self.binder = Binder(
+            self.api, self.cache, self.engine, self.answers, {"default-scheduler", "second"}
+        )
 
     def create(self, name: str, **fields: Any) -> None:
         """A pod, in the API server and known."""
@@ -69,10 +71,10 @@ class World:
         """The watch tells what the pod is now."""
         self.cache.put_pod(CODEC.peer(builders.raw(self.api.pods[f"shop/{name}"])))
 
-    def hear(self, name: str) -> None:
-        """Filter was asked about the pod."""
-        asked = self.engine.read(builders.raw(self.api.pods[f"shop/{name}"]))
-        self.bodies.answered(asked, offered=True)
+    def hear(self, name: str, *nodes: str) -> None:
+        """Filter is asked about the pod on these nodes, or on both."""
+        body = builders.raw(self.api.pods[f"shop/{name}"])
+        self.engine.filter(body, nodes or ("n1", "n2"), None, math.inf)
 
     async def bind(self, name: str, node: str = "n1", seconds: float = 1.0, uid: str = "") -> None:
         binding = Binding("shop", name, uid or f"uid-{name}", node)
@@ -161,6 +163,7 @@ async def test_a_share_holds_and_its_pods_get_their_deletion_cost() -> None:
         await world.bind(name, "n1")
     with pytest.raises(WaitingError, match="no room on this side"):
         await world.bind("c", "n1")
+    world.hear("c")
     for name in "cde":
         await world.bind(name, "n2")
     costs = [int(b["metadata"]["annotations"][DELETION_COST]) for b in world.api.bindings]
@@ -205,6 +208,155 @@ async def test_a_pod_of_an_earlier_request_is_not_fetched() -> None:
     world.engine.filter(builders.raw(world.api.pods["shop/a"]), ["n1"], None, math.inf)
     await world.bind("a")
     assert [method for method, _ in world.api.requests] == ["POST"]
+
+
+# ---- only what filter offered
+
+
+@pytest.mark.parametrize("offered", [("n2",), ()], ids=["another node", "no node"])
+async def test_only_a_node_of_the_last_answer(offered: tuple[str, ...]) -> None:
+    """Whatever an earlier answer said."""
+    names = " || ".join(f'node.name == "{name}"' for name in offered) or "false"
+    world = World(f'filter "these" {{ require pod.labels["app"] != "db" || {names} }}')
+    world.create("a")
+    world.hear("a")
+    world.api.pods["shop/a"]["metadata"]["labels"]["app"] = "db"
+    world.hear("a")
+    with pytest.raises(RefusedError, match=r"filter has not offered node `n1` to the pod"):
+        await world.bind("a", "n1")
+    assert world.api.requests == []
+    if offered:
+        await world.bind("a", "n2")
+        assert world.on("n2") == {"a"}
+
+
+async def test_only_nodes_that_exist() -> None:
+    world = World()
+    for name in "ab":
+        world.create(name, cpu="999")
+    world.hear("a", "n1", "n9")
+    world.cache.remove_node("n1")
+    for name, node in (("a", "n9"), ("a", "n1"), ("b", "n9")):
+        with pytest.raises(RefusedError, match=f"node `{node}` does not exist, or is not known"):
+            await world.bind(name, node)
+    assert world.api.bindings == []
+    assert not list(world.cache.assumed())
+
+
+# ---- pods without a known answer, as after a restart
+
+
+async def test_a_pod_that_fits_is_bound_after_a_restart() -> None:
+    world = World('filter "n1" { require node.name == "n1" message "not here" }')
+    world.create("a", cpu="8")
+    with pytest.raises(RefusedError, match="not here"):
+        await world.bind("a", "n2")
+    world.hear("a")
+    await world.bind("a", "n1")
+    [binding] = world.api.bindings
+    assert binding["target"]["name"] == "n1"
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "bound"), [("default-scheduler", True), ("second", True), ("other", False)]
+)
+async def test_only_pods_of_our_schedulers(scheduler: str, bound: bool) -> None:
+    world = World()
+    world.create("a", spec={"schedulerName": scheduler})
+    if bound:
+        await world.bind("a")
+    else:
+        text = (
+            "the pod is for scheduler `other`, and Placet binds pods of `default-scheduler` and"
+            " `second`: see --scheduler-name"
+        )
+        with pytest.raises(RefusedError, match=text):
+            await world.bind("a")
+    assert len(world.api.bindings) == bound
+    if not bound:
+        # A scheduler that asks filter about it is ours.
+        world.hear("a")
+        await world.bind("a")
+
+
+GPU = {"overhead": {"example.com/gpu": "1"}}
+
+
+@pytest.mark.parametrize(
+    ("node", "wanted", "lacks"),
+    [
+        (builders.node("n1", cpu="5"), {"cpu": "3"}, ""),
+        (builders.node("n1", cpu="5"), {"cpu": "3001m"}, "cpu"),
+        (builders.node("n1"), {"cpu": "999"}, "cpu"),
+        (builders.node("n1"), {"memory": "33Gi"}, "memory"),
+        (builders.node("n1"), {"spec": GPU}, "example.com/gpu"),
+        (builders.node("n1", pods="2"), {}, ""),
+        (builders.node("n1", pods="1"), {}, "pods"),
+        # The node has too little for the pod that is there, but this one wants none of it.
+        (builders.node("n1", cpu="1"), {"cpu": "0"}, ""),
+    ],
+    ids=["fits", "a little too much", "999", "memory", "gpu", "pods", "no pods", "over-full"],
+)
+async def test_a_node_must_have_room_after_a_restart(
+    node: builders.Object, wanted: dict[str, Any], lacks: str
+) -> None:
+    """n1 has a pod of 2 cpus."""
+    world = World()
+    world.cache.put_node(CODEC.node(builders.raw(node)))
+    world.create("there", on="n1", cpu="2")
+    world.create("a", **wanted)
+    if lacks:
+        with pytest.raises(RefusedError, match=f"node `n1` has not enough `{lacks}` left for the"):
+            await world.bind("a")
+        assert world.on("n1") == {"there"}
+    else:
+        await world.bind("a")
+        assert world.on("n1") == {"there", "a"}
+
+
+async def test_a_pod_with_an_unknown_outcome_has_room_for_itself() -> None:
+    """After a lost answer it counts on the node already."""
+    world = World()
+    world.create("a", cpu="8")
+    world.cache.assume(CODEC.peer(builders.raw(world.api.pods["shop/a"])), "n1", math.inf)
+    await world.bind("a")
+    assert world.on("n1") == {"a"}
+
+
+async def test_a_pod_on_the_node_is_bound_already_though_the_node_is_gone() -> None:
+    """C45: also after a restart, before a watch shows it."""
+    world = World()
+    world.create("a")
+    world.api.pods["shop/a"]["spec"]["nodeName"] = "n9"
+    await world.bind("a", "n9")
+    assert world.api.bindings == []
+
+
+async def test_an_answer_that_comes_meanwhile_counts() -> None:
+    """The pod is fetched as filter is asked about it."""
+    world = World()
+    world.create("a", spec={"schedulerName": "other"})
+    calls = asyncio.create_task(world.bind("a", "n2"))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert [method for method, _ in world.api.requests] == ["GET"]
+    world.hear("a")
+    await calls
+    assert world.on("n2") == {"a"}
+
+
+async def test_without_the_right_the_remedy_is_named() -> None:
+    world = World()
+    world.create("a")
+    world.hear("a")
+    world.api.faults.append("forbidden")
+    text = "may not create `pods/binding`: run `kubectl apply -f deploy/rbac/bind/placet.yaml`"
+    with pytest.raises(RefusedError, match=text):
+        await world.bind("a")
+    assert not list(world.cache.assumed())
+
+
+# ---- outcomes that are not known
 
 
 @pytest.mark.parametrize("acted", [True, False], ids=["bound", "not bound"])

@@ -245,3 +245,24 @@ async def test_a_new_holder_counts_only_after_taking_over() -> None:
         "`a` is the leader and is asked to hand over"
     )
     running.cancel()
+
+
+async def test_a_gate_without_its_task_is_closed() -> None:
+    """While the task waits for a new start, the Lease may be lost and won again unnoticed."""
+    replicas = Replicas()
+
+    async def take_over() -> None:
+        """There is nothing to list."""
+
+    gate = LeaderGate(replicas.leases["a"])
+    await replicas.turns("a")
+    running = asyncio.create_task(gate.run(take_over))
+    await asyncio.sleep(0.05)
+    assert gate.waiting() == ""
+    running.cancel()
+    await asyncio.wait([running])
+    assert gate.waiting() == "this replica has just become the leader and is listing pods"
+    running = asyncio.create_task(gate.run(take_over))
+    await asyncio.sleep(0.05)
+    assert gate.waiting() == ""
+    running.cancel()

@@ -12,7 +12,8 @@ from msgspec.structs import replace
 
 from engine.cluster.requeue import CONDITION, Requeuer
 from engine.decision.recent_answers import RejectedPods
-from engine.errors import ApiError, WaitingError
+from engine.engine import MOST_PORTIONS
+from engine.errors import ApiError, DeadlineExceededError, WaitingError
 from engine.objects.api_types import Condition
 from engine.objects.codec import ObjectCodec
 from engine.objects.peer import Peer
@@ -36,10 +37,17 @@ class Scene:
     sent: list[tuple[str, str]] = field(default_factory=list)
     gone: bool = False
     raises: bool = False
+    # The portions that a look at one pod takes.
+    portions: int = 1
+    looks: int = 0
+    given_up: list[tuple[str, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.rejected_pods = RejectedPods(lambda: self.time, 1.0, 60.0)
-        self.requeuer = Requeuer(self, self, self.rejected_pods, lambda: self.time)
+        self.requeuer = Requeuer(self, self, self.rejected_pods, self._gave_up, lambda: self.time)
+
+    def _gave_up(self, work: str, about: str) -> None:
+        self.given_up.append((work, about))
 
     def add(self, name: str, *, refused: bool = True, **fields: Any) -> None:
         made = builders.pod(name, "shop")
@@ -85,6 +93,9 @@ class Scene:
     def would_pass(self, asked: RequestPod) -> bool:
         if self.raises:
             raise WaitingError("not synced")
+        self.looks += 1
+        if self.looks % self.portions:
+            raise DeadlineExceededError("the portion is over")
         return asked.name in self.passing
 
 
@@ -189,3 +200,23 @@ async def test_failures_do_not_end_a_round() -> None:
     assert await scene.look() == []
     scene.raises, scene.gone = False, True
     assert await scene.look() == ["a"]
+
+
+# ---- portions of time
+
+
+async def test_a_look_continues_in_portions() -> None:
+    scene = Scene(passing={"a"}, portions=MOST_PORTIONS)
+    scene.add("a")
+    scene.time += 1.0
+    assert await scene.look() == ["a"]
+    assert scene.given_up == []
+
+
+async def test_a_pod_whose_look_takes_too_many_portions_is_requeued_and_reported() -> None:
+    """A call of filter finds out; a pod that could run must not wait for ever."""
+    scene = Scene(portions=MOST_PORTIONS + 1)
+    scene.add("a")
+    scene.time += 1.0
+    assert await scene.look() == ["a"]
+    assert scene.given_up == [("requeueing", "shop/a")]

@@ -77,6 +77,18 @@ async def test_a_changed_or_deleted_object_is_left_for_the_next_call(status: int
     assert len(api.sent) == 2
 
 
+@pytest.mark.parametrize("status", [400, 413, 422])
+async def test_an_object_that_the_server_refuses_keeps_no_other_from_its_status(
+    status: int,
+) -> None:
+    """Such as a stored object that a newer definition does not allow; the error is still raised."""
+    api = Api(ApiError(status, "Invalid", "spec.weight: too large"))
+    reports = [reported(Status(), Status(matchedPods=n)) for n in (1, 2)]
+    with pytest.raises(ApiError, match="too large"):
+        await write(api, reports, LATE)
+    assert len(api.sent) == 2
+
+
 @pytest.mark.parametrize("error", [ApiError(403, "Forbidden", "no"), ApiUnreachableError("gone")])
 async def test_other_errors_are_raised(error: Exception) -> None:
     with pytest.raises(type(error)):

@@ -1,10 +1,11 @@
-"""What the tests of counting start from: clauses from text, groups, and the counts of a clause.
+"""Helpers of the tests of counting: clauses from text, groups, and the counts of a clause.
 
 These functions alone know the signatures of `engine.counting`; tables and tests do not.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -27,6 +28,7 @@ from tests.support.builders import Object, pod, raw
 from tests.support.engines import (
     CODEC,
     NOW,
+    CheckedTime,
     cache_of,
     evaluation_of,
     frame_of,
@@ -183,7 +185,14 @@ class Counting:
             return request.rooted(self.cache.snapshot().workloads.get(request.controller))
 
         shape = raw(asked["metadata"]["labels"])
-        context = CountContext(request, peer, frame_of(asked, self.now), check, replicas, shape)
+        context = CountContext(
+            request,
+            peer,
+            frame_of(asked, self.now),
+            CheckedTime(lambda: 0.0, math.inf, look=check),
+            replicas,
+            shape,
+        )
         return PodCounter(pods or self.cache, self.in_flight, self.table, context)
 
     def count(

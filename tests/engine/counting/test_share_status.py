@@ -6,13 +6,14 @@ from collections.abc import Sequence
 
 import pytest
 
+from engine.cache.cache import Cache
 from engine.cache.tallies import Scope
 from engine.counting.share_status import PodCounts, ShareStatus
 from engine.objects.peer import Peer
 from engine.program.program import ShareProgram
 from tests.engine.counting.helpers import ASKED, clause_of
 from tests.support.builders import Object, node, pod
-from tests.support.engines import cache_of, frame_of, node_of, peer_of
+from tests.support.engines import cache_of, evaluation_of, frame_of, node_of, peer_of
 
 NODES = [node("on", labels={"cap": "spot"}), node("off", labels={"cap": "od"}), node("bare")]
 
@@ -39,7 +40,11 @@ def pods(on: int, off: int, waiting: int = 0) -> list[Object]:
 
 def counts(bound: str | None, there: Sequence[Object]) -> PodCounts:
     cache = cache_of(NODES, there)
-    return status_of(bound).count(cache, cache.snapshot(), frame_of(ASKED))
+    return counted(status_of(bound), cache)
+
+
+def counted(status: ShareStatus, cache: Cache) -> PodCounts:
+    return status.count(cache, cache.snapshot(), evaluation_of(frame_of(ASKED)))
 
 
 @pytest.mark.parametrize(
@@ -105,8 +110,8 @@ def test_a_policy_without_a_share_has_only_the_number_of_its_pods() -> None:
 
 def test_the_next_count_has_what_changed() -> None:
     cache, status = cache_of(NODES, pods(1, 1)), status_of("exactly 50%")
-    assert status.count(cache, cache.snapshot(), frame_of(ASKED)) == PodCounts(2, 1, 1, 0)
+    assert counted(status, cache) == PodCounts(2, 1, 1, 0)
     cache.put_pod(peer_of(pod("late", labels={"app": "web"}, on="on")))
-    assert status.count(cache, cache.snapshot(), frame_of(ASKED)) == PodCounts(3, 2, 1, 1)
+    assert counted(status, cache) == PodCounts(3, 2, 1, 1)
     cache.put_node(node_of(node("off", labels={"cap": "spot"})))
-    assert status.count(cache, cache.snapshot(), frame_of(ASKED)) == PodCounts(3, 3, 1, 2)
+    assert counted(status, cache) == PodCounts(3, 3, 1, 2)

@@ -11,7 +11,7 @@ from engine.cache.names import KnownRows
 from engine.decision.filtering import UNKNOWN_NODE, FilterMemo, Rejection, rejections
 from engine.decision.verdict import FEASIBLE, Decision, Failed, Rejected, Verdict
 from engine.errors import DeadlineExceededError
-from engine.program.frame import LazyFrame, unlimited
+from engine.program.frame import LazyFrame
 from engine.program.program import FilterProgram
 from tests.support.builders import Object, node, pod
 from tests.support.engines import evaluation_of, frame_of, programs_of, snapshot_of
@@ -29,8 +29,8 @@ def refused(
 ) -> list[Rejection | None]:
     """What refuses each node; a name that is not known is an unknown node."""
     (program,) = programs_of(f"cluster policy p {{ {settings} {clauses} }}")
-    frame = frame_of(asked)
-    return rejections(program.filters, frame, [NODES.get(name) for name in names], unlimited)
+    evaluation = evaluation_of(frame_of(asked))
+    return rejections(program.filters, evaluation, [NODES.get(name) for name in names])
 
 
 def shown(found: Sequence[Rejection | None]) -> list[str]:
@@ -208,7 +208,7 @@ def test_an_unknown_node_is_refused_by_the_first_clause_that_reads_it(
 def test_verdict_of_a_rejection(clauses: str, name: str, wanted: Rejected | Failed) -> None:
     (found,) = refused(clauses, [name])
     assert found is not None
-    assert found.verdict(lambda: frame_of(ASKED)) == wanted
+    assert found.verdict(evaluation_of(frame_of(ASKED))) == wanted
 
 
 def test_rejections_of_one_kind_are_equal() -> None:
@@ -218,24 +218,27 @@ def test_rejections_of_one_kind_are_equal() -> None:
     assert len(set(found)) == 1
 
 
-def test_the_deadline_is_checked_between_clauses_and_every_512_nodes() -> None:
+def test_the_time_is_looked_at_between_clauses_and_often_within_them() -> None:
+    """A clause with few parts takes little time: one look for many nodes."""
     (program,) = programs_of(
         'cluster policy p { filter "f" { require node.name != "" } filter "g" { require true } }'
     )
     frame = frame_of(ASKED)
     checks: list[int] = []
+    per_look = program.filters[0].nodes_per_look
 
     def check() -> None:
         checks.append(1)
 
-    rejections(program.filters, frame, [NODES["a"]] * 1025, check)
-    assert len(checks) == 2 + 3
+    nodes = [NODES["a"]] * (2 * per_look + 1)
+    rejections(program.filters, evaluation_of(frame, check), nodes)
+    assert len(checks) == 2 + 2
 
     def late() -> None:
         raise DeadlineExceededError("too late")
 
     with pytest.raises(DeadlineExceededError):
-        rejections(program.filters, frame, [NODES["a"]], late)
+        rejections(program.filters, evaluation_of(frame, late), [NODES["a"]])
 
 
 # ---- the decision about all nodes of a request

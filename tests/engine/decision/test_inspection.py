@@ -1,4 +1,4 @@
-"""Which clauses stand in the way, from tables of who refuses what."""
+"""Inspection: the clauses that keep a pod off its nodes, from tables of what each rejects."""
 
 import numpy as np
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""What is kept of the last calls: the newest of each pod, within bounds, and errors with them."""
+"""Journal: it keeps the newest calls of each pod and their errors, within bounds."""
 
 from __future__ import annotations
 

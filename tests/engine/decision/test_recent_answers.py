@@ -1,4 +1,4 @@
-"""Recent answers: rejections that are damped, and the bodies of offered pods.
+"""Recent answers: rejections that are damped, and the nodes that pods were offered.
 
 Rejected pods are tested with the requeuer.
 """
@@ -7,12 +7,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import msgspec
 import pytest
 
-from engine.decision.recent_answers import Damper, OfferedBodies
+from engine.cache.cache import Cache
+from engine.decision.recent_answers import Damper, LastAnswers
+from engine.decision.verdict import FEASIBLE, decision
 from engine.objects.request_pod import RequestPod, RequestPodReader
-from tests.support.builders import pod, raw
+from tests.support.builders import node, pod, raw
 from tests.support.engines import CODEC
+from tests.support.table_decider import rejected
 
 # ---- the damper
 
@@ -56,7 +60,42 @@ def test_each_pod_is_damped_by_itself() -> None:
     assert [damper.rejected(uid) for uid in "abd"] == [True, True, False]
 
 
-# ---- the bodies of offered pods
+# ---- the last answers
+
+NODES = ("n1", "n2", "n3")
+
+
+class Answered:
+    """A cache with three nodes, and the last answers about them."""
+
+    def __init__(self) -> None:
+        self.cache = Cache()
+        for name in NODES:
+            self.add(name)
+        self.answers = LastAnswers(lambda: self.cache.snapshot().table)
+        self._others = 0
+
+    def add(self, name: str) -> None:
+        self.cache.put_node(CODEC.node(raw(node(name))))
+
+    def answer(self, asked: RequestPod, *offered: str, by_rows: bool = True) -> None:
+        """Filter is asked about all nodes, and offers these."""
+        table = self.cache.snapshot().table
+        _, rows = table.locate(NODES)
+        verdicts = [FEASIBLE if name in offered else rejected("no") for name in NODES]
+        decided = decision(verdicts, rows if by_rows else None)
+        self.answers.answered(asked, NODES, decided)
+
+    def pack(self) -> None:
+        """Other pods are asked about, until the answers so far are not the newest any more."""
+        self._others += 1
+        for number in range(32):
+            self.answers.answered(asked(f"other-{self._others}-{number}"), NODES, None)
+
+    def offers(self, uid: str) -> list[str] | None:
+        """The nodes that the last answer offers; None if it is not known."""
+        last = self.answers.find(uid)
+        return None if last is None else [n for n in (*NODES, "n4", "") if last.offers(n)]
 
 
 def asked(uid: str, size: int = 0, app: str = "") -> RequestPod:
@@ -66,25 +105,112 @@ def asked(uid: str, size: int = 0, app: str = "") -> RequestPod:
     return RequestPodReader(CODEC).read(raw(made))
 
 
-def test_the_body_of_a_pod_that_was_offered_a_node_is_kept() -> None:
-    bodies = OfferedBodies()
-    first, second = asked("a", app="web"), asked("b")
-    bodies.answered(first, offered=True)
-    bodies.answered(second, offered=False)
-    assert bodies.get("a") == first.body
-    assert bodies.get("b") is None
+@pytest.mark.parametrize("packed", [True, False], ids=["older", "recent"])
+@pytest.mark.parametrize("by_rows", [True, False], ids=["by rows", "by names"])
+@pytest.mark.parametrize("offered", [["n2"], ["n1", "n3"], list(NODES), []], ids=" ".join)
+def test_the_offered_nodes_are_known(offered: list[str], by_rows: bool, packed: bool) -> None:
+    known = Answered()
+    known.answer(asked("a"), *offered, by_rows=by_rows)
+    if packed:
+        known.pack()
+    assert known.offers("a") == offered
+    assert known.offers("b") is None
+
+
+@pytest.mark.parametrize("packed", [True, False], ids=["older", "recent"])
+def test_the_last_answer_counts(packed: bool) -> None:
+    known = Answered()
+    known.answer(asked("a", app="web"), *NODES)
+    if packed:
+        known.pack()
     again = asked("a", app="db")
-    bodies.answered(again, offered=True)
-    assert bodies.get("a") == again.body, "that of the last answer"
+    known.answer(again, "n2")
+    if packed:
+        known.pack()
+    last = known.answers.find("a")
+    assert last is not None
+    assert last.body == again.body
+    assert known.offers("a") == ["n2"]
+    known.answers.answered(again, NODES, None)
+    assert known.offers("a") == [], "an error offers nothing"
 
 
-def test_the_bodies_used_last_are_kept() -> None:
+@pytest.mark.parametrize("packed", [True, False], ids=["older", "recent"])
+def test_a_node_that_takes_the_place_of_another_one_was_not_offered(packed: bool) -> None:
+    """It gets the row of the removed one."""
+    known = Answered()
+    known.answer(asked("a"), *NODES)
+    if packed:
+        known.pack()
+    row = known.cache.snapshot().table.rows["n2"]
+    known.cache.remove_node("n2")
+    assert known.cache.snapshot().node("n2") is None
+    known.add("n4")
+    assert known.cache.snapshot().table.rows["n4"] == row
+    assert known.offers("a") == [*NODES]
+
+
+def test_of_a_repeated_name_the_first_counts() -> None:
+    known = Answered()
+    decided = decision([FEASIBLE, rejected("no"), FEASIBLE])
+    known.answers.answered(asked("a"), ["n1", "n2", "n2"], decided)
+    assert known.offers("a") == ["n1"]
+
+
+@pytest.mark.parametrize("packed", [True, False], ids=["older", "recent"])
+@pytest.mark.parametrize(
+    ("change", "revision", "kept"),
+    [("bound", 7, False), ("assumed", 0, True), ("changed", 7, True), ("deleted", 7, False)],
+)
+def test_answers_about_bound_and_deleted_pods_are_forgotten(
+    change: str, revision: int, kept: bool, packed: bool
+) -> None:
+    known = Answered()
+    known.answer(asked("a"), "n1")
+    if packed:
+        known.pack()
+    before = asked("a").peer
+    after = msgspec.structs.replace(before, nodeName="n1" if change != "changed" else "")
+    known.answers.pod_changed(before, None if change == "deleted" else after, revision)
+    assert known.offers("a") == (["n1"] if kept else None)
+
+
+def test_answers_about_former_sets_of_nodes_are_forgotten() -> None:
+    """The rows of all nodes are kept for the last eight sets only."""
+    known = Answered()
+    known.answer(asked("first"), "n1")
+    known.pack()
+    for number in range(7):
+        known.add(f"more-{number}")
+        known.answer(asked(f"{number}"), "n1")
+        known.pack()
+    assert known.offers("first") == ["n1"]
+    known.add("last")
+    known.answer(asked("last"), "n1")
+    known.pack()
+    assert known.offers("first") is None
+    assert known.offers("0") == known.offers("last") == ["n1"]
+
+
+def test_the_answers_used_last_are_kept() -> None:
     """They have 16 MiB together."""
-    bodies, third = OfferedBodies(), 6 << 20
-    for uid in "ab":
-        bodies.answered(asked(uid, third), offered=True)
-    assert bodies.get("a") is not None
-    bodies.answered(asked("c", third), offered=True)
-    assert [uid for uid in "abc" if bodies.get(uid) is not None] == ["a", "c"]
-    bodies.answered(asked("huge", 17 << 20), offered=True)
-    assert [uid for uid in ("a", "c", "huge") if bodies.get(uid) is not None] == ["a", "c"]
+    known, third = Answered(), 5 << 20
+    for uid in "abc":
+        known.answer(asked(uid, third), "n1")
+    known.pack()
+    assert known.offers("a") is not None
+    known.answer(asked("d", third), "n1")
+    known.pack()
+    assert [uid for uid in "abcd" if known.offers(uid)] == ["a", "c", "d"]
+    known.answer(asked("d", 17 << 20), "n1")
+    known.pack()
+    assert [uid for uid in "abcd" if known.offers(uid)] == ["a", "c"], "it is too large to keep"
+
+
+def test_rejections_take_memory_too() -> None:
+    known, one = Answered(), asked("")
+    for number in range(70_000):
+        one.uid = f"{number}"
+        known.answers.answered(one, NODES, None)
+    assert known.offers("0") is None
+    assert known.offers("69999") == []

@@ -9,7 +9,7 @@ import pytest
 from engine.decision.registry import Registry, Selection
 from engine.errors import NotSyncedError, WaitingError
 from tests.support.builders import Object, pod
-from tests.support.engines import frame_of, programs_of
+from tests.support.engines import evaluation_of, frame_of, programs_of
 
 WEB = pod("asked", "shop", labels={"app": "web"}, priority=0)
 REJECTS = 'filter "x" { require true }'
@@ -19,7 +19,7 @@ FOR_WEB = 'for pods where pod.labels["app"] == "web"'
 
 def select(texts: Sequence[str], asked: Object = WEB) -> Selection:
     registry = Registry(programs_of("\n".join(texts)))
-    return registry.select(asked["metadata"]["namespace"], frame_of(asked))
+    return registry.select(asked["metadata"]["namespace"], evaluation_of(frame_of(asked)))
 
 
 def governing(selection: Selection) -> str:
@@ -178,7 +178,7 @@ def test_a_for_that_cannot_be_evaluated(settings: str, condition: str, wanted: s
 
 def refusing(text: str, asked: Object = WEB) -> Selection:
     registry = Registry(refusing=programs_of(text))
-    return registry.select(asked["metadata"]["namespace"], frame_of(asked))
+    return registry.select(asked["metadata"]["namespace"], evaluation_of(frame_of(asked)))
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_other_pods_do_not_wait(text: str) -> None:
 
 def test_no_pod_passes_while_there_may_be_other_policies() -> None:
     with pytest.raises(NotSyncedError):
-        Registry(complete=False).select("shop", frame_of(WEB))
+        Registry(complete=False).select("shop", evaluation_of(frame_of(WEB)))
 
 
 # ---- what the registry says of all policies

@@ -96,6 +96,7 @@ def clauses(draw: st.DrawFn) -> ScoreProgram:
         range=draw(ranges),
         missing=float(draw(st.integers(0, 100))),
         time_dependent=False,
+        nodes_per_look=100,
     )
 
 

@@ -1,4 +1,4 @@
-"""What fits on a node, and how the plugin for least-allocated nodes scores it."""
+"""Node resources: the pods that fit on a node, and the scores of least-allocated nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a check says of a policy's text: codes, each with the text at its span."""
+"""Helpers of the tests of checks: the codes that a policy's text gets, with the text of each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a literal's text means."""
+"""Literals: the values that their texts stand for."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import time
 
 import msgspec
@@ -13,7 +14,7 @@ from engine.errors import BadObjectError, DeadlineExceededError, EngineError, No
 from server.settings import Settings
 from tests.server.conftest import Serve
 from tests.support.scheduler_side import ExtenderFailedError, read_filter, read_scores
-from tests.support.served import POD, names_request, nodes_request
+from tests.support.served import POD, RefusingBinder, names_request, nodes_request
 from tests.support.table_decider import TableDecider, rejected
 
 KEYS = ["Nodes", "NodeNames", "FailedNodes", "FailedAndUnresolvableNodes", "Error"]
@@ -182,14 +183,44 @@ async def test_preempt_keeps_every_candidate(mode: str, serve: Serve) -> None:
     assert (answer.status, answer.json) == (200, expected)
 
 
-async def test_bind_without_a_cluster_is_an_error(serve: Serve) -> None:
-    """C44: after a success without a binding, the pod would stay assumed."""
-    served = await serve()
-    binding = {"PodName": "p", "PodNamespace": "d", "PodUID": "u", "Node": "n"}
-    answer = await served.post("/bind", binding)
-    assert answer.status == 200
-    assert "remove bindVerb" in answer.json["Error"]
-    assert served.calls("bind", "unsupported") == 1
+BINDING = {"PodName": "p", "PodNamespace": "d", "PodUID": "u", "Node": "n"}
+
+
+@pytest.mark.parametrize("path", ["/bind", "/api/scheduler/bind/"])
+async def test_bind_does_not_exist_unless_it_is_asked_for(
+    path: str, serve: Serve, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each call is counted, and the first one is in the log."""
+    caplog.set_level(logging.INFO, "placet")
+    served = await serve(binder=None)
+    for _ in range(3):
+        answer = await served.post(path, BINDING)
+        assert answer.status == 404
+        assert answer.text == (
+            "this server binds no pods: start `placet serve` with --bind, or remove `bindVerb`"
+            " from kube-scheduler's configuration\n"
+        )
+    assert served.calls("bind", "unsupported", 404) == 3
+    (line,) = caplog.messages
+    assert line == f'{answer.text.strip()} verb="bind"'
+
+
+async def test_a_refused_binding_is_counted_and_logged(
+    serve: Serve, caplog: pytest.LogCaptureFixture
+) -> None:
+    served = await serve(binder=RefusingBinder("the pod is gone"))
+    answer = await served.post("/bind", BINDING)
+    assert (answer.status, answer.json) == (200, {"Error": "the pod is gone"})
+    assert served.calls("bind", "refused") == 1
+    (line,) = caplog.messages
+    assert 'pod="d/p" node="n"' in line
+    assert line.endswith('err="the pod is gone"')
+
+
+async def test_a_refusal_without_a_text_is_no_success(serve: Serve) -> None:
+    """C44: the message of a `bind` clause may be empty, and an empty `Error` means bound."""
+    answer = await (await serve(binder=RefusingBinder(""))).post("/bind", BINDING)
+    assert answer.json == {"Error": "no reason is given"}
 
 
 BAD_BODIES = {

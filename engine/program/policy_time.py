@@ -1,0 +1,195 @@
+"""Policy time: the time that the clauses of each policy use, and how much of it they may use.
+
+PolicyTimes belongs to the engine and lives as long as it does; a CallTime lives as long as one
+call. The clock is passed in; all times are in seconds. Everything is on one event loop, where
+decisions are made one at a time.
+
+A namespaced policy has a budget of 0.1 s, which a tenth of the time that passes fills again. All
+policies of a namespace together have twice as much. So pods of other namespaces do not notice what
+they cost. A policy without a namespace belongs to those who run the cluster, and has the limit of
+one call only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+
+import msgspec
+from cachetools import TTLCache
+
+from engine.errors import DeadlineExceededError, ExpensivePolicyError
+
+# The most that the clauses of one policy may take of one call, and that the budget of a policy
+# holds; the part of the time that fills it.
+CALL_SECONDS, SHARE = 0.1, 0.1
+# The budget of all policies of a namespace.
+NAMESPACE_SECONDS, NAMESPACE_SHARE = 0.2, 0.2
+# Less than this is not counted. Work that usually takes less is charged afterwards, if at all.
+BRIEF_SECONDS = 0.0001
+# With less than this in its budget a policy is not evaluated: it would not get far.
+_LEAST_SECONDS = 0.01
+# A policy is expensive for so long after a call that it had no time for.
+_EXPENSIVE_SECONDS = 60.0
+_MOST_POLICIES = 10_000
+
+
+class _Budgets:
+    """Budgets by name: each holds some seconds, and a share of the time that passes fills it.
+
+    `used` has the time at which each budget that is not full will be full again.
+    """
+
+    def __init__(self, seconds: float, share: float, clock: Callable[[], float]) -> None:
+        self.used: dict[str, float] = {}
+        self._seconds = seconds
+        self._share = share
+        self._clock = clock
+
+    def left(self, name: str) -> float:
+        """The seconds in a budget; below 0 if too much was used."""
+        full_at = self.used.get(name)
+        if full_at is None:
+            return self._seconds
+        missing = full_at - self._clock()
+        if missing <= 0:
+            del self.used[name]
+            return self._seconds
+        return self._seconds - self._share * missing
+
+    def use(self, name: str, seconds: float) -> None:
+        now = self._clock()
+        self.used[name] = max(now, self.used.get(name, now)) + seconds / self._share
+        if len(self.used) > _MOST_POLICIES:
+            for full in [other for other, full_at in self.used.items() if full_at <= now]:
+                del self.used[full]
+
+
+class PolicyTimes:
+    """The budgets of policies and of namespaces, and the policies without time lately.
+
+    `refused` is told the address of a policy each time that it has no time for a call. `used` has
+    the policies whose budget is not full.
+    """
+
+    def __init__(self, clock: Callable[[], float], refused: Callable[[str], None]) -> None:
+        self.clock = clock
+        self._refused = refused
+        self._policies = _Budgets(CALL_SECONDS, SHARE, clock)
+        self.used: Mapping[str, float] = self._policies.used
+        self._namespaces = _Budgets(NAMESPACE_SECONDS, NAMESPACE_SHARE, clock)
+        self._expensive: TTLCache[str, None] = TTLCache(_MOST_POLICIES, _EXPENSIVE_SECONDS, clock)
+
+    def left(self, policy: str) -> float:
+        """The seconds that a policy may use now; infinite without a namespace."""
+        namespace, slash, _ = policy.partition("/")
+        if not slash:
+            return math.inf
+        left = min(self._policies.left(policy), self._namespaces.left(namespace))
+        return left if left >= _LEAST_SECONDS else 0.0
+
+    def use(self, policy: str, seconds: float) -> None:
+        """Takes time from the budgets of a policy and of its namespace."""
+        namespace, slash, _ = policy.partition("/")
+        if slash:
+            self._policies.use(policy, seconds)
+            self._namespaces.use(namespace, seconds)
+
+    @contextmanager
+    def using(self, policy: str) -> Iterator[None]:
+        """Charges a policy for the block, which belongs to no call. Raises ExpensivePolicyError."""
+        if self.left(policy) <= 0.0:
+            raise self.refuse(policy)
+        began = self.clock()
+        try:
+            yield
+        finally:
+            self.use(policy, self.clock() - began)
+
+    def refuse(self, policy: str) -> ExpensivePolicyError:
+        """Notes that a policy had no time for a call; the error of the call."""
+        self._expensive[policy] = None
+        self._refused(policy)
+        return ExpensivePolicyError(policy)
+
+    @property
+    def expensive(self) -> frozenset[str]:
+        """The addresses of the policies that had no time for a call of the last minute."""
+        return frozenset(self._expensive)
+
+    def changed(self, policies: Iterable[str]) -> None:
+        """Notes changed policies: they count as expensive again when they have no time again.
+
+        Their budgets stay as they are, so that edits do not buy time.
+        """
+        for policy in policies:
+            self._expensive.pop(policy, None)
+
+
+class CallTime(msgspec.Struct, eq=False):
+    """The time of one call: its deadline, and what each policy has used of it.
+
+    `deadline` is in seconds of the clock. A portion of work ends between two evaluations of a
+    clause on a node, so that each portion gets on; any other call may end within one. Without
+    `times` only the deadline holds. `policy` is the one that uses the time now, or empty.
+    """
+
+    clock: Callable[[], float]
+    deadline: float
+    times: PolicyTimes | None = None
+    is_portion: bool = False
+    policy: str = ""
+    _policy_ends: float = math.inf
+    _began: float = 0.0
+    _used: dict[str, float] = {}
+
+    def charge(self, policy: str) -> None:
+        """From now on a policy uses the time, until `rest` or the next `charge`.
+
+        Raises ExpensivePolicyError if the policy may not use any more, and DeadlineExceededError.
+        """
+        if self.times is None or policy == self.policy:
+            self.check()
+            return
+        self.rest()
+        self.check()
+        left = min(CALL_SECONDS - self._used.get(policy, 0.0), self.times.left(policy))
+        if left <= 0.0:
+            raise self.times.refuse(policy)
+        self.policy, self._began = policy, self.clock()
+        self._policy_ends = self._began + left
+
+    def rest(self) -> None:
+        """From now on no policy uses the time."""
+        if (policy := self.policy) and self.times is not None:
+            used = self.clock() - self._began
+            self._used[policy] = self._used.get(policy, 0.0) + used
+            if used > BRIEF_SECONDS:
+                self.times.use(policy, used)
+            self.policy, self._policy_ends = "", math.inf
+
+    def check(self) -> None:
+        """Raises DeadlineExceededError, or ExpensivePolicyError if a policy's time is over."""
+        if self.clock() > self.deadline:
+            self.rest()
+            raise DeadlineExceededError("the decision took longer than the request may")
+        self._check_policy()
+
+    def check_within(self) -> None:
+        """The check within an evaluation of one clause on one node."""
+        if self.is_portion:
+            self._check_policy()
+        else:
+            self.check()
+
+    def _check_policy(self) -> None:
+        if self.clock() > self._policy_ends and self.times is not None:
+            policy = self.policy
+            self.rest()
+            raise self.times.refuse(policy)
+
+
+def untimed() -> CallTime:
+    """The time of a call that may take any time, for callers who wait for it themselves."""
+    return CallTime(lambda: 0.0, math.inf)

@@ -1,0 +1,157 @@
+"""Supervisor: runs the background tasks of one event loop, and starts those again that fail.
+
+A server keeps one for each of its event loops, until it ends. A failure is logged at once, counted,
+and shown by `/readyz` until the task has run for a while again. The pauses between starts grow as
+those of reflectors do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from logging import Logger
+
+from engine.cache.reflector import Backoff, Timing
+from engine.errors import EngineError
+from server.health import Check
+
+# A task that has run for so many seconds since its last failure counts as running again.
+STEADY_SECONDS = 5.0
+_MOST_TEXT = 256
+
+# Makes the coroutine of a task, again for each start.
+Work = Callable[[], Awaitable[None]]
+
+
+@dataclass(slots=True, eq=False)
+class _Background:
+    """A task: its work, the time when this last began (None during a pause), the last failure."""
+
+    name: str
+    work: Work
+    backoff: Backoff
+    began: float | None = None
+    failure: str = ""
+    restarts: int = field(default=0)
+
+
+class Supervisor:
+    """The background tasks of an event loop. Each runs until its work returns or it is cancelled.
+
+    INVARIANT: no failure of a task is silent, and none ends another task.
+    """
+
+    def __init__(
+        self,
+        log: Logger,
+        restarted: Callable[[str], None],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        random: Callable[[], float] = random.random,
+    ) -> None:
+        """`restarted` is called with the name of each task that is started again."""
+        self._log = log
+        self._restarted = restarted
+        self._clock = clock
+        self._sleep = sleep
+        self._random = random
+        self._running: dict[asyncio.Task[None], _Background] = {}
+
+    @property
+    def tasks(self) -> frozenset[asyncio.Task[None]]:
+        """The tasks that have not ended."""
+        return frozenset(self._running)
+
+    def start(self, name: str, work: Work) -> asyncio.Task[None]:
+        """Runs the work as a background task. Cancelling the task ends it for good."""
+        background = _Background(name, work, Backoff(Timing(), self._clock, self._random))
+        task = asyncio.create_task(self._run(background), name=name)
+        self._running[task] = background
+        task.add_done_callback(self._running.pop)
+        return task
+
+    async def stop(self) -> None:
+        """Ends all tasks that are left, in no order."""
+        tasks = self.tasks
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def checks(self) -> Sequence[Check]:
+        """Readiness: a check for each task, which fails from a failure until the task runs on."""
+        return [
+            Check(f"task/{each.name}", "" if self._is_steady(each) else each.failure)
+            for each in self._running.values()
+        ]
+
+    def status(self) -> Mapping[str, object]:
+        """The tasks by name, for `/debug/cache`."""
+        return {
+            each.name: {
+                "running": each.began is not None,
+                "restarts": each.restarts,
+                "lastFailure": each.failure,
+            }
+            for each in self._running.values()
+        }
+
+    def _is_steady(self, background: _Background) -> bool:
+        began = background.began
+        return began is not None and self._clock() - began >= STEADY_SECONDS
+
+    async def _run(self, background: _Background) -> None:
+        while True:
+            background.began = self._clock()
+            try:
+                await background.work()
+            except asyncio.CancelledError as error:
+                # Otherwise the work was hit by the cancellation of something that it waits for.
+                if _is_cancelled():
+                    raise
+                failure: BaseException = error
+            except Exception as error:  # noqa: BLE001 - whatever it is, the task starts again
+                failure = error
+            else:
+                return
+            background.began = None
+            if _is_cancelled():
+                self._log.error("task %s failed as it ended", background.name, exc_info=failure)
+                return
+            seconds = background.backoff.next()
+            self._note(background, failure, seconds)
+            await self._sleep(seconds)
+            background.restarts += 1
+            self._restarted(background.name)
+
+    def _note(self, background: _Background, error: BaseException, seconds: float) -> None:
+        """Logs a failure: with its traceback if it is a fault of ours, and not the same again."""
+        is_known = isinstance(error, EngineError | OSError)
+        text = str(error) if is_known else f"{type(error).__name__}: {error}"
+        text = "".join(c if c.isprintable() else " " for c in text[:_MOST_TEXT])
+        with_traceback = not is_known and text != background.failure
+        background.failure = text
+        self._log.error(
+            "task %s failed: %s; it starts again in %.1f seconds",
+            background.name,
+            text,
+            seconds,
+            exc_info=error if with_traceback else None,
+        )
+
+
+def _is_cancelled() -> bool:
+    """Whether the current task was asked to end."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+async def end(task: asyncio.Task[None]) -> None:
+    """Cancels a task, and returns when it has ended."""
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task

@@ -1,0 +1,170 @@
+"""The thread that reads policies hands over one value; the event loop sees nothing in between."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from engine.objects.request_pod import Exemptions
+from grammar.schema import load_schema
+from policies.resource import Status
+from server.metrics import Metrics
+from server.runtime import policies as module_of_policies
+from server.runtime.observers import LogObserver
+from server.runtime.reloader import PolicyReloader
+from server.runtime.status_reporting import Statuses
+from server.runtime.views import NoCluster
+from tests.support.builders import node, pod
+from tests.support.engines import cache_of
+from tests.support.reloading import reloader_of
+
+SCHEMA = load_schema()
+LOG = logging.getLogger("placet.test")
+CACHE = cache_of([node("n1")], [pod("web-1", "shop", on="n1", labels={"app": "web"})])
+
+
+class Edited(NoCluster):
+    """A view whose policy objects a test edits."""
+
+    def __init__(self) -> None:
+        self.objects: Mapping[str, bytes] = {}
+
+    def policies(self) -> Mapping[str, bytes]:
+        return self.objects
+
+    def edit(self, generation: int, *rules: str) -> None:
+        """Replaces all objects; they are called p0, p1 and so on."""
+        self.objects = {
+            f"placementpolicies/shop/p{number}": stored(f"p{number}", generation, text)
+            for number, text in enumerate(rules)
+        }
+
+
+def stored(name: str, generation: int, rules: str) -> bytes:
+    metadata = {
+        "name": name,
+        "namespace": "shop",
+        "uid": name,
+        "generation": generation,
+        "resourceVersion": "1",
+    }
+    return json.dumps(
+        {
+            "apiVersion": "placement-policy.scheduling.x-k8s.io/v1",
+            "kind": "PlacementPolicy",
+            "metadata": metadata,
+            "spec": {"podSelector": {"matchLabels": {"app": "web"}}, "rules": rules},
+        }
+    ).encode()
+
+
+GOOD = 'filter "f" { require node.ready }'
+OTHER = 'filter "f" { require node.name != "n1" }'
+BROKEN = 'filter "f" { require node.redy }'
+
+
+@contextmanager
+def between_calls(look: object) -> Iterator[list[object]]:
+    """What `look` returns at each call inside the reading of policies, in the thread that reads."""
+    assert callable(look)
+    seen: list[object] = []
+    file = str(Path(module_of_policies.__file__))
+
+    def step(frame: FrameType, event: str, _: object) -> None:
+        caller = frame.f_back
+        if event == "call" and caller is not None and caller.f_code.co_filename == file:
+            sys.setprofile(None)
+            seen.append(look())
+            sys.setprofile(step)
+
+    threading.setprofile(step)
+    try:
+        yield seen
+    finally:
+        threading.setprofile(None)
+
+
+@pytest.fixture
+def view() -> Edited:
+    return Edited()
+
+
+@pytest.fixture
+def reloader(view: Edited) -> PolicyReloader:
+    view.edit(1, GOOD, OTHER)
+    observer = LogObserver(LOG, Metrics(CollectorRegistry(), "0"))
+    return reloader_of([], lambda _: view, SCHEMA, observer, LOG)
+
+
+@pytest.mark.parametrize(
+    "edit", [(GOOD, GOOD), (OTHER, GOOD), (BROKEN, BROKEN), (GOOD,), (), (GOOD, OTHER, GOOD)]
+)
+def test_reports_during_a_reload_are_those_before_it(
+    reloader: PolicyReloader, view: Edited, edit: tuple[str, ...]
+) -> None:
+    """At every step of the thread; before, one of them was a KeyError."""
+    portion = reloader.engine.portion
+    statuses, first = Statuses(CACHE, portion), view.objects
+
+    def reports() -> list[tuple[str, Status]]:
+        found = statuses.reports(reloader.enforced, first, {}, (), CACHE.snapshot())
+        return [(report.path, report.wanted) for report in found]
+
+    before, registry = reports(), reloader.engine.registry
+    ready = [status.conditions[0].reason for _, status in before]
+    assert ready == ["InForce", "InForce"]
+    view.edit(2, *edit)
+    with between_calls(lambda: (reports(), reloader.engine.registry)) as seen:
+        asyncio.run(reloader.catch_up())
+    assert len(seen) > 10
+    assert all(each == (before, registry) for each in seen)
+    assert reloader.engine.registry is not registry
+    assert reloader.enforced.registry is reloader.engine.registry
+    assert len(reloader.enforced.objects) == len(edit)
+
+
+def test_a_policy_of_an_exempt_namespace_is_logged_once(
+    view: Edited, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And not again when another policy is edited."""
+    view.edit(1, GOOD, OTHER)
+    observer = LogObserver(LOG, Metrics(CollectorRegistry(), "0"))
+    exempt = Exemptions(frozenset({"shop"}))
+    reloader = reloader_of([], lambda _: view, SCHEMA, observer, LOG, exempt)
+    assert sorted(line for line in caplog.messages if "concerns no pod" in line) == [
+        f"policy shop/p{n} concerns no pod: namespace `shop` is exempt" for n in range(2)
+    ]
+    caplog.clear()
+    view.edit(2, GOOD, GOOD, GOOD)
+    asyncio.run(reloader.catch_up())
+    assert [line for line in caplog.messages if "concerns no pod" in line] == [
+        "policy shop/p2 concerns no pod: namespace `shop` is exempt"
+    ]
+
+
+def test_a_reload_that_fails_is_due_again(reloader: PolicyReloader, view: Edited) -> None:
+    """And leaves what is enforced as it was: the failure is that of the task."""
+    before = reloader.enforced
+    view.edit(2, GOOD)
+    good = view.objects
+    unreadable: dict[str, Any] = {**good, "placementpolicies/shop/p1": None}
+    view.objects = unreadable
+    with pytest.raises(TypeError):
+        asyncio.run(reloader.catch_up())
+    assert reloader.enforced is before
+    with pytest.raises(TypeError):
+        asyncio.run(reloader.catch_up())
+    view.objects = good
+    asyncio.run(reloader.catch_up())
+    assert list(reloader.enforced.objects) == ["placementpolicies/shop/p0"]

@@ -1,0 +1,153 @@
+"""The background tasks of a running server: each has a supervisor, and one fails without others."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import re
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import ClientSession
+from prometheus_client import CollectorRegistry
+
+from engine.cache.informers import NODES, POLICIES
+from engine.cache.informers import PODS as POD_RESOURCE
+from engine.objects.request_pod import Exemptions
+from grammar.schema import load_schema
+from server.metrics import Metrics
+from server.runtime.cluster import Access
+from server.runtime.serve import Options, serve
+from server.settings import Settings
+from server.tls import Credentials
+from tests.support.certificates import Keyring
+from tests.support.fake_api_server import FakeApiServer, fake_api_server
+from tests.support.kubeconfig import kubeconfig
+
+LOG = logging.getLogger("placet.test")
+OBJECTS = POLICIES[0].path
+# Not background work: connections, and what accepts them for as long as the server lives.
+OF_CONNECTIONS = {
+    "Listener._accept",
+    "Listener._connect",
+    "RequestHandler.start",
+    "RequestHandler._handle_request",
+}
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running server and the API server that it watches."""
+
+    url: str
+    api: FakeApiServer
+    registry: CollectorRegistry
+    session: ClientSession
+
+    async def get(self, path: str) -> str:
+        async with self.session.get(f"{self.url}{path}", ssl=False) as response:
+            return await response.text()
+
+    async def background(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(await self.get("/debug/cache"))["background"]
+        return found
+
+    async def until(self, path: str, holds: Callable[[str], bool]) -> str:
+        async with asyncio.timeout(20):
+            while True:
+                if holds(text := await self.get(path)):
+                    return text
+                await asyncio.sleep(0.05)
+
+
+@asynccontextmanager
+async def running(
+    folder: Path,
+    *,
+    lease: tuple[str, str] | None = None,
+    settings: Settings | None = None,
+    keyring: Keyring | None = None,
+) -> AsyncIterator[Server]:
+    settings = settings or Settings(port=0, lameduck=0.0)
+    registry = CollectorRegistry()
+    metrics = Metrics(registry, "0")
+    credentials = Credentials(keyring.files, metrics, LOG) if keyring is not None else None
+    started: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    async with fake_api_server() as api, ClientSession() as session:
+        for resource in (NODES, POD_RESOURCE, *POLICIES):
+            api.put(resource.path, "first")
+            api.delete(resource.path, "first")
+        file = kubeconfig(folder / "kubeconfig", api.url, {"token": "static"})
+        options = Options(settings, [], Access(file, None, lease), Exemptions(frozenset()), "0")
+        serving = asyncio.create_task(
+            serve(
+                options,
+                load_schema(),
+                metrics,
+                credentials,
+                LOG,
+                lambda url, _: started.set_result(url),
+            ),
+        )
+        try:
+            yield Server(await asyncio.wait_for(started, 10), api, registry, session)
+        finally:
+            os.kill(os.getpid(), signal.SIGTERM)
+            await asyncio.wait_for(serving, 10)
+
+
+def documented() -> set[str]:
+    """The names in the table of background tasks."""
+    page = (Path(__file__).parents[3] / "docs" / "operations.md").read_text(encoding="utf-8")
+    table = page.partition("## Background tasks")[2].partition("\n## ")[0]
+    rows = re.findall(r"(?m)^\| (`[^|]+`) \| ", table)
+    return {name for row in rows for name in re.findall(r"`([^`]+)`", row)}
+
+
+async def test_every_task_has_a_supervisor_or_serves_a_connection(
+    tmp_path: Path, keyring: Keyring
+) -> None:
+    """And the documentation lists it."""
+    mine = asyncio.current_task()
+    settings = Settings(port=0, lameduck=0.0, health=("127.0.0.1", 0))
+    async with running(
+        tmp_path, lease=("kube-system", "placet"), settings=settings, keyring=keyring
+    ) as server:
+        # A task that ends at once, such as `sync`, is seen too.
+        seen = {task for task in asyncio.all_tasks() if task is not mine}
+        await server.until("/debug/cache", lambda text: '"synced": true' in text)
+        seen |= {task for task in asyncio.all_tasks() if task is not mine}
+        names = set(await server.background())
+    kinds = {task: getattr(task.get_coro(), "__qualname__", "") for task in seen}
+    supervised = {task.get_name() for task, kind in kinds.items() if kind == "Supervisor._run"}
+    assert set(kinds.values()) - OF_CONNECTIONS == {"Supervisor._run", "serve"}
+    assert names <= supervised
+    assert {re.sub("/.*", "/RESOURCE", name) for name in supervised} == documented()
+
+
+async def test_a_duty_that_fails_is_seen_and_stops_no_other(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An object that no API server stores: its status cannot be worked out."""
+    async with running(tmp_path) as server:
+        await server.until("/readyz", lambda text: text == "ok")
+        version = str(server.api.version + 1)
+        metadata = {"name": "web", "namespace": "shop", "resourceVersion": version}
+        server.api.put(OBJECTS, "shop/web", metadata={**metadata, "generation": "seven"})
+        text = await server.until("/readyz", lambda text: "readyz check failed" in text)
+        assert "[-]task/statuses failed: ValidationError: Expected `int`" in text
+        assert "[+]task/events ok" in text
+        assert "[+]task/requeues ok" in text
+        await server.until("/metrics", lambda text: 'restarts_total{task="statuses"} 1.0' in text)
+        background = await server.background()
+        assert background["statuses"]["lastFailure"].startswith("ValidationError")
+        assert background["events"] == {"running": True, "restarts": 0, "lastFailure": ""}
+    failures = [record for record in caplog.records if "task statuses failed" in record.message]
+    assert failures[0].exc_info is not None
