@@ -23,6 +23,7 @@ from grammar.values.sizes import (
     equated,
     ordered,
 )
+from grammar.values.strings import replaced_length
 from grammar.walk import children
 
 # A call that takes at most this does not charge while it runs: it is a part of what is around it.
@@ -289,7 +290,7 @@ class Estimator:
                 between = sizes[1].length if len(sizes) > 1 else 0
                 return Size(min(CHARACTERS, first.length * (item + between)))
             case "replace":
-                return Size(min(CHARACTERS, (first.length + 1) * (sizes[2].length + 1)))
+                return Size(replaced_length(first, sizes[1], sizes[2]))
             case "split" | "findAll":
                 return Size(min(ITEMS, first.length + 1), Size(first.length))
             case "flatten" if first.item is not None and len(sizes) == 1:

@@ -119,9 +119,16 @@ def _split_work(text: Sized, by: Sized, _: object = -1) -> int:
     return 2 * sought(text, by) + len(text) // 2
 
 
+def replaced_length(text: Sized, old: object, new: Sized) -> int:
+    """The most characters of a text after `replace`."""
+    known = old.constant if isinstance(old, Size) else old
+    if not isinstance(known, str) or not known:
+        return min(CHARACTERS, (len(text) + 1) * (len(new) + 1))
+    return min(CHARACTERS, len(text) * max(1, -(-len(new) // len(known))))
+
+
 def _replaced(text: Sized, old: Sized, new: Sized, _: object = -1) -> int:
-    longest = min(CHARACTERS, (len(text) + 1) * (len(new) + 1))
-    return 2 * sought(text, old) + read(text) + longest // 16
+    return 2 * sought(text, old) + read(text) + replaced_length(text, old, new) // 16
 
 
 _TEXT_OVERLOADS: tuple[Overload, ...] = (

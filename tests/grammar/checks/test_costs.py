@@ -70,6 +70,12 @@ TRIPLES = f"node.pods.all(c, {PAIRS})"
             id="not a label, which is short",
         ),
         # near misses
+        pytest.param(
+            'filter "f" { require node.name.replace("a", "b").split("-")'
+            '.exists(x, x.matches("^a1") && pod.name.contains(x)) }',
+            0,
+            id="not a name, taken apart",
+        ),
         pytest.param(f'filter "f" {{ require {ONE} }}', 0, id="not one loop"),
         pytest.param(f'filter "f" {{ require {PAIRS} }}', 0, id="not two loops"),
         pytest.param(
