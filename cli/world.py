@@ -166,7 +166,7 @@ class Silent:
     def rejected(self, *_: object, **__: object) -> None:
         pass
 
-    failed = would_reject = conflict = bypassed = expensive = gave_up = rejected
+    failed = would_reject = conflict = bypassed = expensive = gave_up = shortened = rejected
 
 
 def frame(asked: NamedPod | None, cluster: Cluster | None, codec: ObjectCodec) -> Frame:

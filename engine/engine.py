@@ -43,6 +43,7 @@ from engine.objects.request_pod import NO_EXEMPTIONS, Exemptions, RequestPod, Re
 from engine.program.frame import Evaluation, Floats, Frame, Points
 from engine.program.policy_time import CallTime, PolicyTimes
 from engine.program.program import Program
+from grammar.texts import MOST_ERROR, shown
 from grammar.values.time import Timestamp
 
 # The longest time in flight where nobody reports that the pod is bound.
@@ -147,7 +148,7 @@ class Engine:
             offered = not np.logical_and.reduce(decided.codes)
         except EngineError as error:
             if (journal := self._journal) is not None:
-                text = str(error)
+                text = shown(str(error), MOST_ERROR)
                 self._later(lambda: journal.failed(request_pod, len(names), text))
             raise
         finally:
@@ -217,7 +218,7 @@ class Engine:
         view = snapshot.node(node)
         (rejection,) = filtering.rejections(clauses, call.evaluation, [view])
         if rejection is not None:
-            raise RefusedError(rejection.verdict(call.evaluation).reason)
+            raise RefusedError(rejection.text(call.evaluation))
         if not call.plan.counts.strict:
             return Admission(peer, None)
         self._check_gate(call)
@@ -257,7 +258,8 @@ class Engine:
         """The context of evaluations for which nobody waits; it lasts for one portion."""
         time = self._portion_time()
         frame.check = time.check_within
-        return Evaluation(lambda: frame, time, self._calls.clause_failed)
+        observer = self._observer
+        return Evaluation(lambda: frame, time, self._calls.clause_failed, observer.shortened)
 
     def inspect(self, pod: bytes) -> Inspection:
         """The results of all clauses for all nodes; nothing is offered or recorded.
@@ -356,7 +358,8 @@ class Engine:
         if waiting := [v for v in present if isinstance(v, Rejected) and v.waits]:
             raise WaitingError(waiting[0].reason)
         if self._damper.rejected(call.pod.uid):
-            raise EngineError("; ".join(v.reason for v in present if not isinstance(v, Feasible)))
+            reasons = dict.fromkeys(v.reason for v in present if not isinstance(v, Feasible))
+            raise EngineError("; ".join(reasons))
 
     def _audit(
         self, call: Call, names: Sequence[str], table: NodeTable, rows: NodeRows

@@ -12,6 +12,7 @@ from typing import TypedDict
 
 from grammar.diagnostics import Diagnostic, Fix, nearest, only_nearest
 from grammar.source import Span
+from grammar.texts import escaped
 from grammar.types import BOOL, STRING, Type
 
 
@@ -185,6 +186,16 @@ def needs_range(found: Type, span: Span) -> Diagnostic:
     return _error("P0209", message, span, 'write `range "…" .. "…"`')
 
 
+def bad_name(kind: str, name: str, limit: int, span: Span) -> Diagnostic:
+    """The error for a name that is too long, or that a log or a metric could not show."""
+    if len(name) > limit:
+        message = f"the name of {kind} has {len(name):,} characters; the limit is {limit}"
+        return _error("P0211", message, span, "shorten it")
+    found = next(c for c in name if not c.isprintable())
+    message = f"the name of {kind} contains `{escaped(found)}`, which cannot be printed"
+    return _error("P0211", message, span, "remove this character")
+
+
 def message_varies(what: str, span: Span) -> Diagnostic:
     hint = "put it into `detail`; a message may read the pod's name, namespace, labels and spec"
     message = f"a message cannot read `{what}`"
@@ -291,6 +302,28 @@ def unknown_policy(name: str, candidates: Iterable[str], span: Span) -> Diagnost
 
 def broken_use(name: str, span: Span) -> Diagnostic:
     return _error("P0118", f"policy `{name}` has errors", span, "fix them first")
+
+
+def closed_field(what: str, span: Span, hint: str) -> Diagnostic:
+    message = f"a policy of a namespace cannot read {what}"
+    return _error("P0120", message, span, hint, label="not open to it")
+
+
+def closed_use(name: str, what: str, span: Span) -> Diagnostic:
+    message = f"policy `{name}` reads {what}, which a policy of a namespace cannot"
+    return _error("P0120", message, span, "write the clauses that are needed in this policy")
+
+
+def reads_more(what: str, span: Span, *, cluster: bool) -> Diagnostic:
+    kind = "cluster policy" if cluster else "policy"
+    message = f"this {kind} reads {what}"
+    hint = "whoever sees its messages or its effects learns about them"
+    return Diagnostic("P0316", "warning", message, span, "no policy of a namespace may", hint)
+
+
+def too_many_uses(most: int, span: Span) -> Diagnostic:
+    message = f"this uses more than {most} policies, directly or through others"
+    return _error("P0121", message, span, "use each policy once, or put their clauses into one")
 
 
 def wanted_hint(wanted: Type, found: Type) -> str | None:

@@ -19,6 +19,8 @@ from grammar.walk import children
 MAX_BYTES = 64 * 1024
 MAX_TOKENS = 20_000
 MAX_DEPTH = 100
+# The name of an object in Kubernetes has at most as many characters.
+MAX_NAME = 253
 # No number needs more digits, and each number with these still fits in a double.
 MAX_DIGITS = 250
 

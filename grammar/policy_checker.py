@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar, assert_never
 
-from grammar import catalogue
+from grammar import access, catalogue
 from grammar.ast import Call, Expr, Ident
 from grammar.checker import Checker, coerce
 from grammar.clauses import (
@@ -33,8 +33,9 @@ from grammar.clauses import (
 )
 from grammar.diagnostics import Diagnostic
 from grammar.environment import Environment
-from grammar.limits import MAX_DEPTH
+from grammar.limits import MAX_DEPTH, MAX_NAME
 from grammar.schema import Schema
+from grammar.source import Span
 from grammar.types import BOOL, DURATION, POISON, QUANTITY, TIMESTAMP, Type, agrees, list_of
 from grammar.walk import Definitions, children, reads, walk
 
@@ -120,16 +121,20 @@ _NUMBERS = ("int", "double", "dyn", "error")
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A typed policy, the environment of its expressions, and its diagnostics."""
+    """A typed policy, the environment of its expressions, and its diagnostics.
+
+    `partial` says that parts of its file could not be parsed, so that not all checks were made.
+    """
 
     policy: Policy
     environment: Environment
     diagnostics: tuple[Diagnostic, ...]
     uses: tuple[Checked, ...] = ()
+    partial: bool = False
 
     @property
     def broken(self) -> bool:
-        return any(d.severity == "error" for d in self.diagnostics)
+        return self.partial or any(d.severity == "error" for d in self.diagnostics)
 
 
 def check_policy(policy: Policy, schema: Schema) -> Checked:
@@ -140,6 +145,7 @@ def check_policy(policy: Policy, schema: Schema) -> Checked:
 class _PolicyChecker:
     def __init__(self, policy: Policy, schema: Schema) -> None:
         self._policy = policy
+        self._schema = schema
         self._environment = Environment(variables=VARIABLES, schema=schema)
         self._found: list[Diagnostic] = []
         self._lets = {i.name: i for i in policy.items if isinstance(i, Let)}
@@ -157,14 +163,19 @@ class _PolicyChecker:
         for item in definitions:
             self._define(item)
         self._definitions = Definitions(self._environment.lets, self._environment.defs)
-        items = tuple(self._item(item) for item in self._policy.items)
+        policy = replace(self._policy, items=tuple(map(self._item, self._policy.items)))
+        self._found.extend(access.diagnostics(policy, self._schema, self._definitions))
         found = tuple(sorted(self._found, key=lambda d: d.span.start))
-        return Checked(replace(self._policy, items=items), self._environment, found)
+        return Checked(policy, self._environment, found)
 
     # ---- the policy as a whole
 
     def _structure(self) -> None:
         policy = self._policy
+        kind = "the cluster policy" if policy.cluster else "the policy"
+        self._name(kind, policy.name, policy.name_span)
+        for clause in policy.clauses:
+            self._name("the clause", clause.name, clause.name_span)
         if policy.namespace is None and not policy.cluster and policy.selector is None:
             self._found.append(catalogue.selects_everything(policy.name, policy.name_span))
         seen: set[tuple[str, str]] = set()
@@ -182,6 +193,10 @@ class _PolicyChecker:
                 self._found.append(catalogue.twice(name, "the policy", item.span))
             else:
                 self._found.append(catalogue.duplicate_name(f"the {kind}", name, item.name_span))
+
+    def _name(self, kind: str, name: str, span: Span) -> None:
+        if len(name) > MAX_NAME or not name.isprintable():
+            self._found.append(catalogue.bad_name(kind, name, MAX_NAME, span))
 
     def _define(self, item: Let | Def) -> None:
         """Checks a definition after the ones it uses, which enter the environment first."""

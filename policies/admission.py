@@ -1,13 +1,19 @@
-"""Admission: policy objects of the cluster to checked policies, stored or about to be stored."""
+"""Admission: policy objects of the cluster to checked policies, stored or about to be stored.
+
+The functions that read an object may take long for a hostile one, so a server runs them in a
+process of its own; `Examiner` then compares the result with the other policies.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import msgspec
 
+from grammar.checks.cluster_costs import UNKNOWN_SIZE, ClusterSize, with_estimates
 from grammar.checks.costs import LIMIT
 from grammar.clauses import File, Use
 from grammar.diagnostics import Diagnostic, Severity
@@ -15,8 +21,8 @@ from grammar.policy_checker import Checked
 from grammar.schema import Schema
 from policies import validation as uses
 from policies.loader import library_sources
-from policies.manifests import Read, manifest_from
-from policies.page import object_page, report
+from policies.manifests import Read, additions, manifest_from
+from policies.page import RULES, object_page, report
 from policies.resource import Manifest
 from policies.sugar import policy_of
 from policies.validation import CheckedFile, Validation, check_source, checked_file, identity
@@ -32,14 +38,26 @@ class CheckedObject:
     manifest: Manifest | None
     file: CheckedFile
 
+    @property
+    def holds(self) -> bool:
+        """Whether it has no errors of its own."""
+        return self.file.whole and not any(policy.broken for policy in self.file.policies)
+
 
 def check_object(
-    name: str, raw: bytes, schema: Schema, cost_limit: int = LIMIT, *, stored: bool = False
+    name: str,
+    raw: bytes,
+    schema: Schema,
+    cost_limit: int = LIMIT,
+    *,
+    stored: bool = False,
+    size: ClusterSize = UNKNOWN_SIZE,
 ) -> CheckedObject:
     """Checks the JSON of an object by itself; never raises for its content.
 
-    Messages call the object `name`. `stored` is as in `manifest_from`. A Validator checks `use` and
-    conflicts between objects and files.
+    Messages call the object `name`. `stored` is as in `manifest_from`. `size` is that of the
+    cluster in which its policy would decide. A Validator checks `use` and conflicts between objects
+    and files.
     """
     try:
         value = msgspec.json.decode(raw)
@@ -53,7 +71,9 @@ def check_object(
     if read.manifest is not None:
         policy, wrong = policy_of(read.manifest, page)
         file, found = File((policy,)), [*found, *wrong]
-    return CheckedObject(read.manifest, checked_file(page.source, file, found, schema, cost_limit))
+    checked = checked_file(page.source, file, found, schema, cost_limit)
+    policies = tuple(with_estimates(policy, size) for policy in checked.policies)
+    return CheckedObject(read.manifest, replace(checked, policies=policies))
 
 
 def _rules(value: object) -> str:
@@ -62,6 +82,109 @@ def _rules(value: object) -> str:
             return rules
         case _:
             return ""
+
+
+# ---- stored objects
+
+
+@dataclass(frozen=True, slots=True)
+class StoredObject:
+    """A stored object, and what is enforced instead of a version with errors.
+
+    `remembered` is the last valid version that its status keeps, as a policy or none. `refusing` is
+    for an object without any valid version that is strict and does not ignore failures: a policy
+    with its selector and no clauses.
+    """
+
+    checked: CheckedObject
+    remembered: tuple[Checked, ...] = ()
+    refusing: tuple[Checked, ...] = ()
+
+
+def check_stored(name: str, raw: bytes, schema: Schema, size: ClusterSize) -> StoredObject:
+    """Checks the JSON of a stored object as `check_object` does."""
+    checked = check_object(name, raw, schema, stored=True, size=size)
+    if checked.manifest is None or checked.holds:
+        return StoredObject(checked)
+    return _with_substitutes(name, checked, checked.manifest, schema)
+
+
+def unchecked_object(
+    name: str, raw: bytes, schema: Schema, message: str, hint: str
+) -> StoredObject:
+    """A stored object whose check was stopped: its rules are not read, and have an error."""
+    value = msgspec.json.decode(raw)
+    match value:
+        case {"spec": {"rules": _}}:
+            value["spec"]["rules"] = ""
+        case _:
+            pass
+    page = object_page(name, "")
+    manifest = manifest_from(value, page, stored=True).manifest
+    stopped = stopped_object(name, message, hint)
+    if manifest is None:
+        return stopped
+    checked = replace(stopped.checked, manifest=manifest)
+    return _with_substitutes(name, checked, manifest, schema)
+
+
+def stopped_object(name: str, message: str, hint: str) -> StoredObject:
+    """A stored object of which nothing could be read in time."""
+    page = object_page(name, "")
+    stopped = Diagnostic("P0504", "error", message, page.place(RULES), hint=hint)
+    return StoredObject(CheckedObject(None, CheckedFile(page.source, False, (), (), (stopped,))))
+
+
+def _with_substitutes(
+    name: str, checked: CheckedObject, manifest: Manifest, schema: Schema
+) -> StoredObject:
+    spec, status = manifest.spec, manifest.status
+    remembered: tuple[Checked, ...] = ()
+    refusing: tuple[Checked, ...] = ()
+    if status is not None and status.inForce is not None:
+        last = msgspec.structs.replace(spec, rules=status.inForce.rules)
+        remembered = _policies(name, msgspec.structs.replace(manifest, spec=last), schema)
+    if spec.enforcementMode == "Strict" and spec.failurePolicy == "Fail":
+        bare = msgspec.structs.replace(spec, rules=None, placementPolicy=None, policy=None)
+        refusing = _policies(name, msgspec.structs.replace(manifest, spec=bare), schema)
+    return StoredObject(checked, remembered, refusing)
+
+
+def _policies(name: str, manifest: Manifest, schema: Schema) -> tuple[Checked, ...]:
+    page = object_page(name, manifest.spec.rules or "")
+    policy, wrong = policy_of(manifest, page)
+    file = checked_file(page.source, File((policy,)), wrong, schema)
+    return tuple(p for p in file.policies if file.whole and not p.broken)
+
+
+# ---- objects that are about to be stored
+
+
+def check_new(
+    name: str, raw: bytes, old: bytes, schema: Schema, size: ClusterSize
+) -> CheckedFile | None:
+    """Checks the JSON of an object before it is stored; None if its spec does not change.
+
+    `old` is the JSON of the object that it replaces, empty if there is none. A reserved weight that
+    is stored already may stay.
+    """
+    # An invalid stored object can still get a label or lose a finalizer.
+    if old and not changes_spec(raw, old):
+        return None
+    stored = bool(old) and _part(raw, "weight") == _part(old, "weight")
+    return check_object(name, raw, schema, stored=stored, size=size).file
+
+
+def defaults(raw: bytes, old: bytes) -> Sequence[Any]:
+    """The JSON patch that adds the defaults of absent fields; `old` is as in `check_new`."""
+    if old and not changes_spec(raw, old):
+        return ()
+    try:
+        value = msgspec.json.decode(raw)
+    except (ValueError, RecursionError):
+        # The validating webhook says what is wrong.
+        return ()
+    return additions(value)
 
 
 def lines(file: CheckedFile, severity: Severity) -> tuple[str, ...]:
@@ -80,21 +203,24 @@ _HINTS = {
 
 
 class Examiner:
-    """Checks objects that may become policies against the policies that exist. Thread-safe."""
+    """Compares checked objects with the policies and the cluster that exist. Thread-safe."""
 
-    def __init__(self, schema: Schema, known: Callable[[], Validation]) -> None:
+    def __init__(
+        self,
+        schema: Schema,
+        known: Callable[[], Validation],
+        size: Callable[[], ClusterSize] = lambda: UNKNOWN_SIZE,
+    ) -> None:
         """`known` returns all files and objects at the time, including broken ones."""
         self._schema = schema
+        self.size = size
         self._known = known
 
-    def examine(self, name: str, raw: bytes, old: bytes = b"") -> CheckedFile:
-        """The JSON of an object as a checked file; never raises for its content.
+    def examine(self, file: CheckedFile) -> CheckedFile:
+        """The file of an object with the diagnostics that follow from other policies.
 
-        `name` is its name among the known ones; `old` is the JSON of the object that it replaces,
-        if any. A reserved weight that is stored already may stay.
+        The name of its source is its name among the known ones.
         """
-        stored = bool(old) and _part(raw, "weight") == _part(old, "weight")
-        file = check_object(name, raw, self._schema, stored=stored).file
         known = self._known()
         found = (*self._about_uses(file, known), *_about_name(file, known))
         return replace(file, unread=(*file.unread, *found))

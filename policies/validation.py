@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from grammar import catalogue, checks
+from grammar.access import beyond
 from grammar.checks.costs import LIMIT
 from grammar.clauses import Def, File, Let, Policy, Test, Use
 from grammar.diagnostics import Diagnostic, Fix
@@ -14,11 +16,18 @@ from grammar.parser import parse_file
 from grammar.policy_checker import Checked, check_policy
 from grammar.schema import Schema
 from grammar.source import Source, Span
+from grammar.walk import Definitions
 from policies.forms import is_manifest
 from policies.loader import is_test_file, library_sources
 
 # The prefix of the policies that come with Placet.
 LIBRARY = "library/"
+
+# The most policies that a policy uses, directly or not: two `use`s in each of thirty policies would
+# otherwise lead to a billion.
+MOST_USED = 100
+# The errors of `use` that are reported for one policy.
+_MOST_USE_ERRORS = 10
 
 
 def known_names(policies: Iterable[Checked], library: Iterable[Checked]) -> dict[str, Checked]:
@@ -32,9 +41,13 @@ def known_names(policies: Iterable[Checked], library: Iterable[Checked]) -> dict
 def resolve(checked: Checked, names: Mapping[str, Checked]) -> Checked:
     """The policy with all policies that it uses, directly or not; errors become its diagnostics."""
     found: list[Diagnostic] = []
-    used = tuple(_used(checked, names, [checked.policy.address], found))
+    used = tuple(islice(_used(checked, names, [checked.policy.address], found), MOST_USED + 1))
+    if checked.policy.namespace is not None:
+        found.extend(catalogue.closed_use(use.name, m, use.span) for use, m in _beyond(used))
     if not used and not found:
         return checked
+    if len(used) > MOST_USED:
+        found.append(catalogue.too_many_uses(MOST_USED, used[-1][0].span))
     taken = {c.name for c in checked.policy.clauses}
     for use, other in used:
         for clause in other.policy.clauses:
@@ -49,6 +62,9 @@ def _used(
     checked: Checked, names: Mapping[str, Checked], path: list[str], found: list[Diagnostic]
 ) -> Iterable[tuple[Use, Checked]]:
     for use in (i for i in checked.policy.items if isinstance(i, Use)):
+        # Each of them compares names, which takes long if there are many.
+        if len(found) >= _MOST_USE_ERRORS:
+            return
         other = _named(use.name, checked.policy, names)
         if other is None:
             found.append(catalogue.unknown_policy(use.name, names, use.span))
@@ -61,6 +77,16 @@ def _used(
             inner = _used(other, names, [*path, other.policy.address], found)
             # An error in a policy further down belongs to the `use` that leads there.
             yield from ((use, deeper) for _, deeper in inner)
+
+
+def _beyond(used: Iterable[tuple[Use, Checked]]) -> Iterator[tuple[Use, str]]:
+    """The `use`s whose policy reads what a policy of a namespace may not, each with what it is."""
+    for use, other in used:
+        environment = other.environment
+        assert environment.schema is not None, "policies are checked with a schema"
+        definitions = Definitions(environment.lets, environment.defs)
+        if more := beyond(other.policy, environment.schema, definitions):
+            yield use, more[0].what
 
 
 def _named(name: str, user: Policy, names: Mapping[str, Checked]) -> Checked | None:
@@ -203,7 +229,7 @@ def _further(checked: Checked, cost_limit: int) -> Checked:
 
 
 def _without_echoes(checked: Checked, source: Source) -> Checked:
-    """The policy without the errors that only follow from parts that could not be parsed."""
+    """The policy as partial, without the errors that only follow from what was not parsed."""
     text = source.slice(checked.policy.span)
     read = {i.name for i in checked.policy.items if isinstance(i, Let | Def)}
     lost = set(_DEFINITION.findall(text)) - read
@@ -213,7 +239,8 @@ def _without_echoes(checked: Checked, source: Source) -> Checked:
             return source.slice(diagnostic.span).partition("(")[0] in lost
         return diagnostic.code == _SELECTS_EVERYTHING and _FOR.search(text) is not None
 
-    return replace(checked, diagnostics=tuple(d for d in checked.diagnostics if not is_echo(d)))
+    found = tuple(d for d in checked.diagnostics if not is_echo(d))
+    return replace(checked, diagnostics=found, partial=True)
 
 
 def _unique(files: Iterable[CheckedFile]) -> Iterator[CheckedFile]:

@@ -6,10 +6,10 @@ The first part is the wire format of `admission.k8s.io/v1`, the second the two w
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from logging import Logger
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
+from weakref import WeakValueDictionary
 
 import msgspec
 from aiohttp import web
@@ -17,10 +17,12 @@ from msgspec import Meta, Raw, Struct
 
 from grammar.errors import EvaluationError
 from grammar.values.time import SECOND, Duration
-from policies.admission import Examiner, changes_spec, lines
+from policies.admission import Examiner, check_new, defaults, lines
 from policies.forms import GROUP
-from policies.manifests import additions
-from server.call import CallRecord, ReviewedObject, read_body, refuse_encoded
+from policies.validation import CheckedFile
+from server.bodies import BodyReader, refuse_encoded
+from server.call import CallRecord, ReviewedObject
+from server.checking import CheckingProcess, CheckStoppedError, CheckTimeoutError
 from server.errors import Outcome, RequestError
 from server.metrics import Metrics
 from server.settings import DECISION_SHARE, Settings
@@ -34,9 +36,7 @@ MOST_BYTES = 8 * 1024 * 1024
 WARNING_LENGTH, MOST_WARNINGS = 256, 16
 LINE_LENGTH, MOST_LINES = 1024, 64
 
-# A check uses one core, which filter and prioritize need too.
-_MOST_CHECKS = 2
-
+T = TypeVar("T")
 Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 
 
@@ -180,43 +180,53 @@ class Ruling:
     outcome: Outcome = Outcome.ANSWERED
 
 
+Decide = Callable[[Review, float], Awaitable[Ruling]]
+
+
 class AdmissionWebhooks:
     """Both webhooks as HTTP handlers. They change nothing, so a dry run is a call like any other.
+
+    Objects are read in processes that can be killed; a namespace has one check at a time.
 
     A request that cannot be read gets 400, a fault of Placet 500; the failurePolicy of the webhook
     then decides about the object.
     """
 
     def __init__(
-        self, examiner: Examiner, settings: Settings, metrics: Metrics, log: Logger
+        self,
+        examiner: Examiner,
+        processes: Sequence[CheckingProcess],
+        settings: Settings,
+        metrics: Metrics,
+        bodies: BodyReader,
     ) -> None:
         self._examiner = examiner
         self._settings = settings
         self._metrics = metrics
-        self._log = log
-        self._checks = asyncio.Semaphore(_MOST_CHECKS)
+        self._bodies = bodies
+        self._free = asyncio.Semaphore(len(processes))
+        # The last one is taken first, so that the others run only if checks come together.
+        self._processes = [*processes]
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def mutate(self, request: web.Request, call: CallRecord) -> web.Response:
         """Adds the defaults of absent fields."""
-        return await self._answer(request, call, _mutated)
+        return await self._answer(request, call, self._mutated)
 
     async def validate(self, request: web.Request, call: CallRecord) -> web.Response:
         """Refuses an object that is not a valid policy."""
         return await self._answer(request, call, self._validated)
 
-    async def _answer(
-        self, request: web.Request, call: CallRecord, decide: Callable[[Review], Ruling]
-    ) -> web.Response:
+    async def _answer(self, request: web.Request, call: CallRecord, decide: Decide) -> web.Response:
         try:
             if (refusal := refuse_encoded(request, call)) is not None:
                 return refusal
             limit = min(self._settings.body_limit, MOST_BYTES)
-            body = await read_body(request, limit, self._settings.body_seconds)
-            call.received = len(body)
+            body = await self._bodies.read(request, call, limit)
             review = decode_review(body)
             ruling = await self._ruling(review, decide, call.arrived + self._seconds(request))
         except Exception as error:  # noqa: BLE001  # the API server always gets an answer
-            failure = call.fail(error, self._log)
+            failure = call.fail(error)
             status = 500 if failure.outcome is Outcome.INTERNAL else 400
             return web.Response(status=status, text=f"{failure.text}\n")
         call.outcome, call.error = ruling.outcome, ruling.error
@@ -224,9 +234,7 @@ class AdmissionWebhooks:
         self._metrics.reviewed(call.verb, call.reviewed)
         return web.Response(body=ruling.answer, content_type="application/json")
 
-    async def _ruling(
-        self, review: Review, decide: Callable[[Review], Ruling], deadline: float
-    ) -> Ruling:
+    async def _ruling(self, review: Review, decide: Decide, deadline: float) -> Ruling:
         if review.resource.group != GROUP:
             # A webhook whose rules match too much must not stop the cluster.
             group = review.resource.group or "the core group"
@@ -234,26 +242,65 @@ class AdmissionWebhooks:
         if review.operation not in {"CREATE", "UPDATE"} or review.sub_resource:
             return Ruling(allow(review))
         try:
-            return await self._in_thread(lambda: _decided(review, decide), deadline)
-        except TimeoutError:
-            text = "the check did not finish in time: try again, or shorten the rules"
+            return await decide(review, deadline)
+        except CheckTimeoutError as error:
+            text = f"{error.message}: {error.hint}"
             answer = deny(review, [text], code=504, reason="Timeout")
             return Ruling(answer, text, Outcome.DEADLINE)
+        except CheckStoppedError as error:
+            text = f"{error.message}: {error.hint}"
+            return Ruling(deny(review, [text]), text)
 
-    async def _in_thread(self, work: Callable[[], Ruling], deadline: float) -> Ruling:
-        """The result of a thread, which counts as a check until it ends. Raises TimeoutError."""
-        async with asyncio.timeout_at(deadline):
-            await self._checks.acquire()
-            working = asyncio.ensure_future(asyncio.to_thread(work))
-            working.add_done_callback(lambda _: self._checks.release())
-            return await asyncio.shield(working)
+    async def _mutated(self, review: Review, deadline: float) -> Ruling:
+        def work(process: CheckingProcess, seconds: float) -> Sequence[Any]:
+            return process.run(seconds, defaults, review.new, review.old)
 
-    def _validated(self, review: Review) -> Ruling:
-        file = self._examiner.examine(review.key, review.new, review.old)
+        return Ruling(allow(review, patch=await self._in_turn(review.namespace, deadline, work)))
+
+    async def _validated(self, review: Review, deadline: float) -> Ruling:
+        examiner = self._examiner
+
+        def work(process: CheckingProcess, seconds: float) -> CheckedFile | None:
+            arguments = (review.key, review.new, review.old, process.schema, examiner.size())
+            file = process.run(seconds, check_new, *arguments)
+            return None if file is None else examiner.examine(file)
+
+        file = await self._in_turn(review.namespace, deadline, work)
+        if file is None:
+            return Ruling(allow(review))
         warnings = lines(file, "warning")
         if errors := lines(file, "error"):
             return Ruling(deny(review, errors, warnings), errors[0])
         return Ruling(allow(review, warnings))
+
+    async def _in_turn(
+        self, namespace: str, deadline: float, work: Callable[[CheckingProcess, float], T]
+    ) -> T:
+        """The result of a thread that waits for a process. Raises CheckStoppedError."""
+        turn = self._turns.setdefault(namespace, asyncio.Lock())
+        try:
+            async with asyncio.timeout_at(deadline):
+                await turn.acquire()
+                try:
+                    await self._free.acquire()
+                except BaseException:
+                    turn.release()
+                    raise
+        except TimeoutError:
+            hint = "try again later"
+            raise CheckTimeoutError("other checks did not finish in time", hint) from None
+        process = self._processes.pop()
+
+        def done(_: object) -> None:
+            self._processes.append(process)
+            self._free.release()
+            turn.release()
+
+        seconds = deadline - asyncio.get_running_loop().time()
+        working = asyncio.ensure_future(asyncio.to_thread(work, process, seconds))
+        # A caller that is gone leaves the process busy.
+        working.add_done_callback(done)
+        return await asyncio.shield(working)
 
     def _seconds(self, request: web.Request) -> float:
         """Seconds for an answer: the API server sends its own timeout, as `?timeout=5s`."""
@@ -263,19 +310,3 @@ class AdmissionWebhooks:
         except (KeyError, EvaluationError):
             return most
         return min(most, asked * DECISION_SHARE)
-
-
-def _decided(review: Review, decide: Callable[[Review], Ruling]) -> Ruling:
-    # An invalid stored object can still get a label or lose a finalizer.
-    if review.old and not changes_spec(review.new, review.old):
-        return Ruling(allow(review))
-    return decide(review)
-
-
-def _mutated(review: Review) -> Ruling:
-    try:
-        value = msgspec.json.decode(review.new)
-    except (ValueError, RecursionError):
-        # The validating webhook says what is wrong.
-        return Ruling(allow(review))
-    return Ruling(allow(review, patch=additions(value)))

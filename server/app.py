@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from logging import Logger
 
@@ -11,12 +11,16 @@ from aiohttp.typedefs import Middleware
 
 from policies.admission import Examiner
 from server.admission import AdmissionWebhooks
+from server.bodies import BodyReader, ByteBudget
+from server.checking import CheckingProcess
+from server.connections import Connections
 from server.debug import CachePage, Decisions, Inspection
 from server.health import Health, Readiness, health_routes
+from server.log_limit import LimitedLog
 from server.metrics import Metrics
 from server.middleware import CallRecorder, VerbHandler, access
 from server.misconfiguration import MisconfigurationWarnings
-from server.running import DIRECT, Shutdown
+from server.running import CONNECTIONS, DIRECT, Shutdown
 from server.settings import Settings
 from server.verbs.answering import Decider, DecisionQueue, Verb, VerbAnswerer
 from server.verbs.bind import Binder, BindVerb, not_offered
@@ -49,6 +53,7 @@ def create_app(
     inspection: Inspection | None = None,
     binder: Binder | None = None,
     examiner: Examiner | None = None,
+    checking: Sequence[CheckingProcess] = (),
     decisions: Decisions | None = None,
     shutdown: Shutdown | None = None,
 ) -> web.Application:
@@ -56,23 +61,31 @@ def create_app(
 
     `cluster_size` is the number of nodes in the cluster, None if unknown. `inspection` shows the
     view of a watched cluster, and `binder` binds its pods; without it, the paths of bind say how to
-    get the verb. With an `examiner`, the application has admission webhooks; with `decisions`,
-    pages about the last decisions. `shutdown` begins before the server ends.
+    get the verb. With an `examiner`, the application has admission webhooks, which use the
+    processes for `checking`; with `decisions`, pages about the last decisions. `shutdown` begins
+    before the server ends.
     """
     warnings = MisconfigurationWarnings(log, metrics, settings.warning_interval, cluster_size)
-    verbs = dict(verbs_by_path(decider, binder, settings, log))
+    limited = LimitedLog(log)
+    budget = ByteBudget(settings.bytes_of_bodies)
+    metrics.hold(lambda: budget.held)
+    bodies = BodyReader(budget, settings)
+    verbs = dict(verbs_by_path(decider, binder, settings, bodies))
     if examiner is not None:
-        webhooks = AdmissionWebhooks(examiner, settings, metrics, log)
+        webhooks = AdmissionWebhooks(examiner, checking, settings, metrics, bodies)
         verbs[MUTATE] = ("mutate", webhooks.mutate)
         verbs[VALIDATE] = ("validate", webhooks.validate)
-    recorder = CallRecorder(metrics, log, shutdown or Shutdown(), warnings)
+    recorder = CallRecorder(metrics, log, limited, shutdown or Shutdown(), warnings, bodies)
     by_path = {path: recorder.handler(*verb) for path, verb in verbs.items()}
     plain_errors = recorder.plain_errors({path: verb for path, (verb, _) in verbs.items()})
     guards: list[Middleware] = []
     if settings.tls is not None and settings.tls.client_ca is not None:
         guards = [access(settings.tls.client_names, OPEN_PATHS, READING_PATHS)]
     app = web.Application(middlewares=[plain_errors, *guards])
-    app.add_routes([web.post(path, handler) for path, handler in by_path.items()])
+    app[CONNECTIONS] = Connections(settings, budget, metrics, limited)
+    app.add_routes(
+        [web.post(path, handler, expect_handler=_ask_later) for path, handler in by_path.items()]
+    )
     if not guards:
         app[DIRECT] = by_path
     app.add_routes(health_routes(Health(readiness, version), metrics))
@@ -85,7 +98,7 @@ def create_app(
 
 
 def verbs_by_path(
-    decider: Decider, binder: Binder | None, settings: Settings, log: Logger
+    decider: Decider, binder: Binder | None, settings: Settings, bodies: BodyReader
 ) -> Mapping[str, tuple[str, VerbHandler]]:
     """The name and the handler of a verb at each of its paths.
 
@@ -93,7 +106,7 @@ def verbs_by_path(
     arrive as GET (C1).
     """
     queue = DecisionQueue(settings.max_in_flight)
-    answerer = VerbAnswerer(queue, settings, log)
+    answerer = VerbAnswerer(queue, settings, bodies)
     answered, fragments = AnsweredNames(), NameFragments()
     resolvable = settings.resolvable_rejections
     verbs: dict[str, Verb] = {
@@ -111,3 +124,7 @@ def verbs_by_path(
         for name, handler in handlers.items()
         for slash in ("", "/")
     }
+
+
+async def _ask_later(_request: web.Request) -> None:
+    """Leaves `Expect: 100-continue` to the reader of the body: aiohttp asks for any body."""

@@ -1,20 +1,16 @@
-"""CallRecord: what is known of one call, for logs and metrics; and the reading of its body.
+"""CallRecord: what is known of one call, for logs and metrics.
 
 A record lives from the arrival of a call until its answer is sent.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from logging import Logger
 
-from aiohttp import web
-
-from server.errors import CallFailure, Outcome, RequestError, failure_of
+from server.errors import CallFailure, Outcome, failure_of
 from server.wire import pod_key
 
 
@@ -36,6 +32,8 @@ class CallRecord:
     arrived: float
     agent: str = ""
     received: int = 0
+    # Bytes of the body that count as held, until the call ends.
+    held: int = 0
     pod: bytes = b""
     # `namespace/name` of a pod, and the node to bind it to.
     binds: tuple[str, str] | None = None
@@ -45,16 +43,24 @@ class CallRecord:
     returned: int = 0
     outcome: Outcome = Outcome.ANSWERED
     error: str = ""
+    # A fault of Placet, for the log.
+    fault: Exception | None = None
     # Seconds of the monotonic clock, when the decision must be made.
     deadline: float = math.inf
 
-    def fail(self, error: Exception, log: Logger) -> CallFailure:
-        """Records that the call failed, and logs an unexpected error."""
+    def fail(self, error: Exception) -> CallFailure:
+        """Records that the call failed."""
         failure = failure_of(error)
         self.outcome, self.error = failure.outcome, failure.text
         if failure.outcome is Outcome.INTERNAL:
-            log.error("unexpected error in %s", self.verb, exc_info=error)
+            self.fault = error
         return failure
+
+
+Value = str | int | float
+
+# The most characters of one value in the log. A name has 253, but a request can say anything.
+_MOST_CHARACTERS = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +68,10 @@ class LogEntry:
     """The only argument of a log record: formatters see its fields; as text `answered verb="…"`."""
 
     message: str
-    fields: Mapping[str, str | int | float]
+    fields: Mapping[str, Value]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "fields", {k: _shortened(v) for k, v in self.fields.items()})
 
     def __str__(self) -> str:
         # INVARIANT: quoted as JSON. Names come from requests and must not start a new log line.
@@ -70,12 +79,18 @@ class LogEntry:
         return " ".join((self.message, *pairs))
 
 
+def _shortened(value: Value) -> Value:
+    if isinstance(value, str) and len(value) > _MOST_CHARACTERS:
+        return f"{value[: _MOST_CHARACTERS - 1]}…"
+    return value
+
+
 def log_entry(call: CallRecord, code: int, seconds: float, left_out: int = 0) -> LogEntry:
     """The log entry of an answered call, with kube-scheduler's own keys where it has them.
 
     `left_out` is the number of answered calls since the last entry that were not logged.
     """
-    fields: dict[str, str | int | float] = {"verb": call.verb}
+    fields: dict[str, Value] = {"verb": call.verb}
     if call.pod:
         fields["pod"] = pod_key(call.pod)
         fields["mode"] = "nodes" if call.full_nodes else "names"
@@ -94,53 +109,3 @@ def log_entry(call: CallRecord, code: int, seconds: float, left_out: int = 0) ->
     if left_out:
         fields["leftOut"] = left_out
     return LogEntry("answered", fields)
-
-
-async def read_body(request: web.BaseRequest, limit: int, seconds: float) -> bytes:
-    """The whole body: at most `limit` bytes, received within `seconds`.
-
-    aiohttp's own `read` has no timeout, and answers a large body with 413, whose text
-    kube-scheduler drops (C3).
-
-    Raises RequestError.
-    """
-    if (request.content_length or 0) > limit:
-        raise _large(limit)
-    if request.content.is_eof() and request.content.exception() is None:
-        # The usual case: the body arrived with the headers.
-        body = request.content.read_nowait()
-        if len(body) > limit:
-            raise _large(limit)
-        return body
-    chunks: list[bytes] = []
-    size = 0
-    try:
-        async with asyncio.timeout(seconds):
-            while chunk := await request.content.readany():
-                size += len(chunk)
-                if size > limit:
-                    raise _large(limit)
-                chunks.append(chunk)
-    except TimeoutError:
-        text = "the body of the request did not arrive in time"
-        raise RequestError(text, Outcome.SLOW_BODY) from None
-    except web.RequestPayloadError:
-        text = "the body of the request is incomplete or malformed"
-        raise RequestError(text, Outcome.BROKEN_BODY) from None
-    except ConnectionError:
-        # Nobody receives the answer; it is made all the same, to be counted.
-        raise RequestError("the client closed the connection", Outcome.DISCONNECTED) from None
-    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
-
-
-def refuse_encoded(request: web.BaseRequest, call: CallRecord) -> web.Response | None:
-    """415 for a compressed body, whose unpacked size is unknown; None for any other body."""
-    if request.headers.get("Content-Encoding", "identity").strip().lower() == "identity":
-        return None
-    call.outcome = Outcome.ENCODED_BODY
-    return web.Response(status=415, text="the body must not be compressed\n")
-
-
-def _large(limit: int) -> RequestError:
-    text = f"the body of the request is larger than {limit} bytes"
-    return RequestError(text, Outcome.LARGE_BODY)

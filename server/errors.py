@@ -13,6 +13,7 @@ from engine.errors import (
     NotSyncedError,
     RefusedError,
 )
+from grammar.texts import MOST_ERROR, shown
 
 
 class Outcome(StrEnum):
@@ -79,4 +80,4 @@ def failure_of(error: Exception) -> CallFailure:
             # kube-scheduler copies the text into events: a traceback belongs in our log only.
             return CallFailure("internal error: see the log of Placet", Outcome.INTERNAL)
     # The message of a clause may be empty; to kube-scheduler, an empty `Error` is none (C44).
-    return CallFailure(str(error) or "no reason is given", outcome)
+    return CallFailure(shown(str(error), MOST_ERROR) or "no reason is given", outcome)

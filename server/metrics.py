@@ -135,6 +135,17 @@ class Metrics:
             "operation",
             "allowed",
         )
+        self._connections_refused = counter(
+            "placet_connections_refused_total",
+            "Connections that were not let in or were closed, by reason.",
+            "reason",
+        )
+        held = Gauge(
+            "placet_bodies_held_bytes",
+            "Bytes of request bodies and of unsent answers in memory.",
+            registry=registry,
+        )
+        self.hold = held.set_function
         self._expiry = gauge(
             "placet_tls_certificate_expiry_timestamp_seconds",
             "Time at which the certificate for new connections expires.",
@@ -200,6 +211,9 @@ class Metrics:
         """The pod or policy is named in the log only."""
         self._gave_up(work).inc()
 
+    def shortened(self, policy: str, clause: str, text: str) -> None:
+        """A long message is in the log only."""
+
     def reviewed(self, verb: str, reviewed: ReviewedObject) -> None:
         """A webhook has reviewed an object."""
         allowed = "true" if reviewed.allowed else "false"
@@ -208,6 +222,9 @@ class Metrics:
     def certificate_expires(self, file: str, at: float) -> None:
         """The certificate of this file is in use and expires then, in Unix seconds."""
         self._expiry(file).set(at)
+
+    def connection_refused(self, reason: str) -> None:
+        self._connections_refused(reason).inc()
 
     def handshake_failed(self) -> None:
         self._handshakes_failed.inc()

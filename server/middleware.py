@@ -12,16 +12,16 @@ from typing import Any
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from server.call import CallRecord, log_entry
+from server.bodies import BodyReader
+from server.call import CallRecord, LogEntry, log_entry
 from server.errors import Outcome
+from server.log_limit import LimitedLog
 from server.metrics import Metrics
 from server.misconfiguration import MisconfigurationWarnings
 from server.running import Shutdown
 
 VerbHandler = Callable[[web.Request, CallRecord], Awaitable[web.Response]]
 
-# The most log lines about answered calls in a second, unless the log is verbose.
-MOST_LINES_A_SECOND = 10
 # The verb of a call whose path is unknown.
 _NO_VERB = "none"
 # The levels of log lines by outcome; the others are warnings.
@@ -80,16 +80,19 @@ class CallRecorder:
         self,
         metrics: Metrics,
         log: Logger,
+        limited: LimitedLog,
         shutdown: Shutdown,
         warnings: MisconfigurationWarnings,
+        bodies: BodyReader,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._metrics = metrics
         self._log = log
+        self._limited = limited
         self._shutdown = shutdown
         self._warnings = warnings
+        self._bodies = bodies
         self._clock = clock
-        self._lines = _LineLimit()
 
     def handler(self, verb: str, handle: VerbHandler) -> Handler:
         """The aiohttp handler of a verb."""
@@ -102,6 +105,7 @@ class CallRecorder:
                 response = await handle(request, call)
             finally:
                 in_flight.value -= 1
+                self._bodies.release(call)
             # During shutdown, the client's next call must go to another replica. If part of the
             # body is unread, it cannot be read as a request: aiohttp drains it for a while, so that
             # the client can read the answer, and then closes.
@@ -154,34 +158,19 @@ class CallRecorder:
         if call.offered:
             self._metrics.decided(call.verb, call.offered, call.returned)
         self._metrics.answered(call.verb, code, call.outcome, seconds, call.received, sent)
+        if call.fault is not None:
+            entry = LogEntry(f"unexpected error in {call.verb}", {})
+            self._limited.write(logging.ERROR, "fault", entry, call.fault)
         level = _LEVELS.get(call.outcome, logging.WARNING)
         if not self._log.isEnabledFor(level):
             return
-        # Reviews of policies are rare, and each is of interest.
-        is_routine = level == logging.INFO and call.reviewed is None
-        is_limited = is_routine and not self._log.isEnabledFor(logging.DEBUG)
-        if not is_limited or self._lines.take(ended):
-            self._log.log(level, "%s", log_entry(call, code, seconds, self._lines.collect()))
-
-
-class _LineLimit:
-    """A limit of the log lines in a second: writing a line takes as long as a decision."""
-
-    def __init__(self) -> None:
-        self._since = float("-inf")
-        self._written = self._left_out = 0
-
-    def take(self, now: float) -> bool:
-        """Whether one more line may be written at this time, in seconds."""
-        if now - self._since >= 1.0:
-            self._since, self._written = now, 0
-        if self._written == MOST_LINES_A_SECOND:
-            self._left_out += 1
-            return False
-        self._written += 1
-        return True
-
-    def collect(self) -> int:
-        """The number of lines left out since the last collection."""
-        count, self._left_out = self._left_out, 0
-        return count
+        # A verbose log has every call that was answered, but no log has every mistake of a client.
+        if level == logging.INFO and self._log.isEnabledFor(logging.DEBUG):
+            left_out: int | None = 0
+        else:
+            # Reviews of policies are rare, and are not to be lost among other calls.
+            left_out = self._limited.take(
+                call.outcome.value if call.reviewed is None else "reviewed"
+            )
+        if left_out is not None:
+            self._log.log(level, "%s", log_entry(call, code, seconds, left_out))

@@ -6,13 +6,16 @@ does.
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Callable
+from ipaddress import ip_address
 from logging import Logger
 
 from server.call import CallRecord, LogEntry
 from server.errors import Outcome
 from server.metrics import Metrics
+from server.settings import Settings
 
 # Up to this number kube-scheduler offers all feasible nodes (minFeasibleNodesToFind).
 _LEAST_SAMPLE = 100
@@ -71,6 +74,37 @@ class MisconfigurationWarnings:
         if last is None or now - last >= self._interval:
             self._warned[text] = now
             self._log.warning("%s", LogEntry(text, fields))
+
+
+def exposure(settings: Settings) -> str:
+    """The warning about a server that answers whoever reaches it; empty if nobody else can."""
+    tls = settings.tls
+    if (tls is not None and tls.client_ca is not None) or _is_loopback(settings.host):
+        return ""
+    where = f"{settings.host or 'every interface'}, port {settings.port},"
+    if tls is None:
+        return (
+            f"Placet answers on {where} without TLS and without client certificates: whoever "
+            "reaches the port can send requests and read decisions about all pods; set --tls-cert, "
+            "--tls-key and --client-ca, or listen on the loopback interface with --listen "
+            f"127.0.0.1:{settings.port}"
+        )
+    return (
+        f"Placet answers on {where} without client certificates: whoever reaches the port can send "
+        "requests and read decisions about all pods; set --client-ca, and --client-name for "
+        "kube-scheduler alone"
+    )
+
+
+def _is_loopback(host: str) -> bool:
+    """Whether all addresses of a host are loopback; one that has no address is nobody's."""
+    if not host:
+        return False
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except OSError:
+        return True
+    return all(ip_address(str(address[0]).partition("%")[0]).is_loopback for *_, address in found)
 
 
 def sample_size(nodes: int) -> int:

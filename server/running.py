@@ -10,27 +10,33 @@ import ssl
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
+from logging import Logger
 from typing import Any
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+from server.bodies import ByteBudget
+from server.connections import Connections, connection_options
 from server.health import Check, Health, Heartbeat, health_routes
+from server.log_limit import LimitedLog
 from server.metrics import Metrics
-from server.settings import KEEP_ALIVE_SECONDS, MEBIBYTE, Settings
+from server.settings import Settings
 from server.tls import Credentials
 
 RequestHandler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 # The handlers of an application by path, for POST requests that need no middleware.
 DIRECT = web.AppKey("DIRECT", Mapping[str, Handler])
+# The connections of a server of this application.
+CONNECTIONS = web.AppKey("CONNECTIONS", Connections)
 
 _BACKLOG = 128
 # From the connection to the end of the TLS handshake.
 _HANDSHAKE_SECONDS = 10.0
-# At the end of a server: for handshakes in progress, and for the last calls of a health server.
+# At the end of a server, for handshakes in progress.
 _GRACE_SECONDS = 1.0
 # The process has no resources to accept with, such as file descriptors; new connections wait.
 _EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
@@ -46,8 +52,14 @@ class Listener:
     connections that it has just accepted. So this class accepts, and asyncio does all the rest.
     """
 
-    def __init__(self, server: web.Server, credentials: Credentials | None = None) -> None:
+    def __init__(
+        self,
+        server: web.Server,
+        connections: Connections,
+        credentials: Credentials | None = None,
+    ) -> None:
         self._server = server
+        self._connections = connections
         self._credentials = credentials
         self._sockets: list[socket.socket] = []
         self._accepting: list[asyncio.Task[None]] = []
@@ -92,9 +104,13 @@ class Listener:
             except Exception as error:  # noqa: BLE001 - whatever it is, others can still connect
                 # All other network errors concern one connection: on Linux, accept(2) also reports
                 # those of the connection that it returns.
-                if not isinstance(error, OSError) or error.errno in _EXHAUSTED:
+                if not isinstance(error, OSError):
                     loop.call_exception_handler({"message": "cannot accept", "exception": error})
-                    await asyncio.sleep(_PAUSE_SECONDS)
+                elif error.errno in _EXHAUSTED:
+                    self._connections.exhausted(error)
+                else:
+                    continue
+                await asyncio.sleep(_PAUSE_SECONDS)
                 continue
             connecting = asyncio.create_task(self._connect(connection, str(address[0])))
             self._connecting.add(connecting)
@@ -109,24 +125,33 @@ class Listener:
             loop.call_exception_handler({"message": "a connection failed", "exception": error})
 
     async def _connect(self, connection: socket.socket, host: str) -> None:
-        connect = asyncio.get_running_loop().connect_accepted_socket
-        if self._credentials is None:
-            with suppress(OSError):
-                await connect(self._server, connection)
+        protocol = self._connections.admit(self._server, host)
+        if protocol is None:
+            connection.close()
             return
-        context = self._credentials.loaded.context
+        connect = asyncio.get_running_loop().connect_accepted_socket
+        credentials = self._credentials
+        is_connected = False
         try:
-            await connect(
-                self._server,
-                connection,
-                ssl=context,
-                ssl_handshake_timeout=_HANDSHAKE_SECONDS,
-            )
+            if credentials is None:
+                await connect(lambda: protocol, connection)
+            else:
+                await connect(
+                    lambda: protocol,
+                    connection,
+                    ssl=credentials.loaded.context,
+                    ssl_handshake_timeout=_HANDSHAKE_SECONDS,
+                )
+            is_connected = True
         except ssl.SSLError as error:
-            self._credentials.handshake_failed(host, error)
+            assert credentials is not None, "only TLS raises it"
+            credentials.handshake_failed(host, error)
         except OSError:
             # The client closed the connection or was too slow: so does a probe of the port.
             pass
+        finally:
+            if not is_connected:
+                self._connections.leave(protocol)
 
 
 class Shutdown:
@@ -151,17 +176,10 @@ class Shutdown:
 
 
 def runner_options(settings: Settings) -> dict[str, Any]:
-    """The options of an application's runner; aiohttp's defaults are meant for browsers."""
+    """The options of an application's runner."""
     return {
-        "access_log": None,
-        # Compressed bodies are refused, so there is nothing to unpack.
-        "auto_decompress": False,
+        **connection_options(settings),
         "handle_signals": False,
-        "keepalive_timeout": KEEP_ALIVE_SECONDS,
-        # Seconds in which the rest of a refused body is read, so that the client reads the answer.
-        "lingering_time": settings.http_timeout,
-        # Thousands of names are a few hundred kilobytes, which should not pause the reading.
-        "read_bufsize": MEBIBYTE,
         "shutdown_timeout": settings.http_timeout,
     }
 
@@ -179,7 +197,7 @@ async def listening(
     await runner.setup()
     assert runner.server is not None, "the runner is set up"
     runner.server.request_handler = _direct(app.get(DIRECT, {}), runner.server.request_handler)
-    listener = Listener(runner.server, credentials)
+    listener = Listener(runner.server, app[CONNECTIONS], credentials)
     try:
         host, port = await listener.open(settings.host, settings.port)
         scheme = "http" if credentials is None else "https"
@@ -253,12 +271,12 @@ def _set_by_signals(stop: asyncio.Future[signal.Signals]) -> Iterator[None]:
 
 @contextmanager
 def health_server(
-    address: tuple[str, int], heartbeat: Heartbeat, metrics: Metrics, version: str
+    settings: Settings, heartbeat: Heartbeat, metrics: Metrics, version: str, log: Logger
 ) -> Iterator[str]:
     """Serves health and metrics while the block runs, which gets the URL. Raises OSError.
 
     It serves plain HTTP from a thread and an event loop of its own, so that probes and scrapers get
-    an answer while the main loop is busy.
+    an answer while the main loop is busy. Connections have the limits of `settings`.
     """
     started: Future[str] = Future()
     loop = asyncio.new_event_loop()
@@ -268,9 +286,10 @@ def health_server(
         app = web.Application()
         health = Health(heartbeat.readiness, version, heartbeat.liveness)
         app.add_routes(health_routes(health, metrics))
-        host, port = address
+        # It reads no bodies, and has as many connections again as the main server.
+        budget = ByteBudget(settings.bytes_of_bodies)
+        app[CONNECTIONS] = Connections(settings, budget, metrics, LimitedLog(log))
         try:
-            settings = Settings(host=host, port=port, http_timeout=_GRACE_SECONDS)
             async with listening(app, settings) as url:
                 started.set_result(url)
                 await stop.wait()

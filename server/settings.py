@@ -45,11 +45,16 @@ class Settings:
     # The extender's `httpTimeout` in kube-scheduler's configuration; 5 seconds is its default.
     http_timeout: float = 5.0
     body_limit: int = 64 * MEBIBYTE
+    # The most bytes of all bodies and unsent answers together; None is four times `body_limit`.
+    body_budget: int | None = None
     # Whether rejections that an eviction could resolve go to `FailedNodes`. kube-scheduler up to
     # 1.36 cannot use them, and asks about the pod over and over (C48).
     resolvable_rejections: bool = False
     # The most calls of verbs at the same time; more are refused.
     max_in_flight: int = 100
+    # The most open connections; None is four times `max_in_flight`. kube-scheduler opens one for
+    # each call that it makes at the same time.
+    max_connections: int | None = None
     # Seconds of serving after SIGTERM. The default is CoreDNS's.
     lameduck: float = 5.0
     # Host and port of the separate health server; None for none.
@@ -70,6 +75,20 @@ class Settings:
             raise SettingsError(f"the lame-duck time `{self.lameduck}` must not be negative")
         if self.max_in_flight <= 0:
             raise SettingsError(f"the limit of calls `{self.max_in_flight}` must be greater than 0")
+        if self.bytes_of_bodies < self.body_limit:
+            text = f"the body budget `{self.body_budget}` must not be less than the body limit"
+            raise SettingsError(text)
+        if self.connections <= 0:
+            text = f"the limit of connections `{self.max_connections}` must be greater than 0"
+            raise SettingsError(text)
+
+    @property
+    def bytes_of_bodies(self) -> int:
+        return 4 * self.body_limit if self.body_budget is None else self.body_budget
+
+    @property
+    def connections(self) -> int:
+        return 4 * self.max_in_flight if self.max_connections is None else self.max_connections
 
     @property
     def decision_seconds(self) -> float:

@@ -17,6 +17,8 @@ from pathlib import Path
 from cachetools import TTLCache
 
 from policies.loader import INTERVAL_SECONDS, Watcher
+from server.call import LogEntry
+from server.log_limit import LimitedLog
 from server.metrics import Metrics
 from server.settings import SettingsError, TlsFiles
 
@@ -68,6 +70,7 @@ class Credentials:
         self._warned = ""
         # Recently logged addresses and reasons.
         self._logged: TTLCache[tuple[str, str], None] = TTLCache(_MOST_LOGGED, _QUIET_SECONDS)
+        self._limited = LimitedLog(log)
         self.loaded = load(files)
         self._report_loaded()
 
@@ -98,7 +101,8 @@ class Credentials:
             reason = f"{reason}: {error.verify_message}"
         if (host, reason) not in self._logged:
             self._logged[host, reason] = None
-            self._log.warning("TLS: handshake with %s failed: %s", host, reason)
+            entry = LogEntry(f"TLS: handshake with {host} failed: {reason}", {})
+            self._limited.write(WARNING, "handshake", entry)
 
     def _reload(self, *, has_changed: bool) -> None:
         self._tried = self._clock()

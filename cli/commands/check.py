@@ -11,6 +11,7 @@ from pathlib import Path
 
 from cli.command import CommandError, Exit, replace_text
 from cli.render import FORMATS, Finding, counted, excerpt, print_error, render, totals, wants_colour
+from grammar.checks.cluster_costs import with_estimates
 from grammar.checks.costs import LIMIT, describe
 from grammar.checks.references import unknown_labels
 from grammar.diagnostics import Mended, mend
@@ -54,8 +55,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="SNAPSHOT",
         action="append",
         type=Path,
-        help="also warn of label keys that no node has, in the output of "
-        "`kubectl get nodes -o json` (or yaml); may be given again",
+        help="also warn of label keys that no node has, and of policies that can be slow, in the "
+        "cluster of the output of "
+        "`kubectl get nodes,pods -A -o json` (or yaml); may be given again",
     )
     parser.add_argument(
         "--cost", action="store_true", help="show what each expression can cost for one node"
@@ -84,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
         sources = tuple(m.source for m in mended)
     validation = Validator(schema, args.cost_limit).validate(sources)
     if args.cluster:
-        validation = _with_label_warnings(validation, args.cluster, schema)
+        validation = _in_cluster(validation, args.cluster, schema)
     findings = list(validation.findings())
     for line in render(findings, args.format, colour=wants_colour(sys.stdout)):
         print(line)
@@ -122,20 +124,24 @@ def _report(mended: Mended) -> list[str]:
     return [*lines, ""]
 
 
-def _with_label_warnings(
-    validation: Validation, snapshot: Sequence[Path], schema: Schema
-) -> Validation:
-    """The validation with a warning for each label key that a policy reads and no node has."""
+def _in_cluster(validation: Validation, snapshot: Sequence[Path], schema: Schema) -> Validation:
+    """The validation with warnings about a cluster.
+
+    They are about label keys that a policy reads and no node has, and about policies that can be
+    slow there.
+    """
     # Importing the engine takes as long as the rest of a check.
     from cli.world import read_cluster  # noqa: PLC0415
     from engine.objects.codec import ObjectCodec  # noqa: PLC0415
 
-    nodes = read_cluster(snapshot, ObjectCodec(schema)).snapshot().nodes
+    cluster = read_cluster(snapshot, ObjectCodec(schema))
+    nodes = cluster.snapshot().nodes
     known = Counter(key for node in nodes.values() for key in node.metadata.labels or {})
 
     def warned(checked: Checked) -> Checked:
         found = unknown_labels(checked, known, len(nodes))
-        return replace(checked, diagnostics=(*checked.diagnostics, *found))
+        checked = replace(checked, diagnostics=(*checked.diagnostics, *found))
+        return with_estimates(checked, cluster.pods.size)
 
     files = (replace(f, policies=tuple(map(warned, f.policies))) for f in validation.files)
     return Validation(tuple(files))

@@ -25,6 +25,7 @@ from engine.objects.request_pod import SYSTEM_NAMESPACES, Exemptions
 from grammar.schema import load_schema
 from policies.loader import load
 from server.metrics import Metrics
+from server.misconfiguration import exposure
 from server.runtime.cluster import Access
 from server.runtime.observers import FORMATS, start_logging
 from server.runtime.reloader import PolicyReloader
@@ -200,6 +201,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="the largest request body (default: %(default)s)",
     )
     how.add_argument(
+        "--body-budget",
+        metavar="SIZE",
+        type=size,
+        help="the most memory for the bodies of all requests and for unsent answers together; "
+        "requests beyond it wait (default: four times --body-limit)",
+    )
+    how.add_argument(
         "--resolvable-rejections",
         action="store_true",
         help="send rejections that an eviction could resolve as FailedNodes; only for "
@@ -227,6 +235,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=100,
         help="the largest number of calls at the same time; more are refused "
         "(default: %(default)s)",
+    )
+    endurance.add_argument(
+        "--max-connections",
+        metavar="N",
+        type=positive,
+        help="the largest number of open connections, half of them from one address; more are "
+        "closed (default: four times --max-in-flight)",
     )
     endurance.add_argument(
         "--health-listen",
@@ -286,6 +301,8 @@ def run(args: argparse.Namespace) -> int:
 
     def started(url: str, reloader: PolicyReloader) -> None:
         log.info("listening on %s", url)
+        if warning := exposure(settings):
+            log.warning("%s", warning)
         if args.demo:
             print(*announcement(url, reloader), sep="\n", flush=True)
 
@@ -309,8 +326,10 @@ def _settings(args: argparse.Namespace) -> Settings:
             port=port,
             http_timeout=args.http_timeout,
             body_limit=args.body_limit,
+            body_budget=args.body_budget,
             resolvable_rejections=args.resolvable_rejections,
             max_in_flight=args.max_in_flight,
+            max_connections=args.max_connections,
             lameduck=args.lameduck,
             health=args.health_listen,
             tls=tls_files(args),

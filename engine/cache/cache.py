@@ -26,6 +26,7 @@ from engine.cache.snapshot import ENDED, Snapshot
 from engine.cache.tallies import Scope, Tallies, Tally
 from engine.objects.codec import Namespace, Node
 from engine.objects.peer import Controller, Peer, Workload, key_of, root_of, rooted
+from grammar.checks.cluster_costs import ClusterSize
 
 # ---- nodes
 
@@ -355,6 +356,11 @@ class Cache:
         The cache keeps it up to date. See `Tallies.get` for `name` and `counts`.
         """
         return self.tallies.get(name, scope, counts, self._pods.items())
+
+    @property
+    def size(self) -> ClusterSize:
+        """The number of nodes and pods; from any thread."""
+        return ClusterSize(len(self.nodes), len(self._pods))
 
     def snapshot(self) -> Snapshot:
         """The cluster now. Without a change it is the last snapshot again."""

@@ -7,7 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import msgspec
@@ -15,13 +15,13 @@ from cachetools import LRUCache
 
 from engine.cluster.client import Api, TokenBucket
 from engine.errors import ApiError
+from grammar.texts import shown
 
 _CONTROLLER = "placet"
 # The limits of kube-scheduler's own events, so that events delay no other requests.
 _PER_SECOND, _BURST = 5.0, 50
 _MOST_WAITING = 1000
 _MOST_KNOWN = 50_000
-_MOST_TEXT = 1024
 
 
 class Regarding(msgspec.Struct, frozen=True, rename="camel"):
@@ -59,7 +59,12 @@ class Events:
         self._sent: LRUCache[tuple[str, str], str] = LRUCache(_MOST_KNOWN)
 
     def add(self, event: Event) -> None:
-        """Add an event, unless it repeats the last note about its object for the same reason."""
+        """Add an event, unless it repeats the last note about its object for the same reason.
+
+        Its note is shown as every text is: the API server takes at most 1024 bytes, and a character
+        has up to 4.
+        """
+        event = replace(event, note=shown(event.note))
         key = event.regarding.uid, event.reason
         if self._sent.get(key) != event.note:
             self._sent[key] = event.note
@@ -101,6 +106,6 @@ class Events:
             "type": event.type,
             "reason": event.reason,
             "action": event.action,
-            "note": event.note[:_MOST_TEXT],
+            "note": event.note,
             "regarding": about,
         }

@@ -26,6 +26,7 @@ from engine.objects.request_pod import Exemptions, RequestPod
 from engine.program.frame import Evaluation, Frame
 from engine.program.policy_time import CallTime
 from grammar.errors import EvaluationError
+from grammar.texts import shown
 from grammar.values.time import Timestamp
 
 # The memory of all plans together: at 5,000 nodes and three scores, some 200 pod shapes.
@@ -55,6 +56,7 @@ class Observer(Protocol):
     def bypassed(self, pod: str, uid: str, reason: str) -> None: ...
     def expensive(self, policy: str) -> None: ...
     def gave_up(self, work: str, about: str) -> None: ...
+    def shortened(self, policy: str, clause: str, text: str) -> None: ...
 
 
 class Call(msgspec.Struct, frozen=True, eq=False):
@@ -121,7 +123,7 @@ class CallOpener:
                 )
             return made[0]
 
-        evaluation = Evaluation(frame, time, self.clause_failed)
+        evaluation = Evaluation(frame, time, self.clause_failed, self._observer.shortened)
         # A plan keeps its registry and namespace alive, so their ids are not reused.
         shape = pod.shape(registry.shapes)
         key = (id(registry), id(namespace), pod.namespace, root, exempt, shape)
@@ -146,11 +148,13 @@ class CallOpener:
 
     def clause_failed(self, policy: str, clause: str, error: EvaluationError) -> None:
         """Reports an evaluation that failed."""
-        self._observer.failed(policy, clause, str(error))
+        self._observer.failed(policy, clause, shown(str(error)))
 
 
 # The largest table: names come and go, and a table of this size starts over.
 _MOST_NODES = 20_000
+# A table that has more bytes of JSON than this starts over, too.
+_MOST_BYTES = 128 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +179,7 @@ class OfferedNodes:
         self._versions = np.zeros(1, np.int64)
         self._owner = object()
         self._version = 0
+        self._bytes = 0
 
     def table(
         self, names: Sequence[str], bodies: Sequence[bytes], snapshot: Snapshot | None
@@ -183,7 +188,7 @@ class OfferedNodes:
 
         The table is valid until the next call.
         """
-        if len(self._rows) + len(names) > _MOST_NODES:
+        if len(self._rows) + len(names) > _MOST_NODES or self._bytes > _MOST_BYTES:
             self._start_over()
         counted = snapshot.node if snapshot is not None else (lambda _: None)
         changed = []
@@ -198,6 +203,7 @@ class OfferedNodes:
             seen = self._seen[row]
             if seen is None or seen.counted is not known or seen.body != body:
                 self._views[row] = view_of(self._codec.node(body), known)
+                self._bytes += len(body) - (len(seen.body) if seen is not None else 0)
                 self._seen[row] = _Seen(bytes(body), known)
                 changed.append(row)
             found[i] = row

@@ -14,13 +14,22 @@ import numpy as np
 
 from engine.cache.names import KnownRows
 from engine.cache.node_table import NodeRows, NodeTable
-from engine.decision.verdict import FEASIBLE, Codes, Decision, Failed, Rejected, decision
+from engine.decision.verdict import (
+    FEASIBLE,
+    Codes,
+    Decision,
+    Failed,
+    Rejected,
+    Verdict,
+    decision,
+)
 from engine.errors import EngineError
 from engine.program.columns import Freshness, grown
 from engine.program.frame import Evaluation, Frame
 from engine.program.policy_time import CallTime
 from engine.program.program import FilterProgram
 from grammar.errors import EvaluationError, MissingError
+from grammar.texts import shown
 
 UNKNOWN_NODE = "node not yet known"
 # Beyond this number, rejections probably carry errors that name what they read: start over.
@@ -34,17 +43,20 @@ class Rejection(msgspec.Struct, frozen=True):
     error: str | None = None
     known: bool = True
 
-    def verdict(self, evaluation: Evaluation) -> Rejected | Failed:
-        """The verdict with the clause's message. Raises ExpensivePolicyError."""
+    def text(self, evaluation: Evaluation) -> str:
+        """The text for an answer: the same for all errors of a clause.
+
+        Raises ExpensivePolicyError.
+        """
+        return self.clause.message(evaluation) if self.known else UNKNOWN_NODE
+
+    def verdict(self, text: str) -> Rejected | Failed:
         clause = self.clause
         if not self.known:
-            return Rejected(UNKNOWN_NODE, clause.policy, clause.name, waits=True)
-        evaluation.time.charge(clause.policy)
-        reason = clause.message(evaluation.frame)
-        evaluation.time.rest()
+            return Rejected(text, clause.policy, clause.name, waits=True)
         if self.error is not None:
-            return Failed(reason, clause.policy, clause.name, self.error)
-        return Rejected(reason, clause.policy, clause.name, clause.resolvable)
+            return Failed(text, clause.policy, clause.name, self.error)
+        return Rejected(text, clause.policy, clause.name, clause.resolvable)
 
 
 class FilterMemo:
@@ -78,10 +90,17 @@ class FilterMemo:
         if not np.logical_or.reduce(codes):
             return Decision(codes, (FEASIBLE,), known_rows)
         counts: list[int] = np.bincount(codes, minlength=len(self.rejections)).tolist()
-        verdicts = [
-            rejection.verdict(evaluation) if rejection is not None and count else FEASIBLE
-            for rejection, count in zip(self.rejections, counts, strict=True)
-        ]
+        # A clause has a rejection for each error, and one text, which is made once.
+        texts: dict[tuple[FilterProgram, bool], str] = {}
+        verdicts: list[Verdict] = []
+        for rejection, count in zip(self.rejections, counts, strict=True):
+            if rejection is None or not count:
+                verdicts.append(FEASIBLE)
+                continue
+            key = rejection.clause, rejection.known
+            if (text := texts.get(key)) is None:
+                text = texts[key] = rejection.text(evaluation)
+            verdicts.append(rejection.verdict(text))
         return Decision(codes, verdicts, known_rows)
 
     def _evaluated(self, table: NodeTable, rows: NodeRows, evaluation: Evaluation) -> Codes:
@@ -231,7 +250,7 @@ def judge(clause: FilterProgram, frame: Frame) -> Rejection | None:
     except MissingError:
         return None
     except EvaluationError as error:
-        return None if clause.ignores_errors else Rejection(clause, str(error))
+        return None if clause.ignores_errors else Rejection(clause, shown(str(error)))
     try:
         for require in clause.requires:
             if require(frame) is not True:
@@ -239,7 +258,7 @@ def judge(clause: FilterProgram, frame: Frame) -> Rejection | None:
     except MissingError:
         return None if clause.passes_missing else Rejection(clause)
     except EvaluationError as error:
-        return None if clause.ignores_errors else Rejection(clause, str(error))
+        return None if clause.ignores_errors else Rejection(clause, shown(str(error)))
     return None
 
 

@@ -98,13 +98,13 @@ class Inspection:
         for clause in program.filters:
             found = self._rejections(clause, rows)
             errors = {i: r.error for i, r in enumerate(found) if r is not None and r.error}
-            message = clause.message(self._evaluation.frame)
+            message = clause.message(self._evaluation)
             yield Objection(clause.policy, clause.name, clause, _mask(found), errors, message)
         for counted in program.counts:
             clauses = CountClauses([counted], self._evaluation)
             for headroom in clauses.headrooms(self._counter, self.table, rows, self._evaluation):
                 count = counted.count
-                message = count.message(self._evaluation.frame)
+                message = count.message(self._evaluation)
                 yield Objection(count.policy, count.name, counted, ~headroom.open, {}, message)
 
     def _rejections(self, clause: FilterProgram, rows: NodeRows) -> list[Rejection | None]:

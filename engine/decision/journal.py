@@ -17,7 +17,7 @@ import numpy.typing as npt
 from engine.cache.names import KnownRows
 from engine.decision.call import Call
 from engine.decision.registry import Selection
-from engine.decision.verdict import Decision, Scores, Verdict
+from engine.decision.verdict import Decision, Failed, Feasible, Scores, Verdict
 from engine.objects.request_pod import RequestPod
 from grammar.values.time import Timestamp
 
@@ -208,6 +208,13 @@ def _concerned(selection: Selection) -> ConcernedPolicies:
     return ConcernedPolicies(governing, *(tuple(p.address for p in part) for part in parts))
 
 
+def _text_size(verdict: Verdict) -> int:
+    """The characters of a verdict's own texts; the names in it are shared."""
+    if isinstance(verdict, Feasible):
+        return 0
+    return len(verdict.reason) + (len(verdict.error) if isinstance(verdict, Failed) else 0)
+
+
 def _tables(record: Record) -> Iterator[Mapping[str, int]]:
     for part in (record.answered, record.scored):
         if part is not None and part.nodes.rows is not None:
@@ -218,6 +225,7 @@ def _size(record: Record) -> int:
     size = _RECORD_BYTES
     if record.answered is not None:
         size += record.answered.nodes.bytes + record.answered.codes.nbytes
+        size += sum(map(_text_size, record.answered.verdicts))
     if record.scored is not None:
         size += record.scored.nodes.bytes + record.scored.points.nbytes
     return size

@@ -73,8 +73,7 @@ class Placement:
         """
         headrooms = self._of(counts, question)
         if full := [headroom for headroom in headrooms if not headroom.open.all()]:
-            texts = dict.fromkeys(_message(headroom, question.evaluation) for headroom in full)
-            raise WaitingError("; ".join(texts))
+            raise WaitingError(_joined(full, question.evaluation))
         return headrooms
 
     def answer(
@@ -154,8 +153,8 @@ def _rejected(
     def reject(headroom: Headroom, nodes: Mask) -> None:
         count = headroom.clause.count
         # An eviction can help: the pods that are counted can be evicted.
-        reason = _message(headroom, evaluation)
-        verdicts.append(Rejected(reason, count.policy, count.name, resolvable=True))
+        text = count.message(evaluation)
+        verdicts.append(Rejected(text, count.policy, count.name, resolvable=True))
         codes[nodes] = len(verdicts) - 1
 
     for headroom in headrooms:
@@ -172,19 +171,12 @@ def _rejected(
     return Decision(codes, verdicts, decided.known_rows)
 
 
-def _message(headroom: Headroom, evaluation: Evaluation) -> str:
-    """The message of a clause. Raises ExpensivePolicyError."""
-    count, time = headroom.clause.count, evaluation.time
-    if time.times is not None:
-        time.charge(count.policy)
-    text = count.message(evaluation.frame)
-    if time.times is not None:
-        time.rest()
-    return text
-
-
 def _waiting(headrooms: Sequence[Headroom], feasible: Mask, evaluation: Evaluation) -> str:
     """The clauses that wait for in-flight pods."""
     waiting = [h for h in headrooms if (feasible & ~h.open & h.hopeful).any()]
-    texts = dict.fromkeys(_message(headroom, evaluation) for headroom in waiting)
-    return f"waiting for in-flight pods: {'; '.join(texts)}"
+    return f"waiting for in-flight pods: {_joined(waiting, evaluation)}"
+
+
+def _joined(headrooms: Sequence[Headroom], evaluation: Evaluation) -> str:
+    """The texts of some clauses, each once."""
+    return "; ".join(dict.fromkeys(h.clause.count.message(evaluation) for h in headrooms))

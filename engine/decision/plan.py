@@ -15,6 +15,7 @@ from engine.decision.verdict import Failed
 from engine.objects.codec import Namespace
 from engine.program.frame import MEMO_BYTES, Evaluation, Frame
 from engine.program.program import applies
+from grammar.texts import MOST_SHOWN, cut, shown
 
 
 class Plan:
@@ -74,6 +75,6 @@ class Plan:
 def _unselectable(selection: Selection) -> Failed | None:
     """The verdict of every node, where the `for` of a policy could not be evaluated."""
     for broken in selection.unselectable:
-        reason = f"policy {broken.program.name}: its `for` cannot be evaluated"
-        return Failed(reason, broken.program.address, "for", broken.error)
+        reason = shown(f"policy {broken.program.name}: its `for` cannot be evaluated")
+        return Failed(cut(reason, MOST_SHOWN), broken.program.address, "for", broken.error)
     return None

@@ -13,6 +13,7 @@ from engine.program.frame import Evaluation
 from engine.program.pod_shape import Shapes
 from engine.program.program import Program
 from grammar.errors import EvaluationError, MissingError
+from grammar.texts import shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,7 @@ class Registry:
                 continue
             except EvaluationError as error:
                 if not program.ignores_errors and not program.audit:
-                    broken.append(Unselectable(program, str(error)))
+                    broken.append(Unselectable(program, shown(str(error))))
         time.rest()
         contenders = sorted((p for p in matching if not p.cluster and not p.audit), key=_precedence)
         return Selection(

@@ -14,6 +14,16 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.cache.names import KnownRows
+from grammar.texts import MOST_SHOWN, cut
+
+# The most characters of the different texts of an answer: kube-scheduler joins them in the pod's
+# condition and in its log.
+MOST_TEXTS = 4096
+# The most characters of all texts of an answer, which repeats the text of a verdict for each node.
+MOST_REPEATED = 2 << 20
+# Fewer verdicts and nodes than these have texts within both.
+FEW_VERDICTS, FEW_NODES = MOST_TEXTS // MOST_SHOWN, MOST_REPEATED // MOST_SHOWN
+FURTHER = "more reasons: see `placet explain`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +108,26 @@ class Scores:
     def __iter__(self) -> Iterator[int]:
         found: list[int] = self.points.tolist()
         return iter(found)
+
+
+def texts(decided: Decision) -> Sequence[str]:
+    """The text of each verdict for an answer, within MOST_TEXTS and MOST_REPEATED.
+
+    The same decision always has the same texts (C47): each is cut to its part of the room for one
+    node, and the last ones in alphabetical order become FURTHER where there are too many of them.
+    """
+    found = ["" if isinstance(v, Feasible) else v.reason for v in decided.verdicts]
+    room, nodes = MOST_TEXTS, len(decided)
+    if len(found) <= FEW_VERDICTS and nodes <= FEW_NODES:
+        return found
+    most = min(MOST_SHOWN, max(1, MOST_REPEATED // max(1, nodes)))
+    kept: dict[str, str] = {}
+    for text in sorted(set(found)):
+        kept[text] = cut(text, most)
+        room -= len(kept[text])
+        if room < 0:
+            kept[text] = cut(FURTHER, most)
+    return [kept[text] for text in found]
 
 
 def full_reason(policy: str, clause: str, reason: str) -> str:

@@ -18,6 +18,9 @@ from engine.objects.resources import PodRequests, Resources, pod_limits, pod_req
 from grammar.schema import Schema
 from grammar.values.quantity import Quantity
 
+# kubectl repeats the whole object in it, with the `env` values that a policy may not read.
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
 # A struct that the schema describes: attributes as in the API, None where the object has nothing.
 Record = Any
 
@@ -70,12 +73,16 @@ class ObjectCodec:
         structs = StructFactory(schema)
         self._pod: ObjectDecoder[Record] = ObjectDecoder("Pod", structs.struct("Pod"))
         self._node: ObjectDecoder[Record] = ObjectDecoder("Node", structs.struct("Node"))
-        self.peer: Callable[[bytes | msgspec.Raw], Peer] = PeerDecoder(annotations).decode
+        self.peer: Callable[[bytes | msgspec.Raw], Peer] = PeerDecoder(
+            {*annotations} - {LAST_APPLIED}
+        ).decode
 
     def pod(self, data: bytes | msgspec.Raw) -> Pod:
         """The pod with every field of the schema. Raises BadObjectError, naming the path."""
         pod = self._pod.decode(data)
         metadata, spec = pod.metadata, pod.spec
+        if metadata is not None and metadata.annotations:
+            metadata.annotations.pop(LAST_APPLIED, None)
         return Pod(
             name=(metadata and metadata.name) or "",
             namespace=(metadata and metadata.namespace) or "",

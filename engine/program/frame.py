@@ -20,12 +20,12 @@ from grammar.values.time import Timestamp
 Evaluate = Callable[["Frame"], object]
 # Made on demand, because a frame needs the whole pod decoded.
 LazyFrame = Callable[[], "Frame"]
-# The text of a rejection.
-Message = Callable[[LazyFrame], str]
 # Raises an EngineError when the time of the request, or of the policy, is over.
 CheckDeadline = Callable[[], None]
 # Receives the policy, the clause and the error of a failed evaluation.
 Report = Callable[[str, str, EvaluationError], None]
+# Receives the policy, the clause and the text of a rejection that an answer shows only in part.
+ReportText = Callable[[str, str, str], None]
 
 Floats = npt.NDArray[np.float64]
 Points = npt.NDArray[np.int64]
@@ -123,15 +123,25 @@ class Evaluation(msgspec.Struct, frozen=True, eq=False):
 
     `frame` makes the frame when it is first needed, because that decodes the whole pod. `time` has
     the deadline, and learns which policy is evaluated. `report` takes the policy, the clause and
-    the error of an evaluation that failed.
+    the error of an evaluation that failed. `report_text` takes the policy, the clause and the whole
+    text of a rejection that is too long for an answer.
     """
 
     frame: LazyFrame
     time: CallTime
     report: Report
+    report_text: ReportText
+
+
+# The text of a rejection for an answer.
+Message = Callable[[Evaluation], str]
 
 
 def unhurried(frame: Frame) -> Evaluation:
     """The context of an evaluation that nobody waits for: no deadline, and no listener."""
     # An error is dropped: the caller finds it in the result.
-    return Evaluation(lambda: frame, untimed(), lambda _policy, _clause, _error: None)
+    return Evaluation(lambda: frame, untimed(), _drop, _drop)
+
+
+def _drop(_policy: str, _clause: str, _what: object) -> None:
+    """The listener of an evaluation without one."""

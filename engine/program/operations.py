@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from operator import attrgetter, ge, gt, le, lt
 from typing import Any
 
-from engine.program.frame import Evaluate, Frame, LazyFrame, Message
+from engine.program.frame import Evaluate, Evaluation, Frame, Message
 from grammar.ast import Literal
 from grammar.errors import EvaluationError, MissingError, StepLimitError
+from grammar.texts import MOST_SHOWN, MOST_WHOLE, cut, shown
 from grammar.types import BOOL, DOUBLE, DURATION, INT, QUANTITY, STRING, TIMESTAMP, Type, Work
 from grammar.values.format import show
 from grammar.values.kinds import equals
@@ -573,18 +574,35 @@ def compare_amounts(op: str, left: Evaluate, right: Evaluate) -> Evaluate:
 # ---- messages
 
 
-def message(parts: Sequence[str | Evaluate]) -> Message:
-    """The text of a template; an error in a hole must not hide the rejection."""
-    texts = [part for part in parts if isinstance(part, str)]
-    if len(texts) == len(parts):
-        constant = "".join(texts)
-        return lambda _: constant
+def message(policy: str, clause: str, parts: Sequence[str | Evaluate]) -> Message:
+    """The text of a template for an answer, escaped; a text that is too long is cut and reported.
 
-    def run(frame: LazyFrame) -> str:
-        made = frame()
-        return "".join(p if isinstance(p, str) else _shown(p, made) for p in parts)
+    An error in a hole must not hide the rejection. Of the whole text, at most MOST_WHOLE characters
+    are made and reported. It raises ExpensivePolicyError.
+    """
+    texts = [part for part in parts if isinstance(part, str)]
+    constant = shown("".join(texts), MOST_WHOLE) if len(texts) == len(parts) else None
+
+    def run(evaluation: Evaluation) -> str:
+        whole = constant if constant is not None else _made(policy, parts, evaluation)
+        if len(whole) <= MOST_SHOWN:
+            return whole
+        evaluation.report_text(policy, clause, whole)
+        return cut(whole)
 
     return run
+
+
+def _made(policy: str, parts: Sequence[str | Evaluate], evaluation: Evaluation) -> str:
+    """The text of a template, whose holes are evaluated up to the greatest length."""
+    evaluation.time.charge(policy)
+    frame, text = evaluation.frame(), ""
+    for part in parts:
+        text += part if isinstance(part, str) else _shown(part, frame)
+        if len(text) > MOST_WHOLE:
+            break
+    evaluation.time.rest()
+    return shown(text, MOST_WHOLE)
 
 
 def _shown(hole: Evaluate, frame: Frame) -> str:

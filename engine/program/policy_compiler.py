@@ -231,7 +231,7 @@ class _PolicyCompiler:
     def _message(self, template: Template | None, clause: str) -> Message:
         given = template.parts if template else (f"policy {self._policy.name}: {clause}",)
         parts = tuple(p if isinstance(p, str) else self._compiler.compile(p) for p in given)
-        return operations.message(parts)
+        return operations.message(self._policy.address, clause, parts)
 
 
 # The paths of the pod that select the domains that a spread compares.

@@ -28,6 +28,7 @@ from engine.decision.recent_answers import LastAnswers, RejectedPods
 from engine.engine import CountGate, Engine, open_gate
 from engine.errors import NotSyncedError
 from engine.objects.codec import ObjectCodec
+from grammar.checks.cluster_costs import ClusterSize
 from grammar.schema import Schema
 from server.health import Check
 from server.runtime.observers import LogObserver
@@ -196,6 +197,9 @@ class ClusterRuntime:
     def policies(self) -> Mapping[str, bytes] | None:
         """The cluster's policies as JSON by resource and key; None while they are not known."""
         return self.informers.policies if self.informers.knows_policies else None
+
+    def cluster_size(self) -> ClusterSize:
+        return self.informers.cache.size
 
     def refresh(self) -> None:
         """Does nothing: watches keep the view up to date."""

@@ -16,26 +16,47 @@ from logging import Logger
 from cachetools import TTLCache
 
 from engine.decision.call import Observer
+from grammar.texts import MOST_WHOLE, shown
 from server.call import LogEntry
+from server.log_limit import LimitedLog
 
 FORMATS = ("text", "json")
+_MOST_LINE = 2 * MOST_WHOLE
 
 
 def start_logging(form: str, *, verbose: bool) -> logging.Logger:
     """The server's log, on standard error. Libraries log there too, from warnings on."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_JsonFormatter() if form == "json" else _TextFormatter())
+    handler.addFilter(_LibraryFilter())
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     log = logging.getLogger("placet")
     log.setLevel(logging.DEBUG if verbose else logging.INFO)
     return log
 
 
+class _LibraryFilter(logging.Filter):
+    """Limits the lines of each library: what peers do can make asyncio log, too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._limited = LimitedLog(logging.getLogger())
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.name.partition(".")[0] == "placet":
+            return True
+        left_out = self._limited.take(record.name)
+        if left_out:
+            fields = {"leftOut": left_out}
+            record.msg, record.args = "%s", (LogEntry(record.getMessage(), fields),)
+        return left_out is not None
+
+
 class _TextFormatter(logging.Formatter):
     """`2026-11-21T10:00:00.000Z INFO message`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        text = f"{_time(record)} {record.levelname:<7} {record.getMessage()}"
+        text = f"{_time(record)} {record.levelname:<7} {_message(record)}"
         return f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text
 
 
@@ -50,10 +71,17 @@ class _JsonFormatter(logging.Formatter):
             case (LogEntry(message, fields),):
                 entry |= {"message": message, **fields}
             case _:
-                entry["message"] = record.getMessage()
+                entry["message"] = _message(record)
         if record.exc_info:
             entry["exception"] = self.formatException(record.exc_info)
-        return json.dumps(entry, ensure_ascii=False)
+        line = json.dumps(entry, ensure_ascii=False)
+        # Terminals obey bidi controls, which JSON does not escape by itself.
+        return line if line.isprintable() else json.dumps(entry)
+
+
+def _message(record: logging.LogRecord) -> str:
+    """The message of a record in one line: what others wrote must not look like a line of ours."""
+    return shown(record.getMessage(), _MOST_LINE)
 
 
 def _time(record: logging.LogRecord) -> str:
@@ -114,6 +142,11 @@ class LogObserver:
         self._other.gave_up(work, about)
         if self._is_news("gave up", work, about):
             self._log.warning("%s of %s takes too long: gave up this time", work, about)
+
+    def shortened(self, policy: str, clause: str, text: str) -> None:
+        self._other.shortened(policy, clause, text)
+        if self._is_news("shortened", policy, clause):
+            self._log.info("policy %s: %s has a long message: %s", policy, clause, text)
 
     def _is_news(self, *key: str) -> bool:
         if key in self._logged:

@@ -6,39 +6,42 @@ version stays enforced, also across a restart, by the version that the status of
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from dataclasses import replace as replace_field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from logging import Logger
 from pathlib import Path
 
 import msgspec
-from msgspec.structs import replace
 
 from engine.cache.informers import Needs
 from engine.decision.registry import Registry
 from engine.program.needs import needs
 from engine.program.policy_compiler import compile_policy
 from engine.program.program import Program
-from grammar.clauses import File
+from grammar.checks.cluster_costs import UNKNOWN_SIZE, ClusterSize
 from grammar.policy_checker import Checked
 from grammar.schema import Schema
-from policies.admission import CheckedObject, check_object
+from policies.admission import (
+    CheckedObject,
+    StoredObject,
+    check_stored,
+    stopped_object,
+    unchecked_object,
+)
 from policies.loader import Search, UnreadFile, Watcher, load
-from policies.page import object_page
-from policies.resource import Manifest, Metadata
-from policies.sugar import policy_of
+from policies.resource import Metadata
 from policies.validation import (
     ActivePolicy,
     Identity,
     InForce,
     Validation,
     Validator,
-    checked_file,
     identity,
     succeed,
 )
+from server.checking import CheckFailedError, CheckingProcess, CheckStoppedError
 from server.runtime.policy_log import PolicyLog
 
 
@@ -46,39 +49,81 @@ class _Object(msgspec.Struct):
     metadata: Metadata
 
 
-class Objects:
-    """The checked policy objects of the cluster. An unchanged object is not checked again."""
+# Seconds for the check of one object, on a busy machine; its processor time is limited too.
+_CHECK_SECONDS = 20.0
+# Seconds for checks between two looks at the cluster, and those before a server first decides.
+_ROUND_SECONDS, _START_SECONDS = 1.0, 20.0
+# Checks and compilation of what one namespace writes may take this part of the time, but these
+# seconds at once: so others' edits and the decisions of the server do not wait for them.
+_SHARE, _BURST_SECONDS = 0.2, 0.4
+# The longest pause of a namespace.
+_PAUSE_SECONDS = 30.0
+_WAITING = "its turn to be checked has not come yet"
+_BUSY = "wait: this namespace or the cluster has many changed policies"
 
-    def __init__(self, schema: Schema) -> None:
-        self._schema = schema
-        self._known: dict[str, tuple[object, CheckedObject]] = {}
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """An object as it was checked, and when. `version` is None while it has not been checked."""
+
+    version: object
+    found: StoredObject
+    at: float
+
+
+class Objects:
+    """The checked policy objects of the cluster. An unchanged object is not checked again.
+
+    They are checked in a process that can be killed, in the order of their namespaces' turns: a
+    namespace whose objects change again and again delays only itself, and of an object only the
+    newest version counts. What has had no turn yet keeps its last version.
+    """
+
+    def __init__(
+        self, process: CheckingProcess, log: Logger, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._process = process
+        self._log = log
+        self._clock = clock
+        # Never changed in place: the event loop reads it while a thread checks objects.
+        self._known: Mapping[str, _Known] = {}
+        # The newest JSON of each object, and its version.
+        self._versions: dict[str, tuple[bytes, object]] = {}
+        # Until when a namespace has used its part of the time.
+        self._used: dict[str, float] = {}
+        self._has_started = False
 
     @property
     def checked(self) -> Mapping[str, CheckedObject]:
-        return {name: checked for name, (_, checked) in self._known.items()}
+        return {name: known.found.checked for name, known in self._known.items()}
 
     def changed(self, objects: Mapping[str, bytes]) -> bool:
-        """Whether any object has another spec than when it was read; its status does not matter."""
-        known = {name: version for name, (version, _) in self._known.items()}
-        return {name: _version(raw) for name, raw in objects.items()} != known
+        """Whether `read` would find anything; the status of an object does not matter."""
+        if not self._known.keys() <= objects.keys():
+            return True
+        return self._next(self._changed(objects)) is not None
 
-    def read(self, objects: Mapping[str, bytes]) -> list[CheckedObject]:
-        """The checked objects, in the order of their names."""
-        before, self._known = self._known, {}
-        for name, raw in sorted(objects.items()):
-            version = _version(raw)
-            known = before.get(name)
-            if known is None or known[0] != version:
-                known = version, check_object(name, raw, self._schema, stored=True)
-            self._known[name] = known
-        return [checked for _, checked in self._known.values()]
+    def read(self, objects: Mapping[str, bytes], size: ClusterSize) -> list[CheckedObject]:
+        """The objects as far as they are checked, in the order of their names."""
+        known = {name: each for name, each in self._known.items() if name in objects}
+        changed = self._changed(objects)
+        self._forget(objects)
+        ends = self._clock() + (_ROUND_SECONDS if self._has_started else _START_SECONDS)
+        while self._clock() < ends and (name := self._next(changed)) is not None:
+            changed.remove(name)
+            known[name] = self._check(name, objects[name], size)
+        if not self._has_started:
+            for name in changed:
+                found = self._without_rules(name, objects[name], _WAITING, _BUSY)
+                known[name] = _Known(None, found, 0.0)
+            self._has_started = bool(objects)
+        self._known = dict(sorted(known.items()))
+        return [each.found.checked for each in self._known.values()]
 
     def remembered(self) -> Iterator[tuple[str, Checked]]:
         """The last valid version of each object with errors, from its status."""
-        for name, manifest in self._failed():
-            if manifest.status is not None and manifest.status.inForce is not None:
-                spec = replace(manifest.spec, rules=manifest.status.inForce.rules)
-                yield from ((name, p) for p in self._policies(name, replace(manifest, spec=spec)))
+        for name, known in self._known.items():
+            yield from ((name, policy) for policy in known.found.remembered)
 
     def refusing(self, enforced: Iterable[Identity]) -> list[Checked]:
         """The strict objects without any valid version, as policies with a selector and no clauses.
@@ -86,28 +131,67 @@ class Objects:
         Objects whose `failurePolicy` is Ignore are left out.
         """
         known = set(enforced)
-        found: list[Checked] = []
-        for name, manifest in self._failed():
-            spec = manifest.spec
-            if spec.enforcementMode == "Strict" and spec.failurePolicy == "Fail":
-                bare = replace(spec, rules=None, placementPolicy=None, policy=None)
-                found += self._policies(name, replace(manifest, spec=bare))
+        found = (policy for each in self._known.values() for policy in each.found.refusing)
         return [policy for policy in found if identity(policy.policy) not in known]
 
-    def _failed(self) -> Iterator[tuple[str, Manifest]]:
-        for name, checked in self.checked.items():
-            if checked.manifest is not None and not holds(checked):
-                yield name, checked.manifest
+    def _changed(self, objects: Mapping[str, bytes]) -> list[str]:
+        """The objects to check, that of the oldest check first."""
+        found: list[tuple[float, str]] = []
+        for name, raw in objects.items():
+            known = self._known.get(name)
+            if known is None or known.version != self._version(name, raw):
+                found.append((known.at if known is not None else 0.0, name))
+        return [name for _, name in sorted(found)]
 
-    def _policies(self, name: str, manifest: Manifest) -> tuple[Checked, ...]:
-        page = object_page(name, manifest.spec.rules or "")
-        policy, wrong = policy_of(manifest, page)
-        file = checked_file(page.source, File((policy,)), wrong, self._schema)
-        return tuple(p for p in file.policies if file.whole and not p.broken)
+    def _version(self, name: str, raw: bytes) -> object:
+        seen = self._versions.get(name)
+        if seen is None or seen[0] is not raw:
+            seen = self._versions[name] = raw, _version(raw)
+        return seen[1]
+
+    def _next(self, names: Sequence[str]) -> str | None:
+        """The first object of the namespace that has used the least; None if all must wait."""
+        if not names:
+            return None
+        first = min(names, key=lambda name: self._used.get(_namespace(name), 0.0))
+        latest = self._clock() + _BURST_SECONDS / _SHARE
+        is_due = not self._has_started or self._used.get(_namespace(first), 0.0) <= latest
+        return first if is_due else None
+
+    def _check(self, name: str, raw: bytes, size: ClusterSize) -> _Known:
+        began, namespace = self._clock(), _namespace(name)
+        try:
+            found = self._process.run(
+                _CHECK_SECONDS, check_stored, name, raw, self._process.schema, size
+            )
+        except CheckStoppedError as error:
+            found = self._without_rules(name, raw, error.message, error.hint)
+        except CheckFailedError as error:
+            self._log.error("the check of %s failed: %s", name, error)
+            hint = "report this, with the log of Placet"
+            found = self._without_rules(name, raw, "the check failed", hint)
+        ended = self._clock()
+        used = max(self._used.get(namespace, 0.0), began)
+        self._used[namespace] = min(used + (ended - began) / _SHARE, ended + _PAUSE_SECONDS)
+        return _Known(self._version(name, raw), found, ended)
+
+    def _without_rules(self, name: str, raw: bytes, message: str, hint: str) -> StoredObject:
+        arguments = (name, raw, self._process.schema, message, hint)
+        try:
+            return self._process.run(_CHECK_SECONDS, unchecked_object, *arguments)
+        except (CheckStoppedError, CheckFailedError):
+            return stopped_object(name, message, hint)
+
+    def _forget(self, objects: Mapping[str, bytes]) -> None:
+        """Forgets absent objects, and namespaces without objects that have nothing to wait for."""
+        self._versions = {n: seen for n, seen in self._versions.items() if n in objects}
+        present, now = set(map(_namespace, objects)), self._clock()
+        self._used = {n: at for n, at in self._used.items() if n in present or at > now}
 
 
-def holds(checked: CheckedObject) -> bool:
-    return checked.file.whole and not any(policy.broken for policy in checked.file.policies)
+def _namespace(name: str) -> str:
+    """The namespace of `placementpolicies/shop/web`; empty for a cluster policy."""
+    return name.partition("/")[2].rpartition("/")[0]
 
 
 def _version(raw: bytes) -> object:
@@ -141,25 +225,31 @@ class Policies:
     INVARIANT: one thread uses it at a time. What others use of the result is `EnforcedPolicies`.
     """
 
-    def __init__(self, paths: Sequence[Path], schema: Schema, log: Logger) -> None:
+    def __init__(
+        self, paths: Sequence[Path], schema: Schema, log: Logger, process: CheckingProcess
+    ) -> None:
+        """The files are checked by the caller's thread, the objects of the cluster by `process`."""
         self._paths = paths
         self._validator = Validator(schema)
         self._report = PolicyLog(log)
         self._watcher = Watcher(lambda: Search(paths).files)
         self._compiled: dict[int, tuple[Checked, Program]] = {}
-        self.objects = Objects(schema)
+        self.objects = Objects(process, log)
         self._in_force = InForce()
 
     def changed(self) -> bool:
         return self._watcher.changed()
 
-    def read(self, objects: Mapping[str, bytes] | None) -> EnforcedPolicies:
+    def read(
+        self, objects: Mapping[str, bytes] | None, size: ClusterSize = UNKNOWN_SIZE
+    ) -> EnforcedPolicies:
         """Reads everything again, and logs what has become wrong and what follows from it.
 
-        `objects` are those of the cluster as JSON by resource and key, None while not known.
+        `objects` are those of the cluster as JSON by resource and key, None while not known. `size`
+        is that of the cluster.
         """
         loaded = load(self._paths)
-        checked = self.objects.read(objects or {})
+        checked = self.objects.read(objects or {}, size)
         validation = self._validator.validate(loaded.sources, [c.file for c in checked])
         unread = [file for failure in loaded.problems for file in self._unread(failure)]
         in_force = self._with_remembered(succeed(self._in_force, validation, unread))
@@ -204,7 +294,7 @@ class Policies:
         ]
         found = {active.checked.policy.address for active in more}
         idle = tuple(address for address in in_force.idle if address not in found)
-        return replace_field(in_force, active=(*in_force.active, *more), idle=idle)
+        return replace(in_force, active=(*in_force.active, *more), idle=idle)
 
     def _unread(self, failure: UnreadFile) -> Iterator[str]:
         """The files of enforced policies that can no longer be read, though they may exist."""

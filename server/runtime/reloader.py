@@ -16,6 +16,7 @@ from engine.cache.informers import Needs
 from engine.decision.call import ClusterView
 from engine.engine import Engine
 from engine.objects.request_pod import NO_EXEMPTIONS, Exemptions
+from grammar.checks.cluster_costs import ClusterSize
 from policies.loader import INTERVAL_SECONDS
 from server.health import Check
 from server.runtime.policies import EnforcedPolicies, Policies
@@ -32,6 +33,9 @@ class View(ClusterView, Protocol):
 
         It is another mapping when any policy has changed.
         """
+
+    def cluster_size(self) -> ClusterSize:
+        """The size of the cluster as far as it is known; from any thread."""
 
     def adopt(self, needs: Needs) -> None:
         """Keeps what policies read from now on; from any thread."""
@@ -80,13 +84,17 @@ class PolicyReloader:
         """Looks once; returns when what it found is enforced."""
         # Requests are answered while files are read, but never by half of a change.
         async with self._lock:
-            enforced = await asyncio.to_thread(self._look, self.view.policies())
+            enforced = await asyncio.to_thread(
+                self._look, self.view.policies(), self.view.cluster_size()
+            )
             if enforced is not None:
                 self.enforced = enforced
                 self.engine.adopt(enforced.registry)
                 self._warn_of_exempt()
 
-    def _look(self, objects: Mapping[str, bytes] | None) -> EnforcedPolicies | None:
+    def _look(
+        self, objects: Mapping[str, bytes] | None, size: ClusterSize
+    ) -> EnforcedPolicies | None:
         """The policies to enforce from now on, or None without a change; in a thread."""
         self.view.refresh()
         # A change whose reading fails is still due the next time.
@@ -94,16 +102,15 @@ class PolicyReloader:
         if not self._is_due:
             self._objects = objects
             return None
-        enforced = self._policies.read(objects)
+        enforced = self._policies.read(objects, size)
         self.view.adopt(enforced.needs)
         self._objects, self._is_due = objects, False
         return enforced
 
     def _have_changed(self, objects: Mapping[str, bytes] | None) -> bool:
-        if objects is self._objects:
-            return False
         if objects is None or self._objects is None:
-            return True
+            return objects is not self._objects
+        # Also without a new change: some may still wait for their turn to be checked.
         return self._policies.objects.changed(objects)
 
     def _warn_of_exempt(self) -> None:

@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from logging import Logger
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from grammar.schema import Schema
 from policies.admission import Examiner
 from server import running
 from server.app import create_app
+from server.checking import CheckingProcess
 from server.debug import Decisions
 from server.health import Check, Heartbeat
 from server.metrics import Metrics
@@ -41,6 +42,8 @@ from server.tls import Credentials
 
 # Seconds from a rejection to the first requeue, and the longest pause between two requeues.
 _FIRST_PAUSE_SECONDS, _MOST_PAUSE_SECONDS = 1.0, 60.0
+# Processes for the webhooks; a second one, so that no namespace keeps the others waiting.
+_ADMISSION_PROCESSES = 2
 _STARTING: Sequence[Check] = (Check("start", "not started yet"),)
 
 
@@ -95,8 +98,12 @@ async def serve(
         if settings.health is not None:
             heartbeat = Heartbeat(readiness)
             supervisor.start("heartbeat", heartbeat.run)
-            _serve_health(stack, settings.health, heartbeat, metrics, options.version, log)
-        policies = Policies(options.policies, schema, log)
+            own = replace(settings, host=settings.health[0], port=settings.health[1], tls=None)
+            _serve_health(stack, own, heartbeat, metrics, options.version, log)
+        checking = [CheckingProcess(schema) for _ in range(1 + _ADMISSION_PROCESSES)]
+        for process in checking:
+            stack.callback(process.close)
+        policies = Policies(options.policies, schema, log, checking[0])
         objects: Mapping[str, bytes] | None = None if isinstance(options.cluster, Access) else {}
         enforced = policies.read(objects)
         view = await _open_view(stack, options, schema, enforced.needs, log, supervisor, shutdown)
@@ -135,7 +142,8 @@ async def serve(
             lambda: _node_count(view),
             cluster,
             binder,
-            Examiner(schema, lambda: announced.enforced.validation),
+            Examiner(schema, lambda: announced.enforced.validation, view.cluster_size),
+            checking[1:],
             Decisions(journal),
             shutdown,
         )
@@ -189,7 +197,7 @@ async def _open_view(
 
 def _serve_health(
     stack: AsyncExitStack,
-    address: tuple[str, int],
+    settings: Settings,
     heartbeat: Heartbeat,
     metrics: Metrics,
     version: str,
@@ -197,7 +205,8 @@ def _serve_health(
 ) -> None:
     """Serves health and metrics from a thread of their own until the stack ends."""
     try:
-        url = stack.enter_context(running.health_server(address, heartbeat, metrics, version))
+        url = stack.enter_context(running.health_server(settings, heartbeat, metrics, version, log))
     except OSError as error:
+        address = (settings.host, settings.port)
         raise CannotListenError(error, address, "--health-listen") from error
     log.info("health and metrics on %s", url)

@@ -43,7 +43,7 @@ from policies.admission import CheckedObject, lines
 from policies.resource import ClusterSpec, Condition, InForce, Manifest, Metadata, Status
 from policies.sugar import CLAUSE, matches
 from policies.validation import CheckedFile
-from server.runtime.policies import EnforcedPolicies, holds
+from server.runtime.policies import EnforcedPolicies
 
 GROUP_PATH = "/apis/placement-policy.scheduling.x-k8s.io/v1"
 _MOST_LINES, _MOST_TEXT = 64, 1024
@@ -173,7 +173,7 @@ def _status(
 ) -> Status:
     """The status of an object without its counts."""
     errors = lines(file, "error")
-    good = holds(checked) and not errors
+    good = checked.holds and not errors
     in_force = written.inForce
     if good and checked.manifest is not None:
         in_force = InForce(metadata.generation, checked.manifest.spec.rules or "")

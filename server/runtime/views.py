@@ -17,6 +17,7 @@ from engine.cache.informers import Needs
 from engine.cache.snapshot import Snapshot
 from engine.errors import NotSyncedError
 from engine.objects.codec import ObjectCodec
+from grammar.checks.cluster_costs import UNKNOWN_SIZE, ClusterSize
 from grammar.schema import Schema
 from policies.loader import Watcher
 from server.health import Check
@@ -70,6 +71,9 @@ class NoCluster(_StaticView):
     def pods(self) -> Cache:
         return Cache()
 
+    def cluster_size(self) -> ClusterSize:
+        return UNKNOWN_SIZE
+
     def adopt(self, needs: Needs) -> None:
         """Does nothing: requests carry all that policies can read."""
 
@@ -99,6 +103,9 @@ class Snapshots(_StaticView):
     @property
     def pods(self) -> Cache:
         return self._cache
+
+    def cluster_size(self) -> ClusterSize:
+        return self._cache.size
 
     def adopt(self, needs: Needs) -> None:
         """A snapshot has only the annotations that policies read: others need it read again.

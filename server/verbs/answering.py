@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from logging import Logger
+from io import BytesIO
 from typing import Protocol
 
 from aiohttp import web
@@ -17,9 +17,10 @@ from aiohttp import web
 from engine.decision.preemption import Victims
 from engine.decision.verdict import Decision, Scores
 from engine.errors import DeadlineExceededError
-from server.call import CallRecord, read_body, refuse_encoded
+from server.bodies import BodyReader, refuse_encoded
+from server.call import CallRecord
 from server.errors import CallFailure, Outcome, RequestError
-from server.settings import Settings
+from server.settings import MEBIBYTE, Settings
 
 # A request that is read this soon after a decision may have arrived during it.
 _SOON_SECONDS = 0.005
@@ -67,10 +68,10 @@ class Verb(Protocol):
 class VerbAnswerer:
     """Answers the calls of all verbs of a server."""
 
-    def __init__(self, queue: DecisionQueue, settings: Settings, log: Logger) -> None:
+    def __init__(self, queue: DecisionQueue, settings: Settings, bodies: BodyReader) -> None:
         self._queue = queue
         self._settings = settings
-        self._log = log
+        self._bodies = bodies
 
     async def answer(self, verb: Verb, request: web.Request, call: CallRecord) -> web.Response:
         """The response to a request. Never raises but for cancellation."""
@@ -82,8 +83,7 @@ class VerbAnswerer:
             try:
                 call.arrived = min(call.arrived, self._queue.arrival())
                 call.deadline = call.arrived + settings.decision_seconds
-                body = await read_body(request, settings.body_limit, settings.body_seconds)
-                call.received = len(body)
+                body = await self._bodies.read(request, call, settings.body_limit)
                 await self._queue.begin(call.deadline)
                 try:
                     answer = verb.decide(body, call)
@@ -93,11 +93,13 @@ class VerbAnswerer:
             finally:
                 self._queue.leave()
         except Exception as error:  # noqa: BLE001  # whatever it is, kube-scheduler gets its answer
-            return verb.refuse(call.fail(error, self._log))
+            return verb.refuse(call.fail(error))
 
 
 def json_response(body: bytes) -> web.Response:
-    return web.Response(body=body, content_type="application/json")
+    # aiohttp sends a file in pieces, but copies bytes twice if they cannot be sent at once.
+    content = body if len(body) <= MEBIBYTE else BytesIO(body)
+    return web.Response(body=content, content_type="application/json")
 
 
 class DecisionQueue:

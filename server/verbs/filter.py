@@ -16,7 +16,7 @@ from aiohttp import web
 from msgspec import Struct
 
 from engine.cache.names import ListedNames
-from engine.decision.verdict import Decision, Feasible
+from engine.decision.verdict import Decision, Feasible, texts
 from server.call import CallRecord
 from server.errors import CallFailure
 from server.verbs.answering import Decider, json_response
@@ -106,12 +106,12 @@ def partition(names: Sequence[str], decided: Decision, *, resolvable_rejections:
     accepted = list(compress(names, (codes == 0).tolist()))
     resolvable: dict[str, str] = {}
     unresolvable: dict[str, str] = {}
-    for code, verdict in enumerate(decided.verdicts):
+    for code, (verdict, text) in enumerate(zip(decided.verdicts, texts(decided), strict=True)):
         if isinstance(verdict, Feasible):
             continue
         here = compress(names, (codes == code).tolist())
         rejected = resolvable if resolvable_rejections and verdict.resolvable else unresolvable
-        rejected.update(dict.fromkeys(here, verdict.reason))
+        rejected.update(dict.fromkeys(here, text))
     return Partition(accepted, resolvable, unresolvable)
 
 

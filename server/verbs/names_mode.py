@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.cache.names import KnownRows, ListedNames
-from engine.decision.verdict import Decision, Feasible, Scores
+from engine.decision.verdict import FEW_NODES, FEW_VERDICTS, Decision, Feasible, Scores, texts
 from server.call import CallRecord
 from server.wire import ExtenderArgs, decode_args
 
@@ -115,15 +115,18 @@ class NameFragments:
         rows, codes = known.rows, decided.codes
         failed: dict[bool, list[bytes]] = {True: [], False: []}
         if np.logical_or.reduce(codes):
+            is_long = len(decided.verdicts) > FEW_VERDICTS or len(codes) > FEW_NODES
+            bounded = texts(decided) if is_long else ()
             for code, verdict in enumerate(decided.verdicts):
                 if isinstance(verdict, Feasible):
                     continue
                 here: list[bytes] = self._names[rows[codes == code]].tolist()
                 if here:
-                    reason = b":" + msgspec.json.encode(verdict.reason)
+                    text = bounded[code] if bounded else verdict.reason
+                    reason = b":" + msgspec.json.encode(text)
                     # Every name but the last is followed by the reason and a comma.
-                    pairs = (reason + b",").join(here) + reason
-                    failed[resolvable_rejections and verdict.resolvable].append(pairs)
+                    members = (reason + b",").join(here) + reason
+                    failed[resolvable_rejections and verdict.resolvable].append(members)
             rows = rows[codes == 0]
         listed = b"".join((b"[", b",".join(self._names[rows].tolist()), b"]"))
         accepted = ListedNames(listed, KnownRows(rows, known.nodes)) if len(rows) else None

@@ -27,6 +27,7 @@ from engine.decision.recent_answers import RejectedPods
 from engine.engine import Engine
 from engine.objects.codec import ObjectCodec
 from grammar.schema import load_schema
+from server.checking import CheckingProcess
 from server.runtime.cluster import Access, open_cluster
 from server.runtime.observers import LogObserver
 from server.runtime.policies import Policies
@@ -61,7 +62,8 @@ class Measured:
         self._access = Access(file, None, None)
         self._log = logging.getLogger("benchmark")
         self._schema = load_schema()
-        self._policies = Policies([folder / "room.policy"], self._schema, self._log)
+        process = CheckingProcess(self._schema)
+        self._policies = Policies([folder / "room.policy"], self._schema, self._log, process)
         self._enforced = self._policies.read(None)
         assert self._enforced.in_force.policies
         self._http = aiohttp.ClientSession()

@@ -229,3 +229,12 @@ def test_cluster_that_is_none_is_a_clear_error(folder: Path, policies: Path) -> 
     assert done.returncode == 2
     assert "error: cannot read `c.yaml`: no such file or directory\n" in done.stderr
     assert "kubectl get nodes,pods -A -o yaml > c.yaml" in done.stderr
+
+
+def test_it_warns_once_at_its_start_if_it_answers_anybody(folder: Path, policies: Path) -> None:
+    rest: list[str | Path] = ["--no-cluster", "--policies", policies]
+    with serving(folder, *rest) as server:
+        assert "without TLS" not in server.err.read_text("utf-8")
+    with serving(folder, *rest, "--listen", ":0") as server:
+        until(lambda: "without TLS" in server.err.read_text("utf-8"))
+        assert server.err.read_text("utf-8").count("set --tls-cert, --tls-key and --client-ca") == 1

@@ -6,9 +6,10 @@ from typing import NamedTuple
 
 import pytest
 
+from grammar.checks.cluster_costs import UNKNOWN_SIZE
 from grammar.schema import load_schema
 from grammar.source import Source
-from policies.admission import Examiner, changes_spec, check_object, lines
+from policies.admission import Examiner, changes_spec, check_new, check_object, lines
 from policies.manifests import additions
 from policies.resource import Spec, Target
 from policies.validation import Validation, Validator
@@ -44,7 +45,9 @@ class Findings(NamedTuple):
 
 def found(value: Object, beside: Validation | None = None) -> Findings:
     there = beside or Validation(())
-    file = Examiner(SCHEMA, lambda: there).examine(key(value), raw(value))
+    file = check_new(key(value), raw(value), b"", SCHEMA, UNKNOWN_SIZE)
+    assert file is not None
+    file = Examiner(SCHEMA, lambda: there).examine(file)
     return Findings(lines(file, "error"), lines(file, "warning"))
 
 
@@ -151,3 +154,18 @@ def test_additions_are_the_defaults_of_the_structs() -> None:
 )
 def test_nothing_is_added_to_what_is_no_policy(value: object) -> None:
     assert additions(value) == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'filter "e" { require pod.spec.containers[0].env[0].value == "a" }',
+        'limit "l" { all pods where "a" in peer.annotations per node at most 1 strict }',
+    ],
+)
+def test_a_policy_object_reads_what_its_namespace_may(text: str) -> None:
+    value = rules(text)
+    found = check_object(key(value), raw(value), SCHEMA).file
+    (error,) = lines(found, "error")
+    assert error.startswith("rules:1:")
+    assert "P0120" in error

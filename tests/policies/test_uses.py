@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 
 from engine.decision.registry import Registry
 from engine.decision.verdict import Feasible
@@ -53,6 +54,20 @@ def test_what_cannot_be_used_is_a_mistake_of_the_user() -> None:
     assert codes(same) == ["P0205"]
 
 
+def test_uses_do_not_multiply() -> None:
+    """Thirty policies that each use the next one twice would be a billion."""
+    chain = [f'cluster policy p{n} {{ use "p{n + 1}" use "p{n + 1}" }}' for n in range(30)]
+    started = time.perf_counter()
+    found = codes(validated(*chain, "cluster policy p30 {}"))
+    assert time.perf_counter() - started < 5  # 0.1 on a quiet machine
+    assert set(found) == {"P0121"}
+
+
+def test_unknown_uses_cost_little() -> None:
+    uses = " ".join(f'use "unknown{n}"' for n in range(3_000))
+    assert codes(validated(f"cluster policy a {{ {uses} }}")) == ["P0117"] * 10
+
+
 def test_the_library_can_be_used_by_its_name() -> None:
     """`library/NAME`, wherever Placet is installed."""
     assert codes(validated('cluster policy a { use "library/headroom" }')) == []
@@ -66,3 +81,28 @@ def test_policy_that_is_there_for_use_governs_nothing_itself() -> None:
     assert [p.name for p in Registry(programs).programs] == ["b"]
     assert Registry(programs).counts
     assert not Registry(programs[:1]).counts
+
+
+ENV = 'filter "e" { require pod.spec.containers[0].env[0].value == "a" }'
+
+
+def test_a_policy_of_a_namespace_uses_nothing_that_reads_more() -> None:
+    """Directly or not; a cluster policy may."""
+    reads = f"policy reads {{ for pods where false {ENV} }}"
+    between = 'policy between { for pods where false use "reads" }'
+    rest = 'filter "f" { require node.ready }'
+    for used in ("reads", "between"):
+        user = f'policy a in namespace "default" {{ use "{used}" {rest} }}'
+        found = validated(user, reads, between)
+        assert codes(found) == ["P0120"]
+        assert [p.policy.name for p in found.policies if p.broken] == ["a"]
+    assert codes(validated(f'cluster policy a {{ use "reads" {rest} }}', reads)) == []
+
+
+def test_a_policy_that_was_read_in_part_is_not_used() -> None:
+    """Not all checks were made of it: its cost is unknown."""
+    big = "lists.range(100000).all(x, lists.range(100000).all(y, x > y))"
+    partial = f'policy b {{ for pods where false filter "x" {{ require {big} }} filter }}'
+    found = validated('policy a in namespace "default" { use "b" }', partial)
+    assert "P0118" in codes(found)
+    assert all(p.broken for p in found.policies)

@@ -8,7 +8,7 @@ from typing import Any
 
 from engine.cache.snapshot import Snapshot
 from engine.objects.codec import ObjectCodec
-from engine.program.frame import Frame
+from engine.program.frame import Frame, unhurried
 from engine.program.policy_compiler import compile_policy
 from engine.program.program import Program
 from grammar.errors import EvaluationError
@@ -77,7 +77,7 @@ class Pipeline:
             except EvaluationError:
                 continue
         for clause in program.filters:
-            clause.message(lambda: frame)
+            clause.message(unhurried(frame))
 
 
 def _lay_out(source: Source) -> None:

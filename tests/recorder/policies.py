@@ -6,6 +6,7 @@ which the record keeps.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -24,6 +25,11 @@ _LIBRARY = (
     "spot-ceiling",
     "teams-apart",
 )
+
+
+# What a policy of a namespace may not read of pods of other namespaces.
+_ANNOTATIONS = re.compile(r"\b(peer|victim)\.annotations\b")
+_IMAGES = re.compile(r'\b(peer|victim)\.containers\.exists\(c, c\.image\.contains\("web"\)\)')
 
 
 @dataclass(frozen=True)
@@ -84,6 +90,16 @@ def rules(dice: Dice, theme: Theme, place: int) -> str:
     return "\n".join(f"  {line}" for line in lines)
 
 
+def _open(rules: str) -> str:
+    """The rules of a policy of a namespace: of pods of others it reads labels alone."""
+    lines = rules.splitlines()
+    for place, line in enumerate(lines):
+        if "all pods" in line or "victim" in line:
+            lines[place] = _ANNOTATIONS.sub(r"\1.labels", line)
+            lines[place] = _IMAGES.sub(r'\1.labels["app"] == "web"', lines[place])
+    return "\n".join(lines)
+
+
 def _policy(dice: Dice, theme: Theme, world: str, place: int) -> str:
     name, mine = f'"{world} {place}"', f'pod.namespace.startsWith("{world}-")'
     expressions = Expressions(dice, theme.is_timely)
@@ -104,9 +120,10 @@ def _policy(dice: Dice, theme: Theme, world: str, place: int) -> str:
         dice.choice(("", "", "failure fail", "failure ignore")),
         who,
     ]
-    return "\n".join(
-        [f"{head} {{", *(f"  {part}" for part in parts if part), rules(dice, theme, place), "}"]
-    )
+    clauses = rules(dice, theme, place)
+    if " in namespace " in head:
+        clauses = _open(clauses)
+    return "\n".join([f"{head} {{", *(f"  {part}" for part in parts if part), clauses, "}"])
 
 
 def _object(dice: Dice, theme: Theme, world: str, place: int) -> Object:
@@ -136,7 +153,8 @@ def _object(dice: Dice, theme: Theme, world: str, place: int) -> Object:
             target["bound"] = dice.choice(("Exactly", "AtMost", "AtLeast"))
         spec["placementPolicy"] = target
     if not has_target or dice.chance(0.5):
-        spec["rules"] = rules(dice, theme, place)
+        clauses = rules(dice, theme, place)
+        spec["rules"] = _open(clauses) if kind == "PlacementPolicy" else clauses
     version = "placement-policy.scheduling.x-k8s.io/v1"
     return {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec}
 

@@ -11,6 +11,7 @@ import pytest
 from grammar.schema import load_schema
 from policies.admission import Examiner
 from policies.validation import Validation
+from server.settings import Settings
 from tests.server.conftest import Serve
 from tests.support.builders import Object, raw
 from tests.support.manifests import (
@@ -30,7 +31,8 @@ GOOD = on_wanted(3)
 
 @pytest.fixture
 async def served(serve: Serve) -> Served:
-    return await serve(examiner=Examiner(load_schema(), lambda: Validation(())))
+    examiner = Examiner(load_schema(), lambda: Validation(()))
+    return await serve(examiner=examiner, settings=Settings(http_timeout=60))
 
 
 @pytest.mark.parametrize(

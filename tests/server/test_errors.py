@@ -31,3 +31,10 @@ def test_unexpected_errors_get_a_constant_text(error: Exception) -> None:
     assert failure.outcome is Outcome.INTERNAL
     assert failure.text.startswith("internal error")
     assert "secret" not in failure.text
+
+
+def test_texts_of_errors_are_one_bounded_line() -> None:
+    """A request or a policy can be quoted in them."""
+    text = failure_of(EngineError("a\n\u202e" + "b" * 10_000)).text
+    assert text.startswith(r"a\n\u202eb")
+    assert len(text) == 1024

@@ -14,7 +14,9 @@ from prometheus_client import CollectorRegistry
 from server.health import Check, Heartbeat
 from server.metrics import Metrics
 from server.running import health_server
+from server.settings import Settings
 from tests.server.conftest import Serve
+from tests.support.served import LOG
 
 READY = [Check("policies"), Check("cluster")]
 NOT_READY = [Check("policies"), Check("cluster", "no list of nodes yet")]
@@ -81,7 +83,7 @@ async def test_version(serve: Serve) -> None:
 @contextmanager
 def serving_health(heartbeat: Heartbeat, port: int = 0) -> Iterator[str]:
     metrics = Metrics(CollectorRegistry(), "1.2.3")
-    with health_server(("127.0.0.1", port), heartbeat, metrics, "1.2.3") as url:
+    with health_server(Settings(port=port), heartbeat, metrics, "1.2.3", LOG) as url:
         yield url.removeprefix("http://")
 
 

@@ -13,9 +13,11 @@ from dataclasses import replace
 
 import pytest
 from aiohttp import ClientSession, web
-from aiohttp.web_protocol import RequestHandler
 from prometheus_client import CollectorRegistry
 
+from server.bodies import ByteBudget
+from server.connections import Connection, Connections
+from server.log_limit import LimitedLog
 from server.metrics import Metrics
 from server.running import Listener, Shutdown, listening, runner_options, serve
 from server.settings import Settings
@@ -38,6 +40,11 @@ async def server() -> AsyncIterator[web.Server]:
     await made.shutdown()
 
 
+def connections(settings: Settings = ANYWHERE) -> Connections:
+    metrics = Metrics(CollectorRegistry(), "1.2.3")
+    return Connections(settings, ByteBudget(1000), metrics, LimitedLog(LOG))
+
+
 async def get(port: int, host: str = "127.0.0.1") -> str:
     async with ClientSession() as session, session.get(f"http://{host}:{port}/") as response:
         return await response.text()
@@ -47,7 +54,7 @@ async def test_without_a_host_it_listens_on_every_interface(server: web.Server) 
     """IPv4 and IPv6; the port is fixed, as free ports differ between the two."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    listener = Listener(server)
+    listener = Listener(server, connections())
     assert (await listener.open("", port))[1] == port
     assert await get(port) == "ok"
     if socket.has_ipv6:
@@ -56,7 +63,7 @@ async def test_without_a_host_it_listens_on_every_interface(server: web.Server) 
 
 
 async def test_accepted_connections_outlive_the_listener(server: web.Server) -> None:
-    listener = Listener(server)
+    listener = Listener(server, connections())
     host, port = await listener.open("127.0.0.1", 0)
     clients = [asyncio.create_task(asyncio.open_connection(host, port)) for _ in range(20)]
     await asyncio.gather(*clients)
@@ -73,7 +80,7 @@ async def test_an_unfinished_handshake_does_not_delay_the_end(
     server: web.Server, keyring: Keyring
 ) -> None:
     credentials = Credentials(keyring.files, Metrics(CollectorRegistry(), "1.2.3"), LOG)
-    listener = Listener(server, credentials)
+    listener = Listener(server, connections(), credentials)
     host, port = await listener.open("127.0.0.1", 0)
     reader, writer = await asyncio.open_connection(host, port)
     await asyncio.sleep(0.01)
@@ -94,19 +101,19 @@ def file_descriptors(most: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-async def test_a_client_waits_while_there_are_no_file_descriptors(server: web.Server) -> None:
-    """The event loop's exception handler reports it, once a second."""
-    reported: list[dict[str, object]] = []
+async def test_a_client_waits_while_there_are_no_file_descriptors(
+    server: web.Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log says so once a second."""
     loop = asyncio.get_running_loop()
-    loop.set_exception_handler(lambda _, context: reported.append(context))
-    listener = Listener(server)
+    listener = Listener(server, connections())
     host, port = await listener.open("127.0.0.1", 0)
     client = socket.socket()
     client.setblocking(False)
     with file_descriptors(client.fileno() + 1):
         await loop.sock_connect(client, (host, port))
         await asyncio.sleep(0.1)
-    assert [context["message"] for context in reported] == ["cannot accept"]
+    assert caplog.messages == ['cannot accept err="too many open files"']
     async with asyncio.timeout(5):
         await loop.sock_sendall(client, b"GET / HTTP/1.0\r\n\r\n")
         assert (await loop.sock_recv(client, 100)).startswith(b"HTTP/1.0 200")
@@ -114,20 +121,21 @@ async def test_a_client_waits_while_there_are_no_file_descriptors(server: web.Se
     await listener.close()
 
 
-async def test_a_fault_of_one_connection_is_reported_and_ends_no_other() -> None:
+async def test_a_fault_of_one_connection_is_reported_and_ends_no_other(
+    server: web.Server,
+) -> None:
     """At once, to the event loop's exception handler, which logs it."""
 
-    class Faulty(web.Server):
-        def __call__(self) -> RequestHandler:
-            raise ValueError("fault")
+    class Faulty(Connections):
+        def admit(self, server: web.Server, host: str) -> Connection | None:
+            raise ValueError(f"fault in {server} for {host}")
 
-    async def answer(_: web.BaseRequest) -> web.Response:
-        return web.Response(text="ok")
-
+    metrics = Metrics(CollectorRegistry(), "1.2.3")
     reported: list[object] = []
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, context: reported.append(context["message"]))
-    listener = Listener(Faulty(answer))
+    faulty = Faulty(ANYWHERE, ByteBudget(1000), metrics, LimitedLog(LOG))
+    listener = Listener(server, faulty)
     host, port = await listener.open("127.0.0.1", 0)
     for count in (1, 2):
         reader, writer = await asyncio.open_connection(host, port)

@@ -37,6 +37,8 @@ def test_idle_connections_outlive_those_of_kube_scheduler() -> None:
         {"body_limit": 0},
         {"lameduck": -1.0},
         {"max_in_flight": 0},
+        {"max_connections": 0},
+        {"body_limit": 1000, "body_budget": 999},
     ],
     ids=str,
 )

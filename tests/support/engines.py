@@ -24,7 +24,7 @@ from engine.decision.registry import Registry
 from engine.engine import Engine
 from engine.objects.codec import Namespace, Node, ObjectCodec
 from engine.objects.peer import Controller, Peer, key_of, root_of, rooted
-from engine.program.frame import CheckDeadline, Evaluation, Frame, Report, unlimited
+from engine.program.frame import CheckDeadline, Evaluation, Frame, Report, ReportText, unlimited
 from engine.program.policy_compiler import compile_policy
 from engine.program.policy_time import CallTime
 from engine.program.program import Program
@@ -79,11 +79,24 @@ class CheckedTime(CallTime):
         self.look()
 
 
+def unexpected_text(policy: str, clause: str, text: str) -> None:
+    """The listener for long messages of a test in which none is too long."""
+    raise AssertionError(f"{policy}: {clause}: {text}")
+
+
 def evaluation_of(
-    frame: Frame, check: CheckDeadline = unlimited, report: Report = unexpected
+    frame: Frame,
+    check: CheckDeadline = unlimited,
+    report: Report = unexpected,
+    report_text: ReportText = unexpected_text,
 ) -> Evaluation:
     """The context of evaluations with this frame."""
-    return Evaluation(lambda: frame, CheckedTime(lambda: 0.0, math.inf, look=check), report)
+    return Evaluation(
+        lambda: frame,
+        CheckedTime(lambda: 0.0, math.inf, look=check),
+        report,
+        report_text,
+    )
 
 
 # ---- the cluster
@@ -212,6 +225,9 @@ class Silent:
 
     def gave_up(self, work: str, about: str) -> None:
         self.heard.append(("gave up", work, about))
+
+    def shortened(self, policy: str, clause: str, text: str) -> None:
+        self.heard.append(("shortened", policy, clause, text))
 
 
 def engine_over(

@@ -14,6 +14,7 @@ from grammar.schema import Schema
 from server.runtime.observers import LogObserver
 from server.runtime.policies import Policies
 from server.runtime.reloader import PolicyReloader, View
+from tests.support.served import PROCESSES
 
 
 def reloader_of(
@@ -25,7 +26,7 @@ def reloader_of(
     exemptions: Exemptions = NO_EXEMPTIONS,
 ) -> PolicyReloader:
     """The reloader of these policy files; `open_view` opens the view for what they read."""
-    policies = Policies(paths, schema, log)
+    policies = Policies(paths, schema, log, PROCESSES[0])
     view = open_view(policies.read({}).needs)
     objects = view.policies()
     enforced = policies.read(objects)

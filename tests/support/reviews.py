@@ -53,7 +53,7 @@ def raw_review(raw: bytes) -> bytes:
 
 async def responded(served: Served, body: object, path: str = "validate") -> Any:
     """The response to a readable review, without its uid."""
-    answer = await served.post(f"/admission/{path}?timeout=5s", body)
+    answer = await served.post(f"/admission/{path}?timeout=30s", body)
     assert answer.status == 200, answer.body
     assert answer.headers["Content-Type"] == "application/json"
     assert {k: answer.json[k] for k in ("apiVersion", "kind")} == {

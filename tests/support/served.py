@@ -18,8 +18,10 @@ from prometheus_client import CollectorRegistry
 
 from engine.cluster.binding import Binding
 from engine.errors import RefusedError
+from grammar.schema import load_schema
 from policies.admission import Examiner
 from server.app import create_app
+from server.checking import CheckingProcess
 from server.debug import Decisions
 from server.health import Check
 from server.metrics import Metrics
@@ -29,6 +31,8 @@ from server.verbs.bind import Binder
 from tests.support.table_decider import TableDecider
 
 LOG = logging.getLogger("placet")
+# Starting a process takes longer than most tests; each starts when the first test needs it.
+PROCESSES = tuple(CheckingProcess(load_schema()) for _ in range(2))
 POD = {
     "metadata": {"name": "web-1", "namespace": "shop", "uid": "u1"},
     "spec": {"containers": [{"name": "web", "image": "web"}]},
@@ -88,6 +92,7 @@ class Parts:
             lambda: self.cluster_size,
             binder=self.binder,
             examiner=self.examiner,
+            checking=PROCESSES,
             decisions=self.decisions,
             shutdown=self.shutdown,
         )

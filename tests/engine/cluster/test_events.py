@@ -110,3 +110,16 @@ async def test_events_have_a_rate_limit() -> None:
     time[0] += 2.0
     await events.send(NOW)
     assert len(api.sent) == 60
+
+
+async def test_a_note_is_one_short_line() -> None:
+    """The API server takes 1024 bytes; what is remembered of sent notes is as short."""
+    api = Api()
+    events = Events(api, "host_1")
+    for _ in range(2):
+        events.add(news("a\r\nb\u202e" + "\N{PILE OF POO}" * 1000))
+    await events.send(NOW)
+    [(_, sent)] = api.sent
+    assert sent["note"].startswith(r"a\r\nb\u202e")
+    assert len(sent["note"].encode()) <= 1024
+    assert sent["note"].isprintable()

@@ -11,7 +11,7 @@ from engine.cache.names import KnownRows
 from engine.decision.filtering import UNKNOWN_NODE, FilterMemo, Rejection, rejections
 from engine.decision.verdict import FEASIBLE, Decision, Failed, Rejected, Verdict
 from engine.errors import DeadlineExceededError
-from engine.program.frame import LazyFrame
+from engine.program.frame import Evaluation
 from engine.program.program import FilterProgram
 from tests.support.builders import Object, node, pod
 from tests.support.engines import evaluation_of, frame_of, programs_of, snapshot_of
@@ -208,7 +208,7 @@ def test_an_unknown_node_is_refused_by_the_first_clause_that_reads_it(
 def test_verdict_of_a_rejection(clauses: str, name: str, wanted: Rejected | Failed) -> None:
     (found,) = refused(clauses, [name])
     assert found is not None
-    assert found.verdict(evaluation_of(frame_of(ASKED))) == wanted
+    assert found.verdict(found.text(evaluation_of(frame_of(ASKED)))) == wanted
 
 
 def test_rejections_of_one_kind_are_equal() -> None:
@@ -303,9 +303,9 @@ def test_a_message_is_made_only_for_a_clause_that_rejects_a_node() -> None:
     )
 
     def recording(clause: FilterProgram) -> FilterProgram:
-        def message(frame: LazyFrame) -> str:
+        def message(evaluation: Evaluation) -> str:
             made.append(clause.name)
-            return clause.message(frame)
+            return clause.message(evaluation)
 
         return replace(clause, message=message)
 

@@ -261,3 +261,12 @@ def test_a_waiting_pod_has_its_scheduled_condition(codec: ObjectCodec) -> None:
     assert pending.unscheduled.reason == "Unschedulable"
     bound = codec.peer(encoded({"status": {"conditions": [condition | {"status": "True"}]}}))
     assert bound.unscheduled is None
+
+
+def test_the_copy_that_kubectl_keeps_of_a_pod_is_not_read(schema: Schema) -> None:
+    """It has the `env` values."""
+    copy = "kubectl.kubernetes.io/last-applied-configuration"
+    body = encoded({"metadata": {"name": "a", "annotations": {copy: "{}", "b": "c"}}})
+    codec = ObjectCodec(schema, annotations=[copy, "b"])
+    assert codec.pod(body).metadata.annotations == {"b": "c"}
+    assert codec.peer(body).annotations == {"b": "c"}

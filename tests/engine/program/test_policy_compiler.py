@@ -12,7 +12,7 @@ from grammar.policy_checker import check_policy
 from grammar.source import Source
 from grammar.values.time import Timestamp
 from tests.support.builders import node, pod, raw
-from tests.support.engines import CODEC, SCHEMA, snapshot_of
+from tests.support.engines import CODEC, SCHEMA, evaluation_of, snapshot_of
 
 NOW = Timestamp.parse("2026-11-21T12:00:00Z")
 
@@ -51,7 +51,7 @@ def test_share() -> None:
     assert share.count.peers.where(frame) is True
     assert (share.count.peers.placed, share.count.peers.replicas) == (True, False)
     assert share.bound == Bound("at most", 40, percent=True)
-    assert share.count.message(lambda: frame) == "policy p: s"
+    assert share.count.message(evaluation_of(frame)) == "policy p: s"
     assert (replicas.count.weight, replicas.count.peers.replicas) == (3, True)
     assert program.strict
 

@@ -18,6 +18,7 @@ from engine.cache.snapshot import Snapshot
 from engine.decision.verdict import Feasible
 from engine.errors import EngineError, NotSyncedError
 from engine.objects.codec import ObjectCodec
+from grammar.checks.cluster_costs import ClusterSize
 from grammar.schema import load_schema
 from server.health import Check
 from server.metrics import Metrics
@@ -69,8 +70,8 @@ class Cluster:
     def pods(self) -> Cache:
         return self._cache
 
-    def size(self) -> int | None:
-        return None
+    def cluster_size(self) -> ClusterSize:
+        return self._cache.size
 
     def checks(self) -> Sequence[Check]:
         return ()

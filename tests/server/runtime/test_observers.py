@@ -1,12 +1,15 @@
 """The log of decisions: everything is counted, and news is told once."""
 
+import io
+import json
 import logging
 
 import pytest
 from prometheus_client import CollectorRegistry
 
+from server.call import LogEntry
 from server.metrics import Metrics
-from server.runtime.observers import LogObserver
+from server.runtime.observers import LogObserver, start_logging
 
 LOG = logging.getLogger("placet.test")
 
@@ -34,3 +37,38 @@ def test_rejections_are_only_for_those_who_ask(caplog: pytest.LogCaptureFixture)
     caplog.set_level(logging.INFO, logger=LOG.name)
     LogObserver(LOG, Metrics(CollectorRegistry(), "0")).rejected("a", "disk", 2)
     assert caplog.messages == []
+
+
+def test_a_long_message_is_logged_once_for_its_clause(caplog: pytest.LogCaptureFixture) -> None:
+    """However many pods there are: their names make each text another one."""
+    caplog.set_level(logging.INFO, logger=LOG.name)
+    observer = LogObserver(LOG, Metrics(CollectorRegistry(), "0"))
+    for pod in range(100):
+        observer.shortened("shop/web", "disk", f"no disk for {pod}")
+    observer.shortened("shop/web", "zone", "no zone")
+    assert caplog.messages == [
+        "policy shop/web: disk has a long message: no disk for 0",
+        "policy shop/web: zone has a long message: no zone",
+    ]
+
+
+HOSTILE = "a\r\nFAKE INFO bound\x1b[31m\u202e\u2028\x85"
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_hostile_text_is_part_of_one_line(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.StringIO()
+    monkeypatch.setattr("sys.stderr", stream)
+    kept = logging.getLogger().handlers[:]
+    try:
+        log = start_logging(form, verbose=False)
+        log.info("policy %s: %s", HOSTILE, "x" * 100_000)
+        log.info("%s", LogEntry("answered", {"pod": HOSTILE}))
+    finally:
+        logging.getLogger().handlers[:] = kept
+    lines = stream.getvalue().split("\n")
+    assert len(lines) == 3
+    assert all(line.isprintable() for line in lines)
+    assert max(map(len, lines)) < 10_000
+    if form == "json":
+        assert json.loads(lines[1])["pod"] == HOSTILE

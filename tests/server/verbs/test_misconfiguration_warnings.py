@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from prometheus_client import CollectorRegistry
 
 from server.call import CallRecord
 from server.metrics import Metrics
-from server.misconfiguration import MisconfigurationWarnings, sample_size
+from server.misconfiguration import MisconfigurationWarnings, exposure, sample_size
+from server.settings import Settings, TlsFiles
 
 GO = "Go-http-client/1.1"
+TLS = TlsFiles(Path("tls.crt"), Path("tls.key"))
 
 
 class Situation:
@@ -103,3 +107,20 @@ def test_fewer_nodes_for_other_reasons_give_no_warning(
 def test_sample_sizes_are_those_of_kube_scheduler(nodes: int, sample: int) -> None:
     """C12."""
     assert sample_size(nodes) == sample
+
+
+@pytest.mark.parametrize(
+    ("settings", "flags"),
+    [
+        (Settings(), ()),
+        (Settings(host="localhost"), ()),
+        (Settings(host="::1"), ()),
+        (Settings(host=""), ("--tls-cert", "--tls-key", "--client-ca", "--listen 127.0.0.1:12345")),
+        (Settings(host="0.0.0.0", tls=TLS), ("--client-ca", "--client-name")),  # noqa: S104
+        (Settings(host="", tls=replace(TLS, client_ca=Path("ca.pem"))), ()),
+    ],
+)
+def test_a_server_that_answers_anybody_says_so(settings: Settings, flags: tuple[str, ...]) -> None:
+    warning = exposure(settings)
+    assert bool(warning) is bool(flags)
+    assert all(flag in warning for flag in flags)

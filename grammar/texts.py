@@ -1,0 +1,33 @@
+"""Texts: what others wrote, made fit to be shown: without control characters, and not too long.
+
+The text of a rejection goes into events, logs and terminals. A line break or a bidi control in it
+could look like another line, and without a bound one text could fill them.
+"""
+
+from __future__ import annotations
+
+# The most characters of a text in an answer, an event or a page.
+MOST_SHOWN = 256
+# The most characters of the error of a call, which may join several texts, as an event has it.
+MOST_ERROR = 1024
+# The most characters of a text that is logged as a whole.
+MOST_WHOLE = 4096
+_MARK = "…"
+
+
+def escaped(text: str) -> str:
+    r"""The text with `\n`, `\x1b`, `\u202e` for what cannot be printed."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def cut(text: str, most: int = MOST_SHOWN) -> str:
+    """The text, or its beginning and `…`: at most `most` characters."""
+    return text if len(text) <= most else text[: most - 1] + _MARK
+
+
+def shown(text: str, most: int = MOST_SHOWN) -> str:
+    """The text escaped and cut. The same text is always shown in the same way."""
+    # One character more than fits, so that the mark says that something is left out.
+    return cut(escaped(text[: most + 1]), most)

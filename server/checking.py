@@ -1,0 +1,275 @@
+"""CheckingProcess: a process for checks of texts that anybody may write.
+
+A hostile text can make a check slow or large. In a thread it would slow down the event loop,
+because all threads share one interpreter, and nothing could end it. So a server gives such checks
+to a process of its own: started when the first check comes, kept for the next ones, killed at a
+deadline, limited in memory and processor time. It has no sockets, and it ends with the server.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import multiprocessing
+import os
+import pickle
+import resource
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any, TypeVar
+
+from grammar.environment import FUNCTIONS
+from grammar.schema import Schema, load_schema
+from grammar.source import Source
+from policies.validation import check_source
+
+T = TypeVar("T")
+
+MEBIBYTE = 1024 * 1024
+# The memory of the process with a check. The largest texts that the language admits take 140.
+MEMORY_MIB = 256
+# A process that has grown to this size ends after its check, and gives the memory back.
+_KEPT_MIB = 96
+# So does a process that has had no check for so long.
+_IDLE_SECONDS = 30.0
+# The processor time of a check, however busy the machine is.
+PROCESSOR_SECONDS = 5
+# Checks leave the processor to decisions.
+_NICENESS = 5
+# The pickle of a tree nests deeper than the tree, which has at most 100 levels.
+_PICKLE_DEPTH = 20_000
+
+
+class CheckStoppedError(Exception):
+    """A check without a result; `hint` is the remedy."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class CheckTimeoutError(CheckStoppedError):
+    """A check that was killed at its deadline, or could not begin before it."""
+
+
+class CheckFailedError(Exception):
+    """A check that met a fault of Placet; the text says where."""
+
+
+class CheckingProcess:
+    """Runs functions in a process, one at a time. Its methods block; they work from any thread."""
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+        self._lock = threading.Lock()
+        self._process: BaseProcess | None = None
+        self._pipe: Connection | None = None
+        self._is_ready = False
+
+    def run(self, seconds: float, function: Callable[..., T], *args: object) -> T:
+        """The result of the function, a public one of a module, in at most so many seconds.
+
+        Arguments and result are pickled, except for `schema`, which the process has too. Raises
+        CheckStoppedError and CheckFailedError.
+        """
+        deadline = time.monotonic() + seconds
+        with self._lock:
+            job = _pickled((function, args), self.schema)
+            answer = self._answer(job, deadline, seconds)
+            # A process ends when it has been idle, perhaps just as a job is sent.
+            answer = answer or self._answer(job, deadline, seconds)
+        if answer is None:
+            raise CheckFailedError("the process for checks ended twice")
+        kind, value = _unpickled(answer, self.schema)
+        if kind == "result":
+            found: T = value
+            return found
+        raise _too_large() if kind == "memory" else CheckFailedError(value)
+
+    def close(self) -> None:
+        """Ends the process; the next check starts another one."""
+        with self._lock:
+            self._end()
+
+    def _answer(self, job: bytes, deadline: float, seconds: float) -> bytes | None:
+        """The answer to a job; None if the process had ended by itself."""
+        if self._process is not None and not self._process.is_alive():
+            self._end()
+        pipe = self._pipe or self._start()
+        try:
+            # It reads no job before it is ready, and keeps starting if this one cannot wait.
+            if not self._is_ready:
+                if not pipe.poll(max(0.0, deadline - time.monotonic())):
+                    raise _late()
+                pipe.recv_bytes()
+                self._is_ready = True
+            pipe.send_bytes(job)
+            if pipe.poll(max(0.0, deadline - time.monotonic())):
+                return pipe.recv_bytes()
+        except (EOFError, OSError):
+            self._lost()
+            return None
+        self._end()
+        raise _too_slow(seconds)
+
+    def _lost(self) -> None:
+        """Raises what ended the process; returns if it ended by itself."""
+        assert self._process is not None, "a pipe has a process"
+        self._process.join()
+        code = self._process.exitcode
+        self._end()
+        if code == -signal.SIGXCPU:
+            raise _too_slow(PROCESSOR_SECONDS, " of processor time")
+        # A library without memory aborts; the kernel kills the largest process when it has none.
+        if code in (-signal.SIGABRT, -signal.SIGKILL):
+            raise _too_large()
+        if code:
+            raise CheckFailedError(f"the process for checks ended with {code}")
+
+    def _start(self) -> Connection:
+        # A forked process would have the server's sockets and locks, so it is spawned.
+        context = multiprocessing.get_context("spawn")
+        self._pipe, theirs = context.Pipe()
+        self._is_ready = False
+        process = context.Process(target=_serve, args=(theirs,), name="checks", daemon=True)
+        # Ctrl-C in a terminal reaches every process of it; the mask is inherited.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            theirs.close()
+        self._process = process
+        return self._pipe
+
+    def _end(self) -> None:
+        if self._process is not None and self._pipe is not None:
+            self._process.kill()
+            self._process.join()
+            self._process.close()
+            self._pipe.close()
+        self._process = self._pipe = None
+
+
+def _too_slow(seconds: float, of_what: str = "") -> CheckStoppedError:
+    message = f"the check took longer than {seconds:.3g} s{of_what}"
+    return CheckTimeoutError(message, "shorten the rules, or divide them into several policies")
+
+
+def _late() -> CheckStoppedError:
+    return CheckTimeoutError("the process for checks did not start in time", "try again")
+
+
+def _too_large() -> CheckStoppedError:
+    message = f"the check needed more memory than {MEMORY_MIB} MiB"
+    return CheckStoppedError(message, "shorten the object, or divide it into several policies")
+
+
+# ---- values between two processes
+
+# The parts that both processes have. They are not copied: a schema is large, and functions of
+# Python have no pickle.
+_FUNCTIONS, _SCHEMA = "functions", "schema"
+
+
+class _Pickler(pickle.Pickler):
+    def __init__(self, file: io.BytesIO, schema: Schema) -> None:
+        super().__init__(file, pickle.HIGHEST_PROTOCOL)
+        self._schema = schema
+
+    def persistent_id(self, obj: object) -> str | None:
+        if obj is FUNCTIONS:
+            return _FUNCTIONS
+        return _SCHEMA if obj is self._schema else None
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, data: bytes, schema: Schema) -> None:
+        super().__init__(io.BytesIO(data))
+        self._schema = schema
+
+    def persistent_load(self, pid: str) -> object:
+        return FUNCTIONS if pid == _FUNCTIONS else self._schema
+
+
+def _pickled(value: object, schema: Schema) -> bytes:
+    file = io.BytesIO()
+    _Pickler(file, schema).dump(value)
+    return file.getvalue()
+
+
+def _unpickled(data: bytes, schema: Schema) -> Any:
+    return _Unpickler(data, schema).load()
+
+
+# ---- inside the process
+
+
+def _serve(pipe: Connection) -> None:
+    """Answers jobs until there are none for a while."""
+    threading.Thread(target=_end_with_the_server, daemon=True).start()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    schema = load_schema()
+    # The first check loads the tables of the parser, which the first job would pay for.
+    check_source(Source("start", "cluster policy a {}"), schema)
+    _, most = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_MIB * MEBIBYTE, most))
+    # All that is written to it are the last words of a library without memory.
+    with Path(os.devnull).open("wb") as nothing:
+        os.dup2(nothing.fileno(), sys.stderr.fileno())
+    os.nice(_NICENESS)
+    pipe.send_bytes(b"ready")
+    with suppress(EOFError, OSError):
+        while pipe.poll(_IDLE_SECONDS):
+            pipe.send_bytes(_result(pipe.recv_bytes(), schema))
+            if _resident_bytes() > _KEPT_MIB * MEBIBYTE:
+                return
+
+
+def _resident_bytes() -> int:
+    """The memory of this process; 0 where the system does not say."""
+    try:
+        pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
+    except OSError:
+        return 0
+    return int(pages) * resource.getpagesize()
+
+
+def _result(job: bytes, schema: Schema) -> bytes:
+    try:
+        function, args = _unpickled(job, schema)
+        _, most = resource.getrlimit(resource.RLIMIT_CPU)
+        # It counts from the start of the process, in whole seconds.
+        until = math.ceil(time.process_time()) + PROCESSOR_SECONDS
+        resource.setrlimit(resource.RLIMIT_CPU, (until, most))
+        return _pickled_deep(("result", function(*args)), schema)
+    except MemoryError:
+        return _pickled(("memory", ""), schema)
+    except Exception:  # noqa: BLE001 - the server decides what follows
+        return _pickled(("error", traceback.format_exc(limit=-3)), schema)
+
+
+def _pickled_deep(value: object, schema: Schema) -> bytes:
+    usual = sys.getrecursionlimit()
+    sys.setrecursionlimit(_PICKLE_DEPTH)
+    try:
+        return _pickled(value, schema)
+    finally:
+        sys.setrecursionlimit(usual)
+
+
+def _end_with_the_server() -> None:
+    """Ends the process when the server has ended, even in the middle of a check."""
+    server = multiprocessing.parent_process()
+    if server is not None:
+        server.join()
+    os._exit(1)

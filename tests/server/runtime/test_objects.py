@@ -1,0 +1,195 @@
+"""Policy objects of a watched cluster: hostile ones stop no server and delay no other namespace."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+
+from engine.decision.registry import Registry
+from grammar.checks.cluster_costs import UNKNOWN_SIZE, ClusterSize
+from grammar.schema import load_schema
+from policies.admission import lines
+from server.runtime.policies import EnforcedPolicies, Objects, Policies
+from tests.support.builders import Object, raw
+from tests.support.manifests import placement_policy
+from tests.support.served import PROCESSES
+
+LOG = logging.getLogger("placet.test")
+READY = 'filter "ready" { require node.ready }'
+# Decoded, nested objects take forty times as much memory as their text.
+NESTED = '{"":' * 400 + "0" + "}" * 400
+BOMB = f"[{','.join([NESTED] * 4_000)}]"
+WEB = "placementpolicies/shop/web"
+
+
+def stored(
+    rules: str, name: str = "web", namespace: str = "shop", generation: int = 1, **more: object
+) -> Mapping[str, bytes]:
+    value = placement_policy({"podSelector": {}, "rules": rules}, name)
+    about = {"namespace": namespace, "uid": f"{namespace}/{name}", "generation": generation}
+    metadata: Object = {**value["metadata"], **about}
+    return {f"placementpolicies/{namespace}/{name}": raw({**value, "metadata": metadata, **more})}
+
+
+def bomb(generation: int = 2) -> Mapping[str, bytes]:
+    return {
+        k: v.replace(b'"BOMB"', BOMB.encode())
+        for k, v in stored("BOMB", generation=generation).items()
+    }
+
+
+def slow(parts: int, generation: int, name: str = "web") -> Mapping[str, bytes]:
+    """A valid object of another namespace whose check takes a moment, of a new version."""
+    alternatives = " || ".join(f'node.name == "a{generation}-{i}"' for i in range(parts))
+    return stored(f'filter "f" {{ require {alternatives} }}', name, "hostile", generation)
+
+
+class Read:
+    """The policies of a server, and what was enforced after the last look at the cluster."""
+
+    def __init__(self) -> None:
+        self._policies = Policies([], load_schema(), LOG, PROCESSES[0])
+        self.objects = self._policies.objects
+        self.last: EnforcedPolicies | None = None
+
+    def read(self, objects: Mapping[str, bytes], size: ClusterSize = UNKNOWN_SIZE) -> Registry:
+        self.last = self._policies.read(objects, size)
+        return self.last.registry
+
+
+def policies() -> Read:
+    return Read()
+
+
+def enforced(found: Read) -> list[tuple[str, bool]]:
+    assert found.last is not None
+    return [(active.file, active.stale) for active in found.last.in_force.active]
+
+
+STOPPED = (
+    "spec.rules error[P0504]: the check needed more memory than 256 MiB"
+    " (shorten the object, or divide it into several policies)"
+)
+
+
+def test_a_stopped_check_is_an_error_of_the_object() -> None:
+    """Its last valid version stays enforced, and so do the policies of others."""
+    found = policies()
+    others = stored(READY, "other", "mall")
+    found.read({**stored(READY), **others})
+    found.read({**bomb(), **others})
+    assert enforced(found) == [("placementpolicies/mall/other", False), (WEB, True)]
+    assert lines(found.objects.checked[WEB].file, "error") == (STOPPED,)
+    assert not found.objects.changed({**bomb(), **others})
+
+
+def test_the_last_valid_version_is_enforced_after_a_restart() -> None:
+    """Also if what was added to the object is the reason that it cannot be checked."""
+    found = policies()
+    status = {"inForce": {"generation": 1, "rules": READY}}
+    broken = stored("filter {", generation=2, status=status)
+    found.read(broken)
+    assert enforced(found) == [(WEB, True)]
+
+
+def test_a_strict_object_without_a_valid_version_refuses_pods() -> None:
+    found = Objects(PROCESSES[0], LOG)
+    strict = stored(
+        "filter {", spec={"podSelector": {}, "enforcementMode": "Strict", "rules": "filter {"}
+    )
+    found.read(strict, UNKNOWN_SIZE)
+    assert [policy.policy.address for policy in found.refusing([])] == ["shop/web"]
+
+
+def test_edits_of_one_namespace_do_not_delay_those_of_others() -> None:
+    """Ten hostile edits a second: another namespace's edit is taken up at the second look."""
+    found = Objects(PROCESSES[0], LOG)
+    good = "placementpolicies/mall/good"
+    first = stored(READY, "good", "mall")
+    found.read({**stored(READY, "web", "hostile"), **first}, UNKNOWN_SIZE)
+    waits: list[float] = []
+    checks = 0
+    began = time.monotonic()
+    for edit in range(1, 4):
+        wanted = stored(READY, "good", "mall", 10 + edit)
+        asked, looks = time.monotonic(), 0
+        while found.checked[good].manifest is None or not is_version(found, good, 10 + edit):
+            hostile = {
+                k: v for n in range(10) for k, v in slow(300, edit * 100 + looks, f"w{n}").items()
+            }
+            before = dict(found.checked)
+            found.read({**hostile, **wanted}, UNKNOWN_SIZE)
+            checks += sum(
+                before.get(name) is not checked for name, checked in found.checked.items()
+            )
+            looks += 1
+        assert looks <= 2
+        waits.append(time.monotonic() - asked)
+    assert max(waits) < 10  # 0.4 on a quiet machine
+    # The hostile namespace had its part of the time, and no more.
+    assert checks < 3 + 10 + (time.monotonic() - began) * 5
+
+
+def until(condition: Callable[[], bool]) -> None:
+    ends = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < ends
+        time.sleep(0.05)
+
+
+def is_version(found: Objects, name: str, generation: int) -> bool:
+    manifest = found.checked[name].manifest
+    return manifest is not None and manifest.metadata.generation == generation
+
+
+def test_what_waits_for_its_turn_is_checked_later() -> None:
+    found = Objects(PROCESSES[0], LOG)
+    found.read(stored(READY, "other", "mall"), UNKNOWN_SIZE)
+    objects = {k: v for n in range(6) for k, v in slow(200, n, f"w{n}").items()}
+    found.read(objects, UNKNOWN_SIZE)
+    assert 0 < len(found.checked) < 6
+    while len(found.checked) < 6:
+        until(lambda: found.changed(objects))
+        found.read(objects, UNKNOWN_SIZE)
+    assert not found.changed(objects)
+
+
+WAITING = (
+    "its turn to be checked has not come yet"
+    " (wait: this namespace or the cluster has many changed policies)"
+)
+
+
+class Clock:
+    """A clock that goes on by a second whenever it is read."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self) -> float:
+        self.seconds += 1
+        return self.seconds
+
+
+def test_a_server_starts_although_checks_take_long() -> None:
+    """What is not checked by then refuses the pods it selects, if it is strict."""
+    found = Objects(PROCESSES[0], LOG, Clock())
+    spec = {"podSelector": {}, "enforcementMode": "Strict", "rules": READY}
+    objects = {k: v for n in range(40) for k, v in stored(READY, f"w{n}", spec=spec).items()}
+    checked = found.read(objects, UNKNOWN_SIZE)
+    waiting = [each for each in checked if not each.holds]
+    assert 0 < len(waiting) < len(checked) == 40
+    assert len(found.refusing([])) == len(waiting)
+    assert lines(waiting[0].file, "error") == (f"spec.rules error[P0504]: {WAITING}",)
+    until(lambda: found.changed(objects))
+
+
+def test_the_size_of_the_cluster_counts() -> None:
+    found = policies()
+    rules = 'filter "f" { require node.pods.all(a, node.pods.exists(b, a.name == b.name)) }'
+    found.read(stored(rules), ClusterSize(5000, 100_000))
+    (warning,) = lines(found.objects.checked[WEB].file, "warning")
+    assert "warning[P0402]: this policy can take " in warning
+    assert " for one pod in this cluster of 5,000 nodes, more than 0.1 s" in warning
+    assert enforced(found) == [(WEB, False)]

@@ -1,0 +1,249 @@
+"""Connections: their number, their time, and peers that do not speak HTTP as they should."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import socket
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from server.settings import MEBIBYTE, Settings
+from tests.server.conftest import Serve
+from tests.support.served import Served, names_request, nodes_request
+
+HOST = b"Host: placet\r\n"
+POST = b"POST /filter HTTP/1.1\r\n" + HOST
+REFUSED = "placet_connections_refused_total"
+QUICK = Settings(http_timeout=0.3)
+
+
+async def sent(served: Served, data: bytes, *, ends: bool = False) -> bytes:
+    """What the server answers to these bytes until it closes the connection, or for a while."""
+    reader, writer = await asyncio.open_connection(*served.address)
+    found = b""
+    try:
+        async with asyncio.timeout(0.5):
+            writer.write(data)
+            await writer.drain()
+            if ends:
+                writer.write_eof()
+            found = await reader.read(1000)
+    except (TimeoutError, ConnectionError):
+        pass
+    writer.transport.abort()
+    return found
+
+
+async def closed(reader: asyncio.StreamReader) -> None:
+    """Returns when the server has closed a connection. Raises TimeoutError."""
+    async with asyncio.timeout(5):
+        try:
+            while await reader.read(MEBIBYTE):
+                pass
+        except ConnectionError:
+            pass
+
+
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+async def answers(served: Served) -> None:
+    assert (await served.post("/filter", names_request("a"))).json["NodeNames"] == ["a"]
+
+
+# ---- how many
+
+
+async def test_one_address_has_half_of_the_connections(
+    listen: Serve, caplog: pytest.LogCaptureFixture
+) -> None:
+    served = await listen(settings=Settings(max_connections=8))
+    open_ones = [await asyncio.open_connection(*served.address) for _ in range(4)]
+    await asyncio.sleep(0.05)
+    reader, writer = await asyncio.open_connection(*served.address)
+    await closed(reader)
+    writer.close()
+    assert served.metric(REFUSED, reason="too_many_of_address") == 1
+    assert 'refused connection reason="too_many_of_address" client="127.0.0.1"' in caplog.text
+    for _, other in open_ones:
+        other.transport.abort()
+    await asyncio.sleep(0.05)
+    await answers(served)
+
+
+async def test_connections_beyond_the_limit_are_closed(listen: Serve) -> None:
+    served = await listen(settings=Settings(max_connections=1))
+    _, first = await asyncio.open_connection(*served.address)
+    await asyncio.sleep(0.05)
+    reader, second = await asyncio.open_connection(*served.address)
+    await closed(reader)
+    assert served.metric(REFUSED, reason="too_many") == 1
+    first.transport.abort()
+    second.close()
+    await asyncio.sleep(0.05)
+    await answers(served)
+
+
+# ---- how long
+
+
+async def test_headers_that_take_for_ever(listen: Serve) -> None:
+    """The time does not begin again with each byte."""
+    served = await listen(settings=QUICK)
+    reader, writer = await asyncio.open_connection(*served.address)
+    end = asyncio.create_task(closed(reader))
+    for _ in range(20):
+        if not end.done():
+            writer.write(b"POST / HTTP/1.1\r\nX: y\r\n" if _ == 0 else b"X: y\r\n")
+            await asyncio.sleep(0.1)
+    await end
+    writer.close()
+    assert served.metric(REFUSED, reason="slow_headers") == 1
+
+
+async def test_idle_connections_stay_open(listen: Serve) -> None:
+    """C2: whether a request was answered before or not."""
+    served = await listen(settings=QUICK)
+    reader, writer = await asyncio.open_connection(*served.address)
+    for _ in range(2):
+        await asyncio.sleep(0.5)
+        writer.write(b"GET /livez HTTP/1.1\r\n" + HOST + b"\r\n")
+        assert b" 200 " in await reader.readuntil(b"ok")
+    writer.close()
+    assert served.metric(REFUSED, reason="slow_headers") is None
+
+
+async def test_an_answer_that_nobody_reads(listen: Serve) -> None:
+    served = await listen(settings=Settings(http_timeout=3.0))
+    request = nodes_request("a")
+    request["Nodes"]["items"][0]["metadata"]["annotations"] = {"x": "y" * 20_000_000}  # type: ignore[index]
+    body = msgspec.json.encode(request)
+    sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    sock.connect(served.address)
+    _, writer = await asyncio.open_connection(sock=sock, limit=1024)
+    writer.write(POST + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+    async with asyncio.timeout(20):
+        while served.metric(REFUSED, reason="slow_reader") is None:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+    await asyncio.sleep(0.05)
+    assert served.metric("placet_bodies_held_bytes") == 0
+    writer.transport.abort()
+
+
+async def test_many_requests_before_the_first_answer(listen: Serve) -> None:
+    served = await listen()
+    assert await sent(served, (b"GET /livez HTTP/1.1\r\n" + HOST + b"\r\n") * 30) == b""
+    assert served.metric(REFUSED, reason="pipelined") == 1
+    await answers(served)
+
+
+# ---- what is not HTTP
+
+_CHUNKED = POST + b"Transfer-Encoding: chunked\r\n\r\n"
+MALFORMED = {
+    "nul bytes": b"\x00" * 100,
+    "a NUL in a header": POST + b"X: a\x00b\r\nContent-Length: 2\r\n\r\n{}",
+    "HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    "TLS": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\x00" * 300,
+    "a tunnel": b"CONNECT a:443 HTTP/1.1\r\n" + HOST + b"\r\n",
+    "a tunnel to no port": b"CONNECT a:99999999 HTTP/1.1\r\n" + HOST + b"\r\n",
+    "a URL without an end": b"GET http://[::1 HTTP/1.1\r\n" + HOST + b"\r\n",
+    "a URL with a wrong port": b"GET http://a:b/ HTTP/1.1\r\n" + HOST + b"\r\n",
+    "bytes as a path": b"GET \xff\xfe HTTP/1.1\r\n" + HOST + b"\r\n",
+    "escaped bytes as a path": b"GET /debug/decisions/%ff/%00%zz HTTP/1.1\r\n" + HOST + b"\r\n",
+    "a chunk without a size": _CHUNKED + b"zz\r\n",
+    "a chunk that is too long": _CHUNKED + b"5\r\nabcdefgh\r\n",
+    "a chunk of any size": _CHUNKED + b"fffffffffffffffffffff\r\nabcdefgh\r\n",
+    "a length and chunks": POST
+    + b"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "a negative length": POST + b"Content-Length: -1\r\n\r\n",
+    "two lengths": POST + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\nab",
+    "an endless length": POST + b"Content-Length: 99999999999999999999999\r\n\r\nab",
+    "a body that ends early": POST + b"Content-Length: 5\r\n\r\na",
+    "an unknown version": b"GET / HTTP/9.9\r\n\r\n",
+    "many headers": b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 1000 + b"\r\n",
+    "a long header": b"GET / HTTP/1.1\r\nA: " + b"b" * 100_000 + b"\r\n\r\n",
+    "a long path": b"GET /" + b"b" * 100_000 + b" HTTP/1.1\r\n\r\n",
+    "a header without a name": b"GET / HTTP/1.1\r\n: x\r\n\r\n",
+    "an unknown method": b"G\xc3\xa9T / HTTP/1.1\r\n\r\n",
+    "an upgrade": b"GET / HTTP/1.1\r\n"
+    + HOST
+    + b"Upgrade: x\r\nConnection: Upgrade\r\n\r\n\x81\x81",
+    "no host": b"GET /livez HTTP/1.1\r\n\r\n",
+    "an unknown expectation": POST + b"Expect: 200-ok\r\nContent-Length: 2\r\n\r\n{}",
+    "no version": b"GET /\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("ends", [False, True])
+@pytest.mark.parametrize("data", MALFORMED.values(), ids=MALFORMED.keys())
+async def test_a_mistake_of_a_client_is_one_line_without_a_traceback(
+    data: bytes, ends: bool, listen: Serve, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    served = await listen(settings=QUICK)
+    await sent(served, data, ends=ends)
+    await asyncio.sleep(0.05)
+    assert not [record for record in caplog.records if record.exc_info]
+    assert len(caplog.messages) <= 1
+    assert all("\n" not in line and len(line) < 2000 for line in caplog.messages)
+    await answers(served)
+
+
+async def test_a_flood_of_mistakes(listen: Serve, caplog: pytest.LogCaptureFixture) -> None:
+    """At every level; afterwards nothing of it is left."""
+    caplog.set_level(logging.DEBUG, "placet")
+    served = await listen(settings=QUICK)
+    await answers(served)
+    files, tasks = open_files(), len(asyncio.all_tasks())
+    seconds = asyncio.get_running_loop().time()
+    for _ in range(200):
+        reader, writer = await asyncio.open_connection(*served.address)
+        writer.write(b"nonsense\r\n\r\n")
+        await closed(reader)
+        writer.close()
+        await served.post("/filter", b"{" + b"x" * 1000)
+        await served.request("PUT", "/filter")
+        await served.get("/" + "x" * 5000)
+    seconds = asyncio.get_running_loop().time() - seconds
+    assert len(caplog.text) < 4 * 10 * 7000 * (seconds + 2)
+    assert len(caplog.messages) <= 4 * 10 * (seconds + 2)
+    assert served.metric(REFUSED, reason="malformed") == 200
+    await asyncio.sleep(0.1)
+    assert open_files() <= files + 1
+    assert len(asyncio.all_tasks()) <= tasks + 1
+    await answers(served)
+
+
+async def test_the_client_learns_what_is_wrong(listen: Serve) -> None:
+    served = await listen()
+    answer = await sent(served, b"GET / HTTP/1.1\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.0 400 ")
+    assert answer.endswith(b"the request is not valid HTTP: Missing 'Host' header in request.\n")
+
+
+async def test_a_body_is_sent_when_it_is_asked_for(listen: Serve) -> None:
+    """Curl waits a second for that."""
+    served = await listen()
+    body = json.dumps(names_request("a")).encode()
+    reader, writer = await asyncio.open_connection(*served.address)
+    writer.write(POST + b"Expect: 100-continue\r\nContent-Length: %d\r\n\r\n" % len(body))
+    async with asyncio.timeout(1):
+        assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+        writer.write(body)
+        assert (await reader.readline()).startswith(b"HTTP/1.1 200 ")
+    writer.close()
+
+
+async def test_a_large_body_is_not_asked_for(listen: Serve) -> None:
+    served = await listen(settings=Settings(body_limit=1000))
+    head = POST + b"Expect: 100-continue\r\nContent-Length: 1001\r\n\r\n"
+    answer = await sent(served, head)
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert b"larger than 1000 bytes" in answer
