@@ -184,7 +184,6 @@ class Evaluator:
 
     def evaluate(self, frame: Frame) -> object | Failure:
         frame.locals = [None] * self._slots
-        frame.refill()
         try:
             return self._run(frame)
         except EvaluationError:
@@ -192,7 +191,6 @@ class Evaluator:
 
     def _failure(self, frame: Frame) -> Failure:
         """The failing part, found by a traced second evaluation."""
-        frame.refill()
         steps = Tracer(self._expression.environment).trace(self._expression.expr, frame)
         error = steps[0].outcome
         assert isinstance(error, EvaluationError), "evaluation is deterministic"

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any
 
 from grammar.ast import Call, Expr, Ident, Select
 from grammar.clauses import Def, Let
@@ -26,6 +25,7 @@ from grammar.values import (
     time,
 )
 from grammar.values.kinds import TYPE_NAMES, TypeValue, kind
+from grammar.values.sizes import Size
 
 Functions = Mapping[str, tuple[Overload, ...]]
 
@@ -43,15 +43,32 @@ def table(overloads: Iterable[Overload]) -> Functions:
 FUNCTIONS: Functions = table(o for topic in _TOPICS for o in topic.OVERLOADS)
 
 
-def dispatch(overloads: Sequence[Overload], args: Sequence[object], *, member: bool) -> Any:
-    """Calls the first overload that accepts the values; raises EvaluationError if there is none."""
+def select(overloads: Sequence[Overload], args: Sequence[object], *, member: bool) -> Overload:
+    """The first overload that accepts the values; raises EvaluationError if there is none."""
     names = [kind(a) for a in args]
     for overload in overloads:
         params = overload.params
         fits = overload.member is member and len(params) == len(args)
         if fits and all(map(_admits, params, names)):
-            return overload.call(*args)
+            return overload
     raise EvaluationError(f"no such overload for {', '.join(names) or 'no arguments'}")
+
+
+def _by_values(overloads: Sequence[Overload], kinds: Sequence[Type], *, member: bool) -> Overload:
+    """The overload that selects one by the values of each call."""
+
+    def work(*args: object) -> int:
+        if any(isinstance(a, Size) for a in args):
+            fitting = (o.work for o in overloads if len(o.params) == len(args))
+            return max((w(*args) for w in fitting if w is not None), default=0)
+        chosen = select(overloads, args, member=member)
+        return chosen.work(*args) if chosen.work is not None else 0
+
+    def call(*args: object) -> object:
+        return select(overloads, args, member=member).call(*args)
+
+    charged = work if any(o.work is not None for o in overloads) else None
+    return Overload("", tuple(kinds), DYN, call, member, charged)
 
 
 def _admits(parameter: Type, name: str) -> bool:
@@ -122,16 +139,14 @@ class Environment:
         """The names of functions, without operators."""
         return {n for n in self.functions if n[0].isalpha() and self.overloads(n, member=member)}
 
-    def implementation(
-        self, name: str, kinds: Sequence[Type], *, member: bool
-    ) -> Callable[..., Any]:
-        """The overload that the types select, or a function that selects it by the values."""
+    def overload(self, name: str, kinds: Sequence[Type], *, member: bool) -> Overload:
+        """The overload that the types select, or one that selects it by the values."""
         overloads = self.overloads(name, member=member)
         if not any(k in (DYN, POISON) for k in kinds):
             for overload in overloads:
                 if resolve([overload], kinds) is not None:
-                    return overload.call
-        return lambda *args: dispatch(overloads, args, member=member)
+                    return overload
+        return _by_values(overloads, kinds, member=member)
 
     # ---- records
 

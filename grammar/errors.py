@@ -13,6 +13,10 @@ class MissingError(EvaluationError):
     """An absent key or optional field: CEL's "no such key"."""
 
 
+class StepLimitError(EvaluationError):
+    """An evaluation that takes too many steps. It ends the evaluation: `||` does not hide it."""
+
+
 def has_value(call: Callable[..., object]) -> Callable[..., bool]:
     """The function of whether `call` has a value for its arguments."""
 

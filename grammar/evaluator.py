@@ -6,30 +6,37 @@ programs equal to it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from functools import partial
 from typing import assert_never
 
 from grammar import ast
 from grammar.environment import Environment, dotted
-from grammar.errors import EvaluationError, MissingError
-from grammar.types import DYN
+from grammar.errors import EvaluationError, MissingError, StepLimitError
+from grammar.types import DYN, Overload
 from grammar.values import lists, maps
 from grammar.values.kinds import equals
 from grammar.values.maps import read_field
 from grammar.values.optional import NONE, Optional
+from grammar.values.sizes import STEPS, equated, ordered, too_many_steps
 
 Locals = Mapping[str, object]
 Value = Callable[[ast.Expr, Locals], object]
+# Takes steps. Raises StepLimitError if there are none left.
+Charge = Callable[[int], None]
 
 
-def comprehension(expr: ast.Comprehension, target: object, local: Locals, value: Value) -> object:
+def comprehension(
+    expr: ast.Comprehension, target: object, local: Locals, value: Value, charge: Charge
+) -> object:
     """The value of a macro over its target; `value` evaluates the body (CEL langdef, Macros)."""
     *tests, last = expr.body
     if expr.macro == "cel.bind":
         return value(last, {**local, expr.variables[0]: target})
     if expr.macro in ("optMap", "optFlatMap"):
         return _optional(expr, target, local, value)
+    if isinstance(target, Sized):
+        charge(len(target))
     scopes = [
         {**local, **dict(zip(expr.variables, items, strict=True))}
         for items in _items(target, len(expr.variables))
@@ -49,8 +56,10 @@ def comprehension(expr: ast.Comprehension, target: object, local: Locals, value:
         case "transformMap":
             return maps.build(made)
         case "transformMapEntry":
+            charge(sum(4 * len(v) for _, v in made if isinstance(v, Mapping)))
             return maps.merge(v for _, v in made)
         case "sortBy":
+            charge(ordered([v for _, v in made]))
             return lists.sort_by([(v, item) for item, v in made])
         case _:
             raise EvaluationError(f"unknown macro `{expr.macro}`")
@@ -92,6 +101,8 @@ def absorb(values: Iterable[Callable[[], object]], *, decisive: bool) -> bool:
         try:
             if must_be_bool(compute()) is decisive:
                 return decisive
+        except StepLimitError:
+            raise
         except EvaluationError as error:
             failure = failure or error
     if failure is not None:
@@ -99,20 +110,35 @@ def absorb(values: Iterable[Callable[[], object]], *, decisive: bool) -> bool:
     return not decisive
 
 
-def evaluate(expr: ast.Expr, variables: Mapping[str, object], environment: Environment) -> object:
+def evaluate(
+    expr: ast.Expr,
+    variables: Mapping[str, object],
+    environment: Environment,
+    steps: int = STEPS,
+) -> object:
     """The value of an expression.
 
-    Raises EvaluationError if it has none, MissingError if a part is missing.
+    Raises EvaluationError if it has none, MissingError if a part is missing, and StepLimitError if
+    it takes more than `steps`.
     """
-    return _Evaluator(environment, variables).value(expr, {})
+    return _Evaluator(environment, variables, steps).value(expr, {})
 
 
 class _Evaluator:
-    def __init__(self, environment: Environment, variables: Mapping[str, object]) -> None:
+    def __init__(
+        self, environment: Environment, variables: Mapping[str, object], steps: int
+    ) -> None:
         self._environment = environment
         self._variables = variables
+        self._steps = steps
+
+    def _charge(self, steps: int) -> None:
+        self._steps -= steps
+        if self._steps < 0:
+            raise too_many_steps()
 
     def value(self, expr: ast.Expr, local: Locals) -> object:
+        self._charge(1)
         match expr:
             case ast.Literal(value):
                 return value
@@ -127,17 +153,17 @@ class _Evaluator:
                 return self._call(expr, local)
             case ast.Unary(op, operand):
                 return self._apply(f"{op}_", (operand,), local)
-            case ast.Binary("==", left, right):
-                return equals(self.value(left, local), self.value(right, local))
-            case ast.Binary("!=", left, right):
-                return not equals(self.value(left, local), self.value(right, local))
+            case ast.Binary("==" | "!=" as op, left, right):
+                one, other = self.value(left, local), self.value(right, local)
+                self._charge(equated(one, other))
+                return equals(one, other) is (op == "==")
             case ast.Binary(op, left, right):
                 return self._apply(op, (left, right), local)
             case ast.Chain("+", operands):
-                add = self._environment.implementation("+", (DYN, DYN), member=False)
+                add = self._environment.overload("+", (DYN, DYN), member=False)
                 total = self.value(operands[0], local)
                 for operand in operands[1:]:
-                    total = add(total, self.value(operand, local))
+                    total = self._called(add, (total, self.value(operand, local)))
                 return total
             case ast.Chain(op, operands):
                 tests = (partial(self.value, o, local) for o in operands)
@@ -157,7 +183,8 @@ class _Evaluator:
                     pairs.extend((key, v) for v in _marked(held, optional=entry.optional))
                 return maps.build(pairs)
             case ast.Comprehension():
-                return comprehension(expr, self.value(expr.target, local), local, self.value)
+                target = self.value(expr.target, local)
+                return comprehension(expr, target, local, self.value, self._charge)
             case ast.Has(operand):
                 return self._has(operand, local)
             case ast.LetReference(name):
@@ -261,17 +288,20 @@ class _Evaluator:
         if isinstance(held, Optional) and held.present:
             return held if expr.function == "or" else held.value
         kinds = (target.type, other.type)
-        call = self._environment.implementation(expr.function, kinds, member=True)
-        return call(held, self.value(other, local))
+        overload = self._environment.overload(expr.function, kinds, member=True)
+        return self._called(overload, (held, self.value(other, local)))
 
     def _apply(
         self, name: str, args: tuple[ast.Expr, ...], local: Locals, *, member: bool = False
     ) -> object:
         """The call by the types of a checked tree, which give the sum of an empty list its type."""
-        kinds = [a.type for a in args]
-        return self._environment.implementation(name, kinds, member=member)(
-            *[self.value(a, local) for a in args]
-        )
+        overload = self._environment.overload(name, [a.type for a in args], member=member)
+        return self._called(overload, [self.value(a, local) for a in args])
+
+    def _called(self, overload: Overload, args: Sequence[object]) -> object:
+        if overload.work is not None:
+            self._charge(overload.work(*args))
+        return overload.call(*args)
 
 
 def _root(expr: ast.Expr) -> str:

@@ -68,7 +68,9 @@ class Overload:
 
     A member has its receiver as the first parameter. A namespaced function has its dotted name, an
     operator its sign. `call` accepts values of these types; it raises EvaluationError if there is
-    no result.
+    no result. `work` gives the steps of a call beyond one, by the values or the Sizes of its
+    arguments; None if a call takes the same short time for all values. `short` is `call` for texts
+    that are known to be short: it keeps results, or needs no check.
     """
 
     name: str
@@ -76,18 +78,33 @@ class Overload:
     result: Type
     call: Callable[..., Any]
     member: bool = False
+    work: Work | None = None
+    short: Callable[..., Any] | None = None
+
+
+Work = Callable[..., int]
 
 
 def function(
-    name: str, params: tuple[Type, ...], result: Type, call: Callable[..., Any]
+    name: str,
+    params: tuple[Type, ...],
+    result: Type,
+    call: Callable[..., Any],
+    work: Work | None = None,
 ) -> Overload:
     """An overload called as `name(…)`; operators are functions too."""
-    return Overload(name, params, result, call)
+    return Overload(name, params, result, call, work=work)
 
 
-def member(name: str, params: tuple[Type, ...], result: Type, call: Callable[..., Any]) -> Overload:
+def member(
+    name: str,
+    params: tuple[Type, ...],
+    result: Type,
+    call: Callable[..., Any],
+    work: Work | None = None,
+) -> Overload:
     """An overload called as `receiver.name(…)`."""
-    return Overload(name, params, result, call, member=True)
+    return Overload(name, params, result, call, member=True, work=work)
 
 
 Bindings = dict[str, Type]

@@ -14,7 +14,7 @@ from engine.decision.verdict import Feasible, Verdict
 from engine.errors import BadObjectError, EngineError
 from engine.program.compiler import Compiler
 from engine.program.fast_paths import FAST_PATHS
-from engine.program.frame import Frame
+from engine.program.frame import MEMO_BYTES, Frame
 from engine.program.trace import Step, Tracer
 from grammar.ast import Comprehension, DefCall, Expr, Ident, Index, LetReference, Select
 from grammar.clauses import Clause, Filter, Limit, Policy, Share, Spread
@@ -150,8 +150,7 @@ def _place(policy: Policy) -> tuple[str, bool, Span]:
 def _own(frame: Frame) -> Frame:
     """A copy of the frame for another program, whose slots and memo differ."""
     other = copy(frame)
-    other.memo = {}
-    other.refill()
+    other.memo, other.room = {}, MEMO_BYTES
     return other
 
 

@@ -22,10 +22,11 @@ from engine.counting.in_flight_pods import GroupIds, InFlightPods
 from engine.objects.codec import Namespace
 from engine.objects.peer import Peer, key_of
 from engine.objects.request_pod import RequestPod
-from engine.program.frame import FUEL, Evaluate, Frame, unlimited
+from engine.program.frame import MEMO_BYTES, Evaluate, Frame, unlimited
 from engine.program.policy_time import BRIEF_SECONDS, CallTime
 from engine.program.program import CountClause, CountProgram, ShareProgram, SpreadProgram
 from grammar.errors import EvaluationError, MissingError
+from grammar.values.sizes import STEPS
 
 TEMPLATE_HASH = "pod-template-hash"
 _MOST_LABELS = 4096
@@ -200,8 +201,8 @@ class PodCounter:
                 return holds(pod)
 
         def holds(pod: CountedPod) -> bool:
-            # A tally calls this for as long as it is kept, so it refills the fuel itself.
-            frame.peer, frame.reserve = pod, FUEL
+            # Each pod takes a step, so that many of them look at the clock.
+            frame.peer, frame.reserve = pod, STEPS
             frame.fuel -= 1
             if frame.fuel < 0:
                 frame.refuel()
@@ -223,7 +224,7 @@ class PodCounter:
         frame = copy(self._frame)
         found = set()
         for namespace in self._pods.namespaces():
-            frame.namespaceObject, frame.memo = namespace, {}
+            frame.namespaceObject, frame.memo, frame.room = namespace, {}, MEMO_BYTES
             try:
                 if wanted(frame) is True:
                     found.add(namespace.name)

@@ -109,8 +109,6 @@ class Inspection:
 
     def _rejections(self, clause: FilterProgram, rows: NodeRows) -> list[Rejection | None]:
         nodes = [self.table.views[row] for row in rows]
-        # Each clause gets the fuel of a whole request: an inspection evaluates many of them.
-        self.frame.refill()
         return filtering.rejections([clause], self._evaluation, nodes)
 
     def _given(self, program: Program, rows: NodeRows) -> Iterator[Contribution]:
@@ -126,7 +124,6 @@ class Inspection:
 
     def _values(self, clause: ScoreProgram, rows: NodeRows) -> Floats:
         found = []
-        self.frame.refill()
         for row in rows:
             self.frame.node = self.table.views[row]
             found.append(scoring.value(clause, self.frame, self._evaluation.report))

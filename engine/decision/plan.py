@@ -13,7 +13,7 @@ from engine.decision.filtering import FilterMemo
 from engine.decision.registry import Registry, Selection
 from engine.decision.verdict import Failed
 from engine.objects.codec import Namespace
-from engine.program.frame import Evaluation, Frame
+from engine.program.frame import MEMO_BYTES, Evaluation, Frame
 from engine.program.program import applies
 from grammar.texts import MOST_SHOWN, cut, shown
 
@@ -67,7 +67,9 @@ class Plan:
             c.count.peers.time_dependent for p in every for c in p.counts
         )
         # Bytes per node: a code and a version in a FilterMemo, two numbers in a ScoreMemo.
-        self.bytes = 4096 + nodes * (12 * (1 + len(self.audits)) + 16 * len(self.scorer))
+        per_node = 12 * (1 + len(self.audits)) + 16 * len(self.scorer)
+        # Few frames keep as much as they may.
+        self.bytes = 4096 + MEMO_BYTES // 2 + nodes * per_node
 
 
 def _unselectable(selection: Selection) -> Failed | None:

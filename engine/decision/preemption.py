@@ -100,7 +100,6 @@ class Preemption:
         view = self._table.view(candidate.name)
         assert view is not None, "it is a candidate"
         frame = self._frame
-        frame.refill()
         left = without(view, candidate.peers)
         (finding,) = filtering.rejections(self._filters, self._evaluation, [left])
         if finding is not None:

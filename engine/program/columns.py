@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from itertools import islice
 from typing import TypeVar
 
 import numpy as np
@@ -10,14 +12,71 @@ import numpy.typing as npt
 from engine.cache.node_table import NodeRows, NodeTable
 from engine.program.frame import Evaluate, Frame
 from grammar.errors import EvaluationError
+from grammar.values.optional import Optional
+from grammar.values.quantity import Quantity
+from grammar.values.sizes import STEPS
+from grammar.values.time import Duration, Timestamp
 
 # A column of so many nodes is cleared, because node names come and go.
 _MOST_NODES = 100_000
+# The values that the columns of one policy keep, and the largest of them.
+COLUMN_BYTES = 64 << 20
+_LARGEST = 32 << 10
+# A value that has no parts, with its place in a column.
+_SINGLE = 256
+_SINGLES = frozenset({bool, int, float, Quantity, Duration, Timestamp})
 
 
-def once_per_pod(evaluate: Evaluate) -> Evaluate:
-    """The closure, evaluated once per request. Its value or error is kept in the frame."""
+def footprint(value: object) -> int:
+    """The bytes of a value that is kept, roughly; more than the largest one for any larger."""
+    if value.__class__ in _SINGLES:
+        return _SINGLE
+    total, inside = _SINGLE, [value]
+    while inside and total <= _LARGEST:
+        each = inside.pop()
+        total += 64
+        if isinstance(each, str):
+            # A character may take four.
+            total += len(each) if each.isascii() else 4 * len(each)
+        elif isinstance(each, list | tuple):
+            total += 8 * len(each)
+            inside.extend(each[: _LARGEST // 64])
+        elif isinstance(each, Mapping):
+            total += 32 * len(each)
+            inside.extend(islice(each.values(), _LARGEST // 64))
+            inside.extend(islice(each, _LARGEST // 64))
+        elif isinstance(each, Optional):
+            inside.append(each.value)
+    return total
+
+
+def _with_own_steps(evaluate: Evaluate) -> Evaluate:
+    """The closure with the steps of one evaluation, so that its value is the same for who asks.
+
+    It leaves the steps that it took in `frame.spent`.
+    """
+
+    def run(frame: Frame) -> object:
+        left = frame.fuel + frame.reserve
+        frame.refill()
+        try:
+            return evaluate(frame)
+        finally:
+            frame.spent = STEPS - frame.fuel - frame.reserve
+            frame.reserve = left - frame.fuel
+
+    return run
+
+
+def once_per_pod(evaluate: Evaluate, *, charges: bool) -> Evaluate:
+    """The closure, evaluated once per request. Its value or error is kept in the frame.
+
+    With `charges` it may take steps. A list, map or text for which there is no room is evaluated
+    each time, and whoever asks spends its steps.
+    """
     part = object()
+    if charges:
+        evaluate = _with_own_steps(evaluate)
 
     def run(frame: Frame) -> object:
         kept: tuple[object, EvaluationError | None] | None
@@ -27,7 +86,13 @@ def once_per_pod(evaluate: Evaluate) -> Evaluate:
                 kept = evaluate(frame), None
             except EvaluationError as error:
                 kept = None, error
-            frame.memo[part] = kept
+            size = footprint(kept[0]) if kept[1] is None else _SINGLE
+            # A single value is always kept: whoever asks for one may have no steps of its own.
+            if size <= _SINGLE or size <= min(_LARGEST, frame.room):
+                frame.room -= size
+                frame.memo[part] = kept
+            elif charges:
+                frame.burn(frame.spent)
         value, error_ = kept
         if error_ is not None:
             # A kept error is raised many times; its traceback must not grow each time.
@@ -37,14 +102,28 @@ def once_per_pod(evaluate: Evaluate) -> Evaluate:
     return run
 
 
-def once_per_node(evaluate: Evaluate) -> Evaluate:
+class ColumnRoom:
+    """The bytes that the columns of one policy may still take; its compiler makes it."""
+
+    __slots__ = ("left",)
+
+    def __init__(self) -> None:
+        self.left = COLUMN_BYTES
+
+
+def once_per_node(evaluate: Evaluate, room: ColumnRoom, *, charges: bool) -> Evaluate:
     """The closure of a part that reads only the node, evaluated once per version of the node.
 
-    The closure owns the values. A node's view is immutable, so the view itself is the version.
+    The closure owns the values. A node's view is immutable, so the view itself is the version. A
+    value that is too large to keep is evaluated each time, and whoever asks spends its steps.
     """
-    column: dict[str, tuple[object, object, EvaluationError | None]] = {}
+    column: dict[str, tuple[object, object, EvaluationError | None, int]] = {}
+    held = 0
+    if charges:
+        evaluate = _with_own_steps(evaluate)
 
     def run(frame: Frame) -> object:
+        nonlocal held
         node = frame.node
         name: str = node.name  # type: ignore[attr-defined]
         kept = column.get(name)
@@ -52,14 +131,25 @@ def once_per_node(evaluate: Evaluate) -> Evaluate:
             if kept[2] is not None:
                 raise kept[2].with_traceback(None)
             return kept[1]
-        if len(column) >= _MOST_NODES:
-            column.clear()
+        value, failure = None, None
         try:
             value = evaluate(frame)
         except EvaluationError as error:
-            column[name] = node, None, error.with_traceback(None)
-            raise
-        column[name] = node, value, None
+            failure = error.with_traceback(None)
+        size = footprint(value)
+        if size <= _LARGEST:
+            # Another version of the node leaves.
+            grown_by = size - (kept[3] if kept is not None else 0)
+            if grown_by > room.left or len(column) >= _MOST_NODES:
+                column.clear()
+                room.left, held, grown_by = room.left + held, 0, size
+            room.left -= grown_by
+            held += grown_by
+            column[name] = node, value, failure, size
+        elif charges:
+            frame.burn(frame.spent)
+        if failure is not None:
+            raise failure
         return value
 
     return run

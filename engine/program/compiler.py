@@ -14,12 +14,15 @@ from enum import Enum
 from typing import assert_never
 
 from engine.program import macros, operations
-from engine.program.columns import once_per_node, once_per_pod
+from engine.program.columns import ColumnRoom, once_per_node, once_per_pod
 from engine.program.frame import Evaluate
 from grammar import ast
 from grammar.environment import Environment
-from grammar.types import Type
+from grammar.steps import GREATEST, Estimate, Estimator
+from grammar.types import DYN, Type, Work
+from grammar.values.kinds import equals
 from grammar.values.maps import read_field
+from grammar.values.sizes import CHARACTERS, PARSED, equated
 from grammar.walk import children
 
 # ---- stages
@@ -126,6 +129,8 @@ Wrap = Callable[[ast.Expr, Evaluate], Evaluate]
 FastPath = Callable[["Compiler", ast.Expr], Evaluate | None]
 # Below this size a lookup costs as much as the evaluation.
 _WORTH_KEEPING = 6
+# The types whose values are always kept.
+_SMALL = frozenset({"bool", "int", "double", "quantity", "duration", "timestamp"})
 
 
 class Compiler:
@@ -148,17 +153,38 @@ class Compiler:
         self._wrap = wrap
         self._fast_paths = fast_paths
         self._locals: dict[str, int] = {}
-        self._lets: dict[str, Evaluate] = {}
-        self._defs: dict[str, tuple[tuple[int, ...], Evaluate]] = {}
+        # With whether the closure takes steps.
+        self._lets: dict[str, tuple[Evaluate, bool]] = {}
+        self._defs: dict[str, tuple[tuple[int, ...], Evaluate, bool]] = {}
         self._stages = Stages(environment)
+        self._estimator = Estimator(environment, GREATEST, by_call=False)
+        self._room = ColumnRoom()
         self._keeping = False
+        self._spends = False
         self.slots = 0
 
     def compile(self, expr: ast.Expr) -> Evaluate:
-        """A closure with the value of the expression, or an EvaluationError."""
+        """A closure with the value of the expression, or an EvaluationError.
+
+        Each evaluation has a number of steps of its own.
+        """
+        self._estimator.of(expr)
+        run, spends = self._spending(lambda: self.part(expr))
+        return operations.with_steps(run) if spends else run
+
+    def part(self, expr: ast.Expr) -> Evaluate:
+        """The closure of a part of an expression, which spends the steps of the whole."""
         if self._wrap is not None:
             return self._wrap(expr, self._compile(expr))
         return self._kept(expr) or self._compile(expr)
+
+    def _spending(self, make: Callable[[], Evaluate]) -> tuple[Evaluate, bool]:
+        """A closure, and whether it takes steps of who asks; kept parts have their own."""
+        outer, self._spends = self._spends, False
+        try:
+            return make(), self._spends
+        finally:
+            self._spends = outer
 
     def _kept(self, expr: ast.Expr) -> Evaluate | None:
         """The closure of a part whose values are kept per request or per node; None for any other.
@@ -172,10 +198,19 @@ class Compiler:
             return None
         self._keeping = True
         try:
-            compiled = self._compile(expr)
+            compiled, charges = self._spending(lambda: self._compile(expr))
         finally:
             self._keeping = False
-        return once_per_node(compiled) if stage is Stage.NODE else once_per_pod(compiled)
+        # A value that may be too large to keep takes the steps of who asks.
+        self._spends |= charges and expr.type.name not in _SMALL
+        if stage is Stage.NODE:
+            return once_per_node(compiled, self._room, charges=charges)
+        return once_per_pod(compiled, charges=charges)
+
+    def weight(self, expr: ast.Comprehension) -> int:
+        """The steps of a macro for each item."""
+        self._spends = True
+        return 1 + sum(self._estimator.of(part).own for part in expr.body)
 
     def local(self, name: str) -> int | None:
         """The slot of a local; None if no local has this name."""
@@ -191,7 +226,7 @@ class Compiler:
         outer = self._locals
         self._locals = {**outer, **names}
         try:
-            return self.compile(expr)
+            return self.part(expr)
         finally:
             self._locals = outer
 
@@ -215,27 +250,23 @@ class Compiler:
             case ast.Call():
                 return self._call(expr)
             case ast.Unary(op, operand):
-                return self._apply(f"{op}_", (operand,), member=False)
+                return self._apply(expr, f"{op}_", (operand,), member=False)
             case ast.Binary():
                 return self._binary(expr)
             case ast.Chain("+", operands):
-                return operations.total(
-                    tuple(self.compile(o) for o in operands), self._overload_of_sum(operands)
-                )
+                return self._total(expr, operands)
             case ast.Chain(op, operands):
-                parts = tuple(operations.must_be_bool(self.compile(o), o.type) for o in operands)
+                parts = tuple(operations.must_be_bool(self.part(o), o.type) for o in operands)
                 return operations.logic(parts, decisive=op == "||")
             case ast.Conditional(condition, then, otherwise):
-                test = operations.must_be_bool(self.compile(condition), condition.type)
-                return operations.conditional(test, self.compile(then), self.compile(otherwise))
+                test = operations.must_be_bool(self.part(condition), condition.type)
+                return operations.conditional(test, self.part(then), self.part(otherwise))
             case ast.ListLiteral(elements, marked):
                 return operations.list_literal(
-                    tuple(self.compile(e) for e in elements), frozenset(marked)
+                    tuple(self.part(e) for e in elements), frozenset(marked)
                 )
             case ast.MapLiteral(entries):
-                pairs = tuple(
-                    (self.compile(e.key), self.compile(e.value), e.optional) for e in entries
-                )
+                pairs = tuple((self.part(e.key), self.part(e.value), e.optional) for e in entries)
                 return operations.map_literal(pairs)
             case ast.Comprehension():
                 return self._comprehension(expr)
@@ -243,8 +274,12 @@ class Compiler:
                 return self._has(operand)
             case ast.LetReference(name):
                 if name not in self._lets:
-                    self._lets[name] = self._closed(self.environment.lets[name], {})
-                return self._lets[name]
+                    body = self.environment.lets[name]
+                    made = self._spending(lambda: self._closed(body, {}))
+                    self._lets[name] = self._burning(expr, made, self._estimator.let(name))
+                found, spends = self._lets[name]
+                self._spends |= spends
+                return found
             case ast.DefCall():
                 return self._def_call(expr)
             case _:
@@ -265,21 +300,32 @@ class Compiler:
         finally:
             self._locals = outer
 
+    def _burning(
+        self, use: ast.Expr, made: tuple[Evaluate, bool], estimate: Estimate
+    ) -> tuple[Evaluate, bool]:
+        """The closure of a definition; one of many steps takes them when it is used."""
+        if self._estimator.of(use).charged:
+            return operations.burning(made[0], estimate.own), True
+        return made
+
     def _comprehension(self, expr: ast.Comprehension) -> Evaluate:
-        target = self.compile(expr.target)
+        target = self.part(expr.target)
         slots = tuple(self.slot() for _ in expr.variables)
         names = dict(zip(expr.variables, slots, strict=True))
         body = [self.with_locals(names, part) for part in expr.body]
-        return macros.comprehension(expr, target, slots, body)
+        return macros.comprehension(expr, target, slots, body, self.weight(expr))
 
     def _def_call(self, expr: ast.DefCall) -> Evaluate:
         if expr.name not in self._defs:
             known = self.environment.defs[expr.name]
             slots = tuple(self.slot() for _ in known.parameters)
             names = dict(zip((p.name for p in known.parameters), slots, strict=True))
-            self._defs[expr.name] = (slots, self._closed(known.body, names))
-        slots, body = self._defs[expr.name]
-        return operations.call_def(slots, tuple(self.compile(a) for a in expr.args), body)
+            made = self._spending(lambda: self._closed(known.body, names))
+            estimate = self._estimator.call(expr.name, ())
+            self._defs[expr.name] = (slots, *self._burning(expr, made, estimate))
+        slots, body, spends = self._defs[expr.name]
+        self._spends |= spends
+        return operations.call_def(slots, tuple(self.part(a) for a in expr.args), body)
 
     def _select(self, expr: ast.Select) -> Evaluate:
         kind = expr.operand.type
@@ -288,11 +334,11 @@ class Compiler:
             assert known is not None, "the checker knows every field"
             zero = self.environment.zero(known)
             return operations.field(
-                self.compile(expr.operand), known.name, zero, optional=known.optional
+                self.part(expr.operand), known.name, zero, optional=known.optional
             )
         inner = kind.args[0] if kind.name == "optional" else kind
         return operations.select(
-            self.compile(expr.operand), self._choice(inner, expr.name), optional=expr.optional
+            self.part(expr.operand), self._choice(inner, expr.name), optional=expr.optional
         )
 
     def _choice(self, kind: Type, name: str) -> Callable[[object], object]:
@@ -311,13 +357,13 @@ class Compiler:
             and isinstance(index.value, str)
             and not expr.optional
         ):
-            return operations.key(self.compile(operand), index.value)
-        return operations.index(self.compile(operand), self.compile(index), optional=expr.optional)
+            return operations.key(self.part(operand), index.value)
+        return operations.index(self.part(operand), self.part(index), optional=expr.optional)
 
     def _has(self, operand: ast.Select | ast.Index) -> Evaluate:
-        held, kind = self.compile(operand.operand), operand.operand.type
+        held, kind = self.part(operand.operand), operand.operand.type
         if isinstance(operand, ast.Index):
-            index = self.compile(operand.index)
+            index = self.part(operand.index)
             return operations.has(operations.index(held, index, optional=False))
         if kind.is_record:
             return operations.has_field(held, operand.name)
@@ -330,37 +376,61 @@ class Compiler:
         )
 
     def _binary(self, expr: ast.Binary) -> Evaluate:
-        left, right = self.compile(expr.left), self.compile(expr.right)
+        left, right = self.part(expr.left), self.part(expr.right)
         kinds = expr.left.type, expr.right.type
+        charged = self._estimator.of(expr).charged
         if expr.op in ("==", "!="):
+            wanted = expr.op == "=="
+            if charged:
+                return self._charged(lambda a, b: equals(a, b) is wanted, equated, (left, right))
             return operations.equality(
-                left, right, kinds, negated=expr.op == "!=", constant=self._known(expr.right)
+                left, right, kinds, negated=not wanted, constant=self._known(expr.right)
             )
-        if (
-            fast := operations.comparison(expr.op, left, right, kinds, self._known(expr.right))
-        ) is not None:
+        fast = operations.comparison(expr.op, left, right, kinds, self._known(expr.right))
+        if fast is not None and not charged:
             return fast
-        implementation = self.environment.implementation(expr.op, kinds, member=False)
-        return operations.apply(implementation, (left, right))
+        overload = self.environment.overload(expr.op, kinds, member=False)
+        if charged and overload.work is not None:
+            return self._charged(overload.call, overload.work, (left, right))
+        return operations.apply(overload.call, (left, right))
 
     def _call(self, expr: ast.Call) -> Evaluate:
         if expr.target is not None:
-            return self._apply(expr.function, (expr.target, *expr.args), member=True)
-        return self._apply(expr.function, expr.args, member=False)
+            return self._apply(expr, expr.function, (expr.target, *expr.args), member=True)
+        return self._apply(expr, expr.function, expr.args, member=False)
 
-    def _apply(self, function: str, args: tuple[ast.Expr, ...], *, member: bool) -> Evaluate:
-        implementation = self.environment.implementation(
-            function, tuple(a.type for a in args), member=member
-        )
+    def _apply(
+        self, expr: ast.Expr, function: str, args: tuple[ast.Expr, ...], *, member: bool
+    ) -> Evaluate:
+        overload = self.environment.overload(function, [a.type for a in args], member=member)
+        if overload.work is not None and self._estimator.of(expr).charged:
+            return self._charged(overload.call, overload.work, tuple(self.part(a) for a in args))
+        call = overload.call
+        if overload.short is not None and all(
+            self._estimator.of(a).size.length <= PARSED for a in args
+        ):
+            call = overload.short
         if len(args) == 2 and (constant := self._known(args[1])) is not None:
-            return operations.apply_to(implementation, self.compile(args[0]), constant.value)
-        return operations.apply(implementation, tuple(self.compile(a) for a in args))
+            return operations.apply_to(call, self.part(args[0]), constant.value)
+        return operations.apply(call, tuple(self.part(a) for a in args))
 
-    def _overload_of_sum(self, operands: tuple[ast.Expr, ...]) -> Callable[..., object]:
-        kinds = {o.type for o in operands}
-        first = operands[0].type
-        pair: tuple[Type, Type] = (first, first) if len(kinds) == 1 else (Type("dyn"), Type("dyn"))
-        return self.environment.implementation("+", pair, member=False)
+    def _charged(
+        self, call: Callable[..., object], work: Work, args: tuple[Evaluate, ...]
+    ) -> Evaluate:
+        self._spends = True
+        return operations.charged(call, work, args)
+
+    def _total(self, expr: ast.Expr, operands: tuple[ast.Expr, ...]) -> Evaluate:
+        parts = tuple(self.part(o) for o in operands)
+        same = len({o.type for o in operands}) == 1
+        kind = operands[0].type if same else DYN
+        add = self.environment.overload("+", (kind, kind), member=False)
+        estimate = self._estimator.of(expr)
+        if add.work is not None and estimate.charged:
+            self._spends = True
+            return operations.charged_total(parts, add.call, add.work)
+        is_short = add.short is not None and estimate.size.length < CHARACTERS
+        return operations.total(parts, add.short if is_short and add.short else add.call)
 
     def _known(self, expr: ast.Expr) -> ast.Literal | None:
         """The expression if it is a literal; a wrap must see it as an operand, so then None."""

@@ -99,21 +99,21 @@ def comparison(compiler: Compiler, expr: ast.Expr) -> Evaluate | None:
     if not isinstance(expr, ast.Binary):
         return None
     if (texts := text_test(expr)) is not None:
-        test = operations.is_text(compiler.compile(texts.operand), texts.known, wanted=texts.wanted)
+        test = operations.is_text(compiler.part(texts.operand), texts.known, wanted=texts.wanted)
         chain = field_chain(compiler, texts.operand)
         if chain is None:
             return test
         return operations.chain_is_text(chain, texts.known, test, wanted=texts.wanted)
     if (amounts := _amount_test(expr)) is not None:
         operand, least, wanted = amounts
-        test = operations.is_amount(compiler.compile(operand), least, wanted=wanted)
+        test = operations.is_amount(compiler.part(operand), least, wanted=wanted)
         chain = field_chain(compiler, operand)
         return (
             test if chain is None else operations.chain_is_amount(chain, least, test, wanted=wanted)
         )
     if expr.op in _MIRRORED and expr.left.type == expr.right.type and expr.left.type in _AMOUNTS:
         return operations.compare_amounts(
-            expr.op, compiler.compile(expr.left), compiler.compile(expr.right)
+            expr.op, compiler.part(expr.left), compiler.part(expr.right)
         )
     return None
 
@@ -182,7 +182,7 @@ def loop(compiler: Compiler, expr: ast.Expr) -> Evaluate | None:
         return None
     if expr.macro != "map" and body.type != BOOL:
         return None
-    items = _items(compiler, expr.target)
+    items = _items(compiler, expr.target, compiler.weight(expr))
     slot = compiler.slot()
     names = {expr.variables[0]: slot}
     if expr.macro in ("filter", "map"):
@@ -198,11 +198,12 @@ def loop(compiler: Compiler, expr: ast.Expr) -> Evaluate | None:
     return macros.sifted_search(items, slot, sieve, rest, decisive=decisive)
 
 
-def _items(compiler: Compiler, target: ast.Expr) -> Items:
+def _items(compiler: Compiler, target: ast.Expr, weight: int) -> Items:
     """The items of the target; a chain of fields is read directly."""
-    chain, read = field_chain(compiler, target), compiler.compile(target)
+    chain, read = field_chain(compiler, target), compiler.part(target)
     is_direct = chain is not None and chain.slot is None and chain.key is None
-    return macros.list_items(read, chain.fields if chain is not None and is_direct else read)
+    direct = chain.fields if chain is not None and is_direct else read
+    return macros.list_items(read, direct, weight)
 
 
 def _sieve(compiler: Compiler, expr: ast.Comprehension) -> Sieve | None:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from engine.program.policy_time import CallTime, untimed
 from grammar.errors import EvaluationError
+from grammar.values.sizes import STEPS, too_many_steps
 from grammar.values.time import Timestamp
 
 Evaluate = Callable[["Frame"], object]
@@ -31,9 +32,7 @@ Points = npt.NDArray[np.int64]
 # A weight in the mean, and points 0..100 per node.
 Term = tuple[float, Floats]
 
-# The steps of macros that one request may take, and those between two checks of the deadline, which
-# take about 10 ms.
-FUEL = 10_000_000
+# The steps between two checks of the deadline, which take about 1 ms.
 STEPS_PER_LOOK = 10_000
 
 
@@ -41,12 +40,18 @@ def unlimited() -> None:
     """The deadline check of a frame without a deadline."""
 
 
+# The values that a frame keeps: a plan keeps its frame.
+MEMO_BYTES = 32 << 10
+
+
 class Frame:
     """The state of one request.
 
     `locals` has a slot for every macro variable and parameter of every program. `memo` keeps the
-    values that are computed once per pod. `fuel` falls by one at each step of a macro; code that
-    takes it below 0 calls `refuel`, which takes from `reserve`. `check` raises at the deadline.
+    values that are computed once per pod, `room` is the bytes that they may still take, and `spent`
+    the steps of the last of them. `fuel` falls by the steps of macros and of functions that go
+    through their arguments, before these begin; code that takes it below 0 calls `refuel`, which
+    takes from `reserve`. `check` raises at the deadline.
     """
 
     __slots__ = (
@@ -60,6 +65,8 @@ class Frame:
         "peer",
         "pod",
         "reserve",
+        "room",
+        "spent",
         "victim",
         "victims",
     )
@@ -82,24 +89,33 @@ class Frame:
         self.victims: object = None
         self.locals: list[object] = [None] * slots
         self.memo: dict[object, object] = {}
+        self.room = MEMO_BYTES
+        self.spent = 0
         self.check = check
+        self.fuel = STEPS_PER_LOOK
         self.refill()
 
     def refill(self) -> None:
-        """Set the fuel to what one request may take."""
-        self.fuel, self.reserve = STEPS_PER_LOOK, FUEL - STEPS_PER_LOOK
+        """Give an evaluation its steps. The next look at the clock stays where it is."""
+        self.reserve = STEPS - self.fuel
+
+    def burn(self, steps: int) -> None:
+        """Take steps before their work begins. Raises as `refuel`."""
+        self.fuel -= steps
+        if self.fuel < 0:
+            self.refuel()
 
     def refuel(self) -> None:
         """Take fuel from the reserve.
 
-        Raises EvaluationError if the reserve is not enough, and what `check` raises.
+        Raises StepLimitError if the reserve is not enough, and what `check` raises.
         """
         self.check()
         more = min(self.reserve, STEPS_PER_LOOK - self.fuel)
         self.fuel += more
         self.reserve -= more
         if self.fuel < 0:
-            raise EvaluationError("the expression takes too many steps")
+            raise too_many_steps()
 
 
 class Evaluation(msgspec.Struct, frozen=True, eq=False):

@@ -12,19 +12,27 @@ from typing import Any
 from engine.program import operations
 from engine.program.frame import Evaluate, Frame
 from grammar.ast import Comprehension, Expr
-from grammar.errors import EvaluationError
+from grammar.errors import EvaluationError, StepLimitError
 from grammar.values.lists import sort_by
 from grammar.values.maps import build, key_values, merge
 from grammar.values.optional import NONE, Optional
+from grammar.values.sizes import ordered
 
 
 def comprehension(
-    expr: Comprehension, target: Evaluate, slots: tuple[int, ...], body: Sequence[Evaluate]
+    expr: Comprehension,
+    target: Evaluate,
+    slots: tuple[int, ...],
+    body: Sequence[Evaluate],
+    weight: int,
 ) -> Evaluate:
-    """The closure of a macro over those of its parts; `slots` are those of its variables."""
+    """The closure of a macro over those of its parts; `slots` are those of its variables.
+
+    `weight` are the steps of one item.
+    """
     *conditions, last = body
     first = slots[0]
-    items = _steps(target, slots)
+    items = _steps(target, slots, weight)
     if conditions:
         items = _where(items, operations.must_be_bool(conditions[0], expr.body[0].type))
     test = operations.must_be_bool(last, expr.body[-1].type)
@@ -40,9 +48,9 @@ def comprehension(
         case "transformMap":
             return lambda frame: build([(key, last(frame)) for key in items(frame)])
         case "transformMapEntry":
-            return lambda frame: merge([last(frame) for _ in items(frame)])
+            return _merged(items, last)
         case "sortBy":
-            return lambda frame: sort_by([(last(frame), item) for item in items(frame)])
+            return _sorted(items, last)
         case "optMap" | "optFlatMap":
             return _optional(target, first, last, flat=expr.macro == "optFlatMap")
         case _:  # cel.bind
@@ -53,17 +61,19 @@ def comprehension(
 Items = Callable[[Frame], Iterable[object]]
 
 
-def _steps(target: Evaluate, slots: tuple[int, ...]) -> Items:
+def _steps(target: Evaluate, slots: tuple[int, ...], weight: int) -> Items:
     """The items (or indexes and items, or keys and values) of the target, put into the slots.
 
     It yields what `filter` keeps: the item of a list, or the key of a map. With two slots it yields
-    the index or the key. That is always the value of the first slot.
+    the index or the key. That is always the value of the first slot. The fuel for all items is
+    taken before the first one.
     """
 
     def one(frame: Frame) -> Iterator[object]:
         local, (slot,) = frame.locals, slots
-        for item in _listed(target(frame)):
-            _burn(frame)
+        items = _listed(target(frame))
+        frame.burn(len(items) * weight)
+        for item in items:
             local[slot] = item
             yield item
 
@@ -71,12 +81,30 @@ def _steps(target: Evaluate, slots: tuple[int, ...]) -> Items:
         local, (first, second) = frame.locals, slots
         value = target(frame)
         pairs = key_values(value) if isinstance(value, Mapping) else enumerate(_items(value))
+        frame.burn(len(value) * weight)  # type: ignore[arg-type]
         for at, item in pairs:
-            _burn(frame)
             local[first], local[second] = at, item
             yield at
 
     return one if len(slots) == 1 else two
+
+
+def _merged(items: Items, entry: Evaluate) -> Evaluate:
+    def run(frame: Frame) -> object:
+        parts = [entry(frame) for _ in items(frame)]
+        frame.burn(sum(4 * len(part) for part in parts if isinstance(part, Mapping)))
+        return merge(parts)
+
+    return run
+
+
+def _sorted(items: Items, key: Evaluate) -> Evaluate:
+    def run(frame: Frame) -> object:
+        pairs = [(key(frame), item) for item in items(frame)]
+        frame.burn(ordered([at for at, _ in pairs]))
+        return sort_by(pairs)
+
+    return run
 
 
 def _where(items: Items, condition: Evaluate) -> Items:
@@ -87,13 +115,6 @@ def _items(value: object) -> Sequence[object]:
     if isinstance(value, Sequence) and not isinstance(value, str):
         return value
     raise EvaluationError("no such overload: a list or a map is needed")
-
-
-def _burn(frame: Frame) -> None:
-    """Take one step of the request's fuel, which bounds nested macros whatever the data is."""
-    frame.fuel -= 1
-    if frame.fuel < 0:
-        frame.refuel()
 
 
 def _optional(target: Evaluate, slot: int, make: Evaluate, *, flat: bool) -> Evaluate:
@@ -127,8 +148,8 @@ def _bind(target: Evaluate, slot: int, body: Evaluate) -> Evaluate:
 # The fuel for the whole list is taken before its first item.
 
 
-def list_items(read: Evaluate, direct: Callable[[Frame], Any]) -> Items:
-    """The items of a list, after taking the fuel for all of them.
+def list_items(read: Evaluate, direct: Callable[[Frame], Any], weight: int) -> Items:
+    """The items of a list, after taking the fuel for all of them, `weight` steps for each.
 
     `direct` reads them without checks; it may raise AttributeError.
     """
@@ -140,7 +161,7 @@ def list_items(read: Evaluate, direct: Callable[[Frame], Any]) -> Items:
             items = None
         if items.__class__ is not tuple:
             items = _listed(read(frame) if items is None else items)
-        frame.fuel -= len(items)
+        frame.fuel -= len(items) * weight
         if frame.fuel < 0:
             frame.refuel()
         return items  # type: ignore[no-any-return]
@@ -177,6 +198,8 @@ def search(items: Items, slot: int, test: Evaluate, *, decisive: bool) -> Evalua
             try:
                 if test(frame) is decisive:
                     return decisive
+            except StepLimitError:
+                raise
             except EvaluationError as error:
                 failure = failure or error
         if failure is not None:
@@ -201,6 +224,8 @@ def sifted_search(
             try:
                 if test(frame) is decisive:
                     return decisive
+            except StepLimitError:
+                raise
             except EvaluationError as error:
                 failure = failure or error
         if failure is not None:

@@ -13,15 +13,16 @@ from typing import Any
 
 from engine.program.frame import Evaluate, Evaluation, Frame, Message
 from grammar.ast import Literal
-from grammar.errors import EvaluationError, MissingError
+from grammar.errors import EvaluationError, MissingError, StepLimitError
 from grammar.texts import MOST_SHOWN, MOST_WHOLE, cut, shown
-from grammar.types import BOOL, DOUBLE, DURATION, INT, QUANTITY, STRING, TIMESTAMP, Type
+from grammar.types import BOOL, DOUBLE, DURATION, INT, QUANTITY, STRING, TIMESTAMP, Type, Work
 from grammar.values.format import show
 from grammar.values.kinds import equals
 from grammar.values.lists import element
 from grammar.values.maps import build, lookup
 from grammar.values.optional import NONE, Optional
 from grammar.values.quantity import Quantity
+from grammar.values.sizes import STEPS, quoted
 from grammar.values.time import Duration
 
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {"<": lt, "<=": le, ">": gt, ">=": ge}
@@ -83,7 +84,7 @@ def _through(value: object, choose: Callable[[object], object]) -> object:
 
 def key(operand: Evaluate, constant: str) -> Evaluate:
     """`map["constant"]` of a value whose type is a map with string keys."""
-    missing = f"there is no key `{constant}`"
+    missing = f"there is no key {quoted(constant)}"
 
     def run(frame: Frame) -> object:
         try:
@@ -161,6 +162,8 @@ def logic(parts: tuple[Evaluate, ...], *, decisive: bool) -> Evaluate:
             try:
                 if part(frame) is decisive:
                     return decisive
+            except StepLimitError:
+                raise
             except EvaluationError as error:
                 failure = failure or error
         if failure is not None:
@@ -177,6 +180,8 @@ def _either(first: Evaluate, second: Evaluate, *, decisive: bool) -> Evaluate:
         try:
             if first(frame) is decisive:
                 return decisive
+        except StepLimitError:
+            raise
         except EvaluationError:
             # The second part decides, or the first error is the outcome.
             if _decides(second, frame, decisive=decisive):
@@ -190,6 +195,8 @@ def _either(first: Evaluate, second: Evaluate, *, decisive: bool) -> Evaluate:
 def _decides(part: Evaluate, frame: Frame, *, decisive: bool) -> bool:
     try:
         return part(frame) is decisive
+    except StepLimitError:
+        raise
     except EvaluationError:
         return False
 
@@ -254,6 +261,50 @@ def apply_to(function: Callable[..., object], operand: Evaluate, constant: objec
     return lambda frame: function(operand(frame), constant)
 
 
+def charged(function: Callable[..., object], work: Work, args: tuple[Evaluate, ...]) -> Evaluate:
+    """A call of a resolved function that takes its steps before it works."""
+    if len(args) == 2:
+        one, two = args
+
+        def run_two(frame: Frame) -> object:
+            first, second = one(frame), two(frame)
+            frame.fuel -= work(first, second)
+            if frame.fuel < 0:
+                frame.refuel()
+            return function(first, second)
+
+        return run_two
+
+    def run(frame: Frame) -> object:
+        values = [a(frame) for a in args]
+        frame.fuel -= work(*values)
+        if frame.fuel < 0:
+            frame.refuel()
+        return function(*values)
+
+    return run
+
+
+def burning(evaluate: Evaluate, steps: int) -> Evaluate:
+    """A closure that takes a fixed number of steps before it works."""
+
+    def run(frame: Frame) -> object:
+        frame.burn(steps)
+        return evaluate(frame)
+
+    return run
+
+
+def with_steps(evaluate: Evaluate) -> Evaluate:
+    """The closure of a whole expression, which gets the steps of one evaluation."""
+
+    def run(frame: Frame) -> object:
+        frame.reserve = STEPS - frame.fuel
+        return evaluate(frame)
+
+    return run
+
+
 def total(parts: tuple[Evaluate, ...], add: Callable[..., object]) -> Evaluate:
     """`a + b + …`, from the left."""
     first, *rest = parts
@@ -262,6 +313,21 @@ def total(parts: tuple[Evaluate, ...], add: Callable[..., object]) -> Evaluate:
         result = first(frame)
         for part in rest:
             result = add(result, part(frame))
+        return result
+
+    return run
+
+
+def charged_total(parts: tuple[Evaluate, ...], add: Callable[..., object], work: Work) -> Evaluate:
+    """`total`, which takes the steps of each sum before it makes it."""
+    first, *rest = parts
+
+    def run(frame: Frame) -> object:
+        result = first(frame)
+        for part in rest:
+            value = part(frame)
+            frame.burn(work(result, value))
+            result = add(result, value)
         return result
 
     return run
@@ -371,7 +437,7 @@ class FieldChain:
     @property
     def missing(self) -> str:
         """The text of the error if the map does not have the key."""
-        return f"there is no key `{self.key}`"
+        return f"there is no key {quoted(self.key)}"
 
 
 def chain_value(chain: FieldChain) -> Evaluate:

@@ -83,6 +83,8 @@ def conjuncts(expr: ast.Expr) -> tuple[ast.Expr, ...]:
 
 # The types of values that a Literal can hold. A folded list would lose the spans of its elements.
 _FOLDED = frozenset("bool int double string quantity duration timestamp semver null".split())
+# The steps of one folded operation, with the texts that it makes: a policy may have thousands.
+_FOLDING_STEPS = 1000
 
 
 def fold(expr: ast.Expr, environment: Environment) -> ast.Expr:
@@ -134,7 +136,8 @@ def _closed(expr: ast.Expr, environment: Environment) -> ast.Expr:
     if not all(map(_constant, children(expr))) or expr.type.name not in _FOLDED:
         return expr
     try:
-        return ast.Literal(evaluate(expr, {}, environment), expr.type, expr.span)
+        value = evaluate(expr, {}, environment, _FOLDING_STEPS)
+        return ast.Literal(value, expr.type, expr.span)
     except EvaluationError:
         return expr
 

@@ -1,51 +1,26 @@
 """Costs: how many steps an expression can take at most, computed before it runs.
 
-A step is a read, an operation or a call. A macro multiplies by the length of its list. The lengths
-are the limits of the API and of the kubelet, not guesses about usual sizes.
+The lengths are the limits of the API and of the kubelet, not guesses about usual sizes; what has no
+limit counts as 100 items or 256 characters. `grammar.steps` works them out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from grammar import ast
-from grammar.clauses import Bounds, Clause, ForPods, Template
+from grammar.clauses import Bounds, Clause, ForPods
 from grammar.diagnostics import Diagnostic
 from grammar.environment import Environment
 from grammar.policy_checker import Checked
 from grammar.source import Span
+from grammar.steps import USUAL, Estimator
+from grammar.values.sizes import STEPS
 from grammar.walk import children, walk
 
-# The most steps that an expression may take for one node: about 0.1 s at 10 million a second.
-LIMIT = 1_000_000
-# Sums stop here, so that `let`s which use each other cannot make huge numbers.
-_CEILING = 10**15
-
-# The greatest length of lists and maps in the objects of a cluster, by field name: limits of the
-# kubelet and of the API.
-_LENGTHS: Mapping[str, int] = {
-    "pods": 250,
-    "images": 100,
-    "names": 10,
-    "conditions": 20,
-    "taints": 20,
-    "addresses": 10,
-    "volumesAttached": 256,
-    "volumesInUse": 256,
-    "containers": 20,
-    "initContainers": 20,
-    "tolerations": 30,
-    "victims": 250,
-    "labels": 60,
-    "annotations": 60,
-    "allocatable": 30,
-    "capacity": 30,
-    "requests": 20,
-    "limits": 20,
-    "env": 200,
-}
-_DEFAULT_LENGTH = 100
+# The most steps that an expression may take for one node: as many as it gets when it runs.
+LIMIT = STEPS
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,52 +32,18 @@ class Cost:
 
 
 class Costs:
-    """Costs of the expressions of one environment; each `let` and `def` is computed once."""
+    """Costs of the expressions of one environment."""
 
     def __init__(self, environment: Environment) -> None:
-        self._environment = environment
-        self._named: dict[str, int] = {}
+        self._estimator = Estimator(environment, USUAL, by_call=True)
 
     def steps(self, expr: ast.Expr) -> int:
-        """The greatest number of steps of an expression."""
-        match expr:
-            case ast.Literal():
-                return 0
-            case ast.LetReference(name):
-                return self._of(name, self._environment.lets[name])
-            case ast.DefCall(name, args):
-                return _capped(
-                    sum(map(self.steps, args)) + self._of(name, self._environment.defs[name].body)
-                )
-            case ast.Comprehension("cel.bind" | "optMap" | "optFlatMap"):
-                return _capped(1 + sum(map(self.steps, children(expr))))
-            case ast.Comprehension(_, target, _, body):
-                return _capped(
-                    self.steps(target) + self.length(target) * (1 + sum(map(self.steps, body)))
-                )
-            case _:
-                return _capped(1 + sum(map(self.steps, children(expr))))
-
-    def length(self, expr: ast.Expr) -> int:
-        """The greatest length of a list or map."""
-        match expr:
-            case ast.ListLiteral(elements):
-                return len(elements)
-            case ast.MapLiteral(entries):
-                return len(entries)
-            case ast.Comprehension(
-                "map" | "filter" | "transformList" | "transformMap" | "sortBy", target
-            ):
-                return self.length(target)
-            case ast.Select(_, name):
-                return _LENGTHS.get(name, _DEFAULT_LENGTH)
-            case ast.LetReference(name):
-                return self.length(self._environment.lets[name])
-            case _:
-                return _LENGTHS.get(getattr(expr, "name", ""), _DEFAULT_LENGTH)
+        """The greatest number of steps of an expression, or of a part of one that was computed."""
+        return self._estimator.of(expr).steps
 
     def table(self, expr: ast.Expr) -> Iterator[Cost]:
         """Every part that costs something, the most expensive first."""
+        self.steps(expr)
         parts = (Cost(part.span, self.steps(part)) for part in walk(expr))
         yield from sorted((p for p in parts if p.steps), key=lambda c: -c.steps)
 
@@ -114,15 +55,6 @@ class Costs:
                 return self.dearest(child)
         return expr
 
-    def _of(self, name: str, body: ast.Expr) -> int:
-        if name not in self._named:
-            self._named[name] = self.steps(body)
-        return self._named[name]
-
-
-def _capped(steps: int) -> int:
-    return min(steps, _CEILING)
-
 
 def expensive_expressions(checked: Checked, limit: int) -> Iterator[Diagnostic]:
     """An error (P0401) for each expression above the limit, at its most expensive part."""
@@ -133,15 +65,15 @@ def expensive_expressions(checked: Checked, limit: int) -> Iterator[Diagnostic]:
             dearest = costs.dearest(expr)
             message = f"this can take {steps:,} steps for one node, more than {limit:,}"
             label = f"{costs.steps(dearest):,} of them here"
-            hint = "nest fewer macros inside each other"
+            hint = "nest fewer macros and `def`s inside each other, or make shorter texts and lists"
             yield Diagnostic("P0401", "error", message, dearest.span, label, hint)
 
 
 def expressions(checked: Checked) -> Iterator[ast.Expr]:
-    """The outermost expressions of a policy that decide: no messages, no edges of ranges."""
+    """The outermost expressions of a policy, of messages and details too; no edges of ranges."""
     for item in checked.policy.items:
         if isinstance(item, ForPods | Clause):
-            yield from children(item, skip=(Template, Bounds))
+            yield from children(item, skip=(Bounds,))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from grammar.types import DYN, STRING, Overload, list_of, member
 from grammar.values.kinds import kind, type_of
 from grammar.values.maps import key_values
 from grammar.values.numbers import plain_double
+from grammar.values.sizes import NESTING, Size, deep, text_of
 
 _CLAUSE = re.compile(r"%(?:%|(?:\.(\d+))?([A-Za-z])|(.?))", re.DOTALL)
 _PRECISION = 6
@@ -24,6 +25,7 @@ def format_text(text: str, args: Sequence[object]) -> str:
     Raises EvaluationError for a clause that does not accept its argument.
     """
     rest = iter(args)
+    made = text_of(len(text))
 
     def clause(match: re.Match[str]) -> str:
         if match.group() == "%%":
@@ -37,7 +39,11 @@ def format_text(text: str, args: Sequence[object]) -> str:
             value = next(rest)
         except StopIteration:
             raise EvaluationError(f"index {len(args)} out of range") from None
-        return _clause(verb, None if precision is None else int(precision), value)
+        shown = _clause(verb, None if precision is None else int(precision), value)
+        nonlocal made
+        made += len(shown)
+        text_of(made)
+        return shown
 
     return _CLAUSE.sub(clause, text)
 
@@ -58,6 +64,7 @@ def _clause(verb: str, precision: int | None, value: object) -> str:
             return _based(value, "o", "octal clause can only be used on integers")
         case "x" | "X":
             if isinstance(value, str):
+                text_of(2 * len(value))
                 digits = value.encode().hex()
                 return digits.upper() if verb == "X" else digits
             return _based(value, verb, "only integers and strings can be formatted as hex")
@@ -102,7 +109,43 @@ def _special(value: float) -> str:
 
 
 def show(value: object) -> str:
-    """A value for messages: strings without quotes, maps sorted by key."""
+    """A value for messages: strings without quotes, maps sorted by key.
+
+    Raises EvaluationError for an object, and for a value whose text would be too long.
+    """
+    if value.__class__ is str:
+        return value
+    return _Text().of(value)
+
+
+class _Text:
+    """The text of one value. It counts the characters of all parts, so that it ends in time."""
+
+    def __init__(self) -> None:
+        self._made = 0
+
+    def of(self, value: object, depth: int = 0) -> str:
+        if depth > NESTING:
+            raise EvaluationError(f"the value is nested more than {NESTING} deep")
+        # At least the brackets, or the comma and the space after a value.
+        self._made = text_of(self._made + 2)
+        match kind(value):
+            case "list":
+                assert isinstance(value, Sequence)
+                return f"[{', '.join([self.of(each, depth + 1) for each in value])}]"
+            case "map":
+                assert isinstance(value, Mapping)
+                pairs = sorted(
+                    (self.of(k, depth + 1), self.of(v, depth + 1)) for k, v in key_values(value)
+                )
+                return f"{{{', '.join([f'{k}: {v}' for k, v in pairs])}}}"
+            case _:
+                shown = _show_single(value)
+        self._made = text_of(self._made + len(shown))
+        return shown
+
+
+def _show_single(value: object) -> str:
     match kind(value):
         case "null":
             return "null"
@@ -111,13 +154,6 @@ def show(value: object) -> str:
         case "double":
             assert isinstance(value, float)
             return _plain(value)
-        case "list":
-            assert isinstance(value, Sequence)
-            return f"[{', '.join(map(show, value))}]"
-        case "map":
-            assert isinstance(value, Mapping)
-            pairs = sorted((show(k), show(v)) for k, v in key_values(value))
-            return f"{{{', '.join(f'{k}: {v}' for k, v in pairs)}}}"
         case "record" | "optional":
             what = "an object" if kind(value) == "record" else "an optional"
             raise EvaluationError(f"{what} cannot be shown as text")
@@ -125,4 +161,11 @@ def show(value: object) -> str:
             return str(value)
 
 
-OVERLOADS: tuple[Overload, ...] = (member("format", (STRING, list_of(DYN)), STRING, format_text),)
+def _formatted(text: Size | str, args: Size | Sequence[object]) -> int:
+    """The steps of `format`, which shows every value in its arguments."""
+    return 20 + len(text) // 4 + 10 * deep(args)
+
+
+OVERLOADS: tuple[Overload, ...] = (
+    member("format", (STRING, list_of(DYN)), STRING, format_text, _formatted),
+)

@@ -9,6 +9,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 
 from grammar.errors import EvaluationError, has_value
 from grammar.types import BOOL, CIDR, INT, IP, STRING, Overload, function, member
+from grammar.values.sizes import PARSED, parsed, quoted
 
 Address = IPv4Address | IPv6Address
 
@@ -28,9 +29,9 @@ class Cidr:
 def parse_ip(text: str) -> Address:
     """The address of a text. Raises EvaluationError, also for zones and dotted mapped addresses."""
     try:
-        address = ip_address(text)
+        address = ip_address(text[:PARSED])
     except ValueError:
-        raise EvaluationError(f"`{text}` is not an IP address") from None
+        raise EvaluationError(f"{quoted(text)} is not an IP address") from None
     if isinstance(address, IPv6Address):
         if address.scope_id is not None:
             raise EvaluationError("an IP address with a zone is not allowed")
@@ -44,14 +45,14 @@ def parse_ip(text: str) -> Address:
 @functools.lru_cache(maxsize=4096)
 def parse_cidr(text: str) -> Cidr:
     """The address with a prefix length of a text. Raises EvaluationError."""
-    head, slash, length = text.partition("/")
+    head, slash, length = text[:PARSED].partition("/")
     if not slash or re.fullmatch(r"0|[1-9]\d{0,2}", length, re.ASCII) is None:
-        raise EvaluationError(f"`{text}` is not a CIDR")
+        raise EvaluationError(f"{quoted(text)} is not a CIDR")
     address = parse_ip(head)
     try:
         return Cidr(address, ip_network((address, int(length)), strict=False))
     except ValueError:
-        raise EvaluationError(f"`{text}` is not a CIDR") from None
+        raise EvaluationError(f"{quoted(text)} is not a CIDR") from None
 
 
 def _global_unicast(ip: Address) -> bool:
@@ -81,11 +82,15 @@ def _contains_cidr(cidr: Cidr, other: Cidr | str) -> bool:
     )
 
 
+def _asked(_: object, other: object) -> int:
+    return parsed(other)
+
+
 OVERLOADS: tuple[Overload, ...] = (
-    function("ip", (STRING,), IP, parse_ip),
+    function("ip", (STRING,), IP, parse_ip, parsed),
     function("ip", (IP,), IP, lambda ip: ip),
-    function("isIP", (STRING,), BOOL, has_value(parse_ip)),
-    function("ip.isCanonical", (STRING,), BOOL, lambda text: str(parse_ip(text)) == text),
+    function("isIP", (STRING,), BOOL, has_value(parse_ip), parsed),
+    function("ip.isCanonical", (STRING,), BOOL, lambda text: str(parse_ip(text)) == text, parsed),
     member("family", (IP,), INT, lambda ip: ip.version),
     member("isUnspecified", (IP,), BOOL, lambda ip: ip.is_unspecified),
     member("isLoopback", (IP,), BOOL, lambda ip: ip.is_loopback),
@@ -93,11 +98,11 @@ OVERLOADS: tuple[Overload, ...] = (
     member("isLinkLocalUnicast", (IP,), BOOL, lambda ip: ip.is_link_local),
     member("isGlobalUnicast", (IP,), BOOL, _global_unicast),
     function("string", (IP,), STRING, str),
-    function("cidr", (STRING,), CIDR, parse_cidr),
+    function("cidr", (STRING,), CIDR, parse_cidr, parsed),
     function("cidr", (CIDR,), CIDR, lambda cidr: cidr),
-    function("isCIDR", (STRING,), BOOL, has_value(parse_cidr)),
-    *(member("containsIP", (CIDR, t), BOOL, _contains_ip) for t in (IP, STRING)),
-    *(member("containsCIDR", (CIDR, t), BOOL, _contains_cidr) for t in (CIDR, STRING)),
+    function("isCIDR", (STRING,), BOOL, has_value(parse_cidr), parsed),
+    *(member("containsIP", (CIDR, t), BOOL, _contains_ip, _asked) for t in (IP, STRING)),
+    *(member("containsCIDR", (CIDR, t), BOOL, _contains_cidr, _asked) for t in (CIDR, STRING)),
     member("ip", (CIDR,), IP, lambda cidr: cidr.address),
     member("masked", (CIDR,), CIDR, lambda cidr: Cidr(cidr.network.network_address, cidr.network)),
     member("prefixLength", (CIDR,), INT, lambda cidr: cidr.network.prefixlen),

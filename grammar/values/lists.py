@@ -31,7 +31,9 @@ from grammar.values.maps import to_key
 from grammar.values.numbers import checked
 from grammar.values.optional import NONE, Optional
 from grammar.values.quantity import Quantity
-from grammar.values.time import Duration
+from grammar.values.semver import Semver
+from grammar.values.sizes import ITEMS, Size, deep, items_of, ordered
+from grammar.values.time import Duration, Timestamp
 
 _NUMBERS = {"int", "double"}
 _ORDERED = _NUMBERS | {"bool", "string", "quantity", "duration", "timestamp", "semver"}
@@ -41,8 +43,9 @@ _PLUS: dict[str, Callable[[Any, Any], object]] = {
     "quantity": add,
     "duration": lambda left, right: Duration.of(left.nanos + right.nanos),
 }
-# The limit protects memory.
-_LONGEST_RANGE = 1_000_000
+# What `equals` compares as Python does, within one type.
+_HASHED = (Quantity, Duration, Timestamp, Semver)
+_SINGLE = (str, int, float, *_HASHED)
 
 Items = Sequence[Any]
 
@@ -101,18 +104,23 @@ def _position(items: Items, value: object, *, last: bool = False) -> int:
 
 
 def distinct(items: Items) -> tuple[object, ...]:
-    """Each value once, at its first position; values that can be keys are compared by hash."""
+    """Each value once, at its first position; lists, maps and objects are compared one by one."""
     kept: list[object] = []
+    others: list[object] = []
     keys: set[object] = set()
     for item in items:
-        try:
+        if isinstance(item, _HASHED):
+            key: object = type(item), item
+        elif isinstance(item, str | int | float):
             key = to_key(item)
-        except EvaluationError:
-            fresh = not contains(item, kept)
+        elif contains(item, others):
+            continue
         else:
-            fresh = key not in keys
+            others.append(item)
+            kept.append(item)
+            continue
+        if key not in keys:
             keys.add(key)
-        if fresh:
             kept.append(item)
     return tuple(kept)
 
@@ -126,13 +134,18 @@ def flatten(items: Items, depth: int = 1) -> tuple[object, ...]:
             flat.extend(flatten(item, depth - 1))
         else:
             flat.append(item)
+        items_of(len(flat))
     return tuple(flat)
 
 
 def numbers(count: int) -> tuple[int, ...]:
-    if count > _LONGEST_RANGE:
-        raise EvaluationError(f"the range has more than {_LONGEST_RANGE:,} items")
+    items_of(count)
     return tuple(range(max(0, count)))
+
+
+def _concatenated(left: Items, right: Items) -> tuple[object, ...]:
+    items_of(len(left) + len(right))
+    return (*left, *right)
 
 
 def part(items: Items, start: int, end: int) -> tuple[object, ...]:
@@ -154,6 +167,45 @@ def sort_by(pairs: Sequence[tuple[object, object]]) -> tuple[object, ...]:
     return tuple(item for _, item in sorted(pairs, key=itemgetter(0)))
 
 
+# ---- steps
+
+
+def sought(value: object, items: Items | Size) -> int:
+    """The steps of comparing a value with each item: it is compared as far as it goes."""
+    return 4 * len(items) * deep(value)
+
+
+def _few(items: Items | Size, *_: object) -> int:
+    """The steps of a copy."""
+    return len(items) // 4
+
+
+def _summed(items: Items | Size) -> int:
+    """The steps of a sum, whose items are numbers and amounts."""
+    return 3 * len(items)
+
+
+def _each(items: Items | Size) -> int:
+    """The steps of going over the items."""
+    return 3 * deep(items)
+
+
+def _told_apart(items: Items | Size) -> int:
+    """The steps of `distinct`: values without a hash are compared with each other."""
+    if isinstance(items, Size):
+        apart = items.length if items.item is not None and items.item.item is not None else 0
+    else:
+        apart = sum(1 for i in items if not isinstance(i, _SINGLE))
+    return 4 * deep(items) * (1 + apart)
+
+
+def _counted(count: int | Size) -> int:
+    """The steps of making a range."""
+    if isinstance(count, Size):
+        return ITEMS if count.greatest is None else min(ITEMS, max(0, count.greatest))
+    return min(ITEMS, max(0, count))
+
+
 def _end(at: int) -> Callable[[Items], Optional]:
     return lambda items: Optional(items[at]) if items else NONE
 
@@ -165,23 +217,27 @@ _COMPARED = (INT, DOUBLE, STRING, BOOL, QUANTITY, DURATION, TIMESTAMP, SEMVER)
 OVERLOADS: tuple[Overload, ...] = (
     function("size", (_LIST,), INT, len),
     member("size", (_LIST,), INT, len),
-    function("+", (_LIST, _LIST), _LIST, lambda a, b: (*a, *b)),
-    function("in", (A, _LIST), BOOL, contains),
+    function("+", (_LIST, _LIST), _LIST, _concatenated, lambda a, b: (len(a) + len(b)) // 4),
+    function("in", (A, _LIST), BOOL, contains, sought),
     function("[]", (_LIST, DYN), A, element),
-    *(member("sum", (list_of(t),), t, partial(_sum, zero=zero)) for t, zero in _SUMMED),
-    *(member("min", (list_of(t),), t, _extreme(min)) for t in _COMPARED),
-    *(member("max", (list_of(t),), t, _extreme(max)) for t in _COMPARED),
-    *(member("isSorted", (list_of(t),), BOOL, is_sorted) for t in _COMPARED),
-    *(member("sort", (list_of(t),), list_of(t), sort) for t in _COMPARED),
-    member("indexOf", (_LIST, A), INT, _position),
-    member("lastIndexOf", (_LIST, A), INT, lambda items, value: _position(items, value, last=True)),
-    member("distinct", (_LIST,), _LIST, distinct),
-    member("flatten", (list_of(_LIST),), _LIST, flatten),
-    member("flatten", (list_of(DYN),), list_of(DYN), flatten),
-    member("flatten", (list_of(DYN), INT), list_of(DYN), flatten),
-    member("reverse", (_LIST,), _LIST, lambda items: tuple(reversed(items))),
-    member("slice", (_LIST, INT, INT), _LIST, part),
+    *(member("sum", (list_of(t),), t, partial(_sum, zero=zero), _summed) for t, zero in _SUMMED),
+    *(member("min", (list_of(t),), t, _extreme(min), _each) for t in _COMPARED),
+    *(member("max", (list_of(t),), t, _extreme(max), _each) for t in _COMPARED),
+    *(member("isSorted", (list_of(t),), BOOL, is_sorted, _each) for t in _COMPARED),
+    *(member("sort", (list_of(t),), list_of(t), sort, ordered) for t in _COMPARED),
+    member("indexOf", (_LIST, A), INT, _position, lambda items, value: sought(value, items)),
+    member(
+        *("lastIndexOf", (_LIST, A), INT),
+        lambda items, value: _position(items, value, last=True),
+        lambda items, value: sought(value, items),
+    ),
+    member("distinct", (_LIST,), _LIST, distinct, _told_apart),
+    member("flatten", (list_of(_LIST),), _LIST, flatten, _each),
+    member("flatten", (list_of(DYN),), list_of(DYN), flatten, _each),
+    member("flatten", (list_of(DYN), INT), list_of(DYN), flatten, lambda items, _: _each(items)),
+    member("reverse", (_LIST,), _LIST, lambda items: tuple(reversed(items)), _few),
+    member("slice", (_LIST, INT, INT), _LIST, part, _few),
     member("first", (_LIST,), optional_of(A), _end(0)),
     member("last", (_LIST,), optional_of(A), _end(-1)),
-    function("lists.range", (INT,), list_of(INT), numbers),
+    function("lists.range", (INT,), list_of(INT), numbers, _counted),
 )

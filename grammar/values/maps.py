@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from grammar.errors import EvaluationError, MissingError
 from grammar.types import BOOL, DYN, INT, A, B, Overload, function, map_of, member
+from grammar.values.sizes import items_of, quoted
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ def lookup(value: Mapping[object, object], key: object) -> object:
     try:
         return value[to_key(key)]
     except KeyError:
-        raise MissingError(f"there is no key `{key}`") from None
+        raise MissingError(f"there is no key {quoted(key)}") from None
 
 
 def contains(key: object, value: Mapping[object, object]) -> bool:
@@ -58,8 +59,9 @@ def build(pairs: Iterable[tuple[object, object]]) -> dict[object, object]:
             raise EvaluationError("no such overload: a double cannot be a key")
         at = to_key(key)
         if at in made:
-            raise EvaluationError(f"the key `{key}` occurs twice")
+            raise EvaluationError(f"the key {quoted(key)} occurs twice")
         made[at] = value
+        items_of(len(made))
     return made
 
 

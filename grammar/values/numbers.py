@@ -26,10 +26,13 @@ from grammar.types import (
     function,
     list_of,
 )
+from grammar.values.sizes import compared, deep, parsed, quoted
 from grammar.values.time import SECOND, Duration, Timestamp
 
 _LEAST, _GREATEST = -(2**63), 2**63 - 1
 _INTEGER = re.compile(r"[+-]?\d{1,100}\Z", re.ASCII)
+# More than the greatest double has when it is written out.
+_MOST_DIGITS = 1100
 _DOUBLE = re.compile(
     r"[+-]?(\d+\.?\d*([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|inf|infinity|nan)\Z",
     re.ASCII | re.IGNORECASE,
@@ -80,7 +83,7 @@ def to_int(value: object) -> int:
             return int(value)
         case str():
             if _INTEGER.match(value) is None:
-                raise EvaluationError(f"`{value}` is not an int")
+                raise EvaluationError(f"{quoted(value)} is not an int")
             return checked(int(value))
         case Timestamp():
             return value.nanos // SECOND
@@ -92,11 +95,11 @@ def to_int(value: object) -> int:
 
 def to_double(value: object) -> float:
     if isinstance(value, str):
-        if _DOUBLE.match(value) is None:
-            raise EvaluationError(f"`{value}` is not a double")
+        if len(value) > _MOST_DIGITS or _DOUBLE.match(value) is None:
+            raise EvaluationError(f"{quoted(value)} is not a double")
         found = float(value)
         if math.isinf(found) and value[-1].isdigit():
-            raise EvaluationError(f"`{value}` is out of a double's range")
+            raise EvaluationError(f"{quoted(value)} is out of a double's range")
         return found
     return float(value)  # type: ignore[arg-type]
 
@@ -105,7 +108,7 @@ def to_bool(value: object) -> bool:
     if isinstance(value, bool):
         return value
     if (found := _BOOLS.get(str(value))) is None:
-        raise EvaluationError(f"`{value}` is not a bool")
+        raise EvaluationError(f"{quoted(value)} is not a bool")
     return found
 
 
@@ -146,9 +149,10 @@ def _order(op: str, compare: Callable[[Any, Any], Any]) -> tuple[Overload, ...]:
     def as_doubles(left: float, right: float) -> bool:
         return bool(compare(float(left), float(right)))
 
-    same = (BOOL, INT, DOUBLE, STRING, TIMESTAMP, DURATION)
+    same = (BOOL, INT, DOUBLE, TIMESTAMP, DURATION)
     return (
         *(function(op, (t, t), BOOL, compare) for t in same),
+        function(op, (STRING, STRING), BOOL, compare, compared),
         function(op, (INT, DOUBLE), BOOL, as_doubles),
         function(op, (DOUBLE, INT), BOOL, as_doubles),
     )
@@ -175,9 +179,12 @@ _ARITHMETIC_OVERLOADS: tuple[Overload, ...] = (
     function("-_", (INT,), INT, lambda a: checked(-a)),
     function("-_", (DOUBLE,), DOUBLE, lambda a: -a),
     function("!_", (BOOL,), BOOL, lambda a: not a),
-    *(function("int", (t,), INT, to_int) for t in (INT, DOUBLE, STRING, TIMESTAMP, DURATION)),
-    *(function("double", (t,), DOUBLE, to_double) for t in (INT, DOUBLE, STRING)),
-    *(function("bool", (t,), BOOL, to_bool) for t in (BOOL, STRING)),
+    *(function("int", (t,), INT, to_int) for t in (INT, DOUBLE, TIMESTAMP, DURATION)),
+    function("int", (STRING,), INT, to_int, parsed),
+    *(function("double", (t,), DOUBLE, to_double) for t in (INT, DOUBLE)),
+    function("double", (STRING,), DOUBLE, to_double, parsed),
+    function("bool", (BOOL,), BOOL, to_bool),
+    function("bool", (STRING,), BOOL, to_bool, parsed),
     *(function("string", (t,), STRING, to_string) for t in _SHOWN),
 )
 
@@ -250,7 +257,7 @@ def _square_root(value: float) -> float:
 
 def _extremes(name: str, call: Callable[..., object]) -> tuple[Overload, ...]:
     """The overloads of a minimum or maximum; of ints and doubles together it is dyn."""
-    lists = tuple(function(name, (list_of(t),), t, call) for t in (INT, DOUBLE))
+    lists = tuple(function(name, (list_of(t),), t, call, deep) for t in (INT, DOUBLE))
     counts = range(1, _MOST_ARGUMENTS + 1)
     same = (function(name, (t,) * n, t, call) for t in (INT, DOUBLE) for n in counts)
     mixed = (function(name, (Type("number"),) * n, DYN, call) for n in counts[1:])

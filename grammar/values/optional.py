@@ -46,14 +46,19 @@ def unwrap(values: Sequence[Any]) -> tuple[object, ...]:
     return tuple(v.value for v in values if v.present)
 
 
+def _each(values: Sequence[object]) -> int:
+    """The steps of `unwrap`."""
+    return 2 * len(values)
+
+
 _OPTIONAL = optional_of(A)
 
 OVERLOADS: tuple[Overload, ...] = (
     function("optional.of", (A,), _OPTIONAL, Optional),
     function("optional.ofNonZeroValue", (A,), _OPTIONAL, of_non_zero),
     function("optional.none", (), _OPTIONAL, lambda: NONE),
-    function("optional.unwrap", (list_of(_OPTIONAL),), list_of(A), unwrap),
-    member("unwrapOpt", (list_of(_OPTIONAL),), list_of(A), unwrap),
+    function("optional.unwrap", (list_of(_OPTIONAL),), list_of(A), unwrap, _each),
+    member("unwrapOpt", (list_of(_OPTIONAL),), list_of(A), unwrap, _each),
     member("hasValue", (_OPTIONAL,), BOOL, lambda o: o.present),
     member("value", (_OPTIONAL,), A, value_of),
     member("orValue", (_OPTIONAL, A), A, lambda o, other: o.value if o.present else other),

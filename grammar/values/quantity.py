@@ -16,6 +16,7 @@ from typing import ClassVar
 from grammar.errors import EvaluationError, has_value
 from grammar.types import BOOL, DOUBLE, INT, QUANTITY, STRING, Overload, function, member
 from grammar.values.numbers import checked
+from grammar.values.sizes import parsed
 
 NANO = 10**9
 _BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50, "Ei": 2**60}
@@ -44,7 +45,7 @@ class Quantity:
     ZERO: ClassVar[Quantity]
 
     @staticmethod
-    @functools.lru_cache(maxsize=65_536)
+    @functools.lru_cache(maxsize=32_768)
     def parse(text: str) -> Quantity:
         """The quantity of a text; amounts finer than 10⁻⁹ round up, away from 0.
 
@@ -190,10 +191,10 @@ def _plus_int(left: Quantity, right: int) -> Quantity:
 
 
 OVERLOADS: tuple[Overload, ...] = (
-    function("quantity", (STRING,), QUANTITY, Quantity.parse),
+    function("quantity", (STRING,), QUANTITY, Quantity.parse, parsed),
     function("quantity", (QUANTITY,), QUANTITY, lambda quantity: quantity),
     function("quantity", (INT,), QUANTITY, lambda number: Quantity.parse(str(number))),
-    function("isQuantity", (STRING,), BOOL, has_value(Quantity.parse)),
+    function("isQuantity", (STRING,), BOOL, has_value(Quantity.parse), parsed),
     function("string", (QUANTITY,), STRING, str),
     function("int", (QUANTITY,), INT, _as_integer),
     function("double", (QUANTITY,), DOUBLE, lambda q: q.nanos / NANO),

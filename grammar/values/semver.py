@@ -9,13 +9,13 @@ from operator import ge, gt, le, lt
 
 from grammar.errors import EvaluationError, has_value
 from grammar.types import BOOL, INT, SEMVER, STRING, Overload, function, member
+from grammar.values.sizes import PARSED, parsed
 
 _NUMBER = r"(0|[1-9]\d{0,17})"
 _VERSION = re.compile(
     rf"v?{_NUMBER}\.{_NUMBER}\.{_NUMBER}(?:-([0-9A-Za-z.-]+))?(?:\+([0-9A-Za-z.-]+))?\Z", re.ASCII
 )
 _LOOSE = re.compile(r"v?0*(\d{1,18})(?:\.0*(\d{1,18}))?(?:\.0*(\d{1,18}))?([-+].*)?\Z", re.ASCII)
-_MOST_CHARACTERS = 256
 
 
 @functools.total_ordering
@@ -33,7 +33,7 @@ class Semver:
     @functools.lru_cache(maxsize=4096)
     def parse(text: str) -> Semver:
         """The version of a text. Raises EvaluationError, whose message is a hint."""
-        match = _VERSION.match(text) if len(text) <= _MOST_CHARACTERS else None
+        match = _VERSION.match(text) if len(text) <= PARSED else None
         pre = tuple(match[4].split(".")) if match and match[4] else ()
         bad = any(not p or (p.isdigit() and len(p) > 1 and p[0] == "0") for p in pre)
         if match is None or bad or (match[5] and "" in match[5].split(".")):
@@ -64,17 +64,21 @@ class Semver:
 
 def normalized(text: str, tolerant: bool) -> Semver:
     """The version of a text; if `tolerant`, without minor, without patch or with leading zeros."""
-    if tolerant and (match := _LOOSE.match(text)):
+    if tolerant and len(text) <= PARSED and (match := _LOOSE.match(text)):
         numbers = ".".join(str(int(n or 0)) for n in match.groups()[:3])
         return Semver.parse(numbers + (match[4] or ""))
     return Semver.parse(text)
 
 
+def _parsed(text: object, _: object) -> int:
+    return parsed(text)
+
+
 OVERLOADS: tuple[Overload, ...] = (
-    function("semver", (STRING,), SEMVER, Semver.parse),
-    function("semver", (STRING, BOOL), SEMVER, normalized),
-    function("isSemver", (STRING,), BOOL, has_value(Semver.parse)),
-    function("isSemver", (STRING, BOOL), BOOL, has_value(normalized)),
+    function("semver", (STRING,), SEMVER, Semver.parse, parsed),
+    function("semver", (STRING, BOOL), SEMVER, normalized, _parsed),
+    function("isSemver", (STRING,), BOOL, has_value(Semver.parse), parsed),
+    function("isSemver", (STRING, BOOL), BOOL, has_value(normalized), _parsed),
     function("string", (SEMVER,), STRING, str),
     *(
         function(op, (SEMVER, SEMVER), BOOL, c)

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
+from operator import add
 
 import re2
 
 from grammar.errors import EvaluationError
 from grammar.source import ESCAPED
 from grammar.types import BOOL, INT, STRING, Overload, function, list_of, member
+from grammar.values.sizes import (
+    CHARACTERS,
+    INSTRUCTIONS,
+    PARSED,
+    Size,
+    copied,
+    held,
+    items_of,
+    quoted,
+    read,
+    sought,
+    sought_back,
+    text_of,
+)
 
-# The limit for results of `replace`; far more than any object of a cluster holds.
-_LONGEST = 1 << 20
 # The characters that both strings.trim and Unicode's White_Space property name.
 _SPACES = (
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
@@ -20,6 +34,13 @@ _SPACES = (
 )
 _UPPER = {i: i - 32 for i in range(ord("a"), ord("z") + 1)}
 _LOWER = {v: k for k, v in _UPPER.items()}
+
+
+def concatenate(left: str, right: str) -> str:
+    made = left + right
+    if len(made) > CHARACTERS:
+        text_of(len(made))
+    return made
 
 
 def char_at(text: str, at: int) -> str:
@@ -48,14 +69,14 @@ def last_index_of(text: str, part: str, start: int | None = None) -> int:
 def join(parts: Sequence[object], between: str = "") -> str:
     if not all(isinstance(p, str) for p in parts):
         raise EvaluationError("no such overload: `join` takes strings")
+    text_of(held(parts) + len(between) * max(0, len(parts) - 1))
     return between.join(map(str, parts))
 
 
 def replace(text: str, old: str, new: str, most: int = -1) -> str:
     count = text.count(old)
     grown = len(text) + (min(count, most) if most >= 0 else count) * (len(new) - len(old))
-    if grown > _LONGEST:
-        raise EvaluationError(f"the text would have more than {_LONGEST:,} characters")
+    text_of(grown)
     return text.replace(old, new, most if most >= 0 else -1)
 
 
@@ -64,9 +85,12 @@ def split(text: str, by: str, most: int = -1) -> tuple[str, ...]:
     if most == 0:
         return ()
     if not by:
-        return (
-            tuple(text) if most < 0 or most >= len(text) else (*text[: most - 1], text[most - 1 :])
-        )
+        if most < 0 or most >= len(text):
+            items_of(len(text))
+            return tuple(text)
+        items_of(most)
+        return (*text[: most - 1], text[most - 1 :])
+    items_of(min(text.count(by) + 1, most if most > 0 else CHARACTERS))
     return tuple(text.split(by, most - 1 if most > 0 else -1))
 
 
@@ -80,64 +104,111 @@ def substring(text: str, start: int, end: int | None = None) -> str:
 
 
 def quote(text: str) -> str:
-    return '"' + "".join(ESCAPED.get(c, c) for c in text) + '"'
+    # An escaped character has at most two.
+    text_of(2 + len(text))
+    quoted_ = '"' + "".join(ESCAPED.get(c, c) for c in text) + '"'
+    text_of(len(quoted_))
+    return quoted_
+
+
+def _translated(text: Sized) -> int:
+    return len(text) // 2
+
+
+def _split_work(text: Sized, by: Sized, _: object = -1) -> int:
+    return 2 * sought(text, by) + len(text) // 2
+
+
+def replaced_length(text: Sized, old: object, new: Sized) -> int:
+    """The most characters of a text after `replace`."""
+    known = old.constant if isinstance(old, Size) else old
+    if not isinstance(known, str) or not known:
+        return min(CHARACTERS, (len(text) + 1) * (len(new) + 1))
+    return min(CHARACTERS, len(text) * max(1, -(-len(new) // len(known))))
+
+
+def _replaced(text: Sized, old: Sized, new: Sized, _: object = -1) -> int:
+    return 2 * sought(text, old) + read(text) + replaced_length(text, old, new) // 16
 
 
 _TEXT_OVERLOADS: tuple[Overload, ...] = (
     function("size", (STRING,), INT, len),
     member("size", (STRING,), INT, len),
-    function("+", (STRING, STRING), STRING, lambda a, b: a + b),
-    member("contains", (STRING, STRING), BOOL, lambda text, part: part in text),
-    member("startsWith", (STRING, STRING), BOOL, str.startswith),
-    member("endsWith", (STRING, STRING), BOOL, str.endswith),
+    Overload("+", (STRING, STRING), STRING, concatenate, work=copied, short=add),
+    member("contains", (STRING, STRING), BOOL, lambda text, part: part in text, sought),
+    member("startsWith", (STRING, STRING), BOOL, str.startswith, lambda _, part: len(part) // 64),
+    member("endsWith", (STRING, STRING), BOOL, str.endswith, lambda _, part: len(part) // 64),
     member("charAt", (STRING, INT), STRING, char_at),
-    member("indexOf", (STRING, STRING), INT, index_of),
-    member("indexOf", (STRING, STRING, INT), INT, index_of),
-    member("lastIndexOf", (STRING, STRING), INT, last_index_of),
-    member("lastIndexOf", (STRING, STRING, INT), INT, last_index_of),
-    member("join", (list_of(STRING),), STRING, join),
-    member("join", (list_of(STRING), STRING), STRING, join),
-    member("lowerAscii", (STRING,), STRING, lambda text: text.translate(_LOWER)),
-    member("upperAscii", (STRING,), STRING, lambda text: text.translate(_UPPER)),
-    member("replace", (STRING, STRING, STRING), STRING, replace),
-    member("replace", (STRING, STRING, STRING, INT), STRING, replace),
-    member("split", (STRING, STRING), list_of(STRING), split),
-    member("split", (STRING, STRING, INT), list_of(STRING), split),
-    member("substring", (STRING, INT), STRING, substring),
-    member("substring", (STRING, INT, INT), STRING, substring),
-    member("trim", (STRING,), STRING, lambda text: text.strip(_SPACES)),
-    member("reverse", (STRING,), STRING, lambda text: text[::-1]),
-    function("strings.quote", (STRING,), STRING, quote),
+    member("indexOf", (STRING, STRING), INT, index_of, sought),
+    member("indexOf", (STRING, STRING, INT), INT, index_of, lambda t, part, _: sought(t, part)),
+    member("lastIndexOf", (STRING, STRING), INT, last_index_of, sought_back),
+    member(
+        *("lastIndexOf", (STRING, STRING, INT), INT, last_index_of),
+        lambda text, part, _: sought_back(text, part),
+    ),
+    member("join", (list_of(STRING),), STRING, join, lambda p: 2 * len(p) + held(p) // 16),
+    member(
+        *("join", (list_of(STRING), STRING), STRING, join),
+        lambda parts, by: 2 * len(parts) + (held(parts) + len(parts) * len(by)) // 16,
+    ),
+    member("lowerAscii", (STRING,), STRING, lambda text: text.translate(_LOWER), _translated),
+    member("upperAscii", (STRING,), STRING, lambda text: text.translate(_UPPER), _translated),
+    member("replace", (STRING, STRING, STRING), STRING, replace, _replaced),
+    member("replace", (STRING, STRING, STRING, INT), STRING, replace, _replaced),
+    member("split", (STRING, STRING), list_of(STRING), split, _split_work),
+    member("split", (STRING, STRING, INT), list_of(STRING), split, _split_work),
+    member("substring", (STRING, INT), STRING, substring, lambda text, _: copied(text)),
+    member("substring", (STRING, INT, INT), STRING, substring, lambda text, *_: copied(text)),
+    member("trim", (STRING,), STRING, lambda text: text.strip(_SPACES), read),
+    member("reverse", (STRING,), STRING, lambda text: text[::-1], copied),
+    function("strings.quote", (STRING,), STRING, quote, len),
 )
 
 
-# RE2 refuses patterns whose program is larger; far more than any label needs.
-_MEMORY = 1 << 20
+# The memory of one compiled pattern, and the number of those that are kept: 32 MiB together. RE2
+# refuses a pattern whose program is larger; far more than any label needs.
+_MEMORY = 256 << 10
+_KEPT = 128
+_LONGEST_PATTERN = 16_384
 
 
-@functools.lru_cache(maxsize=1024)
+@functools.lru_cache(maxsize=_KEPT)
 def pattern(text: str) -> re2._Regexp:
     """A compiled pattern of RE2, which is linear in the text for every pattern.
 
     Raises EvaluationError for a pattern that RE2 refuses, such as one with a lookaround.
     """
+    if len(text) > _LONGEST_PATTERN:
+        raise EvaluationError(f"the pattern has more than {_LONGEST_PATTERN:,} characters")
     options = re2.Options()
     options.log_errors = False
     options.max_mem = _MEMORY
     try:
-        return re2.compile(text, options)
+        return re2._Regexp(text, options)  # noqa: SLF001 - `re2.compile` would keep it too
     except re2.error as error:
-        raise EvaluationError(f"`{text}` is not a regular expression: {_reason(error)}") from None
+        reason = _reason(error)
+        raise EvaluationError(f"{quoted(text)} is not a regular expression: {reason}") from None
 
 
 def _reason(error: Exception) -> str:
     reason = error.args[0] if error.args else "it does not compile"
-    return reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
+    shown = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
+    return shown[:PARSED]
 
 
-@functools.lru_cache(maxsize=65_536)
+@functools.lru_cache(maxsize=16_384)
+def _matches_short(text: str, regex: str) -> bool:
+    """`matches` for labels and names, which repeat over nodes: about 10 MiB of results."""
+    # What raises is not kept. A label or a name that is longer than it may be is no such text.
+    if len(text) + len(regex) > 2 * PARSED:
+        raise EvaluationError(f"the text has {len(text):,} characters, more than a name may have")
+    return pattern(regex).search(text) is not None
+
+
 def matches(text: str, regex: str) -> bool:
-    """Whether the pattern occurs in the text; cached, because labels repeat over nodes."""
+    """Whether the pattern occurs in the text."""
+    if len(text) <= PARSED and len(regex) <= PARSED:
+        return _matches_short(text, regex)
     return pattern(regex).search(text) is not None
 
 
@@ -147,16 +218,36 @@ def find(text: str, regex: str) -> str:
 
 
 def find_all(text: str, regex: str, most: int = -1) -> tuple[str, ...]:
-    found = tuple(m.group() for m in pattern(regex).finditer(text))
-    return found if most < 0 else found[:most]
+    found: list[str] = []
+    for match in pattern(regex).finditer(text):
+        if 0 <= most <= len(found):
+            break
+        found.append(match.group())
+        items_of(len(found))
+    return tuple(found)
 
 
+def _searched(text: Sized, regex: Size | str) -> int:
+    """The steps of a search: RE2 goes through the text with every instruction of the pattern."""
+    known = regex.constant if isinstance(regex, Size) else regex
+    try:
+        program = INSTRUCTIONS if known is None else pattern(known).programsize
+    except EvaluationError:
+        return 0
+    return int(program) * (4 + len(text) // 16)
+
+
+def _all_searched(text: Sized, regex: Size | str, _: object = -1) -> int:
+    return _searched(text, regex) + 30 * (len(text) + 1)
+
+
+_MATCHES = Overload("matches", (STRING, STRING), BOOL, matches, False, _searched, _matches_short)
 _PATTERN_OVERLOADS: tuple[Overload, ...] = (
-    function("matches", (STRING, STRING), BOOL, matches),
-    member("matches", (STRING, STRING), BOOL, matches),
-    member("find", (STRING, STRING), STRING, find),
-    member("findAll", (STRING, STRING), list_of(STRING), find_all),
-    member("findAll", (STRING, STRING, INT), list_of(STRING), find_all),
+    _MATCHES,
+    dataclasses.replace(_MATCHES, member=True),
+    member("find", (STRING, STRING), STRING, find, _searched),
+    member("findAll", (STRING, STRING), list_of(STRING), find_all, _all_searched),
+    member("findAll", (STRING, STRING, INT), list_of(STRING), find_all, _all_searched),
 )
 
 OVERLOADS = (*_TEXT_OVERLOADS, *_PATTERN_OVERLOADS)

@@ -17,6 +17,7 @@ from zoneinfo import ZoneInfo
 
 from grammar.errors import EvaluationError
 from grammar.types import DURATION, INT, STRING, TIMESTAMP, Overload, function, member
+from grammar.values.sizes import PARSED, Size, parsed, quoted
 
 SECOND = 10**9
 _UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": SECOND}
@@ -77,6 +78,8 @@ _RFC3339 = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9})\d*)?(?:[Zz]|([+-])([01]\d|2[0-3]):([0-5]\d))\Z",
     re.ASCII,
 )
+# Nine digits of a second are read; some programs write more.
+_MOST_OF_TIME = 64
 _OFFSET = re.compile(r"([+-]?)([01]?\d|2[0-3]):([0-5]\d)\Z", re.ASCII)
 
 
@@ -91,7 +94,7 @@ class Timestamp:
     @functools.lru_cache(maxsize=65_536)
     def parse(text: str) -> Timestamp:
         """A text as in RFC 3339. Raises EvaluationError, also if out of range."""
-        match = _RFC3339.match(text)
+        match = _RFC3339.match(text) if len(text) <= _MOST_OF_TIME else None
         if match is None:
             raise EvaluationError('write it as in RFC 3339: `"2026-01-31T12:00:00Z"`')
         *date, fraction, sign, hours, minutes = match.groups()
@@ -129,7 +132,12 @@ class Timestamp:
         """
         moment = _EPOCH + timedelta(seconds=self.nanos // SECOND)
         try:
-            return moment if zone is None else moment.astimezone(_zone(zone))
+            if zone is None:
+                return moment
+            known = _zone(zone) if len(zone) <= PARSED else None
+            if known is None:
+                raise EvaluationError(f"{quoted(zone)} is not a time zone")
+            return moment.astimezone(known)
         except OverflowError:
             raise EvaluationError("timestamp out of range") from None
 
@@ -139,7 +147,8 @@ Timestamp.ZERO = Timestamp(LEAST)
 
 
 @functools.lru_cache(maxsize=256)
-def _zone(name: str) -> tzinfo:
+def _zone(name: str) -> tzinfo | None:
+    """The zone of a name; None, which is kept too, if there is none."""
     if match := _OFFSET.match(name):
         sign, hours, minutes = match.groups()
         offset = timedelta(hours=int(hours), minutes=int(minutes))
@@ -147,7 +156,7 @@ def _zone(name: str) -> tzinfo:
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):
-        raise EvaluationError(f"`{name}` is not a time zone") from None
+        return None
 
 
 def shifted(moment: Timestamp, by: int) -> Timestamp:
@@ -206,17 +215,23 @@ def _milli(moment: Timestamp, zone: str | None = None) -> int:
     return moment.nanos % SECOND // 10**6
 
 
+def _located(_: object, zone: object) -> int:
+    """The steps of finding a zone: a name that is not a constant may be another one each time."""
+    return 20 if isinstance(zone, Size) and zone.constant is not None else 1000
+
+
 _GETTERS = {name: _part(read) for name, read in _PARTS.items()} | {"getMilliseconds": _milli}
 
 OVERLOADS: tuple[Overload, ...] = (
     *(member(name, (TIMESTAMP,), INT, call) for name, call in _GETTERS.items()),
-    *(member(name, (TIMESTAMP, STRING), INT, call) for name, call in _GETTERS.items()),
+    *(member(name, (TIMESTAMP, STRING), INT, call, _located) for name, call in _GETTERS.items()),
     member("getHours", (DURATION,), INT, _truncated(3600 * SECOND)),
     member("getMinutes", (DURATION,), INT, _truncated(60 * SECOND)),
     member("getSeconds", (DURATION,), INT, _truncated(SECOND)),
     member("getMilliseconds", (DURATION,), INT, _milliseconds),
-    *(function("timestamp", (t,), TIMESTAMP, to_timestamp) for t in (STRING, TIMESTAMP, INT)),
-    function("duration", (STRING,), DURATION, Duration.parse),
+    function("timestamp", (STRING,), TIMESTAMP, to_timestamp, parsed),
+    *(function("timestamp", (t,), TIMESTAMP, to_timestamp) for t in (TIMESTAMP, INT)),
+    function("duration", (STRING,), DURATION, Duration.parse, parsed),
     function("duration", (DURATION,), DURATION, lambda duration: duration),
     function("+", (TIMESTAMP, DURATION), TIMESTAMP, lambda t, d: shifted(t, d.nanos)),
     function("+", (DURATION, TIMESTAMP), TIMESTAMP, lambda d, t: shifted(t, d.nanos)),

@@ -59,7 +59,7 @@ BOUNDED = {
     "indexes": (require("node" + "[1]" * 5_000), "P0011"),
     "quantity": (require(f'node.free["cpu"] > "{"9" * 60_000}"'), "P0106"),
     "exponent": (require('node.free["cpu"] > "1e999999999"'), "P0106"),
-    "growth": (require('"a"' + '.replace("a", "aaaaaaaaaaaaaaaaaaaaaa")' * 40 + ' == ""'), None),
+    "growth": (require('"a"' + '.replace("a", "aaaaaaaaaaaaaaaaaaaaaa")' * 40 + ' == ""'), "P0401"),
     "precision": (require('"%.999999999f".format([1.0]) == ""'), None),
     "alternatives": (require(" || ".join(f'node.name == "a{i}"' for i in range(2_000))), None),
     "unknown names": (

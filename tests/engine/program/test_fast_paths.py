@@ -9,7 +9,6 @@ from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import Evaluate, Frame
 from grammar.checker import Checker
 from grammar.environment import Environment
-from grammar.errors import EvaluationError
 from grammar.parser import parse_expression
 from grammar.policy_checker import VARIABLES
 from grammar.schema import load_schema
@@ -41,9 +40,6 @@ def test_fuel(text: str) -> None:
     before = frame.fuel
     run(frame)
     assert before - frame.fuel >= 3
-    frame.fuel, frame.reserve = 2, 0
-    with pytest.raises(EvaluationError, match="too many steps"):
-        run(frame)
 
 
 def test_inner_variable_hides_outer() -> None:

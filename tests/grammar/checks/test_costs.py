@@ -11,6 +11,9 @@ from tests.grammar.checks.helpers import SCHEMA, found
 
 ONE = "node.pods.all(a, a.priority > 0)"
 PAIRS = "node.pods.all(a, node.pods.all(b, a.priority >= b.priority))"
+DOUBLED = "def d0(s: string): string = s + s " + " ".join(
+    f"def d{i}(s: string): string = d{i - 1}(s) + d{i - 1}(s)" for i in range(1, 20)
+)
 TRIPLES = f"node.pods.all(c, {PAIRS})"
 
 
@@ -33,7 +36,46 @@ TRIPLES = f"node.pods.all(c, {PAIRS})"
             2,
             id="each expression by itself",
         ),
+        pytest.param(
+            'filter "f" { require lists.range(30000).map(x, [x]).distinct().size() > 1 }',
+            1,
+            id="a function that compares each with each",
+        ),
+        pytest.param(
+            'filter "f" { require lists.range(60000).all(x, x + pod.priority + x + x > 1) }',
+            0,
+            id="a range of known length",
+        ),
+        pytest.param(
+            'filter "f" { require lists.range(65000).all(x, x + x + x + x + x + x + x > 1) }',
+            0,
+            id="a range just short enough",
+        ),
+        pytest.param(
+            f'{DOUBLED} filter "f" {{ require d19("a") == "b" }}', 1, id="texts that double"
+        ),
+        pytest.param(
+            f'{DOUBLED} filter "f" {{ require node.ready message "{{d19(pod.name)}}" }}',
+            1,
+            id="in a message",
+        ),
+        pytest.param(
+            f'{DOUBLED} filter "f" {{ require node.ready detail "{{d19(pod.name)}}" }}',
+            1,
+            id="in a detail",
+        ),
+        pytest.param(
+            'filter "f" { require node.labels["a"].split(",").exists(x, x in pod.labels) }',
+            0,
+            id="not a label, which is short",
+        ),
         # near misses
+        pytest.param(
+            'filter "f" { require node.name.replace("a", "b").split("-")'
+            '.exists(x, x.matches("^a1") && pod.name.contains(x)) }',
+            0,
+            id="not a name, taken apart",
+        ),
         pytest.param(f'filter "f" {{ require {ONE} }}', 0, id="not one loop"),
         pytest.param(f'filter "f" {{ require {PAIRS} }}', 0, id="not two loops"),
         pytest.param(
