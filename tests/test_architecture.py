@@ -21,7 +21,8 @@ STARTS = {
     "every exception is reported to the event loop, and the next connection is accepted",
     "server/running.py: create_task in Listener._accept": "one connection; `_connected` reports it",
     "server/running.py: Thread in health_server": "an event loop of its own; its caller joins it",
-    "server/admission.py: ensure_future in AdmissionWebhooks._in_thread": "one request awaits it",
+    "server/admission.py: ensure_future in AdmissionWebhooks._in_turn": "one request awaits it",
+    "server/checking.py: Thread in _serve": "ends the process for checks when its server has ended",
     "engine/cluster/binding.py: create_task in Binder.bind": "one call awaits it",
     "engine/cluster/binding.py: create_task in Binder._bind": "one pod whose binding is unknown; "
     "the pod counts on its node until a time, whatever happens here",
