@@ -4,7 +4,7 @@ PolicyTimes belongs to the engine and lives as long as it does; a CallTime lives
 call. The clock is passed in; all times are in seconds. Everything is on one event loop, where
 decisions are made one at a time.
 
-A namespaced policy has a budget of 0.1 s, which a tenth of the time that passes fills again. All
+A namespaced policy has a budget of 0.05 s, which a tenth of the time that passes fills again. All
 policies of a namespace together have twice as much. So pods of other namespaces do not notice what
 they cost. A policy without a namespace belongs to those who run the cluster, and has the limit of
 one call only.
@@ -21,11 +21,12 @@ from cachetools import TTLCache
 
 from engine.errors import DeadlineExceededError, ExpensivePolicyError
 
-# The most that the clauses of one policy may take of one call, and that the budget of a policy
-# holds; the part of the time that fills it.
-CALL_SECONDS, SHARE = 0.1, 0.1
-# The budget of all policies of a namespace.
-NAMESPACE_SECONDS, NAMESPACE_SHARE = 0.2, 0.2
+# The most that the clauses of one policy may take of one call.
+CALL_SECONDS = 0.1
+# What the budget of a namespaced policy holds, and the part of the time that fills it.
+POLICY_SECONDS, POLICY_SHARE = 0.05, 0.1
+# The same for the budget of all policies of a namespace.
+NAMESPACE_SECONDS, NAMESPACE_SHARE = 0.1, 0.2
 # Less than this is not counted. Work that usually takes less is charged afterwards, if at all.
 BRIEF_SECONDS = 0.0001
 # With less than this in its budget a policy is not evaluated: it would not get far.
@@ -76,7 +77,7 @@ class PolicyTimes:
     def __init__(self, clock: Callable[[], float], refused: Callable[[str], None]) -> None:
         self.clock = clock
         self._refused = refused
-        self._policies = _Budgets(CALL_SECONDS, SHARE, clock)
+        self._policies = _Budgets(POLICY_SECONDS, POLICY_SHARE, clock)
         self.used: Mapping[str, float] = self._policies.used
         self._namespaces = _Budgets(NAMESPACE_SECONDS, NAMESPACE_SHARE, clock)
         self._expensive: TTLCache[str, None] = TTLCache(_MOST_POLICIES, _EXPENSIVE_SECONDS, clock)

@@ -26,6 +26,7 @@ NODES, HOSTILE_PODS = 30, 50
 # Seconds in which pods of the other namespace are created, without and under each policy.
 IDLE_SECONDS, ATTACK_SECONDS = 30.0, 4.0
 PAUSE_SECONDS = 0.1
+CONTROLS, HARMLESS = 6, 'filter "f" { require node.name != "n0" }'
 MEBIBYTE = 1 << 20
 # What others may notice.
 MORE_SECONDS, LIVE_SECONDS, LIVE_PART, LIVE_MOST = 0.25, 0.1, 0.99, 1.0
@@ -66,6 +67,25 @@ def hostile(plane: ControlPlane, cluster: Cluster) -> Iterator[Cluster]:
     made.delete_pods()
 
 
+class Attacker:
+    """Applies policies in its namespace, with pods that they select."""
+
+    def __init__(self, cluster: Cluster, others: Others) -> None:
+        self._cluster = cluster
+        self._others = others
+
+    def waits(self, name: str, rules: str) -> list[float]:
+        """The waits of others' pods under a policy and its pods, which are gone afterwards."""
+        cluster = self._cluster
+        cluster.apply(manifest(cluster.namespace, name, rules))
+        names = (f"{name}-{number}" for number in range(HOSTILE_PODS))
+        cluster.create_pods(pod(each, cluster.namespace, GOVERNED, cpu="1m") for each in names)
+        found = self._others.create(ATTACK_SECONDS)
+        cluster.delete_pods()
+        cluster.kubectl("delete", "placementpolicies", name, f"--namespace={cluster.namespace}")
+        return found
+
+
 def manifest(namespace: str, name: str, rules: str) -> dict[str, Any]:
     return {
         "apiVersion": API_VERSION,
@@ -80,7 +100,7 @@ def test_pods_of_other_namespaces_do_not_notice(
 ) -> None:
     cluster.create_nodes(node(f"n{number}", cpu="64") for number in range(NODES))
     define(cluster)
-    cluster.apply(manifest(cluster.namespace, "own", 'filter "f" { require node.name != "n0" }'))
+    cluster.apply(manifest(cluster.namespace, "own", HARMLESS))
     server = served.watch_objects()
     server.wait_ready()
     entry = extender(f"http://127.0.0.1:{server.port}", node_cache_capable=True)
@@ -93,24 +113,16 @@ def test_pods_of_other_namespaces_do_not_notice(
         others.create(5.0)
         with sampled(server.port, [placet, kube]):
             idle = others.create(IDLE_SECONDS)
+        attacker = Attacker(hostile, others)
+        harmless = [w for _ in range(CONTROLS) for w in attacker.waits("harmless", HARMLESS)]
         before, kube_before = placet.start_over(), kube.start_over()
         waits: list[float] = []
         worst: list[tuple[float, str]] = []
         with sampled(server.port, [placet, kube]) as health:
             for number, attack in enumerate(hostile_policies(SEED, POLICIES)):
-                name = f"hostile-{number}"
-                hostile.apply(manifest(hostile.namespace, name, attack.rules))
-                hostile.create_pods(
-                    pod(f"p{number}-{each}", hostile.namespace, GOVERNED, cpu="1m")
-                    for each in range(HOSTILE_PODS)
-                )
-                found = others.create(ATTACK_SECONDS)
+                found = attacker.waits(f"hostile-{number}", attack.rules)
                 waits += found
                 worst.append((max(found), f"{number} {attack.kind}"))
-                hostile.delete_pods()
-                hostile.kubectl(
-                    "delete", "placementpolicies", name, f"--namespace={hostile.namespace}"
-                )
         most, kube_most = placet.most, kube.most
         ends = time.monotonic() + MEMORY_SECONDS
         while time.monotonic() < ends and placet.now > before + MORE_MEMORY / 4:
@@ -120,8 +132,9 @@ def test_pods_of_other_namespaces_do_not_notice(
 
     print(f"seed {SEED}, {POLICIES} policies, {len(waits)} pods; without any, {len(idle)} pods")
     for part in (0.5, 0.99, 1.0):
-        idle_wait, wait = quantile(idle, part), quantile(waits, part)
-        print(f"creation to bound, quantile {part}: {wait:.3f} s, idle {idle_wait:.3f} s")
+        print(f"creation to bound, quantile {part}: {quantile(waits, part):.3f} s,", end=" ")
+        print(f"idle {quantile(idle, part):.3f} s,", end=" ")
+        print(f"beside as many harmless pods {quantile(harmless, part):.3f} s")
     print(f"/livez below {LIVE_SECONDS} s: {health.below(LIVE_SECONDS):.4f} of", end=" ")
     print(f"{len(health.seconds)}, at most {max(health.seconds):.3f} s")
     print(f"memory of Placet: {before / MEBIBYTE:.0f} MiB, at most {most / MEBIBYTE:.0f},", end=" ")
