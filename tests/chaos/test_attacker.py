@@ -26,7 +26,8 @@ NODES, HOSTILE_PODS = 30, 50
 # Seconds in which pods of the other namespace are created, without and under each policy.
 IDLE_SECONDS, ATTACK_SECONDS = 30.0, 4.0
 PAUSE_SECONDS = 0.1
-CONTROLS, HARMLESS = 6, 'filter "f" { require node.name != "n0" }'
+HARMLESS, REJECTING = (f'filter "f" {{ require node.name {op} "n0" }}' for op in ("!=", "<"))
+CONTROLS = 6
 MEBIBYTE = 1 << 20
 # What others may notice.
 MORE_SECONDS, LIVE_SECONDS, LIVE_PART, LIVE_MOST = 0.25, 0.1, 0.99, 1.0
@@ -114,7 +115,10 @@ def test_pods_of_other_namespaces_do_not_notice(
         with sampled(server.port, [placet, kube]):
             idle = others.create(IDLE_SECONDS)
         attacker = Attacker(hostile, others)
-        harmless = [w for _ in range(CONTROLS) for w in attacker.waits("harmless", HARMLESS)]
+        harmless, rejecting = (
+            [wait for _ in range(CONTROLS) for wait in attacker.waits("harmless", rules)]
+            for rules in (HARMLESS, REJECTING)
+        )
         before, kube_before = placet.start_over(), kube.start_over()
         waits: list[float] = []
         worst: list[tuple[float, str]] = []
@@ -134,7 +138,8 @@ def test_pods_of_other_namespaces_do_not_notice(
     for part in (0.5, 0.99, 1.0):
         print(f"creation to bound, quantile {part}: {quantile(waits, part):.3f} s,", end=" ")
         print(f"idle {quantile(idle, part):.3f} s,", end=" ")
-        print(f"beside as many harmless pods {quantile(harmless, part):.3f} s")
+        print(f"beside as many harmless pods {quantile(harmless, part):.3f} s,", end=" ")
+        print(f"and if these are rejected {quantile(rejecting, part):.3f} s")
     print(f"/livez below {LIVE_SECONDS} s: {health.below(LIVE_SECONDS):.4f} of", end=" ")
     print(f"{len(health.seconds)}, at most {max(health.seconds):.3f} s")
     print(f"memory of Placet: {before / MEBIBYTE:.0f} MiB, at most {most / MEBIBYTE:.0f},", end=" ")
