@@ -93,7 +93,7 @@ class PodCounter:
         # Mostly no pod has to be evaluated but the one in question.
         if time.times is not None and policy in time.times.used:
             time.charge(policy)
-        began = time.clock()
+        began = time.times.work() if time.times is not None else 0.0
         self._frame.check = time.check_within
         try:
             return self._counts(clause, groups, predicted=predicted)
@@ -101,7 +101,7 @@ class PodCounter:
             self._frame.check = unlimited
             if time.policy:
                 time.rest()
-            elif time.times is not None and (used := time.clock() - began) > BRIEF_SECONDS:
+            elif time.times is not None and (used := time.times.work() - began) > BRIEF_SECONDS:
                 time.times.use(policy, used)
 
     def _ahead(self, nominated: Mapping[str, Peer]) -> Sequence[Peer]:

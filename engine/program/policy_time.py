@@ -1,8 +1,9 @@
 """Policy time: the time that the clauses of each policy use, and how much of it they may use.
 
 PolicyTimes belongs to the engine and lives as long as it does; a CallTime lives as long as one
-call. The clock is passed in; all times are in seconds. Everything is on one event loop, where
-decisions are made one at a time.
+call. Clocks are passed in; all times are in seconds. Everything is on one event loop, where
+decisions are made one at a time. What a policy uses is processor time of this thread, so a busy
+machine makes no policy expensive; deadlines and the filling of budgets go by the clock.
 
 A namespaced policy has a budget of 0.05 s, which a tenth of the time that passes fills again. All
 policies of a namespace together have twice as much. So pods of other namespaces do not notice what
@@ -70,12 +71,18 @@ class _Budgets:
 class PolicyTimes:
     """The budgets of policies and of namespaces, and the policies without time lately.
 
-    `refused` is told the address of a policy each time that it has no time for a call. `used` has
-    the policies whose budget is not full.
+    `work` is the clock of what is used, `clock` that of the budgets. `refused` is told the address
+    of a policy each time that it has no time for a call. `used` has the policies whose budget is
+    not full.
     """
 
-    def __init__(self, clock: Callable[[], float], refused: Callable[[str], None]) -> None:
-        self.clock = clock
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        work: Callable[[], float],
+        refused: Callable[[str], None],
+    ) -> None:
+        self.work = work
         self._refused = refused
         self._policies = _Budgets(POLICY_SECONDS, POLICY_SHARE, clock)
         self.used: Mapping[str, float] = self._policies.used
@@ -102,11 +109,11 @@ class PolicyTimes:
         """Charges a policy for the block, which belongs to no call. Raises ExpensivePolicyError."""
         if self.left(policy) <= 0.0:
             raise self.refuse(policy)
-        began = self.clock()
+        began = self.work()
         try:
             yield
         finally:
-            self.use(policy, self.clock() - began)
+            self.use(policy, self.work() - began)
 
     def refuse(self, policy: str) -> ExpensivePolicyError:
         """Notes that a policy had no time for a call; the error of the call."""
@@ -158,13 +165,13 @@ class CallTime(msgspec.Struct, eq=False):
         left = min(CALL_SECONDS - self._used.get(policy, 0.0), self.times.left(policy))
         if left <= 0.0:
             raise self.times.refuse(policy)
-        self.policy, self._began = policy, self.clock()
+        self.policy, self._began = policy, self.times.work()
         self._policy_ends = self._began + left
 
     def rest(self) -> None:
         """From now on no policy uses the time."""
         if (policy := self.policy) and self.times is not None:
-            used = self.clock() - self._began
+            used = self.times.work() - self._began
             self._used[policy] = self._used.get(policy, 0.0) + used
             if used > BRIEF_SECONDS:
                 self.times.use(policy, used)
@@ -185,8 +192,7 @@ class CallTime(msgspec.Struct, eq=False):
             self.check()
 
     def _check_policy(self) -> None:
-        if self.clock() > self._policy_ends and self.times is not None:
-            policy = self.policy
+        if (policy := self.policy) and self.times and self.times.work() > self._policy_ends:
             self.rest()
             raise self.times.refuse(policy)
 

@@ -119,7 +119,7 @@ async def serve(
             observer,
             gate=cluster.gate if cluster is not None else open_gate,
             exemptions=options.exemptions,
-            times=PolicyTimes(time.monotonic, observer.expensive),
+            times=PolicyTimes(time.monotonic, time.thread_time, observer.expensive),
             listeners=() if cluster is None else (rejected.answered,),
             answers=answers,
             journal=journal,

@@ -49,7 +49,7 @@ class Times:
 
     def __post_init__(self) -> None:
         self.clock = Clock(runs=self.runs)
-        self.times = PolicyTimes(self.clock, self.refused.append)
+        self.times = PolicyTimes(self.clock, self.clock, self.refused.append)
 
     def call(self, seconds: float = 60.0) -> CallTime:
         return CallTime(self.clock, self.clock() + seconds, self.times)
