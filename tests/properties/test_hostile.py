@@ -9,7 +9,8 @@ import pytest
 from tests.properties.fuzzing import Pipeline
 
 PIPELINE = Pipeline()
-SECONDS = 5.0  # a second on a quiet machine
+# Of processor time, on a slow machine; a fast one needs one or two.
+SECONDS = 10.0
 
 
 def policy(*items: str) -> str:
@@ -75,17 +76,17 @@ BOUNDED = {
 
 @pytest.mark.parametrize("name", REFUSED_BY_SCAN)
 def test_refused_unread(name: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     found = PIPELINE.run(REFUSED_BY_SCAN[name]).diagnostics
-    assert time.perf_counter() - started < 1  # 0.05 on a quiet machine
+    assert time.process_time() - started < 1  # 0.05 on a quiet machine
     assert [d.code for d in found] in (["P0004"], ["P0010"], ["P0011"])
 
 
 @pytest.mark.parametrize("name", BOUNDED)
 def test_bounded(name: str) -> None:
     text, code = BOUNDED[name]
-    started = time.perf_counter()
+    started = time.process_time()
     found = PIPELINE.run(text).diagnostics
-    assert time.perf_counter() - started < SECONDS
+    assert time.process_time() - started < SECONDS
     codes = {d.code for d in found if d.severity == "error"}
     assert codes == ({code} if code else set())

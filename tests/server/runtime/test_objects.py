@@ -146,7 +146,7 @@ def is_version(found: Objects, name: str, generation: int) -> bool:
 def test_what_waits_for_its_turn_is_checked_later() -> None:
     found = Objects(PROCESSES[0], LOG)
     found.read(stored(READY, "other", "mall"), UNKNOWN_SIZE)
-    objects = {k: v for n in range(4) for k, v in slow(120, n, f"w{n}").items()}
+    objects = {k: v for n in range(4) for k, v in slow(300, n, f"w{n}").items()}
     found.read(objects, UNKNOWN_SIZE)
     assert 0 < len(found.checked) < 4
     while len(found.checked) < 4:
