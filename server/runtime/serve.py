@@ -21,7 +21,7 @@ from engine.engine import Engine, open_gate
 from engine.errors import NotSyncedError
 from engine.objects.codec import ObjectCodec
 from engine.objects.request_pod import Exemptions
-from engine.program.policy_time import PolicyTimes
+from engine.program.policy_time import PolicyTimes, WorkClock
 from grammar.schema import Schema
 from policies.admission import Examiner
 from server import running
@@ -111,7 +111,8 @@ async def serve(
         schedulers = options.binds_pods_of
         answers = cluster.last_answers() if cluster is not None and schedulers else None
         rejected = RejectedPods(time.monotonic, _FIRST_PAUSE_SECONDS, _MOST_PAUSE_SECONDS)
-        observer, journal = LogObserver(log, metrics), Journal()
+        observer, journal, work = LogObserver(log, metrics), Journal(), WorkClock()
+        stack.callback(work.close)
         engine = Engine(
             enforced.registry,
             view,
@@ -119,7 +120,7 @@ async def serve(
             observer,
             gate=cluster.gate if cluster is not None else open_gate,
             exemptions=options.exemptions,
-            times=PolicyTimes(time.monotonic, time.thread_time, observer.expensive),
+            times=PolicyTimes(time.monotonic, work, observer.expensive),
             listeners=() if cluster is None else (rejected.answered,),
             answers=answers,
             journal=journal,

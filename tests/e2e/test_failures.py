@@ -40,7 +40,11 @@ REASONS: Mapping[Failure, str | tuple[str, ...]] = {
     Failure.STATUS_500: "code 500",
     Failure.UNSYNCED: "not synced",
     # Our own words, unless kube-scheduler was quicker to give up: the machine is busy then.
-    Failure.SLOW: ("took longer than the request may", "Client.Timeout exceeded"),
+    Failure.SLOW: (
+        "took longer than the request may",
+        "takes too much time to evaluate",
+        "Client.Timeout exceeded",
+    ),
     Failure.ERROR: "odd",
     Failure.NEVER_HELD: "no valid version loaded yet",
     Failure.UNKNOWN_NODES: "node not yet known",
