@@ -23,7 +23,9 @@ from server.errors import CallFailure, Outcome, RequestError
 from server.settings import MEBIBYTE, Settings
 
 # A request that is read this soon after a decision may have arrived during it.
-_SOON_SECONDS = 0.005
+_SOON_SECONDS = 0.02
+# During a decision that takes longer, other calls may arrive.
+_LONG_SECONDS = 0.005
 # Rounds of the event loop between an accepted connection and its handler.
 _MANY_LOOKS = 8
 
@@ -152,7 +154,7 @@ class DecisionQueue:
     def end(self) -> None:
         """Ends a turn, with or without a decision."""
         self._ended = self._clock()
-        is_long = self._ended - self._began > _SOON_SECONDS
+        is_long = self._ended - self._began > _LONG_SECONDS
         self._release(_MANY_LOOKS if is_long else 1)
 
     def _release(self, looks: int) -> None:
