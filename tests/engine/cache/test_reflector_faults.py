@@ -154,7 +154,7 @@ async def test_a_watch_that_is_silent_from_its_start_becomes_a_list(
     server: FakeApiServer, start: Start
 ) -> None:
     """As kube-apiserver is when etcd was restored, and our version is one that is to come."""
-    async with start(replace(QUICK, idle=0.05)) as mirror:
+    async with start(replace(QUICK, idle=0.25)) as mirror:
         await mirror.watching()
         await mirror.until(lambda: mirror.reflector.relists["silent"] > 0)
     assert server.kinds()[:3] == ["stream", "watch", "stream"]
