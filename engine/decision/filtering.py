@@ -70,8 +70,9 @@ class FilterMemo:
         self._codes: Codes = np.empty(0, np.int32)
         self.rejections: list[Rejection | None] = [None]
         self._known: dict[Rejection | None, int] = {None: 0}
-        # The version of a node that was not finished, and the number of clauses that it passed.
-        self._begun: dict[int, tuple[int, int]] = {}
+        # By row, of a node that was not finished: the owner of the table, the version of the node,
+        # and the number of clauses that it passed.
+        self._begun: dict[int, tuple[object, int, int]] = {}
 
     def decide(
         self,
@@ -127,9 +128,11 @@ class FilterMemo:
         """The number of clauses that each node of a portion passed before an interruption."""
         if not self._begun:
             return []
-        versions = table.versions[portion].tolist()
-        begun = [self._begun.get(row, (0, 0)) for row in portion.tolist()]
-        return [n if of == now else 0 for (of, n), now in zip(begun, versions, strict=True)]
+        passed = []
+        for row, version in zip(portion.tolist(), table.versions[portion].tolist(), strict=True):
+            owner, of, number = self._begun.get(row, (None, 0, 0))
+            passed.append(number if owner is table.owner and of == version else 0)
+        return passed
 
     def _keep(self, sweep: Sweep, table: NodeTable, portion: NodeRows) -> None:
         """Keeps the results of an interrupted sweep."""
@@ -141,7 +144,7 @@ class FilterMemo:
                 self._codes[row] = self._code(sweep.found[i])
                 done.append(row)
             else:
-                self._begun[row] = (int(table.versions[row]), sweep.passed[i])
+                self._begun[row] = (table.owner, int(table.versions[row]), sweep.passed[i])
         self._fresh.worked_out(table, np.array(done, np.intp))
 
     def _code(self, rejection: Rejection | None) -> int:
@@ -169,9 +172,8 @@ def rejections(
 class Sweep:
     """One evaluation of clauses on nodes, clause by clause; a node that is None is not known.
 
-    `found` has the rejection of each node by the first clause that does not hold, or None. `passed`
-    has the number of clauses that each node passed: at the end not kept up, but right after an
-    interruption.
+    `found` has the rejection of each node by the first clause that does not hold, or None. After an
+    interruption, `passed` has the number of clauses that each node passed.
     """
 
     def __init__(self, nodes: Sequence[object | None], passed: Sequence[int] = ()) -> None:

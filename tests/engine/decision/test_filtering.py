@@ -343,3 +343,20 @@ def test_a_memo_starts_over_when_it_has_too_many_rejections() -> None:
         errors = [each.error for each in found if isinstance(each, Failed)]
         assert errors == [f"`x-n{row - 1}` is not an int" for row in asked]
     assert len(memo.rejections) == 3
+
+
+def test_an_interrupted_evaluation_is_not_continued_in_another_table() -> None:
+    """Rows and versions of two tables may be the same numbers, but they are other nodes."""
+    memo = memo_of('filter "f" { require node.name == "a" } filter "g" { require node.ready }')
+    looks: list[int] = []
+
+    def late() -> None:
+        looks.append(1)
+        if len(looks) > 1:
+            raise DeadlineExceededError("too late")
+
+    first, other = (snapshot_of([node(name)]).table for name in "ab")
+    with pytest.raises(DeadlineExceededError):
+        memo.decide(first, first.find(["a"]), evaluation_of(frame_of(ASKED), late))
+    found = memo.decide(other, other.find(["b"]), evaluation_of(frame_of(ASKED)))
+    assert list(found) == [F]
