@@ -144,14 +144,7 @@ class Tallies:
         return tally
 
     def leaves(self, key: str, pod: Peer) -> None:
-        failed = []
-        for scope, name, tally in self._of(pod):
-            try:
-                tally.leaves(key, pod)
-            except EngineError:
-                failed.append((scope, name))
-        for dropped in failed:
-            self._drop(dropped)
+        self._follow(Tally.leaves, key, pod)
         for of, unfinished in list(self._unfinished.items()):
             if key in unfinished.seen:
                 unfinished.seen.discard(key)
@@ -161,10 +154,14 @@ class Tallies:
                     del self._unfinished[of]
 
     def arrives(self, key: str, pod: Peer) -> None:
+        self._follow(Tally.arrives, key, pod)
+
+    def _follow(self, event: Callable[[Tally, str, Peer], None], key: str, pod: Peer) -> None:
+        """Has every tally of the pod follow an event; drops those that cannot."""
         failed = []
         for scope, name, tally in self._of(pod):
             try:
-                tally.arrives(key, pod)
+                event(tally, key, pod)
             except EngineError:
                 failed.append((scope, name))
         for dropped in failed:
