@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import socket
-import ssl
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -13,9 +11,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.e2e.bound_pods import watched_bindings
 from tests.e2e.control_plane import ControlPlane
 
-_BOUND = "fieldSelector=spec.nodeName%21%3D"
 _TIMEOUT_SECONDS = 60.0
 _PROBE_SECONDS = 0.05
 _MEMORY_SECONDS = 0.25
@@ -32,38 +30,19 @@ class Bindings:
     def __init__(self) -> None:
         self.seen: dict[str, float] = {}
 
-    def follow(self, response: http.client.HTTPResponse) -> None:
-        with suppress(OSError, http.client.HTTPException, ValueError):
-            while line := response.readline():
-                now, event = time.monotonic(), json.loads(line)
-                if event["type"] == "ADDED":
-                    self.seen.setdefault(event["object"]["metadata"]["name"], now)
+    def event(self, line: bytes) -> None:
+        """Takes the line of a watch event."""
+        now, event = time.monotonic(), json.loads(line)
+        if event["type"] == "ADDED":
+            self.seen.setdefault(event["object"]["metadata"]["name"], now)
 
 
 @contextmanager
 def bindings(plane: ControlPlane, namespace: str) -> Iterator[Bindings]:
     """Watch the pods of a namespace that have nodes."""
-    context = ssl.create_default_context(cafile=str(plane.authority))
-    connection = http.client.HTTPSConnection(
-        "127.0.0.1", plane.port, timeout=3600.0, context=context
-    )
-    path = f"/api/v1/namespaces/{namespace}/pods?watch=1&timeoutSeconds=7200&{_BOUND}"
-    connection.request("GET", path, headers={"Authorization": f"Bearer {plane.admin_token}"})
-    channel = connection.sock
-    assert channel is not None, "it is connected"
-    response = connection.getresponse()
-    assert response.status == http.client.OK, response.read()
     found = Bindings()
-    thread = threading.Thread(target=found.follow, args=(response,), daemon=True)
-    thread.start()
-    try:
+    with watched_bindings(plane, namespace, found.event):
         yield found
-    finally:
-        # To close it would wait for the thread, which waits for the next line.
-        channel.shutdown(socket.SHUT_RDWR)
-        thread.join(_TIMEOUT_SECONDS)
-        response.close()
-        connection.close()
 
 
 @dataclass
