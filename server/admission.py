@@ -16,6 +16,7 @@ from aiohttp import web
 from msgspec import Meta, Raw, Struct
 
 from grammar.errors import EvaluationError
+from grammar.texts import cut
 from grammar.values.time import SECOND, Duration
 from policies.admission import Examiner, check_new, defaults, lines
 from policies.forms import GROUP
@@ -165,7 +166,7 @@ def _few(texts: Sequence[str], most: int, length: int) -> tuple[str, ...]:
 def _line(text: str, length: int) -> str:
     """One line of limited length; the API server drops a warning with a control character."""
     line = "".join(c if c.isprintable() else " " for c in text)
-    return line if len(line) <= length else f"{line[: length - 1]}…"
+    return cut(line, length)
 
 
 # ---- the webhooks

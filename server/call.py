@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from grammar.texts import cut
 from server.errors import CallFailure, Outcome, failure_of
 from server.wire import pod_key
 
@@ -80,9 +81,7 @@ class LogEntry:
 
 
 def _shortened(value: Value) -> Value:
-    if isinstance(value, str) and len(value) > _MOST_CHARACTERS:
-        return f"{value[: _MOST_CHARACTERS - 1]}…"
-    return value
+    return cut(value, _MOST_CHARACTERS) if isinstance(value, str) else value
 
 
 def log_entry(call: CallRecord, code: int, seconds: float, left_out: int = 0) -> LogEntry:

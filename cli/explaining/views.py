@@ -31,6 +31,7 @@ from engine.program.trace import Step
 from grammar.ast import Expr
 from grammar.clauses import Bound, Filter, Score
 from grammar.errors import EvaluationError
+from grammar.texts import cut
 
 # Explanations of more nodes than this show them by reason.
 LISTED = 20
@@ -228,8 +229,7 @@ def _score_range(found: Explanation, names: Sequence[str]) -> str:
 def _outcome_text(step: Step, values: Values) -> str:
     if isinstance(step.outcome, EvaluationError):
         return f"error: {step.outcome}"
-    text = values.line(step.outcome, step.expr.type)
-    return text if len(text) <= _VALUE else f"{text[: _VALUE - 1]}…"
+    return cut(values.line(step.outcome, step.expr.type), _VALUE)
 
 
 # ---- the policies

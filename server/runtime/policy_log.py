@@ -13,6 +13,7 @@ from logging import ERROR, WARNING, Logger
 from engine.cluster.client import TokenBucket
 from grammar.diagnostics import Diagnostic, plain
 from grammar.source import Source
+from grammar.texts import shown
 from policies.loader import UnreadFile
 from policies.validation import CheckedFile, InForce, Validation
 
@@ -82,7 +83,7 @@ class PolicyLog:
             missing = "%d lines about policies were left out, because too many came at once"
             self._log.warning(missing, self._left_out)
             self._left_out = 0
-        self._log.log(level, "%s", _one_line(text))
+        self._log.log(level, "%s", shown(text, MOST_TEXT))
 
 
 def _kept(in_force: InForce) -> list[str]:
@@ -109,12 +110,3 @@ def _parts(file: CheckedFile) -> Iterator[tuple[_Part, int, Sequence[Diagnostic]
 
 def _finding(found: Diagnostic, start: int) -> _Finding:
     return found.code, found.severity, found.message, found.hint, found.span.start - start
-
-
-def _one_line(text: str) -> str:
-    """The text without control characters, which would forge lines, and with a bounded length."""
-    if len(text) > MOST_TEXT:
-        text = f"{text[:MOST_TEXT]}…"
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
