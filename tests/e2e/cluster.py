@@ -1,4 +1,4 @@
-"""What a test does to the cluster and asks of it: objects in, placements and conditions out."""
+"""Cluster: the nodes and pods of one test, created and read through the API server."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""What Placet may do in the cluster: what `deploy/rbac` says, and nothing else."""
+"""Permissions: the rights of Placet's service account, which are those of `deploy/rbac`."""
 
 from pathlib import Path
 from typing import Any

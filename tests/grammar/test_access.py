@@ -1,4 +1,4 @@
-"""What a policy may read of pods: every field of a pod, and reads that hide behind other names."""
+"""Tests of access: every field of a pod, and reads of fields through other names."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What Placet itself answers in each case of the matrix of failures; e2e has kube-scheduler's side.
+"""Tests of the failure matrix: Placet's own answers; tests/e2e has kube-scheduler's side.
 
-Without it, an answer is the same whether or not the extender is ignorable.
+Without kube-scheduler, an answer is the same whether or not the extender is ignorable.
 """
 
 import asyncio
