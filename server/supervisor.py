@@ -17,11 +17,11 @@ from logging import Logger
 
 from engine.cache.reflector import Backoff, Timing
 from engine.errors import EngineError
-from grammar.texts import shown
 from server.health import Check
 
 # A task that has run for so many seconds since its last failure counts as running again.
 STEADY_SECONDS = 5.0
+_MOST_TEXT = 256
 
 # Makes the coroutine of a task, again for each start.
 Work = Callable[[], Awaitable[None]]
@@ -132,7 +132,7 @@ class Supervisor:
         """Logs a failure: with its traceback if it is a fault of ours, and not the same again."""
         is_known = isinstance(error, EngineError | OSError)
         text = str(error) if is_known else f"{type(error).__name__}: {error}"
-        text = shown(text)
+        text = "".join(c if c.isprintable() else " " for c in text[:_MOST_TEXT])
         with_traceback = not is_known and text != background.failure
         background.failure = text
         self._log.error(
