@@ -65,6 +65,14 @@ class CheckFailedError(Exception):
     """A check that met a fault of Placet; the text says where."""
 
 
+class _EndedError(Exception):
+    """The end of the process by itself or by a kill; `code` is its exit code."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__()
+        self.code = code
+
+
 class CheckingProcess:
     """Runs functions in a process, one at a time. Its methods block; they work from any thread."""
 
@@ -84,11 +92,11 @@ class CheckingProcess:
         deadline = time.monotonic() + seconds
         with self._lock:
             job = _pickled((function, args), self.schema)
-            answer = self._answer(job, deadline, seconds)
-            # A process ends when it has been idle, perhaps just as a job is sent.
-            answer = answer or self._answer(job, deadline, seconds)
-        if answer is None:
-            raise CheckFailedError("the process for checks ended twice")
+            try:
+                answer = self._answer(job, deadline, seconds)
+            except _EndedError:
+                # It had been idle for long, or somebody killed it, perhaps just as the job came.
+                answer = self._last_answer(job, deadline, seconds)
         kind, value = _unpickled(answer, self.schema)
         if kind == "result":
             found: T = value
@@ -100,8 +108,17 @@ class CheckingProcess:
         with self._lock:
             self._end()
 
-    def _answer(self, job: bytes, deadline: float, seconds: float) -> bytes | None:
-        """The answer to a job; None if the process had ended by itself."""
+    def _last_answer(self, job: bytes, deadline: float, seconds: float) -> bytes:
+        try:
+            return self._answer(job, deadline, seconds)
+        except _EndedError as ended:
+            # The kernel kills the largest process when it has no memory.
+            if ended.code == -signal.SIGKILL:
+                raise _too_large() from None
+            raise CheckFailedError("the process for checks ended twice") from None
+
+    def _answer(self, job: bytes, deadline: float, seconds: float) -> bytes:
+        """The answer to a job. Raises _EndedError if the job may not be the cause of the end."""
         if self._process is not None and not self._process.is_alive():
             self._end()
         pipe = self._pipe or self._start()
@@ -116,24 +133,24 @@ class CheckingProcess:
             if pipe.poll(max(0.0, deadline - time.monotonic())):
                 return pipe.recv_bytes()
         except (EOFError, OSError):
-            self._lost()
-            return None
+            raise self._lost() from None
         self._end()
         raise _too_slow(seconds)
 
-    def _lost(self) -> None:
-        """Raises what ended the process; returns if it ended by itself."""
+    def _lost(self) -> Exception:
+        """What ended the process."""
         assert self._process is not None, "a pipe has a process"
         self._process.join()
-        code = self._process.exitcode
+        code = self._process.exitcode or 0
         self._end()
         if code == -signal.SIGXCPU:
-            raise _too_slow(PROCESSOR_SECONDS, " of processor time")
-        # A library without memory aborts; the kernel kills the largest process when it has none.
-        if code in (-signal.SIGABRT, -signal.SIGKILL):
-            raise _too_large()
-        if code:
-            raise CheckFailedError(f"the process for checks ended with {code}")
+            return _too_slow(PROCESSOR_SECONDS, " of processor time")
+        # A library without memory aborts.
+        if code == -signal.SIGABRT:
+            return _too_large()
+        if code in (0, -signal.SIGKILL):
+            return _EndedError(code)
+        return CheckFailedError(f"the process for checks ended with {code}")
 
     def _start(self) -> Connection:
         # A forked process would have the server's sockets and locks, so it is spawned.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -134,22 +135,32 @@ def test_pods_of_other_namespaces_do_not_notice(
             placet.look()
         after = placet.now
 
-    print(f"seed {SEED}, {POLICIES} policies, {len(waits)} pods; without any, {len(idle)} pods")
-    for part in (0.5, 0.99, 1.0):
-        print(f"creation to bound, quantile {part}: {quantile(waits, part):.3f} s,", end=" ")
-        print(f"idle {quantile(idle, part):.3f} s,", end=" ")
-        print(f"beside as many harmless pods {quantile(harmless, part):.3f} s,", end=" ")
-        print(f"and if these are rejected {quantile(rejecting, part):.3f} s")
-    print(f"/livez below {LIVE_SECONDS} s: {health.below(LIVE_SECONDS):.4f} of", end=" ")
-    print(f"{len(health.seconds)}, at most {max(health.seconds):.3f} s")
-    print(f"memory of Placet: {before / MEBIBYTE:.0f} MiB, at most {most / MEBIBYTE:.0f},", end=" ")
-    print(f"afterwards {after / MEBIBYTE:.0f}")
-    print(
-        f"of kube-scheduler: {kube_before / MEBIBYTE:.0f} MiB, at most {kube_most / MEBIBYTE:.0f}"
-    )
-    for seconds, what in sorted(worst, reverse=True)[:10]:
-        print(f"longest wait {seconds:.3f} s under policy {what}")
-    print(server.get("/metrics")[1].count("placet_expensive_policies_total{"), "policies expensive")
+    lines = [f"seed {SEED}, {POLICIES} policies, {len(waits)} pods; without any, {len(idle)} pods"]
+    lines += [
+        f"creation to bound, quantile {part}: {quantile(waits, part):.3f} s, "
+        f"idle {quantile(idle, part):.3f} s, "
+        f"beside as many harmless pods {quantile(harmless, part):.3f} s, "
+        f"and if these are rejected {quantile(rejecting, part):.3f} s"
+        for part in (0.5, 0.99, 1.0)
+    ]
+    lines += [
+        (
+            f"/livez below {LIVE_SECONDS} s: {health.below(LIVE_SECONDS):.4f} of "
+            f"{len(health.seconds)}, at most {max(health.seconds):.3f} s"
+        ),
+        (
+            f"memory of Placet: {before / MEBIBYTE:.0f} MiB, at most {most / MEBIBYTE:.0f}, "
+            f"afterwards {after / MEBIBYTE:.0f}"
+        ),
+        f"of kube-scheduler: {kube_before / MEBIBYTE:.0f} MiB, at most {kube_most / MEBIBYTE:.0f}",
+    ]
+    lines += [
+        f"longest wait {seconds:.3f} s under policy {what}"
+        for seconds, what in sorted(worst, reverse=True)[:10]
+    ]
+    expensive = server.get("/metrics")[1].count("placet_expensive_policies_total{")
+    lines.append(f"{expensive} policies were expensive")
+    sys.stdout.write("\n".join(lines) + "\n")
 
     assert quantile(waits, 0.99) <= quantile(idle, 0.99) + MORE_SECONDS
     assert health.below(LIVE_SECONDS) >= LIVE_PART

@@ -220,9 +220,10 @@ def test_mistakes_in_the_file_name_their_line(text: str, mistake: str) -> None:
 
 def test_loading_is_fast_enough_for_every_command() -> None:
     def measured() -> float:
-        start = time.perf_counter()
+        # Not the time of other tests on the same machine.
+        start = time.process_time()
         load_schema()
-        return time.perf_counter() - start
+        return time.process_time() - start
 
     assert min(measured() for _ in range(5)) < 0.015
 

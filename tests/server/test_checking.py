@@ -95,6 +95,24 @@ def test_a_process_that_ended_between_two_checks_is_replaced(process: CheckingPr
     assert process.run(LONG, os.getpid) != before
 
 
+def test_a_process_that_is_killed_in_a_check_is_tried_again_once(
+    process: CheckingProcess, tmp_path: Path
+) -> None:
+    once = tmp_path / "once"
+    assert process.run(LONG, killed_once, once) == "second"
+    with pytest.raises(CheckStoppedError, match="needed more memory than 256 MiB"):
+        process.run(LONG, signal.raise_signal, signal.SIGKILL)
+    assert process.run(LONG, len, "abc") == 3
+
+
+def killed_once(path: Path) -> str:
+    if path.exists():
+        return "second"
+    path.touch()
+    signal.raise_signal(signal.SIGKILL)
+    return "never"
+
+
 def test_it_has_no_sockets_of_the_server(process: CheckingProcess) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         listening.set_inheritable(True)
