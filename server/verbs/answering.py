@@ -22,9 +22,9 @@ from server.call import CallRecord
 from server.errors import CallFailure, Outcome, RequestError
 from server.settings import MEBIBYTE, Settings
 
-# A request that is read this soon after a decision may have arrived during it.
+# A request that is read this soon after a long decision may have arrived during it.
 _SOON_SECONDS = 0.02
-# During a decision that takes longer, other calls may arrive.
+# The end of short decisions: during a longer one, other calls may arrive.
 _LONG_SECONDS = 0.005
 # Rounds of the event loop between an accepted connection and its handler.
 _MANY_LOOKS = 8
@@ -119,12 +119,13 @@ class DecisionQueue:
         self._clock = clock
         self._lock = asyncio.Lock()
         self._began = self._ended = float("-inf")
+        self._was_long = False
         self.in_flight = 0
 
     def arrival(self) -> float:
         """The earliest possible arrival of a call that is read now, in seconds of the clock."""
         now = self._clock()
-        return self._began if now - self._ended < _SOON_SECONDS else now
+        return self._began if self._was_long and now - self._ended < _SOON_SECONDS else now
 
     def enter(self) -> None:
         """Counts a call until `leave`. Raises RequestError where too many are in flight."""
@@ -154,8 +155,8 @@ class DecisionQueue:
     def end(self) -> None:
         """Ends a turn, with or without a decision."""
         self._ended = self._clock()
-        is_long = self._ended - self._began > _LONG_SECONDS
-        self._release(_MANY_LOOKS if is_long else 1)
+        self._was_long = self._ended - self._began > _LONG_SECONDS
+        self._release(_MANY_LOOKS if self._was_long else 1)
 
     def _release(self, looks: int) -> None:
         """Gives the next turn after so many rounds of the event loop."""

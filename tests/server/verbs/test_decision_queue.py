@@ -17,6 +17,7 @@ from engine.decision.preemption import Victims
 from engine.decision.verdict import Decision
 from engine.errors import HandoverError
 from server.settings import Settings
+from server.verbs.answering import DecisionQueue
 from tests.server.conftest import Serve
 from tests.support.served import POD, Served, names_request
 from tests.support.table_decider import TableDecider
@@ -156,6 +157,17 @@ class HandoverDecider(TableDecider):
         if self.attempts > 0:
             raise HandoverError("counts are decided by `a`, which is asked to hand over")
         return super().preempt(pod, victims, deadline)
+
+
+@pytest.mark.parametrize(("took", "arrived"), [(0.001, 10.011), (0.1, 10.0)])
+async def test_only_a_long_decision_may_have_kept_the_next_call_waiting(
+    took: float, arrived: float
+) -> None:
+    times = iter([10.0, 10.0 + took, 10.01 + took])
+    queue = DecisionQueue(1, lambda: next(times))
+    await queue.begin(20.0)
+    queue.end()
+    assert queue.arrival() == pytest.approx(arrived)
 
 
 async def test_preempt_waits_for_the_lease(serve: Serve) -> None:
