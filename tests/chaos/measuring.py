@@ -6,6 +6,7 @@ import http.client
 import json
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -47,13 +48,15 @@ def bindings(plane: ControlPlane, namespace: str) -> Iterator[Bindings]:
 
 @dataclass
 class Health:
-    """The seconds that `/livez` took to answer, again and again."""
+    """The seconds that `/livez` took to answer, again and again, by what went on meanwhile."""
 
-    seconds: list[float] = field(default_factory=list)
+    during: str = "start"
+    seconds: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
 
-    def below(self, limit: float) -> float:
+    def below(self, limit: float, during: str) -> float:
         """The part of the answers that took less than `limit`."""
-        return sum(each < limit for each in self.seconds) / max(1, len(self.seconds))
+        found = self.seconds[during]
+        return sum(each < limit for each in found) / max(1, len(found))
 
 
 @dataclass
@@ -82,13 +85,13 @@ def sampled(port: int, memories: Sequence[Memory]) -> Iterator[Health]:
 
     def probe() -> None:
         while not over.wait(_PROBE_SECONDS):
-            began = time.monotonic()
+            during, began = health.during, time.monotonic()
             with suppress(OSError, http.client.HTTPException):
                 connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30.0)
                 connection.request("GET", "/livez")
                 connection.getresponse().read()
                 connection.close()
-            health.seconds.append(time.monotonic() - began)
+            health.seconds[during].append(time.monotonic() - began)
 
     def look() -> None:
         while not over.wait(_MEMORY_SECONDS):
