@@ -7,8 +7,9 @@ machine makes no policy expensive; deadlines and the filling of budgets go by th
 
 A namespaced policy has a budget of 0.1 s, which a tenth of the time that passes fills again. All
 policies of a namespace together have twice as much. So pods of other namespaces do not notice what
-they cost. A policy without a namespace belongs to those who run the cluster, and has the limit of
-one call only.
+they cost. In a cluster of more than 500 nodes, where every decision takes longer, budgets are
+larger: 0.2 ms for each node, at most 1 s. A policy without a namespace belongs to those who run
+the cluster, and has the limit of one call only.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ CALL_SECONDS = 0.1
 POLICY_SECONDS, POLICY_SHARE = 0.1, 0.1
 # The same for the budget of all policies of a namespace.
 NAMESPACE_SECONDS, NAMESPACE_SHARE = 0.2, 0.2
+# Budgets of a larger cluster are larger in proportion, up to that of the second number.
+_NODES, _MOST_NODES = 500, 5_000
 # Less than this is not counted. Work that usually takes less is charged afterwards, if at all.
 BRIEF_SECONDS = 0.0001
 # With less than this in its budget a policy is not evaluated: it would not get far.
@@ -73,7 +76,9 @@ class _Budgets:
     `used` has the time at which each budget that is not full will be full again.
     """
 
-    def __init__(self, seconds: float, share: float, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, seconds: Callable[[], float], share: float, clock: Callable[[], float]
+    ) -> None:
         self.used: dict[str, float] = {}
         self._seconds = seconds
         self._share = share
@@ -83,12 +88,12 @@ class _Budgets:
         """The seconds in a budget; below 0 if too much was used."""
         full_at = self.used.get(name)
         if full_at is None:
-            return self._seconds
+            return self._seconds()
         missing = full_at - self._clock()
         if missing <= 0:
             del self.used[name]
-            return self._seconds
-        return self._seconds - self._share * missing
+            return self._seconds()
+        return self._seconds() - self._share * missing
 
     def use(self, name: str, seconds: float) -> None:
         now = self._clock()
@@ -102,8 +107,8 @@ class PolicyTimes:
     """The budgets of policies and of namespaces, and the policies without time lately.
 
     `work` is the clock of what is used, `clock` that of the budgets. `refused` is told the address
-    of a policy each time that it has no time for a call. `used` has the policies whose budget is
-    not full.
+    of a policy each time that it has no time for a call. `nodes` is the number of nodes in the
+    cluster, 0 if not known. `used` has the policies whose budget is not full.
     """
 
     def __init__(
@@ -111,12 +116,16 @@ class PolicyTimes:
         clock: Callable[[], float],
         work: Callable[[], float],
         refused: Callable[[str], None],
+        nodes: Callable[[], int],
     ) -> None:
+        def budget(seconds: float) -> float:
+            return seconds * min(max(nodes(), _NODES), _MOST_NODES) / _NODES
+
         self.work = work
         self._refused = refused
-        self._policies = _Budgets(POLICY_SECONDS, POLICY_SHARE, clock)
+        self._policies = _Budgets(lambda: budget(POLICY_SECONDS), POLICY_SHARE, clock)
         self.used: Mapping[str, float] = self._policies.used
-        self._namespaces = _Budgets(NAMESPACE_SECONDS, NAMESPACE_SHARE, clock)
+        self._namespaces = _Budgets(lambda: budget(NAMESPACE_SECONDS), NAMESPACE_SHARE, clock)
         self._expensive: TTLCache[str, None] = TTLCache(_MOST_POLICIES, _EXPENSIVE_SECONDS, clock)
 
     def left(self, policy: str) -> float:

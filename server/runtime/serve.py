@@ -113,6 +113,9 @@ async def serve(
         rejected = RejectedPods(time.monotonic, _FIRST_PAUSE_SECONDS, _MOST_PAUSE_SECONDS)
         observer, journal, work = LogObserver(log, metrics), Journal(), WorkClock()
         stack.callback(work.close)
+        times = PolicyTimes(
+            time.monotonic, work, observer.expensive, lambda: view.cluster_size().nodes
+        )
         engine = Engine(
             enforced.registry,
             view,
@@ -120,7 +123,7 @@ async def serve(
             observer,
             gate=cluster.gate if cluster is not None else open_gate,
             exemptions=options.exemptions,
-            times=PolicyTimes(time.monotonic, work, observer.expensive),
+            times=times,
             listeners=() if cluster is None else (rejected.answered,),
             answers=answers,
             journal=journal,

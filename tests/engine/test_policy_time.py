@@ -47,11 +47,12 @@ class Times:
     """Budgets with a clock, and the policies that had no time."""
 
     runs: bool = False
+    nodes: int = 0
     refused: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.clock = Clock(runs=self.runs)
-        self.times = PolicyTimes(self.clock, self.clock, self.refused.append)
+        self.times = PolicyTimes(self.clock, self.clock, self.refused.append, lambda: self.nodes)
 
     def call(self, seconds: float = 60.0) -> CallTime:
         return CallTime(self.clock, self.clock() + seconds, self.times)
@@ -115,6 +116,20 @@ def test_many_policies_of_a_namespace_share_one() -> None:
     with pytest.raises(ExpensivePolicyError, match="policy a/another "):
         made.use("a/another", POLICY_SECONDS / 2)
     assert made.times.left("b/p") == POLICY_SECONDS
+
+
+@pytest.mark.parametrize(
+    ("nodes", "times"), [(0, 1), (500, 1), (1000, 2), (5000, 10), (50_000, 10)]
+)
+def test_a_large_cluster_has_larger_budgets(nodes: int, times: int) -> None:
+    made = Times(nodes=nodes)
+    assert made.times.left("a/p") == pytest.approx(times * POLICY_SECONDS)
+    made.times.use("a/p", times * POLICY_SECONDS)
+    assert made.times.left("a/p") == 0.0
+    assert made.times.left("a/q") == pytest.approx(times * POLICY_SECONDS)
+    made.times.use("a/q", times * POLICY_SECONDS)
+    assert made.times.left("a/r") == 0.0
+    assert made.times.left("b/p") == pytest.approx(times * POLICY_SECONDS)
 
 
 def test_the_deadline_of_the_call_holds_as_well() -> None:
