@@ -127,7 +127,7 @@ def _module(name: str, known: Collection[str]) -> str | None:
     return parent if parent in known else None
 
 
-# Each of the next tests is one test, not one for each of hundreds of files: it names those that fail.
+# The next tests read hundreds of files each, and name those that fail.
 
 
 def test_each_module_starts_with_a_sentence() -> None:

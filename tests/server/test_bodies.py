@@ -54,7 +54,7 @@ async def read_answer(reader: asyncio.StreamReader) -> tuple[int, dict[str, str]
 async def test_a_body_of_more_than_a_large_limit(chunked: bool, listen: Serve) -> None:
     """C7: the usual limit exceeds what kube-scheduler sends for 5,000 nodes."""
     assert Settings().body_limit == 64 * MEBIBYTE
-    served = await listen(settings=Settings(body_limit=4 * MEBIBYTE))
+    served = await listen(settings=Settings(body_limit=4 * MEBIBYTE, http_timeout=2.0))
     piece = b" " * 60_000
 
     async def pieces() -> AsyncIterator[bytes]:
