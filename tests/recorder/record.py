@@ -20,9 +20,9 @@ from tests.recorder import openb, recordings, shards
 from tests.recorder.shards import THEMES, Records
 
 Digests = dict[str, str]
-# What is in a sample: a server for policies of files, one for policies of objects, one whose files
+# What is in a sample: servers for policies of files, one for policies of objects, one whose files
 # are edited, and two that kube-scheduler's recorded requests reach.
-_THEMES = ("all", "objects", "edits")
+_THEMES = ("strict", "all", "objects", "edits")
 _SINGLES = ("recordings-live-counts", "recordings-snapshot-zones")
 GOLDEN = Path(__file__).parents[1] / "golden" / "answers.json"
 
