@@ -7,14 +7,21 @@ PIP = .venv/bin/python -m pip --quiet --disable-pip-version-check
 COMPILE = pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  --quiet --custom-compile-command "make lock"
 
-.PHONY: demo test answers check fmt e2e chaos bench kube conformance lock clean
+# Without bytecode each of the many processes that tests start would compile Placet again.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: demo test thorough answers check fmt e2e chaos bench kube conformance lock clean
 .DELETE_ON_ERROR:
 
 demo: .venv/stamp  ## serve a built-in cluster and ready-made policies until Ctrl-C
 	.venv/bin/placet serve --demo
 
-test: .venv/stamp  ## run every test except e2e and bench
+test: .venv/stamp  ## run every test except thorough, e2e, bench and chaos; a part of random examples
 	.venv/bin/python -m pytest --numprocesses=auto --dist=worksteal
+
+thorough: .venv/stamp answers  ## run all of `test` with all examples, and what takes too long for it
+	.venv/bin/python -m pytest --numprocesses=auto --dist=worksteal \
+	  -m "not e2e and not bench and not chaos" --hypothesis-profile=thorough
 
 answers: .venv/stamp  ## compare the answers in all recorded worlds; `test` compares a few
 	.venv/bin/python -m tests.recorder --compare tests/golden/answers.json

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import signal
 
+from tests.support.examples import register_profiles
+
+register_profiles()
+
 
 def pytest_configure() -> None:
     """Let Ctrl-C reach what tests start.

@@ -4,6 +4,8 @@ import ast
 import subprocess
 import sys
 from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -35,13 +37,32 @@ def modules(*folders: str) -> list[str]:
     return sorted(path.relative_to(ROOT).as_posix() for path in found)
 
 
-def docstring(module: str) -> str:
-    return ast.get_docstring(ast.parse((ROOT / module).read_bytes())) or ""
+@dataclass(frozen=True)
+class Module:
+    """What the tests below have to know of a file, which is parsed once."""
+
+    docstring: str
+    lines: int
+    # The full name of everything that is imported, at any place in the file.
+    imports: tuple[str, ...]
+    # What tasks and threads are started with, and in which function.
+    starts: tuple[str, ...]
 
 
-def imports(module: str) -> Iterator[str]:
-    """Yield the full name of everything that a file imports, at any place in it."""
-    for node in ast.walk(ast.parse((ROOT / module).read_bytes())):
+@cache
+def read(module: str) -> Module:
+    content = (ROOT / module).read_bytes()
+    tree = ast.parse(content)
+    return Module(
+        ast.get_docstring(tree) or "",
+        content.count(b"\n"),
+        tuple(imports(tree)),
+        tuple(f"{module}: {start}" for start in starts(tree, ())),
+    )
+
+
+def imports(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
         match node:
             case ast.Import(names=names):
                 yield from (name.name for name in names)
@@ -49,6 +70,22 @@ def imports(module: str) -> Iterator[str]:
                 yield from (f"{origin}.{name.name}" for name in names)
             case _:
                 pass
+
+
+def starts(node: ast.AST, path: tuple[str, ...]) -> Iterator[str]:
+    for child in ast.iter_child_nodes(node):
+        match child:
+            case ast.ClassDef(name=name) | ast.FunctionDef(name=name):
+                yield from starts(child, (*path, name))
+                continue
+            case ast.AsyncFunctionDef(name=name):
+                yield from starts(child, (*path, name))
+                continue
+            case ast.Attribute(attr=name) | ast.Name(id=name) if name in STARTERS:
+                yield f"{name} in {'.'.join(path)}"
+            case _:
+                pass
+        yield from starts(child, path)
 
 
 def test_layers_are_kept() -> None:
@@ -70,7 +107,9 @@ def test_no_modules_import_each_other() -> None:
         for m in modules(*PACKAGES)
     }
     graph = {
-        name: {known for i in imports(module) if (known := _module(i, names)) not in (None, name)}
+        name: {
+            known for i in read(module).imports if (known := _module(i, names)) not in (None, name)
+        }
         for name, module in names.items()
     }
     # Remove modules without remaining imports until none is left, or only circles are.
@@ -88,19 +127,24 @@ def _module(name: str, known: Collection[str]) -> str | None:
     return parent if parent in known else None
 
 
-@pytest.mark.parametrize("module", modules(*PACKAGES, "tests"))
-def test_module_is_one_thing(module: str) -> None:
-    """Its docstring starts with a sentence, and it has at most 700 lines."""
-    first = docstring(module).partition("\n")[0]
-    assert first.endswith((".", "?")), f"no sentence on the first line: {first!r}"
-    lines = (ROOT / module).read_bytes().count(b"\n")
-    assert lines <= MOST_LINES
+# The next tests read hundreds of files each, and name those that fail.
 
 
-@pytest.mark.parametrize("module", [m for m in modules(*PACKAGES) if m.endswith("__init__.py")])
-def test_package_has_a_charter(module: str) -> None:
+def test_each_module_starts_with_a_sentence() -> None:
+    first = {m: read(m).docstring.partition("\n")[0] for m in modules(*PACKAGES, "tests")}
+    assert {m: line for m, line in first.items() if not line.endswith((".", "?"))} == {}
+
+
+def test_each_module_is_one_thing() -> None:
+    lines = {m: read(m).lines for m in modules(*PACKAGES, "tests")}
+    assert {m: number for m, number in lines.items() if number > MOST_LINES} == {}
+
+
+def test_each_package_has_a_charter() -> None:
     """It says what belongs in the package, and what must not."""
-    assert "must not" in docstring(module).lower()
+    packages = [m for m in modules(*PACKAGES) if m.endswith("__init__.py")]
+    assert packages
+    assert [m for m in packages if "must not" not in read(m).docstring.lower()] == []
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -117,39 +161,18 @@ def test_folders_of_tests_mirror_the_packages() -> None:
     assert sorted(map(str, tests - folders)) == []
 
 
-def starts(module: str) -> Iterator[str]:
-    """Yield what a file starts tasks and threads with, and in which function."""
-
-    def below(node: ast.AST, path: tuple[str, ...]) -> Iterator[str]:
-        for child in ast.iter_child_nodes(node):
-            match child:
-                case ast.ClassDef(name=name) | ast.FunctionDef(name=name):
-                    yield from below(child, (*path, name))
-                    continue
-                case ast.AsyncFunctionDef(name=name):
-                    yield from below(child, (*path, name))
-                    continue
-                case ast.Attribute(attr=name) | ast.Name(id=name) if name in STARTERS:
-                    yield f"{module}: {name} in {'.'.join(path)}"
-                case _:
-                    pass
-            yield from below(child, path)
-
-    return below(ast.parse((ROOT / module).read_bytes()), ())
-
-
 def test_background_tasks_have_a_supervisor() -> None:
     """A task that nobody waits for would end in silence if it failed."""
-    found = {start for module in modules(*PACKAGES) for start in starts(module)}
+    found = {start for module in modules(*PACKAGES) for start in read(module).starts}
     assert found == STARTS.keys()
 
 
-@pytest.mark.parametrize("module", modules("tests"))
-def test_tests_mock_nothing(module: str) -> None:
+def test_tests_mock_nothing() -> None:
     """A mock of our own code tests the mock; other programs are served over a real socket."""
-    assert [name for name in imports(module) if "mock" in name.split(".")] == []
+    found = {(m, name) for m in modules("tests") for name in read(m).imports}
+    assert {(m, name) for m, name in found if "mock" in name.split(".")} == set()
 
 
-@pytest.mark.parametrize("module", modules("tests/e2e"))
-def test_end_to_end_tests_see_what_users_see(module: str) -> None:
-    assert [name for name in imports(module) if name.split(".")[0] in PACKAGES] == []
+def test_end_to_end_tests_see_what_users_see() -> None:
+    found = {(m, name) for m in modules("tests/e2e") for name in read(m).imports}
+    assert {(m, name) for m, name in found if name.split(".")[0] in PACKAGES} == set()

@@ -157,26 +157,20 @@ def test_log_is_json_on_demand(folder: Path, policies: Path) -> None:
     """With the fields of a call beside its message."""
     with serving(folder, "--policies", policies, "--no-cluster", "--log-format=json") as server:
         server.ask(BY_NAME)
+    assert "without TLS" not in server.err.read_text("utf-8"), "only this machine can ask"
     entries = [json.loads(line) for line in server.err.read_text("utf-8").splitlines()]
     assert [e["message"] for e in entries if e["level"] == "info"][-1] == "stopped"
     (call,) = [entry for entry in entries if "verb" in entry]
     assert (call["verb"], call["outcome"], call["offered"]) == ("filter", "not_synced", 2)
 
 
-def test_port_that_is_taken_is_one_clear_error(folder: Path, policies: Path) -> None:
+@pytest.mark.usefixtures("policies")
+def test_port_that_is_taken_is_one_clear_error(placet: Placet) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         where = f"127.0.0.1:{taken.getsockname()[1]}"
-        rest = ["--no-cluster", "--listen", where]
-        done = subprocess.run(
-            [sys.executable, "-m", "cli", "serve", "--policies", policies, *rest],
-            cwd=folder,
-            env=os.environ | {"PYTHONPATH": str(ROOT)},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.splitlines()[-2:] == [
+        done = placet("serve", "--policies", "a.policy", "--no-cluster", "--listen", where)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.splitlines()[-2:] == [
         f"error: cannot listen on `{where}`: the port is in use",
         "  = help: name another with --listen HOST:PORT, or stop the program that uses it",
     ]
@@ -217,24 +211,15 @@ def test_wrong_arguments_are_clear_errors(
     assert "Traceback" not in done.err
 
 
-def test_cluster_that_is_none_is_a_clear_error(folder: Path, policies: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "cli", "serve", "--policies", policies, "--cluster", "c.yaml"],
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 2
-    assert "error: cannot read `c.yaml`: no such file or directory\n" in done.stderr
-    assert "kubectl get nodes,pods -A -o yaml > c.yaml" in done.stderr
+@pytest.mark.usefixtures("policies")
+def test_cluster_that_is_none_is_a_clear_error(placet: Placet) -> None:
+    done = placet("serve", "--policies", "a.policy", "--cluster", "c.yaml")
+    assert done.code == 2
+    assert "error: cannot read `c.yaml`: no such file or directory\n" in done.err
+    assert "kubectl get nodes,pods -A -o yaml > c.yaml" in done.err
 
 
 def test_it_warns_once_at_its_start_if_it_answers_anybody(folder: Path, policies: Path) -> None:
-    rest: list[str | Path] = ["--no-cluster", "--policies", policies]
-    with serving(folder, *rest) as server:
-        assert "without TLS" not in server.err.read_text("utf-8")
-    with serving(folder, *rest, "--listen", ":0") as server:
+    with serving(folder, "--no-cluster", "--policies", policies, "--listen", ":0") as server:
         until(lambda: "without TLS" in server.err.read_text("utf-8"))
         assert server.err.read_text("utf-8").count("set --tls-cert, --tls-key and --client-ca") == 1

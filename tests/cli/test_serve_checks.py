@@ -8,8 +8,9 @@ import signal
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import product
 from pathlib import Path
 
 import msgspec
@@ -48,10 +49,19 @@ def wheel(folder: Path) -> list[str]:
     return ["-S", written(folder / "kubectl-placet", "placet.__main__")]
 
 
-@pytest.fixture(params=[module, script, wheel])
-def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
+Start = Callable[[Path], list[str]]
+STARTS: list[Start] = [module, script, wheel]
+# SIGINT is Ctrl-C, which reaches the whole group of the terminal.
+ENDS = [signal.SIGKILL, signal.SIGTERM, signal.SIGINT]
+# Each way to start and each way to end; `make thorough` runs them all with each other.
+PAIRS = list(zip(STARTS, ENDS, strict=True))
+OTHERS = [pair for pair in product(STARTS, ENDS) if pair not in PAIRS]
+
+
+@contextmanager
+def served(how_to: Start, tmp_path: Path) -> Iterator[Server]:
     out, err = tmp_path / "out", tmp_path / "err"
-    start = request.param(tmp_path)
+    start = how_to(tmp_path)
     path = [tmp_path / "installed", sysconfig.get_path("purelib")] if "-S" in start else [ROOT]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, path))}
     (tmp_path / "a.policy").write_text("cluster policy a {}", encoding="utf-8")
@@ -98,9 +108,17 @@ def lives(pid: int) -> bool:
         return False
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_nothing_is_left(server: Server, number: signal.Signals) -> None:
-    """Ctrl-C reaches the whole group of the terminal."""
+@pytest.mark.parametrize(
+    ("how_to", "number"),
+    [*PAIRS, *(pytest.param(*pair, marks=pytest.mark.thorough) for pair in OTHERS)],
+    ids=lambda value: value.name if isinstance(value, signal.Signals) else value.__name__,
+)
+def test_nothing_is_left(how_to: Start, number: signal.Signals, tmp_path: Path) -> None:
+    with served(how_to, tmp_path) as server:
+        check_that_nothing_is_left(server, number)
+
+
+def check_that_nothing_is_left(server: Server, number: signal.Signals) -> None:
     assert children(server.process.pid) == []
     assert post(f"{server.url}/admission/validate?timeout=30s", REVIEW)["response"]["allowed"]
     started = children(server.process.pid)

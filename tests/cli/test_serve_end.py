@@ -27,17 +27,13 @@ def get(url: str, path: str) -> tuple[int, str]:
         return response.status, response.read().decode()
 
 
-def test_health_has_a_port_of_its_own(folder: Path) -> None:
-    with serving(folder, "--demo", *ASIDE) as server:
+def test_health_has_a_port_of_its_own_and_says_that_it_ends(folder: Path) -> None:
+    """Before the server does."""
+    with serving(folder, "--demo", *ASIDE, "--lameduck", "2s") as server:
         until(lambda: health(server, "/readyz")[0] == 200)
         assert health(server, "/livez") == (200, "ok")
         assert "placet_build_info" in health(server, "/metrics")[1]
         assert health(server, "/filter")[0] == 404
-
-
-def test_it_says_that_it_ends_before_it_does(folder: Path) -> None:
-    with serving(folder, "--demo", *ASIDE, "--lameduck", "2s") as server:
-        until(lambda: health(server, "/readyz")[0] == 200)
         began = time.monotonic()
         server.process.send_signal(signal.SIGTERM)
         until(lambda: "[-]shutdown failed: shutting down" in health(server, "/readyz")[1])

@@ -27,12 +27,17 @@ def files(folder: Path) -> tuple[str, ...]:
 @pytest.mark.parametrize(
     ("flags", "namespaces", "bypasses"),
     [
-        ((), {"kube-system"}, True),
-        (("--exempt-namespace", "shop"), {"kube-system", "shop"}, True),
-        (("--exempt-namespace", "shop", "--exempt-namespace", "none"), {"shop"}, True),
-        (("--exempt-namespace", "none", "--no-bypass"), set(), False),
+        pytest.param((), {"kube-system"}, True, marks=pytest.mark.thorough, id="by default"),
+        pytest.param(("--exempt-namespace", "shop"), {"kube-system", "shop"}, True, id="one more"),
+        pytest.param(
+            ("--exempt-namespace", "shop", "--exempt-namespace", "none"),
+            {"shop"},
+            True,
+            marks=pytest.mark.thorough,
+            id="another",
+        ),
+        pytest.param(("--exempt-namespace", "none", "--no-bypass"), set(), False, id="nobody"),
     ],
-    ids=["by default", "one more", "another", "nobody"],
 )
 def test_who_passes(
     folder: Path,

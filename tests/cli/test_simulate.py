@@ -261,6 +261,7 @@ def test_a_weight_that_kube_scheduler_rejects_is_an_error(placet: Placet, weight
     assert f"`{weight}` is not a weight: it must be a whole number from 1" in done.err
 
 
+@pytest.mark.thorough
 @openb.with_trace
 def test_the_openb_trace_runs_in_a_minute(placet: Placet, folder: Path) -> None:
     openb.link(folder)

@@ -92,7 +92,7 @@ def test_it_ends_at_the_deadline(ask: Callable[[Engine, float], None], clauses: 
 
 def test_a_count_that_was_not_finished_is_not_kept() -> None:
     """The next request counts anew, and events that come between them count nothing."""
-    pods = [pod(f"p{number}", on="n0") for number in range(PODS)]
+    pods = [pod(f"p{number}", on="n0") for number in range(60)]
     engine = engine_of(f"cluster policy a {{ {COUNT} }}", [node("n0")], pods)
     with pytest.raises(DeadlineExceededError):
         engine.filter(ASKED, ["n0"], None, time.monotonic() + MAY_TAKE)

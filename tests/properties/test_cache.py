@@ -17,6 +17,7 @@ from engine.objects.codec import Namespace, Node
 from engine.objects.peer import Controller, Peer, decode_controller, key_of
 from tests.support.builders import controller, node, pod, raw
 from tests.support.engines import node_of, peer_of, snapshot_of
+from tests.support.examples import examples
 
 NODES = ("n1", "n2")
 PODS = ("a", "b")
@@ -169,7 +170,7 @@ def amounts(resources: Any) -> dict[str, int]:
     return {resource: amount.nanos for resource, amount in resources.items()}
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.lists(events, min_size=15, max_size=40), st.integers(1, 3))
 def test_incremental_equals_rebuilt(happened: list[tuple[Any, ...]], often: int) -> None:
     """Looked at after every event, every second or every third."""
@@ -181,7 +182,7 @@ def test_incremental_equals_rebuilt(happened: list[tuple[Any, ...]], often: int)
             check_tallies(cache, model)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(events, max_size=20), st.lists(events, max_size=5))
 def test_a_snapshot_does_not_change(
     before: list[tuple[Any, ...]], after: list[tuple[Any, ...]]

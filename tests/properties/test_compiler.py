@@ -23,6 +23,7 @@ from grammar.values.time import Timestamp
 from tests.properties import strategies
 from tests.support.builders import raw
 from tests.support.engines import CODEC, SCHEMA, snapshot_of
+from tests.support.examples import examples
 
 ENVIRONMENT = Environment(variables=VARIABLES, schema=SCHEMA)
 NOW = Timestamp.parse("2026-11-21T12:00:00Z")
@@ -37,7 +38,7 @@ def outcome(run: Any) -> tuple[str, object]:
         return type(error).__name__, None
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(strategies.values, strategies.pods(), strategies.clusters())
 def test_compiled_equals_plain(text: str, pod: dict[str, Any], cluster: Cluster) -> None:
     """On every node, with and without folding."""
@@ -63,7 +64,7 @@ def test_compiled_equals_plain(text: str, pod: dict[str, Any], cluster: Cluster)
             assert outcome(partial(run, frame)) == plain
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(strategies.values)
 def test_printed_text_parses_to_the_same_tree(text: str) -> None:
     """parse(print(t)) == t, and printing that again gives the same text."""

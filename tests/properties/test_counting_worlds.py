@@ -11,11 +11,12 @@ import pytest
 from engine.decision.registry import Registry
 from tests.support.builders import Object, node
 from tests.support.engines import CODEC, registry_of
+from tests.support.examples import examples
 from tests.support.worlds import World, apps
 
 WEB = 'peer.labels["app"] == "web"'
 SPOT = 'node.labels["cap"] == "spot"'
-WORLDS = 100
+WORLDS = examples(100)
 
 Broken = Callable[[list[Object]], str | None]
 

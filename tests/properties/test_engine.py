@@ -24,6 +24,7 @@ from grammar.values.time import Timestamp
 from tests.properties import strategies
 from tests.support.builders import raw
 from tests.support.engines import CODEC, SCHEMA, Fixed, Silent, snapshot_of
+from tests.support.examples import examples
 from tests.support.oracle import Oracle
 
 NOW = Timestamp.parse("2026-11-21T12:00:00Z")
@@ -63,7 +64,7 @@ def scored(
     return None if scores is None else list(scores)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(texts, strategies.pods(), strategies.clusters())
 def test_engine_equals_oracle(
     policies: tuple[str, ...], pod: dict[str, Any], cluster: Cluster
@@ -89,7 +90,7 @@ def test_engine_equals_oracle(
         assert scored(engine, body, names) == oracle.scores(variables, views)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(texts, strategies.pods(), strategies.clusters(), st.data())
 def test_full_nodes_and_names_agree(
     policies: tuple[str, ...], pod: dict[str, Any], cluster: Cluster, data: st.DataObject
@@ -108,7 +109,7 @@ def test_full_nodes_and_names_agree(
     assert by_name is None or all(type(s) is int and 0 <= s <= 10 for s in by_name)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(texts, strategies.pods(), strategies.clusters(), st.data())
 def test_names_in_json_are_names(
     policies: tuple[str, ...], pod: dict[str, Any], cluster: Cluster, data: st.DataObject
@@ -125,7 +126,7 @@ def test_names_in_json_are_names(
         assert scored(one, body, listed) == scored(other, body, names)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(texts, strategies.pods(), strategies.clusters())
 def test_reasons_do_not_change_between_calls(
     policies: tuple[str, ...], pod: dict[str, Any], cluster: Cluster

@@ -21,6 +21,7 @@ from grammar.values.time import Timestamp
 from tests.properties import strategies
 from tests.properties.test_engine import checked, texts
 from tests.support.engines import CODEC, Known, Silent
+from tests.support.examples import examples
 from tests.support.oracle import Oracle
 
 Cluster = tuple[list[dict[str, Any]], list[dict[str, Any]]]
@@ -42,7 +43,7 @@ def change(cache: Cache, cluster: Cluster, *, all_of_it: bool) -> None:
         cache.put_pod(pod)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     texts,
     st.lists(strategies.pods(), min_size=1, max_size=3),

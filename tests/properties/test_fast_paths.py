@@ -23,6 +23,7 @@ from grammar.values.time import Timestamp
 from tests.properties import strategies
 from tests.support.builders import raw
 from tests.support.engines import CODEC, SCHEMA, node_of, snapshot_of
+from tests.support.examples import examples
 
 ENVIRONMENT = Environment(variables=VARIABLES, schema=SCHEMA)
 NOW = Timestamp.parse("2026-11-21T12:00:00Z")
@@ -109,7 +110,7 @@ def outcome(run: Any) -> tuple[str, object]:
 
 
 @pytest.mark.parametrize("text", [*TEXTS, *AMOUNTS, *LOOPS])
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(pod=strategies.pods(), cluster=strategies.clusters(most=2), known=st.booleans())
 def test_means_the_same(text: str, pod: Any, cluster: Any, known: bool) -> None:
     """With the cluster's pods known or not, and each node seen twice."""

@@ -9,6 +9,7 @@ from grammar.parser import parse_file
 from grammar.printer import format_file
 from grammar.source import Source
 from tests.properties import strategies
+from tests.support.examples import examples
 
 _counts = st.sampled_from(
     (
@@ -35,7 +36,7 @@ def files(draw: st.DrawFn) -> str:
     return draw(st.sampled_from(("\n", "\n# between\n", "\n\n\n"))).join(blocks)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(files())
 def test_formatting_keeps_the_tree_and_the_comments(text: str) -> None:
     """Every comment is still there, once."""

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from tests.properties import strategies
 from tests.properties.fuzzing import Pipeline
+from tests.support.examples import examples
 
 PIPELINE = Pipeline()
 GRAMMAR = files("grammar").joinpath("policy.lark").read_text(encoding="utf-8")
@@ -48,20 +49,20 @@ def survives(text: str) -> None:
     assert time.monotonic() - started < SECONDS
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.text(max_size=200))
 def test_any_text(text: str) -> None:
     survives(text)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(soup)
 def test_words_of_the_language(text: str) -> None:
     survives(text)
     survives(f'cluster policy p {{ filter "f" {{ require {text} }} }}')
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(mutated())
 def test_policies_that_went_wrong(text: str) -> None:
     survives(text)

@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.examples import examples
 from tests.support.fake_api_server import Answer, FakeApiServer, fake_api_server
 from tests.support.kubeconfig import client_of
 from tests.support.mirror import PODS, QUICK, Mirror, mirror_of
@@ -32,7 +33,7 @@ STEPS = st.lists(
 TIMING = replace(QUICK, idle=0.2)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(steps=STEPS, streams=st.booleans())
 def test_the_store_ends_equal_to_the_server(steps: list[tuple[str, str]], *, streams: bool) -> None:
     asyncio.run(_play(steps, streams=streams))

@@ -24,6 +24,7 @@ from grammar.types import Overload, Type
 from grammar.values.sizes import STEPS, Size, deep
 from grammar.values.time import Timestamp
 from tests.support.engines import SCHEMA
+from tests.support.examples import examples
 
 ENVIRONMENT = Environment(variables=VARIABLES, schema=SCHEMA)
 
@@ -80,7 +81,7 @@ expressions = st.one_of(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(expressions)
 def test_no_more_steps_than_estimated(text: str) -> None:
     expr, found = parse_expression(Source("t", text))

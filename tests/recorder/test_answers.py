@@ -1,6 +1,6 @@
-"""Recorded answers: the program gives the same ones, in some worlds of each kind.
+"""Recorded answers: the program gives the same ones, in a few worlds.
 
-`make answers` plays them all. Where a difference is meant, `python -m tests.recorder --write`
+`make answers` plays all of them. Where a difference is meant, `python -m tests.recorder --write`
 records the new answers; `--show WORLD` prints those of one world, to compare two versions.
 """
 

@@ -68,6 +68,13 @@ def test_too_long(process: CheckingProcess) -> None:
     assert process.run(LONG, len, "abc") == 3
 
 
+def test_the_end_of_processor_time_is_told(process: CheckingProcess) -> None:
+    with pytest.raises(CheckTimeoutError, match="took longer than 5 s of processor time"):
+        process.run(LONG, signal.raise_signal, signal.SIGXCPU)
+    assert process.run(LONG, len, "abc") == 3
+
+
+@pytest.mark.thorough
 def test_too_much_processor_time(process: CheckingProcess) -> None:
     with pytest.raises(CheckTimeoutError, match="took longer than 5 s of processor time"):
         process.run(LONG, sum, range(10**12))

@@ -25,6 +25,7 @@ from policies.validation import check_source
 from tests.support import builders
 from tests.support.binding_api import BindingApi, Fault
 from tests.support.engines import Known, Silent
+from tests.support.examples import examples
 
 SCHEMA = load_schema()
 CODEC = ObjectCodec(SCHEMA)
@@ -392,7 +393,7 @@ _CALLS = st.lists(
 )
 
 
-@settings(max_examples=30, deadline=None)  # it waits between retries, as the binder does
+@settings(max_examples=examples(30), deadline=None)  # it waits between retries, as the binder does
 @given(
     calls=_CALLS,
     faults=st.lists(st.sampled_from(["", "", "lost", "deaf", "busy", "broken"]), max_size=12),

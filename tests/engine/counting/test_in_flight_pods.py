@@ -19,6 +19,7 @@ from engine.objects.api_types import Condition
 from engine.objects.peer import Peer
 from tests.support.builders import pod
 from tests.support.engines import peer_of
+from tests.support.examples import examples
 
 HOLD = 900.0
 OWNER = object()
@@ -511,4 +512,4 @@ class Histories(RuleBasedStateMachine):
 
 
 TestHistories = Histories.TestCase
-TestHistories.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestHistories.settings = settings(max_examples=examples(60), stateful_step_count=30, deadline=None)

@@ -143,10 +143,22 @@ def is_version(found: Objects, name: str, generation: int) -> bool:
     return manifest is not None and manifest.metadata.generation == generation
 
 
+class Clock:
+    """A clock that goes on by so many seconds whenever it is read."""
+
+    def __init__(self, step: float) -> None:
+        self._step = step
+        self._seconds = 0.0
+
+    def __call__(self) -> float:
+        self._seconds += self._step
+        return self._seconds
+
+
 def test_what_waits_for_its_turn_is_checked_later() -> None:
-    found = Objects(PROCESSES[0], LOG)
+    found = Objects(PROCESSES[0], LOG, Clock(0.1))
     found.read(stored(READY, "other", "mall"), UNKNOWN_SIZE)
-    objects = {k: v for n in range(4) for k, v in slow(300, n, f"w{n}").items()}
+    objects = {k: v for n in range(4) for k, v in slow(3, n, f"w{n}").items()}
     found.read(objects, UNKNOWN_SIZE)
     assert 0 < len(found.checked) < 4
     while len(found.checked) < 4:
@@ -161,20 +173,9 @@ WAITING = (
 )
 
 
-class Clock:
-    """A clock that goes on by a second whenever it is read."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-    def __call__(self) -> float:
-        self.seconds += 1
-        return self.seconds
-
-
 def test_a_server_starts_although_checks_take_long() -> None:
     """What is not checked by then refuses the pods it selects, if it is strict."""
-    found = Objects(PROCESSES[0], LOG, Clock())
+    found = Objects(PROCESSES[0], LOG, Clock(1.0))
     spec = {"podSelector": {}, "enforcementMode": "Strict", "rules": READY}
     objects = {k: v for n in range(40) for k, v in stored(READY, f"w{n}", spec=spec).items()}
     checked = found.read(objects, UNKNOWN_SIZE)
