@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from server.call import ReviewedObject
 from server.errors import Outcome
@@ -18,6 +20,20 @@ BUCKETS = tuple(0.001 * 2**power for power in range(15))
 # Policies come and go while a server runs, but their label values stay.
 MOST_LABELS = 1000
 _OTHER = "other"
+
+
+class _Failing(Collector):
+    """The requests to the API server that fail now: few, each with one text at a time."""
+
+    def __init__(self, failing: Callable[[], Mapping[str, str]]) -> None:
+        self._failing = failing
+
+    def collect(self) -> Iterable[Metric]:
+        text = "What cannot be done with the API server now, and why."
+        family = GaugeMetricFamily("placet_api_failing", text, labels=["work", "cause"])
+        for work, cause in self._failing().items():
+            family.add_metric([work, cause], 1.0)
+        return [family]
 
 
 class Level:
@@ -165,6 +181,10 @@ class Metrics:
         """`/metrics`, in the format that the scraper prefers."""
         encode, content_type = choose_encoder(request.headers.get("Accept", ""))
         return web.Response(body=encode(self._registry), headers={"Content-Type": content_type})
+
+    def api_failing(self, failing: Callable[[], Mapping[str, str]]) -> None:
+        """`failing` has, by kind of work, why the API server does not do it now."""
+        self._registry.register(_Failing(failing))
 
     def answered(
         self, verb: str, code: int, outcome: Outcome, seconds: float, received: int, sent: int

@@ -139,7 +139,8 @@ def test_victims_keep_their_budgets_and_come_in_the_order_of_priority() -> None:
 
 def test_counts_are_decided_by_the_holder_of_the_lease_alone() -> None:
     class Elsewhere:
-        def waiting(self) -> str:
+        def waiting(self, *, asked: bool = True) -> str:
+            assert asked
             return "counts are decided by `b`"
 
     engine = preempting('limit "one" { per node at most 1 strict }', gate=Elsewhere().waiting)
