@@ -23,10 +23,14 @@ _FORGET_SECONDS = 600.0
 
 @dataclass(slots=True)
 class _Work:
-    """One kind of work: why it fails now (empty: it does not), and what was logged of it."""
+    """One kind of work: why it fails now (empty: it does not), and what was logged of it.
+
+    `has_line` says that the log has a line about the failure that lasts now.
+    """
 
     since: float
     failure: str = ""
+    has_line: bool = False
     due: float = 0.0
     pause: float = _FIRST_SECONDS
     logged: dict[str, None] = field(default_factory=dict)
@@ -58,8 +62,9 @@ class ApiFailures:
         now, work = self._clock(), self._known.get(name)
         if not failure:
             if work is not None and work.failure:
-                self._log.info("can %s again after %.0f seconds", name, now - work.since)
-                work.failure, work.since = "", now
+                if work.has_line:
+                    self._log.info("can %s again after %.0f seconds", name, now - work.since)
+                work.failure, work.since, work.has_line = "", now, False
             return
         if work is None or (not work.failure and now - work.since > _FORGET_SECONDS):
             work = self._known[name] = _Work(now)
@@ -73,6 +78,6 @@ class ApiFailures:
             return
         else:
             work.pause = min(2 * work.pause, _MOST_SECONDS)
-        work.due = now + work.pause
+        work.due, work.has_line = now + work.pause, True
         seconds = now - work.since
         self._log.error("%s%s", failure, f" (for {seconds:.0f} seconds)" if seconds >= 1 else "")

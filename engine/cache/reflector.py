@@ -61,8 +61,9 @@ class Timing:
     idle: float = 120.0
     # The limit for one page of a list.
     request: float = 60.0
-    # The pause before a resource without a definition is looked for again.
-    absent: float = 30.0
+    # The pause before a resource without a definition is looked for again: one request that the
+    # API server answers without looking anything up, as often as a Lease is renewed.
+    absent: float = 2.0
 
 
 class Backoff:

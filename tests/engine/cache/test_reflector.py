@@ -117,7 +117,8 @@ async def test_a_forbidden_request_is_a_failure_and_is_repeated(
     async with start() as mirror:
         await mirror.until(lambda: mirror.reflector.failures == 2)
         assert not mirror.reflector.synced
-        assert mirror.reflector.failure == "the API server answers 403: no list on pods"
+        text = "cannot watch pods: the API server answers 403: no list on pods"
+        assert mirror.reflector.failure == text
         await mirror.watching()
         assert mirror.reflector.failure == ""
 
