@@ -13,7 +13,7 @@ from grammar.values.time import SECOND, Duration
 
 # In the order of a scheduling cycle. Each is also the path of the verb at Placet.
 VERBS = ("filter", "prioritize", "preempt", "bind")
-# The namespace and name of the Lease of Placet's replicas outside a pod: see `placet serve --lease`.
+# The namespace and name of the Lease of Placet's replicas: the default of `placet serve --lease`.
 OUR_LEASE = ("kube-system", "placet")
 Scalar = str | int | bool | bytes | Duration
 

@@ -155,11 +155,11 @@ class Informers:
         waiting = [i for i in self._informers.values() if not i.synced]
         if not waiting:
             return None
-        parts = [f"{i.resource.name} {len(i.store):,} so far" for i in waiting if not _why(i)]
-        # Often all fail for one reason.
-        return (
-            f"not synced: {'; '.join([*parts, *dict.fromkeys(filter(None, map(_why, waiting)))])}"
-        )
+        # One reason is enough: mostly all fail for the same one.
+        if failure := next((f for i in waiting if (f := i.reflector.failure)), ""):
+            return f"not synced: {failure}"
+        parts = (f"{i.resource.name} {len(i.store):,} so far" for i in waiting)
+        return f"not synced: {', '.join(parts)}"
 
     @property
     def knows_policies(self) -> bool:
@@ -189,7 +189,3 @@ class Informers:
         if needs.workloads:
             for kind, resource in CONTROLLERS.items():
                 yield resource, store.controllers(kind, self.cache)
-
-
-def _why(informer: Informer) -> str:
-    return informer.reflector.failure

@@ -110,8 +110,8 @@ def denied(user: str, resource: str = "nodes") -> ApiError:
         (
             denied("system:serviceaccount:kube-system:placet", "pods/binding"),
             (
-                "cannot list nodes: the service account `kube-system/placet` may not list pods/binding:"
-                " run `kubectl apply -f deploy/rbac/bind/placet.yaml`"
+                "cannot list nodes: the service account `kube-system/placet` may not list"
+                " pods/binding: run `kubectl apply -f deploy/rbac/bind/placet.yaml`"
             ),
         ),
         (

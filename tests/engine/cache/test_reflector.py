@@ -99,7 +99,7 @@ async def test_an_unreadable_object_leaves_the_former_state(
 async def test_an_optional_resource_may_be_missing(server: FakeApiServer, start: Start) -> None:
     path = "/apis/placet.dev/v1/placementpolicies"
     async with start(optional=True, path=path) as mirror:
-        await mirror.until(lambda: mirror.waits.seconds.count(30.0) >= 2)
+        await mirror.until(lambda: mirror.waits.seconds.count(2.0) >= 2)
         assert mirror.reflector.synced
         server.put(path, "p")
         await mirror.until(lambda: mirror.reflector.count == 1)

@@ -74,7 +74,10 @@ async def running(
     lease: tuple[str, str] | None = None,
     settings: Settings | None = None,
     keyring: Keyring | None = None,
+    url: str = "",
+    authorization: str | None = None,
 ) -> AsyncIterator[Server]:
+    """A server, with the URL of another API server and a token that this one wants."""
     settings = settings or Settings(port=0, lameduck=0.0)
     registry = CollectorRegistry()
     metrics = Metrics(registry, "0")
@@ -84,7 +87,8 @@ async def running(
         for resource in (NODES, POD_RESOURCE, *POLICIES):
             api.put(resource.path, "first")
             api.delete(resource.path, "first")
-        file = kubeconfig(folder / "kubeconfig", api.url, {"token": "static"})
+        api.authorization = authorization
+        file = kubeconfig(folder / "kubeconfig", url or api.url, {"token": "static"})
         options = Options(settings, [], Access(file, None, lease), Exemptions(frozenset()), "0")
         serving = asyncio.create_task(
             serve(
