@@ -75,7 +75,7 @@ def test_a_node_that_passes_is_offered_at_once() -> None:
     asked.put("n7", "d")
     assert asked.ask(30).startswith("1 ok")
     assert asked.ask(30).startswith("1 ok")
-    asked.put("n7", "a")
+    asked.put("n7", "b")
     assert asked.ask(30) == "10 a is closed, 10 b is closed, 10 c is closed", "as it is"
 
 
