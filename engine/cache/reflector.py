@@ -282,11 +282,12 @@ class Reflector:
             self.bad_object = f"`{key}`: {error}"
 
     def _note_event(self) -> None:
-        self._last_event = self._clock()
-        self._broken = 0
-        if self.failure:
+        # The first time too: the reflector may replace one that failed.
+        if self.failure or self._last_event is None:
             self.failure = ""
             self._report(self._work, "")
+        self._last_event = self._clock()
+        self._broken = 0
 
     def _listed(self, keys: set[str], version: str) -> None:
         self._store.retain(keys)

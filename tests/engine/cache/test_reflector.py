@@ -121,6 +121,14 @@ async def test_a_forbidden_request_is_a_failure_and_is_repeated(
         assert mirror.reflector.failure == text
         await mirror.watching()
         assert mirror.reflector.failure == ""
+        assert mirror.reports == [text] * 3 + [""]
+
+
+async def test_a_reflector_reports_that_it_works(start: Start) -> None:
+    """It may replace one that has reported a failure."""
+    async with start() as mirror:
+        await mirror.watching()
+        assert mirror.reports == [""]
 
 
 async def test_other_tasks_run_during_a_big_list(server: FakeApiServer, start: Start) -> None:
