@@ -77,8 +77,8 @@ class Requeuer:
         # The times of the last requeues of a pod, by uid. A pod that is offered a node and then
         # rejected again begins with the shortest pause anew.
         self._requeued: LRUCache[str, deque[float]] = LRUCache(_MOST_KNOWN)
-        # The reasons of the pods, by uid, that were looked at without a request.
-        self._looked_at: LRUCache[str, str] = LRUCache(_MOST_KNOWN)
+        # The hashes of the reasons of pods, by uid, that were looked at without a request.
+        self._looked_at: LRUCache[str, int] = LRUCache(_MOST_KNOWN)
 
     async def requeue(self, pending: Mapping[str, Peer], now: str) -> int:
         """Requeue the rejected pods that would pass. Returns their number.
@@ -133,9 +133,9 @@ class Requeuer:
                 continue
             reasons = peer.unscheduled.message if peer.unscheduled is not None else None
             is_ours = (peer.schedulerName or DEFAULT_SCHEDULER) in self._scheduler_names
-            if not reasons or not is_ours or self._looked_at.get(peer.uid) == reasons:
+            if not reasons or not is_ours or self._looked_at.get(peer.uid) == hash(reasons):
                 continue
-            self._looked_at[peer.uid] = reasons
+            self._looked_at[peer.uid] = hash(reasons)
             looked += 1
             namespace, _, name = key.partition("/")
             path = f"/api/v1/namespaces/{namespace}/pods/{name}"

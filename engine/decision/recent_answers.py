@@ -268,8 +268,14 @@ class RejectedPod:
     pause: float
 
 
+# kube-scheduler writes the condition of a pod within this time after our answer.
+_WRITTEN_SECONDS = 10.0
+
+
 class RejectedPods:
     """The pods that were rejected last, by uid. Bound and deleted pods are forgotten.
+
+    So are those that kube-scheduler has rejected itself since, without asking.
 
     kube-scheduler asks again on an event of its own watch, and we answer from ours. A pod that was
     rejected because our view was late, or by a rule that time makes true, would wait for minutes.
@@ -296,8 +302,14 @@ class RejectedPods:
 
     def pod_changed(self, old: Peer | None, new: Peer | None, _revision: int) -> None:
         """Takes a new state of a pod from the cache; it is a PodEventHandler."""
-        if old is not None and (new is None or new.uid != old.uid or new.nodeName):
+        if old is None or not self._known:
+            return
+        if new is None or new.uid != old.uid or new.nodeName:
             self._known.pop(old.uid, None)
+        elif _reasons(new) != _reasons(old):
+            known = self._known.get(new.uid)
+            if known is not None and self._clock() - known.at > _WRITTEN_SECONDS:
+                del self._known[new.uid]
 
     def requeued(self, rejected: RejectedPod) -> None:
         """Doubles the pause before the next look at the pod."""
@@ -308,3 +320,8 @@ class RejectedPods:
         """The pods that may be requeued now."""
         now = self._clock()
         return (rejected for rejected in list(self._known.values()) if rejected.due <= now)
+
+
+def _reasons(pod: Peer) -> str | None:
+    """The text with which kube-scheduler says why the pod is not scheduled."""
+    return pod.unscheduled.message if pod.unscheduled is not None else None

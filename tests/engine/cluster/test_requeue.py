@@ -208,6 +208,21 @@ async def test_a_pod_with_a_feasible_node_is_forgotten() -> None:
     assert "a" not in scene.rejected_pods
 
 
+@pytest.mark.parametrize(("seconds", "wanted"), [(9.0, ["a"]), (11.0, [])])
+async def test_a_pod_that_kube_scheduler_rejects_itself_is_forgotten(
+    seconds: float, wanted: list[str]
+) -> None:
+    """It has not asked us; a condition of the time of our answer may be that of our answer."""
+    scene = Scene(passing={"a"})
+    scene.add("a")
+    scene.time += seconds
+    old = scene.pending["shop/a"]
+    full = replace(UNSCHEDULABLE, message="0/1 nodes are available: 1 Insufficient cpu.")
+    scene.pending["shop/a"] = replace(old, unscheduled=full)
+    scene.rejected_pods.pod_changed(old, scene.pending["shop/a"], 7)
+    assert await scene.look() == wanted
+
+
 async def test_pods_that_another_replica_rejected_are_noticed() -> None:
     scene = Scene(passing={"a", "free"})
     scene.add("a", refused=False)
