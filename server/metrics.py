@@ -22,15 +22,20 @@ MOST_LABELS = 1000
 _OTHER = "other"
 
 
-class _Failing(Collector):
-    """The requests to the API server that fail now: few, each with one text at a time."""
+class FailingWork(Collector):
+    """A gauge of the kinds of work that fail now: few, each with one text at a time."""
 
-    def __init__(self, failing: Callable[[], Mapping[str, str]]) -> None:
+    def __init__(self, name: str, text: str) -> None:
+        self._name = name
+        self._text = text
+        self._failing: Callable[[], Mapping[str, str]] = dict
+
+    def set_function(self, failing: Callable[[], Mapping[str, str]]) -> None:
+        """`failing` has the text by kind of work, as in prometheus-client's own gauges."""
         self._failing = failing
 
     def collect(self) -> Iterable[Metric]:
-        text = "What cannot be done with the API server now, and why."
-        family = GaugeMetricFamily("placet_api_failing", text, labels=["work", "cause"])
+        family = GaugeMetricFamily(self._name, self._text, labels=["work", "cause"])
         for work, cause in self._failing().items():
             family.add_metric([work, cause], 1.0)
         return [family]
@@ -170,6 +175,11 @@ class Metrics:
         self._handshakes_failed = Counter(
             "placet_tls_handshake_failures_total", "Failed TLS handshakes.", registry=registry
         )
+        failing = FailingWork(
+            "placet_api_failing", "What cannot be done with the API server now, and why."
+        )
+        registry.register(failing)
+        self.api_failing = failing.set_function
         self._task_restarts = counter(
             "placet_task_restarts_total",
             "Background tasks that failed and were started again.",
@@ -181,10 +191,6 @@ class Metrics:
         """`/metrics`, in the format that the scraper prefers."""
         encode, content_type = choose_encoder(request.headers.get("Accept", ""))
         return web.Response(body=encode(self._registry), headers={"Content-Type": content_type})
-
-    def api_failing(self, failing: Callable[[], Mapping[str, str]]) -> None:
-        """`failing` has, by kind of work, why the API server does not do it now."""
-        self._registry.register(_Failing(failing))
 
     def answered(
         self, verb: str, code: int, outcome: Outcome, seconds: float, received: int, sent: int
