@@ -7,10 +7,12 @@ Decisions are synchronous: nothing else happens on the event loop while one is m
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Protocol
 
 import msgspec
 import numpy as np
@@ -29,7 +31,17 @@ from engine.decision.placement import Placement, Question
 from engine.decision.preemption import Preemption, Victims
 from engine.decision.recent_answers import AnswerListener, Damper, LastAnswers
 from engine.decision.registry import Registry
-from engine.decision.verdict import Decision, Failed, Feasible, Rejected, Scores, feasible
+from engine.decision.verdict import (
+    FEASIBLE,
+    FURTHER,
+    MOST_REPEATED,
+    Decision,
+    Failed,
+    Feasible,
+    Rejected,
+    Scores,
+    feasible,
+)
 from engine.errors import (
     DeadlineExceededError,
     EngineError,
@@ -43,7 +55,7 @@ from engine.objects.request_pod import NO_EXEMPTIONS, Exemptions, RequestPod, Re
 from engine.program.frame import Evaluation, Floats, Frame, Points
 from engine.program.policy_time import CallTime, PolicyTimes
 from engine.program.program import Program
-from grammar.texts import MOST_ERROR, shown
+from grammar.texts import MOST_ERROR, cut, shown
 from grammar.values.time import Timestamp
 
 # The longest time in flight where nobody reports that the pod is bound.
@@ -53,11 +65,18 @@ PORTION_SECONDS = 0.005
 MOST_PORTIONS = 40
 # Runs work that no answer has to wait for, in order.
 Later = Callable[[Callable[[], None]], object]
-# The reason why this replica may not decide by counts now, or empty: one of several replicas may.
-CountGate = Callable[[], str]
 
 
-def open_gate() -> str:
+class CountGate(Protocol):
+    """The reason why this replica may not decide by counts now, or empty.
+
+    One of several replicas may. `asked` says that a client waits for the answer.
+    """
+
+    def __call__(self, *, asked: bool = True) -> str: ...
+
+
+def open_gate(*, asked: bool = True) -> str:  # noqa: ARG001 - a CountGate
     """The gate of the only replica."""
     return ""
 
@@ -146,6 +165,8 @@ class Engine:
             else:
                 decided = self._filtered(call, names, nodes)
             offered = not np.logical_and.reduce(decided.codes)
+            if offered:
+                self._damper.passed(request_pod.uid)
         except EngineError as error:
             if (journal := self._journal) is not None:
                 text = shown(str(error), MOST_ERROR)
@@ -231,10 +252,20 @@ class Engine:
         """A pod to ask about. Raises BadObjectError."""
         return self._pods.read(pod)
 
-    def concerns(self, pod: RequestPod) -> bool:
-        """Whether any policy could reject the pod. Raises EngineError as `would_pass`."""
-        selection = self._calls.open(pod, (), self._portion_time()).plan.selection
-        return bool(selection.enforced or selection.unselectable)
+    def has_refused(self, pod: RequestPod, reasons: str) -> bool:
+        """Whether kube-scheduler's `reasons` have one that the policies give for this pod.
+
+        Raises EngineError as `would_pass`.
+        """
+        call = self._calls.open(pod, (), self._portion_time())
+        texts = [FURTHER]
+        for program in call.plan.selection.enforced:
+            texts += [clause.message(call.evaluation) for clause in program.filters]
+            counts = (clause.count for clause in program.counts)
+            texts += [c.message(call.evaluation) for c in counts if c.weight is None]
+        # As in `2 Insufficient cpu, 1 policy web: zone.`; a damped text joins several by `; `.
+        ours = "|".join(re.escape(text) for text in texts if text)
+        return re.search(rf"(?:\d|;) (?:{ours})(?:[,.;]|$)", reasons) is not None
 
     def would_pass(self, pod: RequestPod) -> bool:
         """Whether filter would offer any node of the cluster; nothing is offered or recorded.
@@ -251,7 +282,7 @@ class Engine:
         passing = rows[decided.codes == 0]
         if not len(passing) or not counts.strict:
             return bool(len(passing))
-        self._check_gate(call)
+        self._check_gate(call, asked=False)
         return self._placement.any_open(counts, _question(call, snapshot, passing))
 
     def portion(self, frame: Frame) -> Evaluation:
@@ -325,9 +356,7 @@ class Engine:
             audit = self._audit(call, names, table, rows)
             self._later(lambda: self._continue(audit))
         self._record(call, names, decided)
-        if decided.codes.all():
-            self._check_hopeless(call, decided)
-        return decided
+        return self._hopeless(call, decided) if decided.codes.all() else decided
 
     def _counted(
         self, call: Call, names: Sequence[str], cached: NodeRows | None, decided: Decision
@@ -352,14 +381,25 @@ class Engine:
         self._later(lambda: self.in_flight.settle(call.pod.uid))
         return left
 
-    def _check_hopeless(self, call: Call, decided: Decision) -> None:
-        """Raises EngineError for a pod without a node that kube-scheduler should retry itself."""
+    def _hopeless(self, call: Call, decided: Decision) -> Decision:
+        """The answer about a pod without a node, in the form that kube-scheduler settles with.
+
+        Raises EngineError if kube-scheduler should retry the pod itself.
+        """
         present = [v for v, n in zip(decided.verdicts, decided.counts(), strict=True) if n]
         if waiting := [v for v in present if isinstance(v, Rejected) and v.waits]:
             raise WaitingError(waiting[0].reason)
-        if self._damper.rejected(call.pod.uid):
-            reasons = dict.fromkeys(v.reason for v in present if not isinstance(v, Feasible))
-            raise EngineError("; ".join(reasons))
+        refusals = [v for v in present if not isinstance(v, Feasible)]
+        damped = self._damper.rejected(call.pod.uid, {v.reason for v in refusals})
+        if damped is None:
+            return decided
+        if damped.is_error:
+            raise EngineError(damped.text)
+        text = cut(damped.text, max(1, MOST_REPEATED // len(decided)))
+        first = refusals[0]
+        is_resolvable = all(v.resolvable for v in refusals)
+        one = Rejected(text, first.policy, first.clause, is_resolvable)
+        return Decision(np.ones(len(decided), np.int32), (FEASIBLE, one), decided.known_rows)
 
     def _audit(
         self, call: Call, names: Sequence[str], table: NodeTable, rows: NodeRows
@@ -449,9 +489,12 @@ class Engine:
         soft = plan.counts.terms(counter, snapshot.table, known, evaluation)
         return plan.scorer.scores(table, rows, evaluation, soft)
 
-    def _check_gate(self, call: Call) -> None:
-        """Raises HandoverError where another replica decides by the counts of this call."""
-        if call.plan.counts.strict and (reason := self._gate()):
+    def _check_gate(self, call: Call, *, asked: bool = True) -> None:
+        """Raises HandoverError where another replica decides by the counts of this call.
+
+        Looks of our own are not `asked`: the Lease follows the calls of clients alone.
+        """
+        if call.plan.counts.strict and (reason := self._gate(asked=asked)):
             raise HandoverError(reason)
 
 

@@ -1,4 +1,12 @@
-"""Errors of the engine. Their texts reach users: kube-scheduler logs them, pod events show them."""
+"""Errors of the engine. Their texts reach users: kube-scheduler logs them, pod events show them.
+
+`why` makes the one text about a failed request to the API server: for the log, for `/readyz`, for
+metrics, and for the errors that pod events show.
+"""
+
+from __future__ import annotations
+
+import re
 
 
 class EngineError(Exception):
@@ -51,7 +59,11 @@ class ClusterConfigurationError(EngineError):
 
 
 class ApiUnreachableError(EngineError):
-    """The API server gave no complete answer."""
+    """The API server gave no complete answer; `remedy` says what to do, or is empty."""
+
+    def __init__(self, message: str, remedy: str = "") -> None:
+        super().__init__(message)
+        self.remedy = remedy
 
 
 class NotSentError(ApiUnreachableError):
@@ -73,3 +85,46 @@ class ApiError(EngineError):
         self.reason = reason
         self.message = message
         self.retry_after_seconds = retry_after_seconds
+
+    @property
+    def is_denied(self) -> bool:
+        """Whether Placet lacks the identity or the right, whatever the object is.
+
+        Admission and namespaces that are being deleted have other reasons to answer 403.
+        """
+        return self.status == _UNAUTHORIZED or _DENIED.search(self.message) is not None
+
+
+_UNAUTHORIZED = 401
+# A part of every authorizer's answer 403.
+_DENIED = re.compile(r'User "([^"]*)" cannot (\w+) resource "([^"]*)"')
+_SERVICE_ACCOUNT = "system:serviceaccount:"
+# The subject of the bindings in deploy/rbac.
+_OURS = f"{_SERVICE_ACCOUNT}kube-system:placet"
+
+
+def why(work: str, error: Exception) -> str:
+    """The text about a failed request: what cannot be done, the cause, and the remedy if known.
+
+    `work` completes "cannot …". The text is the same as long as the cause is.
+    """
+    match error:
+        case ApiError(status=status) if status == _UNAUTHORIZED:
+            cause = "the API server does not accept the credentials of Placet"
+            remedy = "renew the user of the kubeconfig, or the token of the service account"
+        case ApiError(message=message) if (found := _DENIED.search(message)) is not None:
+            user, verb, resource = found.groups()
+            who = f"`{user}`"
+            if user.startswith(_SERVICE_ACCOUNT):
+                namespace, _, name = user.removeprefix(_SERVICE_ACCOUNT).partition(":")
+                who = f"the service account `{namespace}/{name}`"
+            cause = f"{who} may not {verb} {resource}"
+            folder = "deploy/rbac/bind" if resource == "pods/binding" else "deploy/rbac"
+            remedy = f"run `kubectl apply -f {folder}/placet.yaml`"
+            if user != _OURS:
+                remedy += " with this subject in its bindings"
+        case ApiUnreachableError():
+            cause, remedy = str(error), error.remedy
+        case _:
+            cause, remedy = str(error), ""
+    return f"cannot {work}: {cause}" + (f": {remedy}" if remedy else "")

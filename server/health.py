@@ -22,10 +22,14 @@ STUCK_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A named condition of readiness or liveness; it holds if `failure` is empty."""
+    """A named condition of readiness or liveness; it holds if `failure` is empty.
+
+    One that `is_warning` is shown, and does not make the whole fail.
+    """
 
     name: str
     failure: str = ""
+    is_warning: bool = False
 
 
 Readiness = Callable[[], Sequence[Check]]
@@ -64,25 +68,32 @@ def health_routes(health: Health, metrics: Metrics) -> list[web.RouteDef]:
 
 
 def _report(name: str, checks: Sequence[Check], request: web.Request) -> web.Response:
-    """`ok`, or one line per check if one fails or the request says `verbose`."""
+    """`ok` and the warnings, or one line per check if one fails or the request says `verbose`."""
     excluded = set(request.query.getall("exclude", ()))
     lines = [_line(check, is_excluded=check.name in excluded) for check in checks]
     unknown = excluded - {check.name for check in checks}
     lines += [f"warn: there is no check named {other!r} to exclude" for other in sorted(unknown)]
-    if any(check.failure and check.name not in excluded for check in checks):
+    failing = [check for check in checks if check.failure and check.name not in excluded]
+    if not all(check.is_warning for check in failing):
         text = "\n".join([*lines, f"{name} check failed\n"])
         return web.Response(status=503, text=text)
     if "verbose" in request.query:
         return web.Response(text="\n".join([*lines, f"{name} check passed\n"]))
-    return web.Response(text="ok")
+    return web.Response(text="\n".join(["ok", *map(_warning, failing)]))
 
 
 def _line(check: Check, *, is_excluded: bool) -> str:
     if is_excluded:
         return f"[+]{check.name} excluded: ok"
+    if check.failure and check.is_warning:
+        return _warning(check)
     if check.failure:
         return f"[-]{check.name} failed: {check.failure}"
     return f"[+]{check.name} ok"
+
+
+def _warning(check: Check) -> str:
+    return f"warn: {check.name}: {check.failure}"
 
 
 class Heartbeat:

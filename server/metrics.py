@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from server.call import ReviewedObject
 from server.errors import Outcome
@@ -18,6 +20,25 @@ BUCKETS = tuple(0.001 * 2**power for power in range(15))
 # Policies come and go while a server runs, but their label values stay.
 MOST_LABELS = 1000
 _OTHER = "other"
+
+
+class FailingWork(Collector):
+    """A gauge of the kinds of work that fail now: few, each with one text at a time."""
+
+    def __init__(self, name: str, text: str) -> None:
+        self._name = name
+        self._text = text
+        self._failing: Callable[[], Mapping[str, str]] = dict
+
+    def set_function(self, failing: Callable[[], Mapping[str, str]]) -> None:
+        """`failing` has the text by kind of work, as in prometheus-client's own gauges."""
+        self._failing = failing
+
+    def collect(self) -> Iterable[Metric]:
+        family = GaugeMetricFamily(self._name, self._text, labels=["work", "cause"])
+        for work, cause in self._failing().items():
+            family.add_metric([work, cause], 1.0)
+        return [family]
 
 
 class Level:
@@ -154,6 +175,11 @@ class Metrics:
         self._handshakes_failed = Counter(
             "placet_tls_handshake_failures_total", "Failed TLS handshakes.", registry=registry
         )
+        failing = FailingWork(
+            "placet_api_failing", "What cannot be done with the API server now, and why."
+        )
+        registry.register(failing)
+        self.api_failing = failing.set_function
         self._task_restarts = counter(
             "placet_task_restarts_total",
             "Background tasks that failed and were started again.",

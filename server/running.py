@@ -255,7 +255,9 @@ def _set_by_signals(stop: asyncio.Future[signal.Signals]) -> Iterator[None]:
             loop.remove_signal_handler(number)
 
     def request_stop(number: signal.Signals) -> None:
-        stop.set_result(number)
+        # Two signals may arrive at once, before the handlers are restored.
+        if not stop.done():
+            stop.set_result(number)
         restore()
 
     for number in numbers:

@@ -1,8 +1,9 @@
 """Supervisor: runs the background tasks of one event loop, and starts those again that fail.
 
 A server keeps one for each of its event loops, until it ends. A failure is logged at once, counted,
-and shown by `/readyz` until the task has run for a while again. The pauses between starts grow as
-those of reflectors do.
+and shown by `/readyz` until the task has run for a while again. `/readyz` fails for tasks without
+which answers are wrong, and warns for the others: whoever could make one of those fail must not
+take the server out of its Service. The pauses between starts grow as those of reflectors do.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ class _Background:
     name: str
     work: Work
     backoff: Backoff
+    is_vital: bool
     began: float | None = None
     failure: str = ""
     restarts: int = field(default=0)
@@ -67,9 +69,13 @@ class Supervisor:
         """The tasks that have not ended."""
         return frozenset(self._running)
 
-    def start(self, name: str, work: Work) -> asyncio.Task[None]:
-        """Runs the work as a background task. Cancelling the task ends it for good."""
-        background = _Background(name, work, Backoff(Timing(), self._clock, self._random))
+    def start(self, name: str, work: Work, *, is_vital: bool = False) -> asyncio.Task[None]:
+        """Runs the work as a background task. Cancelling the task ends it for good.
+
+        Answers are wrong without a task that `is_vital`.
+        """
+        backoff = Backoff(Timing(), self._clock, self._random)
+        background = _Background(name, work, backoff, is_vital)
         task = asyncio.create_task(self._run(background), name=name)
         self._running[task] = background
         task.add_done_callback(self._running.pop)
@@ -85,7 +91,11 @@ class Supervisor:
     def checks(self) -> Sequence[Check]:
         """Readiness: a check for each task, which fails from a failure until the task runs on."""
         return [
-            Check(f"task/{each.name}", "" if self._is_steady(each) else each.failure)
+            Check(
+                f"task/{each.name}",
+                "" if self._is_steady(each) else each.failure,
+                is_warning=not each.is_vital,
+            )
             for each in self._running.values()
         ]
 

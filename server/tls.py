@@ -107,19 +107,26 @@ class Credentials:
     def _reload(self, *, has_changed: bool) -> None:
         self._tried = self._clock()
         try:
-            self.loaded = load(self._files)
+            loaded = load(self._files)
+            self._check_expiry(loaded)
         except TlsError as error:
             if has_changed or str(error) != self._problem:
                 self._log.error("TLS: %s; the previous certificates stay in use", error)
             self._problem = str(error)
         else:
-            self._problem = ""
+            self.loaded, self._problem = loaded, ""
             self._report_loaded()
+
+    def _check_expiry(self, loaded: LoadedFiles) -> None:
+        """Raises TlsError for an expired certificate in place of one that is still valid."""
+        if loaded.expires <= self._clock() < self.loaded.expires:
+            raise TlsError(f"`{self._files.certificate}` expired on {_date(loaded.expires)}")
 
     def _report_loaded(self) -> None:
         file, expires = self._files.certificate, self.loaded.expires
         self._metrics.certificate_expires(str(file), expires)
-        self._log.info("TLS: loaded certificate %s, valid until %s", file, _date(expires))
+        if expires > self._clock():
+            self._log.info("TLS: loaded certificate %s, valid until %s", file, _date(expires))
         self._warn()
 
     def _warn(self) -> None:
@@ -136,7 +143,7 @@ def expiry_warning(expires: float, now: float) -> str:
     """The warning about a certificate that expires soon, in Unix seconds; usually empty."""
     left = expires - now
     if left <= 0:
-        return f"expired on {_date(expires)}"
+        return f"expired on {_date(expires)}: clients refuse it until the file has another one"
     if left > WARNING_SECONDS:
         return ""
     days = int(left / _DAY)

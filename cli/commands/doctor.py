@@ -8,10 +8,11 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from cli.command import CommandError, Exit, read_file, seconds
+from cli.command import CommandError, Exit, lease, read_file, seconds
 from cli.render import FieldFinding, as_json, render, totals, wants_colour
 from cli.scheduling.checks import CheckContext, choose, examine, read_requirements
 from cli.scheduling.configuration import configurations
+from cli.scheduling.generator import OUR_LEASE
 
 _FORMATS = ("human", "plain", "json")
 _STDIN = "-"
@@ -58,6 +59,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--bind", action="store_true", help="`placet serve` is started with --bind")
     parser.add_argument(
+        "--lease",
+        metavar="NAMESPACE/NAME",
+        type=lease,
+        default="/".join(OUR_LEASE),
+        help="that of `placet serve` (default: %(default)s)",
+    )
+    parser.add_argument(
         "--format",
         choices=_FORMATS,
         default="human",
@@ -70,7 +78,12 @@ def run(args: argparse.Namespace) -> int:
     requirements = None if args.policies is None else read_requirements(args.policies)
     contexts = [
         CheckContext(
-            found, *choose(found.extenders, args.url), args.http_timeout, requirements, args.bind
+            found,
+            *choose(found.extenders, args.url),
+            args.http_timeout,
+            requirements,
+            args.bind,
+            args.lease,
         )
         for found in configurations(_texts(args), lambda p: _read(p) if Path(p).is_file() else None)
     ]

@@ -151,6 +151,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="be ready only while holding the Lease: for replicas behind one Service",
     )
     what.add_argument(
+        "--scheduler-name",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="the schedulerName of the pods that Placet is asked about; may be repeated "
+        f"(default: {DEFAULT_SCHEDULER})",
+    )
+    what.add_argument(
         "--no-cluster",
         action="store_true",
         help="watch no cluster: requests must contain whole nodes (nodeCacheCapable: false)",
@@ -219,14 +227,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="bind pods: for an extender with a bindVerb; needs deploy/rbac/bind/placet.yaml",
     )
-    binding.add_argument(
-        "--scheduler-name",
-        metavar="NAME",
-        action="append",
-        default=[],
-        help="the schedulerName of the pods to bind, if filter was not asked about them since the "
-        f"start; may be repeated (default: {DEFAULT_SCHEDULER})",
-    )
     endurance = parser.add_argument_group("load and shutdown")
     endurance.add_argument(
         "--max-in-flight",
@@ -291,13 +291,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     settings = _settings(args)
-    binds = _schedulers(args)
+    binds = _binds(args)
+    schedulers = frozenset(args.scheduler_name or [DEFAULT_SCHEDULER])
     policies = _policies(args)
     cluster = _cluster(args)
     log = start_logging(args.log_format, verbose=args.verbose)
     metrics = Metrics(CollectorRegistry(), version())
     tls = credentials(settings, metrics, log)
-    options = Options(settings, policies, cluster, exemptions(args), version(), binds)
+    options = Options(
+        settings, policies, cluster, exemptions(args), version(), schedulers, binds=binds
+    )
 
     def started(url: str, reloader: PolicyReloader) -> None:
         log.info("listening on %s", url)
@@ -384,21 +387,17 @@ def _cluster(args: argparse.Namespace) -> Access | Origin | None:
     return Access(args.kubeconfig, args.context, args.lease, args.standby, limits, timing)
 
 
-def _schedulers(args: argparse.Namespace) -> frozenset[str]:
-    """The names of the schedulers whose pods are bound; none without --bind."""
-    if not args.bind:
-        if args.scheduler_name:
-            raise CommandError("--scheduler-name has no effect without --bind", "add --bind")
-        return frozenset()
+def _binds(args: argparse.Namespace) -> bool:
+    """Whether pods are bound. Raises CommandError where there is nothing to bind."""
     for flag, is_given in {
         "--demo": args.demo,
         "--cluster": bool(args.cluster),
         "--no-cluster": args.no_cluster,
     }.items():
-        if is_given:
+        if args.bind and is_given:
             hint = f"leave out --bind, or leave out {flag} and name a --kubeconfig"
             raise CommandError(f"--bind has no effect with {flag}: there is nothing to bind", hint)
-    return frozenset(args.scheduler_name or [DEFAULT_SCHEDULER])
+    return bool(args.bind)
 
 
 def _folder(package: str, name: str) -> Path:

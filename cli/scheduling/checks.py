@@ -18,7 +18,7 @@ from cli.render import FieldFinding, Place, named
 from cli.scheduling import fields
 from cli.scheduling.configuration import Configuration, configurations
 from cli.scheduling.extender import ExtenderEntry
-from cli.scheduling.generator import VERBS
+from cli.scheduling.generator import OUR_LEASE, VERBS
 from cli.world import read_policies
 from grammar.clauses import Clause, Filter, Limit, Score, Share, Spread
 from grammar.diagnostics import Diagnostic, Severity, nearest
@@ -48,7 +48,7 @@ class CheckContext:
 
     `ours` is the extender taken for Placet, `because` the reason; None and empty if it is unclear.
     `requirements` is None if the policies are unknown. `binds` says whether `placet serve` has
-    `--bind`.
+    `--bind`, and `lease` is the namespace and name of its `--lease`, None without one.
     """
 
     configuration: Configuration
@@ -57,6 +57,7 @@ class CheckContext:
     http_timeout: float
     requirements: SchedulerRequirements | None = None
     binds: bool = False
+    lease: tuple[str, str] | None = OUR_LEASE
 
     @property
     def worst(self) -> Severity:
@@ -584,6 +585,20 @@ def shared_lease(context: CheckContext) -> Iterator[_Found]:
         yield _warning("leaderElection.resourceName", message, hint)
 
 
+def placets_lease(context: CheckContext) -> Iterator[_Found]:
+    """kube-scheduler's Lease is that of Placet's replicas."""
+    lease = mapping(context.configuration.value, "leaderElection")
+    name = lease.get("resourceName") or "kube-scheduler"
+    namespace = lease.get("resourceNamespace") or "kube-system"
+    if lease.get("leaderElect") is not False and (namespace, name) == context.lease:
+        message = (
+            f"kube-scheduler holds the Lease `{namespace}/{name}`, which is that of Placet: "
+            "Placet never decides by counts"
+        )
+        hint = f"write `resourceName: {name}-scheduler`, or serve with another `--lease`"
+        yield _error("leaderElection.resourceName", message, hint)
+
+
 # ---- the codes of the checks
 
 OF_ALL: Mapping[str, Callable[[CheckContext], Iterator[_Found]]] = {
@@ -601,6 +616,7 @@ OF_ALL: Mapping[str, Callable[[CheckContext], Iterator[_Found]]] = {
     "asked-twice": asked_twice,
     "sampled-nodes": sampled_nodes,
     "shared-lease": shared_lease,
+    "placets-lease": placets_lease,
 }
 OF_OURS: Mapping[str, Callable[[ExtenderEntry, CheckContext], Iterator[_Found]]] = {
     "url": url,

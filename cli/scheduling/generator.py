@@ -13,6 +13,8 @@ from grammar.values.time import SECOND, Duration
 
 # In the order of a scheduling cycle. Each is also the path of the verb at Placet.
 VERBS = ("filter", "prioritize", "preempt", "bind")
+# The namespace and name of the Lease of Placet's replicas: the default of `placet serve --lease`.
+OUR_LEASE = ("kube-system", "placet")
 Scalar = str | int | bool | bytes | Duration
 
 
@@ -106,7 +108,9 @@ def configuration(extender: Extender, name: str = "", kubeconfig: str = "") -> I
         yield Field("clientConnection", (Field("kubeconfig", kubeconfig, why),))
     if name:
         why = "a Lease of its own: with that of kube-scheduler it would wait forever"
-        lease = (Field("leaderElect", True), Field("resourceName", name, why))
+        # Whichever of the two holds a common Lease, the other one waits for ever.
+        own = f"{name}-scheduler" if name == OUR_LEASE[1] else name
+        lease = (Field("leaderElect", True), Field("resourceName", own, why))
         yield Field("leaderElection", lease)
         yield Field("profiles", [(Field("schedulerName", name),)])
     yield from section(extender)

@@ -11,7 +11,7 @@ from typing import Any
 from engine.cache import store
 from engine.cache.cache import Cache
 from engine.cache.list_watch import ListerWatcher, Resource
-from engine.cache.reflector import Reflector, Timing
+from engine.cache.reflector import Reflector, Report, Timing, unreported
 from engine.cache.snapshot import Snapshot
 from engine.cache.store import ObjectStore
 from engine.errors import NotSyncedError
@@ -76,13 +76,19 @@ class Informers:
     """
 
     def __init__(
-        self, source: ListerWatcher, codec: ObjectCodec, timing: Timing, start_task: StartTask
+        self,
+        source: ListerWatcher,
+        codec: ObjectCodec,
+        timing: Timing,
+        start_task: StartTask,
+        report: Report = unreported,
     ) -> None:
         self.cache = Cache()
         self.source = source
         self._codec = codec
         self._timing = timing
         self._start_task = start_task
+        self._report = report
         self._informers: dict[str, Informer] = {}
         self._policies = store.PolicyObjects()
 
@@ -149,6 +155,9 @@ class Informers:
         waiting = [i for i in self._informers.values() if not i.synced]
         if not waiting:
             return None
+        # One reason is enough: mostly all fail for the same one.
+        if failure := next((f for i in waiting if (f := i.reflector.failure)), ""):
+            return f"not synced: {failure}"
         parts = (f"{i.resource.name} {len(i.store):,} so far" for i in waiting)
         return f"not synced: {', '.join(parts)}"
 
@@ -164,7 +173,9 @@ class Informers:
     def _informer(
         self, resource: Resource, objects: ObjectStore[Any], *, known: bool = False
     ) -> Informer:
-        reflector = Reflector(resource, self.source, objects, timing=self._timing)
+        reflector = Reflector(
+            resource, self.source, objects, timing=self._timing, report=self._report
+        )
         task = self._start_task(f"reflector/{resource.name}", reflector.run)
         return Informer(resource, reflector, objects, task, known)
 

@@ -35,7 +35,7 @@ from engine.cache.list_watch import (
     head,
     read_event,
 )
-from engine.errors import ApiError, ApiUnreachableError, BadObjectError
+from engine.errors import ApiError, ApiUnreachableError, BadObjectError, why
 
 # ---- times
 
@@ -61,8 +61,9 @@ class Timing:
     idle: float = 120.0
     # The limit for one page of a list.
     request: float = 60.0
-    # The pause before a resource without a definition is looked for again.
-    absent: float = 30.0
+    # The pause before a resource without a definition is looked for again: one request that the
+    # API server answers without looking anything up, as often as a Lease is renewed.
+    absent: float = 2.0
 
 
 class Backoff:
@@ -86,6 +87,16 @@ class Backoff:
         base = self._base
         self._base = min(base * 2, self._timing.backoff_most)
         return base * (1 + self._random())
+
+
+# ---- the reports of failures
+
+# Takes what is being done, and why it fails: see `why`. The text is empty when it works again.
+Report = Callable[[str, str], None]
+
+
+def unreported(_work: str, _failure: str) -> None:
+    """The listener where nobody wants to know."""
 
 
 # ---- the store
@@ -113,7 +124,8 @@ class Reflector:
 
     `synced` says whether all objects have been seen once. `relists` counts complete lists by
     reason. `failure` is the reason why there are no events now, or empty, and `failures` their
-    number. `bad_objects` counts the objects that could not be read, which do not change the store;
+    number. It is reported, with what failed; so is an empty one when events come again.
+    `bad_objects` counts the objects that could not be read, which do not change the store;
     `bad_object` is the last one with its error.
     """
 
@@ -127,6 +139,7 @@ class Reflector:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         random: Callable[[], float] = random.random,
+        report: Report = unreported,
     ) -> None:
         self.resource = resource
         self.synced = False
@@ -143,6 +156,7 @@ class Reflector:
         self._clock = clock
         self._sleep = sleep
         self._random = random
+        self._report = report
         self._backoff = Backoff(timing, clock, random)
         self._last_event: float | None = None
         # The reason why a list is due, and the oldest version that it may have ("": the newest).
@@ -192,7 +206,7 @@ class Reflector:
             if silent and self._due is None:
                 # A server that was restored from a backup is silent until it reaches our version.
                 self._list_due("silent", self.resource_version)
-            return self._failed(str(error))
+            return self._failed(error)
 
     async def _list_pages(self) -> None:
         limit, seconds = list_watch.PAGE, self._timing.request
@@ -222,9 +236,9 @@ class Reflector:
             if await self._follow(lines, initial=initial):
                 return 0.0
         if self._due is not None:
-            return self._failed("the API server ended a list before all objects had come")
+            return self._failed(GarbageError("the list ended before all objects had come"))
         if before == self.resource_version and self._clock() - began < timing.watch_shortest:
-            return self._failed("the API server ended a watch at once")
+            return self._failed(GarbageError("the API server ended a watch at once"))
         return 0.0
 
     async def _follow(self, lines: AsyncIterator[bytes], *, initial: bool) -> bool:
@@ -268,9 +282,12 @@ class Reflector:
             self.bad_object = f"`{key}`: {error}"
 
     def _note_event(self) -> None:
+        # The first time too: the reflector may replace one that failed.
+        if self.failure or self._last_event is None:
+            self.failure = ""
+            self._report(self._work, "")
         self._last_event = self._clock()
         self._broken = 0
-        self.failure = ""
 
     def _listed(self, keys: set[str], version: str) -> None:
         self._store.retain(keys)
@@ -307,9 +324,14 @@ class Reflector:
         if list_watch.is_not_understood(error) or self._broken >= self._timing.broken_most:
             self._list_due(self._due or "refused", "")
         wait = min(error.retry_after_seconds or 0.0, self._timing.retry_after_most)
-        return max(self._failed(str(error)), wait)
+        return max(self._failed(error), wait)
 
-    def _failed(self, text: str) -> float:
-        self.failure = text
+    @property
+    def _work(self) -> str:
+        return f"watch {self.resource.name}"
+
+    def _failed(self, error: Exception) -> float:
+        self.failure = why(self._work, error)
         self.failures += 1
+        self._report(self._work, self.failure)
         return self._backoff.next()

@@ -21,6 +21,7 @@ import msgspec
 
 from engine.cache.cache import Cache
 from engine.cache.node_table import without
+from engine.cache.reflector import Report, unreported
 from engine.cluster.client import Api
 from engine.decision.recent_answers import LastAnswers
 from engine.decision.verdict import Feasible
@@ -33,6 +34,7 @@ from engine.errors import (
     EngineError,
     NotSentError,
     RefusedError,
+    why,
 )
 from engine.objects.peer import Peer, PeerDecoder, key_of
 
@@ -40,18 +42,14 @@ from engine.objects.peer import Peer, PeerDecoder, key_of
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 # The longest time that a pod counts on a node without a watch that shows it there.
 HOLD_SECONDS = 900.0
-_FORBIDDEN, _NOT_FOUND, _CONFLICT, _TOO_MANY = 403, 404, 409, 429
+_NOT_FOUND, _CONFLICT, _TOO_MANY = 404, 409, 429
 _SERVER_ERRORS = 500
 _PAUSE_SECONDS = 0.1
 # The pause between two GETs of a pod whose Binding has an unknown outcome.
 _CHECK_SECONDS = 1.0
 # The `schedulerName` of a pod that names none.
 DEFAULT_SCHEDULER = "default-scheduler"
-# A part of every authorizer's answer; admission has other reasons to answer 403.
-_NO_RIGHT = "cannot create resource"
-_NO_RIGHT_TEXT = (
-    "Placet may not create `pods/binding`: run `kubectl apply -f deploy/rbac/bind/placet.yaml`"
-)
+_WORK = "bind pods"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +83,10 @@ class Binder:
         *,
         hold_seconds: float = HOLD_SECONDS,
         clock: Callable[[], float] = time.monotonic,
+        report: Report = unreported,
     ) -> None:
         self._api = api
+        self._report = report
         self._cache = cache
         self._engine = engine
         self._answers = answers
@@ -209,8 +209,10 @@ class Binder:
                 )
             except NotSentError as error:
                 never = error
+                self._report(_WORK, why(_WORK, error))
             except ApiUnreachableError as error:
                 unknown = error
+                self._report(_WORK, why(_WORK, error))
             except ApiError as error:
                 if error.status == _CONFLICT:
                     # The pod has a node already, perhaps from an earlier attempt of this call.
@@ -220,8 +222,10 @@ class Binder:
                     raise
                 if error.status == _NOT_FOUND:
                     raise RefusedError("the pod is gone") from error
-                if error.status == _FORBIDDEN and _NO_RIGHT in error.message:
-                    raise RefusedError(_NO_RIGHT_TEXT) from error
+                if error.is_denied:
+                    text = why(_WORK, error)
+                    self._report(_WORK, text)
+                    raise RefusedError(text) from error
                 if error.status != _TOO_MANY:
                     if error.status < _SERVER_ERRORS:
                         raise
@@ -231,6 +235,7 @@ class Binder:
                 left = deadline - self._clock()
                 await asyncio.sleep(min(error.retry_after_seconds or 0.0, max(0.0, left)))
             else:
+                self._report(_WORK, "")
                 return
             await asyncio.sleep(_PAUSE_SECONDS)
         raise unknown or never

@@ -345,20 +345,26 @@ class ApiClient:
             raise ApiUnreachableError(f"`{self.host}` broke off in the middle of a line")
 
     def _unreachable(self, error: Exception, seconds: float) -> ApiUnreachableError:
-        kind = ApiUnreachableError
+        kind, remedy = ApiUnreachableError, ""
         match error:
             case TimeoutError():
                 text = f"`{self.host}` sent nothing for {seconds:g} s"
-            case aiohttp.ClientConnectorCertificateError() | ssl.SSLError():
+                remedy = "check that this address of the kubeconfig is that of the API server"
+            case aiohttp.ClientConnectorCertificateError(certificate_error=cause):
+                reason = getattr(cause, "verify_message", "") or str(cause)
+                text = f"the certificate of `{self.host}` is not trusted: {reason}"
+                remedy = "correct `certificate-authority` or `server` in the kubeconfig"
+            case ssl.SSLError():
                 text = f"`{self.host}` is not trusted: {error}"
             case aiohttp.ClientConnectorError():
                 # The text of asyncio's error repeats the address.
                 reason = os.strerror(error.errno) if error.errno else str(error.os_error)
                 kind = NotSentError
-                text = f"`{self.host}` cannot be reached: {reason}"
+                text = f"`{self.host}` cannot be reached: {reason.lower()}"
+                remedy = "check that the API server runs, and that the kubeconfig has its address"
             case _:
                 text = f"`{self.host}` broke off: {str(error) or type(error).__name__}"
-        return kind(text)
+        return kind(text, remedy)
 
 
 @asynccontextmanager

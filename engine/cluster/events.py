@@ -6,7 +6,6 @@ import hashlib
 import time
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -77,8 +76,8 @@ class Events:
     async def send(self, now: str) -> None:
         """Send the waiting events within the limits. `now` is an RFC 3339 time in microseconds.
 
-        An event that the API server refuses is dropped. Raises ApiUnreachableError; the events
-        stay then.
+        An event that the API server refuses is dropped. Raises ApiUnreachableError, and ApiError if
+        Placet may send none; the events stay then.
         """
         while self._waiting:
             if self._bucket.take():
@@ -88,8 +87,11 @@ class Events:
             namespace = event.regarding.namespace or "default"
             path = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
             body = msgspec.json.encode(self._object(event, namespace, now))
-            with suppress(ApiError):
+            try:
                 await self._api.request("POST", path, body=body)
+            except ApiError as error:
+                if error.is_denied:
+                    raise
             self._waiting.popleft()
 
     def _object(self, event: Event, namespace: str, now: str) -> dict[str, Any]:

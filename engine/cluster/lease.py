@@ -21,8 +21,9 @@ from typing import Any
 
 import msgspec
 
+from engine.cache.reflector import Report, unreported
 from engine.cluster.client import Api
-from engine.errors import ApiError, ApiUnreachableError
+from engine.errors import ApiError, ApiUnreachableError, why
 from grammar.values.time import Timestamp
 
 # The annotation where a replica that wants the Lease writes its identity and the time.
@@ -30,6 +31,7 @@ WANTED_BY = "placement-policy.scheduling.x-k8s.io/wanted-by"
 _REQUEST_SECONDS = 5.0
 _NOT_FOUND, _CONFLICT = 404, 409
 _RELEASE_TRIES = 3
+_WORK = "hold the Lease"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,7 @@ class Lease:
         times: LeaseTimes = LeaseTimes(),
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], Timestamp] = Timestamp.now,
+        report: Report = unreported,
     ) -> None:
         self.identity = identity
         self.holder = ""
@@ -103,6 +106,7 @@ class Lease:
         self._times = times
         self._clock = clock
         self._now = now
+        self._report = report
         self._held_until = float("-inf")
         # The Lease at its last change, and the time of that by our clock: the times in the Lease
         # are of clocks that need not agree with ours.
@@ -169,8 +173,10 @@ class Lease:
             await self._decide(lease, began)
             self.failure = ""
         except (ApiError, ApiUnreachableError) as error:
-            if not (isinstance(error, ApiError) and error.status == _CONFLICT):
-                self.failure = str(error)
+            if isinstance(error, ApiError) and error.status == _CONFLICT:
+                return
+            self.failure = why(_WORK, error)
+        self._report(_WORK, self.failure)
 
     async def _decide(self, lease: _LeaseObject | None, began: float) -> None:
         if lease is None:
@@ -276,13 +282,18 @@ class LeaderGate:
         self._lease = lease
         self._ready = False
 
-    def waiting(self) -> str:
-        """The reason why this replica may not count now, or empty. The Lease learns of the need."""
-        self._lease.need()
+    def waiting(self, *, asked: bool = True) -> str:
+        """The reason why this replica may not count now, or empty.
+
+        If a client has `asked`, the Lease learns of the need. It follows such calls only: if our
+        own looks at rejected pods counted, a leader that nobody calls would never let it go.
+        """
+        if asked:
+            self._lease.need()
         if not self._lease.held:
             holder = self._lease.holder
             if self._lease.failure:
-                return f"this replica cannot take the Lease: {self._lease.failure}"
+                return self._lease.failure
             if holder and holder != self._lease.identity:
                 return f"`{holder}` is the leader and is asked to hand over"
             return "this replica is taking the Lease"

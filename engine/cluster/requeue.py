@@ -2,19 +2,23 @@
 
 It sets a condition of our own on the pod. That is an update of the pod, so kube-scheduler puts the
 pod back in its queue; it needs no right to change pods themselves (policy API).
+
+INVARIANT: only pods of our schedulers that we refused last and that would pass now are requeued,
+and each at most four times a minute.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections import deque
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Protocol
 
 import msgspec
 from cachetools import LRUCache
 
+from engine.cluster.binding import DEFAULT_SCHEDULER
 from engine.cluster.client import Api, TokenBucket
 from engine.decision.recent_answers import RejectedPods
 from engine.engine import MOST_PORTIONS
@@ -24,9 +28,13 @@ from engine.objects.request_pod import RequestPod
 
 CONDITION = "placement-policy.scheduling.x-k8s.io/Evaluate"
 _PER_SECOND, _BURST = 20.0, 20
-# The number of pods without a request so far that one round adds.
-_MOST_ADDED = 20
+# The number of pods without a request so far that one round looks at.
+_MOST_LOOKS = 20
 _MOST_KNOWN = 100_000
+_MOST_PER_MINUTE = 4
+_MINUTE_SECONDS = 60.0
+# kube-scheduler retries after errors by itself, in ten seconds at most, and nothing hurries it.
+_REJECTED = "Unschedulable"
 
 
 class PodJudge(Protocol):
@@ -37,7 +45,7 @@ class PodJudge(Protocol):
 
     def read(self, pod: bytes) -> RequestPod: ...
 
-    def concerns(self, pod: RequestPod) -> bool: ...
+    def has_refused(self, pod: RequestPod, reasons: str) -> bool: ...
 
     def would_pass(self, pod: RequestPod) -> bool: ...
 
@@ -51,28 +59,36 @@ class Requeuer:
         judge: PodJudge,
         rejected_pods: RejectedPods,
         gave_up: Callable[[str, str], None],
+        scheduler_names: Collection[str],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`gave_up` is told what took too long, and about which pod."""
+        """`gave_up` is told what took too long, and about which pod.
+
+        Of pods that this replica was not asked about, those of `scheduler_names` are requeued.
+        """
         self._api = api
         self._gave_up = gave_up
         self._judge = judge
         self._rejected_pods = rejected_pods
+        self._scheduler_names = scheduler_names
+        self._clock = clock
         self._bucket = TokenBucket(_PER_SECOND, _BURST, clock)
         self._generation = 0
-        # The pods, by uid, that were added without a request.
-        self._added: LRUCache[str, None] = LRUCache(_MOST_KNOWN)
+        # The times of the last requeues of a pod, by uid. A pod that is offered a node and then
+        # rejected again begins with the shortest pause anew.
+        self._requeued: LRUCache[str, deque[float]] = LRUCache(_MOST_KNOWN)
+        # The hashes of the reasons of pods, by uid, that were looked at without a request.
+        self._looked_at: LRUCache[str, int] = LRUCache(_MOST_KNOWN)
 
     async def requeue(self, pending: Mapping[str, Peer], now: str) -> int:
         """Requeue the rejected pods that would pass. Returns their number.
 
         `pending` are the pods without a node, by key; `now` is an RFC 3339 time. Raises
-        ApiUnreachableError.
+        ApiUnreachableError, and ApiError if Placet may not do this.
         """
-        await self._add(pending)
         requeued = 0
         due = self._rejected_pods.due()
-        waiting = [(r, p) for r in due if (p := _waiting(r.pod, pending)) is not None]
+        waiting = [(r, p) for r in due if (p := self._waiting(r.pod, pending))]
         # High priority first; among equal priorities the longest wait first.
         waiting.sort(key=lambda pair: (-pair[1].priority, pair[0].at))
         for rejected_pod, _ in waiting:
@@ -83,6 +99,8 @@ class Requeuer:
                 self._bucket.give_back()
                 continue
             self._rejected_pods.requeued(rejected_pod)
+            times = self._requeued.setdefault(rejected_pod.pod.uid, deque(maxlen=_MOST_PER_MINUTE))
+            times.append(self._clock())
             requeued += await self._patch(rejected_pod.pod, now)
         return requeued
 
@@ -101,28 +119,51 @@ class Requeuer:
         self._gave_up("requeueing", f"{pod.namespace}/{pod.name}")
         return True
 
-    async def _add(self, pending: Mapping[str, Peer]) -> None:
-        """Add pods that another replica, or this one before a restart, may have rejected."""
-        added = 0
+    async def notice(self, pending: Mapping[str, Peer]) -> None:
+        """Add pods that another replica, or this one before a restart, has refused.
+
+        Their condition has a reason that our policies give now. So every replica looks at once,
+        whether it leads or not: policies may change before it does. Raises as `requeue`.
+        """
+        looked = 0
         for key, peer in pending.items():
-            if added == _MOST_ADDED:
+            if looked == _MOST_LOOKS:
                 return
-            if peer.uid in self._rejected_pods or not _is_waiting(peer) or peer.uid in self._added:
+            if peer.uid in self._rejected_pods or not _is_waiting(peer):
                 continue
-            self._added[peer.uid] = None
-            added += 1
+            reasons = peer.unscheduled.message if peer.unscheduled is not None else None
+            is_ours = (peer.schedulerName or DEFAULT_SCHEDULER) in self._scheduler_names
+            if not reasons or not is_ours or self._looked_at.get(peer.uid) == hash(reasons):
+                continue
+            self._looked_at[peer.uid] = hash(reasons)
+            looked += 1
             namespace, _, name = key.partition("/")
             path = f"/api/v1/namespaces/{namespace}/pods/{name}"
-            with suppress(ApiError, BadObjectError):
+            try:
                 pod = self._judge.read(await self._api.request("GET", path))
-                if self._concerns(pod):
-                    self._rejected_pods.answered(pod, offered=False)
+            except (ApiError, BadObjectError) as error:
+                if isinstance(error, ApiError) and error.is_denied:
+                    raise
+                continue
+            if self._has_refused(pod, reasons):
+                self._rejected_pods.answered(pod, offered=False)
 
-    def _concerns(self, pod: RequestPod) -> bool:
+    def _has_refused(self, pod: RequestPod, reasons: str) -> bool:
         try:
-            return self._judge.concerns(pod)
+            return self._judge.has_refused(pod, reasons)
         except EngineError:
+            # A look at whether it would pass finds out.
             return True
+
+    def _waiting(self, pod: RequestPod, pending: Mapping[str, Peer]) -> Peer | None:
+        """The rejected pod as a peer, if it waits in vain and may be requeued now."""
+        peer = pending.get(f"{pod.namespace}/{pod.name}")
+        if peer is None or peer.uid != pod.uid or not _is_waiting(peer):
+            return None
+        times = self._requeued.get(pod.uid)
+        if times is None or len(times) < _MOST_PER_MINUTE:
+            return peer
+        return peer if self._clock() - times[0] >= _MINUTE_SECONDS else None
 
     async def _patch(self, pod: RequestPod, now: str) -> bool:
         """Set the condition. Returns False if the pod is gone or was replaced."""
@@ -141,20 +182,15 @@ class Requeuer:
                 body=msgspec.json.encode(patch),
                 content_type="application/strategic-merge-patch+json",
             )
-        except ApiError:
+        except ApiError as error:
+            if error.is_denied:
+                raise
             return False
         return True
 
 
-def _waiting(pod: RequestPod, pending: Mapping[str, Peer]) -> Peer | None:
-    """The rejected pod as a peer, if it waits in kube-scheduler's queue of unschedulable pods."""
-    peer = pending.get(f"{pod.namespace}/{pod.name}")
-    return peer if peer is not None and peer.uid == pod.uid and _is_waiting(peer) else None
-
-
 def _is_waiting(peer: Peer) -> bool:
-    """Whether kube-scheduler has tried the pod in vain; it tries no terminating or gated pods."""
+    """Whether the pod is in kube-scheduler's queue of unschedulable pods; gated pods are not."""
     condition = peer.unscheduled
-    if condition is None or peer.deletionTimestamp is not None:
-        return False
-    return condition.reason != "SchedulingGated"
+    rejected = condition is not None and condition.reason == _REJECTED
+    return rejected and peer.deletionTimestamp is None

@@ -114,10 +114,13 @@ class Preemption:
         for victim in candidate.peers:
             frame.victim = victim
             # If a condition cannot be evaluated, the pod is protected.
-            if any(self._is(clause, protect, otherwise=True) for protect in clause.protects):
+            missing = not clause.passes_missing
+            if any(self._is(clause, p, otherwise=True, missing=missing) for p in clause.protects):
                 return False
         frame.victims = candidate.peers
-        return clause.allows is None or self._is(clause, clause.allows, otherwise=False)
+        if clause.allows is None:
+            return True
+        return self._is(clause, clause.allows, otherwise=False, missing=clause.passes_missing)
 
     def _best(
         self, clause: PreemptProgram, candidates: Sequence[_Candidate]

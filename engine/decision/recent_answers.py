@@ -8,25 +8,31 @@ engine. All live as long as the server, on its event loop.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
 import numpy as np
-from cachetools import LRUCache, TTLCache
+from cachetools import LRUCache
 
 from engine.cache.node_table import NodeTable
 from engine.decision.verdict import Decision
 from engine.objects.peer import Peer
 from engine.objects.request_pod import RequestPod
+from grammar.texts import MOST_ERROR, cut
 
 # The listener for filter's answers: the pod, and whether any node was offered.
 AnswerListener = Callable[[RequestPod, bool], None]
 
 WINDOW_SECONDS = 10.0
-# The number of rejections within the window before the next one is sent as an error.
+# The number of rejections within the window before the next one is damped.
 REJECTIONS = 3
-_MOST_PODS = 50_000
+# The first pause during which rejections are sent as errors, and the longest one, which is that
+# after which kube-scheduler tries a rejected pod again without any event.
+_FIRST_ERRORS_SECONDS, _MOST_ERRORS_SECONDS = 10.0, 300.0
+_MOST_DAMPED_BYTES = 16 << 20
+# What a damped pod takes besides its texts.
+_DAMPED_BYTES = 512
 _MOST_REJECTED_BYTES = 64 << 20
 _MOST_ANSWERED_BYTES = 16 << 20
 # The number of answers that are kept as they were given: their rows take 60 KB at 5,000 nodes.
@@ -37,27 +43,97 @@ _ANSWER_BYTES = 256
 _MOST_NODE_SETS = 8
 
 
-class Damper:
-    """The times at which each pod was rejected last, to break kube-scheduler's hot loop.
+@dataclass(frozen=True, slots=True)
+class Damped:
+    """The form of a rejection that comes again and again: `text` for all nodes, or as an error."""
 
-    kube-scheduler retries a pod without backoff whenever the text of its condition changes (C47),
-    and the counts beside our texts change with the nodes of each request. Errors back off (C49).
+    text: str
+    is_error: bool
+
+
+@dataclass(slots=True)
+class _Repeated:
+    """The rejections of one pod for the same reasons.
+
+    `times` are those of the last ones, and `shown` the reasons since the time `since`. With
+    `has_one_text` every node gets the text of all reasons. They are errors until `errors_until`,
+    for the last time for as long as `pause`.
+    """
+
+    reasons: frozenset[str]
+    since: float
+    times: deque[float]
+    shown: set[str]
+    has_one_text: bool = False
+    pause: float = 0.0
+    errors_until: float = float("-inf")
+
+    @property
+    def text(self) -> str:
+        return cut("; ".join(sorted(self.reasons)), MOST_ERROR)
+
+    @property
+    def bytes(self) -> int:
+        return _DAMPED_BYTES + sum(map(len, self.reasons))
+
+
+class Damper:
+    """The rejections of each pod, to break kube-scheduler's hot loop.
+
+    kube-scheduler writes the condition of a pod whenever its text changes, and retries the pod for
+    that without backoff (C47). The counts beside our texts change with the nodes of each request,
+    so the fourth rejection within ten seconds, and all after it, give every node the same text:
+    there is one count, that of the nodes. If that does not help, because somebody else's texts
+    change or because events come that fast, rejections are sent as errors, which kube-scheduler
+    retries after 1, 2, 4, 8 and then 10 seconds whatever happens (C50). After a pause that doubles
+    from 10 seconds to 5 minutes they are rejections again.
+
+    INVARIANT: the text of a damped pod is the same at each call, as long as its reasons are among
+    those known. A new reason, and a node that passes, begin anew. Reasons that five minutes have
+    not shown are dropped.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._times: TTLCache[str, deque[float]] = TTLCache(_MOST_PODS, WINDOW_SECONDS, timer=clock)
+        self._known: LRUCache[str, _Repeated] = LRUCache(
+            _MOST_DAMPED_BYTES, lambda repeated: repeated.bytes
+        )
 
-    def rejected(self, uid: str) -> bool:
-        """Takes a rejection of the pod; True from the fourth within ten seconds on."""
-        times = self._times.get(uid)
-        if times is None:
-            times = deque(maxlen=REJECTIONS)
-        now = self._clock()
-        hot = len(times) == REJECTIONS and now - times[0] < WINDOW_SECONDS
-        times.append(now)
-        self._times[uid] = times
-        return hot
+    def rejected(self, uid: str, reasons: Collection[str]) -> Damped | None:
+        """Takes a rejection of the pod on every node; None if it is sent as it is."""
+        now, known = self._clock(), self._known.get(uid)
+        if known is None or not known.reasons.issuperset(reasons):
+            # Under sampling, each request shows some of the reasons.
+            before = known.reasons if known is not None and _is_hot(known, now) else ()
+            repeated = _Repeated(
+                frozenset([*reasons, *before]), now, deque(maxlen=REJECTIONS), set()
+            )
+            known = self._known[uid] = repeated
+        known.shown.update(reasons)
+        if now - known.since >= _MOST_ERRORS_SECONDS:
+            known.reasons, known.since, known.shown = frozenset(known.shown), now, set()
+        if now < known.errors_until:
+            return Damped(known.text, is_error=True)
+        if len(known.times) == REJECTIONS and _is_hot(known, now):
+            known.times.clear()
+            if known.has_one_text or len(known.reasons) == 1:
+                known.pause = min(2 * known.pause, _MOST_ERRORS_SECONDS) or _FIRST_ERRORS_SECONDS
+                known.errors_until = now + known.pause
+                return Damped(known.text, is_error=True)
+            known.has_one_text = True
+        known.times.append(now)
+        return Damped(known.text, is_error=False) if known.has_one_text else None
+
+    def passed(self, uid: str) -> None:
+        """Forgets a pod that some node accepts."""
+        if self._known:
+            self._known.pop(uid, None)
+
+
+def _is_hot(repeated: _Repeated, now: float) -> bool:
+    """Whether all rejections that are remembered are of the last ten seconds."""
+    times = repeated.times
+    return bool(times) and now - times[0] < WINDOW_SECONDS
 
 
 class RecentAnswer(msgspec.Struct, frozen=True, eq=False):
@@ -192,8 +268,14 @@ class RejectedPod:
     pause: float
 
 
+# kube-scheduler writes the condition of a pod within this time after our answer.
+_WRITTEN_SECONDS = 10.0
+
+
 class RejectedPods:
     """The pods that were rejected last, by uid. Bound and deleted pods are forgotten.
+
+    So are those that kube-scheduler has rejected itself since, without asking.
 
     kube-scheduler asks again on an event of its own watch, and we answer from ours. A pod that was
     rejected because our view was late, or by a rule that time makes true, would wait for minutes.
@@ -220,8 +302,14 @@ class RejectedPods:
 
     def pod_changed(self, old: Peer | None, new: Peer | None, _revision: int) -> None:
         """Takes a new state of a pod from the cache; it is a PodEventHandler."""
-        if old is not None and (new is None or new.uid != old.uid or new.nodeName):
+        if old is None or not self._known:
+            return
+        if new is None or new.uid != old.uid or new.nodeName:
             self._known.pop(old.uid, None)
+        elif _reasons(new) != _reasons(old):
+            known = self._known.get(new.uid)
+            if known is not None and self._clock() - known.at > _WRITTEN_SECONDS:
+                del self._known[new.uid]
 
     def requeued(self, rejected: RejectedPod) -> None:
         """Doubles the pause before the next look at the pod."""
@@ -232,3 +320,8 @@ class RejectedPods:
         """The pods that may be requeued now."""
         now = self._clock()
         return (rejected for rejected in list(self._known.values()) if rejected.due <= now)
+
+
+def _reasons(pod: Peer) -> str | None:
+    """The text with which kube-scheduler says why the pod is not scheduled."""
+    return pod.unscheduled.message if pod.unscheduled is not None else None

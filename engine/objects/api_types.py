@@ -59,6 +59,7 @@ class Condition(msgspec.Struct, frozen=True, gc=False):
     status: str | None = None
     reason: str | None = None
     lastTransitionTime: JsonTimestamp | None = None
+    message: str | None = None
 
 
 class ListMeta(msgspec.Struct, frozen=True, gc=False):

@@ -143,6 +143,7 @@ class _PolicyCompiler:
             allows=self._optional(clause.allow),
             keep=keep.count if keep is not None else None,
             order=self._compiler.compile(keep.by) if keep is not None else None,
+            passes_missing=clause.missing == "pass",
         )
 
     def _count(self, clause: CountingClause) -> CountProgram:

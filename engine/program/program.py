@@ -138,7 +138,8 @@ class PreemptProgram:
     """A compiled preempt clause.
 
     A victim for which one of `protects` is true is spared. `allows` says whether a candidate node
-    stays. The first `keep` candidates by `order` stay.
+    stays. The first `keep` candidates by `order` stay. `passes_missing` is `missing pass`: what is
+    missing neither protects nor forbids.
     """
 
     policy: str
@@ -148,6 +149,7 @@ class PreemptProgram:
     allows: Evaluate | None
     keep: int | None
     order: Evaluate | None
+    passes_missing: bool
 
 
 # The clauses that count pods.

@@ -7,7 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from grammar.checks.conditions import absent_negations, constant_conditions, contradictions
+from grammar.checks.conditions import (
+    absent_negations,
+    constant_conditions,
+    contradictions,
+    silent_protections,
+)
 from grammar.checks.costs import LIMIT, expensive_expressions
 from grammar.checks.numbers import (
     conflicting_shares,
@@ -23,6 +28,7 @@ Check = Callable[[Checked], Iterator[Diagnostic]]
 
 CHECKS: tuple[Check, ...] = (
     absent_negations,
+    silent_protections,
     constant_conditions,
     contradictions,
     bad_patterns,

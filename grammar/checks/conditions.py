@@ -330,7 +330,7 @@ def _requirement(earlier: _Comparison) -> str:
 #
 # `!=`, `!(x in …)` and `!x.matches(…)` look true for an absent key, but they are missing.
 
-_WORDS = frozenset({"require", "for", "when", "pods where", "protect"})
+_WORDS = frozenset({"require", "for", "when", "pods where"})
 _MAPS = frozenset({"labels", "annotations", "nodeSelector"})
 
 
@@ -397,9 +397,47 @@ def _guards(expr: ast.Expr) -> frozenset[str]:
 
 
 def _absent_warning(key: ast.Index | ast.Select, expr: ast.Expr) -> Diagnostic:
-    name = key.index if isinstance(key, ast.Index) else ast.Literal(key.name, key.type)
-    safe = f'{print_expression(key.operand)}[?{print_expression(name)}].orValue("")'
     shown = print_expression(key)
     message = f"`{shown}` may be absent: the condition is then missing and does not hold"
-    hint = f"write `{safe}`, or add `missing pass` or `missing fail`"
+    hint = f"write `{_safe(key)}`, or add `missing pass` or `missing fail`"
     return Diagnostic("P0301", "warning", message, expr.span, hint=hint)
+
+
+def _safe(key: ast.Index | ast.Select) -> str:
+    """The text of the same read, with an empty value for an absent key."""
+    name = key.index if isinstance(key, ast.Index) else ast.Literal(key.name, key.type)
+    return f'{print_expression(key.operand)}[?{print_expression(name)}].orValue("")'
+
+
+# ---- keys that may be absent, where that protects a victim
+
+
+def silent_protections(checked: Checked) -> Iterator[Diagnostic]:
+    """A warning (P0317) for each unguarded key in `protect`, unless `missing` has a rule.
+
+    A victim is protected if the condition is missing, so one without the key always is.
+    """
+    for condition in conditions(checked.policy):
+        if condition.word == "protect" and condition.missing is None:
+            yield from _protections(condition.expr, frozenset())
+
+
+def _protections(expr: ast.Expr, guarded: frozenset[str]) -> Iterator[Diagnostic]:
+    if isinstance(expr, ast.Chain) and expr.op in ("&&", "||"):
+        for operand in expr.operands:
+            yield from _protections(operand, guarded)
+            guarded |= _guards(operand)
+        return
+    if isinstance(expr, ast.Has):
+        return
+    if isinstance(expr, ast.Comprehension):
+        guarded |= {print_expression(ast.Index(expr.target, ast.Ident(expr.variables[0])))}
+    if (key := _key(expr)) is not None:
+        shown = print_expression(key)
+        if shown not in guarded:
+            message = f"`{shown}` may be absent: every victim without it is then protected"
+            hint = f"write `{_safe(key)}`, or add `missing pass`, or `missing fail` to keep it so"
+            yield Diagnostic("P0317", "warning", message, expr.span, hint=hint)
+        return
+    for child in children(expr):
+        yield from _protections(child, guarded)

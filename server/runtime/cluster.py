@@ -13,6 +13,7 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from logging import Logger
 from pathlib import Path
 
@@ -30,6 +31,7 @@ from engine.errors import NotSyncedError
 from engine.objects.codec import ObjectCodec
 from grammar.checks.cluster_costs import ClusterSize
 from grammar.schema import Schema
+from server.api_failures import ApiFailures
 from server.health import Check
 from server.runtime.observers import LogObserver
 from server.runtime.reloader import PolicyReloader
@@ -61,6 +63,7 @@ async def open_cluster(
     log: Logger,
     version: str,
     supervisor: Supervisor,
+    failures: ApiFailures,
     ends: Callable[[], bool] = lambda: False,
 ) -> AsyncIterator[ClusterRuntime]:
     """A connected cluster, for as long as the block runs.
@@ -73,11 +76,14 @@ async def open_cluster(
         identity = f"{socket.gethostname()}_{uuid.uuid4()}"
         lease = None
         if access.lease is not None:
-            lease = Lease(client, *access.lease, identity, ends=ends)
+            report = failures.report
+            lease = Lease(client, *access.lease, identity, ends=ends, report=report)
             # If no other replica is there, the first lists are those to take over with.
             await lease.turn()
         log.info("watching the cluster at %s", client.host)
-        cluster = ClusterRuntime(client, lease, access, schema, needs, log, identity, supervisor)
+        cluster = ClusterRuntime(
+            client, lease, access, schema, needs, log, identity, supervisor, failures
+        )
         try:
             yield cluster
         finally:
@@ -100,9 +106,12 @@ class ClusterRuntime:
         log: Logger,
         identity: str,
         supervisor: Supervisor,
+        failures: ApiFailures,
     ) -> None:
         codec = ObjectCodec(schema, needs.annotations)
-        self.informers = Informers(client, codec, access.timing, supervisor.start)
+        # What is not followed is decided wrongly.
+        start = partial(supervisor.start, is_vital=True)
+        self.informers = Informers(client, codec, access.timing, start, failures.report)
         leader_gate = LeaderGate(lease) if lease is not None else None
         self.gate: CountGate = leader_gate.waiting if leader_gate is not None else open_gate
         self._client = client
@@ -111,6 +120,7 @@ class ClusterRuntime:
         self._schema = schema
         self._log = log
         self._identity = identity
+        self._failures = failures
         self._supervisor = supervisor
         self._is_standby = access.standby
         self._loop = asyncio.get_running_loop()
@@ -128,7 +138,14 @@ class ClusterRuntime:
         self, engine: Engine, answers: LastAnswers, scheduler_names: Collection[str]
     ) -> Binder:
         """The binder of this cluster; `answers` are those of the engine, which admits each pod."""
-        return Binder(self._client, self.informers.cache, engine, answers, scheduler_names)
+        return Binder(
+            self._client,
+            self.informers.cache,
+            engine,
+            answers,
+            scheduler_names,
+            report=self._failures.report,
+        )
 
     async def follow(
         self,
@@ -137,6 +154,7 @@ class ClusterRuntime:
         reloader: PolicyReloader,
         binder: Binder | None,
         rejected: RejectedPods,
+        scheduler_names: Collection[str],
         observer: LogObserver,
     ) -> None:
         """Watches the cluster and reports to it until the stack ends."""
@@ -159,14 +177,15 @@ class ClusterRuntime:
             observer.lost,
             observer.gave_up,
             rejected,
+            scheduler_names,
             self._identity,
-            self._log,
+            self._failures.report,
             lambda: lease is None or lease.held,
         )
         for name, duty in reporter.duties.items():
             stack.push_async_callback(end, start(name, duty))
         self.informers.start(self._needs)
-        syncing = start("sync", lambda: self._until_synced(engine, reloader))
+        syncing = start("sync", lambda: self._until_synced(engine, reloader), is_vital=True)
         stack.push_async_callback(end, syncing)
 
     def _take_over_with(self, engine: Engine, *, is_listed: bool) -> TakeOver:
@@ -235,6 +254,7 @@ class ClusterRuntime:
             **({"missing": missing} if missing else {}),
             **({"lease": _lease_status(lease)} if lease is not None else {}),
             "tasks": len(asyncio.all_tasks()),
+            "failing": self._failures.failing,
             "background": self._supervisor.status(),
             "resources": {i.resource.name: _status(i) for i in self.informers.informers},
         }

@@ -15,6 +15,7 @@ from logging import Logger
 from pathlib import Path
 
 from engine.cache.informers import Needs
+from engine.cluster.binding import DEFAULT_SCHEDULER
 from engine.decision.journal import Journal
 from engine.decision.recent_answers import RejectedPods
 from engine.engine import Engine, open_gate
@@ -25,6 +26,7 @@ from engine.program.policy_time import PolicyTimes, WorkClock
 from grammar.schema import Schema
 from policies.admission import Examiner
 from server import running
+from server.api_failures import ApiFailures
 from server.app import create_app
 from server.checking import CheckingProcess
 from server.debug import Decisions
@@ -51,8 +53,8 @@ _STARTING: Sequence[Check] = (Check("start", "not started yet"),)
 class Options:
     """The parts of a server. `cluster` is watched, an origin of snapshots, or None.
 
-    `binds_pods_of` are the names of the schedulers whose pods it binds in a watched cluster;
-    without any, it has no verb bind.
+    `scheduler_names` are those of the pods that it is asked about. It has the verb bind if it
+    `binds` in a watched cluster.
     """
 
     settings: Settings
@@ -60,7 +62,8 @@ class Options:
     cluster: Access | Origin | None
     exemptions: Exemptions
     version: str
-    binds_pods_of: frozenset[str] = frozenset()
+    scheduler_names: frozenset[str] = frozenset({DEFAULT_SCHEDULER})
+    binds: bool = False
 
 
 class CannotListenError(Exception):
@@ -90,8 +93,10 @@ async def serve(
 
     def readiness() -> Sequence[Check]:
         begun = reloader.readiness() if reloader is not None else _STARTING
-        return (shutdown.check(), *begun, *supervisor.checks())
+        return (shutdown.check(), *begun, *supervisor.checks(), *failures.checks())
 
+    failures = ApiFailures(log)
+    metrics.api_failing(lambda: failures.failing)
     async with AsyncExitStack() as stack:
         supervisor = Supervisor(log, metrics.task_restarted)
         stack.push_async_callback(supervisor.stop)
@@ -106,10 +111,12 @@ async def serve(
         policies = Policies(options.policies, schema, log, checking[0])
         objects: Mapping[str, bytes] | None = None if isinstance(options.cluster, Access) else {}
         enforced = policies.read(objects)
-        view = await _open_view(stack, options, schema, enforced.needs, log, supervisor, shutdown)
+        view = await _open_view(
+            stack, options, schema, enforced.needs, log, supervisor, failures, shutdown
+        )
         cluster = view if isinstance(view, ClusterRuntime) else None
-        schedulers = options.binds_pods_of
-        answers = cluster.last_answers() if cluster is not None and schedulers else None
+        schedulers = options.scheduler_names
+        answers = cluster.last_answers() if cluster is not None and options.binds else None
         rejected = RejectedPods(time.monotonic, _FIRST_PAUSE_SECONDS, _MOST_PAUSE_SECONDS)
         observer, journal, work = LogObserver(log, metrics), Journal(), WorkClock()
         stack.callback(work.close)
@@ -152,7 +159,7 @@ async def serve(
             shutdown,
         )
         if cluster is not None:
-            await cluster.follow(stack, engine, reloader, binder, rejected, observer)
+            await cluster.follow(stack, engine, reloader, binder, rejected, schedulers, observer)
         stack.push_async_callback(end, supervisor.start("policies", reloader.run))
         if credentials is not None:
             supervisor.start("certificates", credentials.run)
@@ -179,6 +186,7 @@ async def _open_view(
     needs: Needs,
     log: Logger,
     supervisor: Supervisor,
+    failures: ApiFailures,
     shutdown: Shutdown,
 ) -> View:
     match options.cluster:
@@ -192,6 +200,7 @@ async def _open_view(
                 log,
                 options.version,
                 supervisor,
+                failures,
                 lambda: shutdown.has_begun,
             )
             return await stack.enter_async_context(opening)

@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import suppress
-from logging import Logger
 from typing import Literal
 
 import msgspec
 
 from engine.cache.cache import Cache
 from engine.cache.informers import Informers
+from engine.cache.reflector import Report
 from engine.cache.snapshot import Snapshot
 from engine.cache.tallies import Scope
 from engine.cluster import status
@@ -33,6 +33,7 @@ from engine.errors import (
     DeadlineExceededError,
     ExpensivePolicyError,
     NotSyncedError,
+    why,
 )
 from engine.objects.peer import Peer
 from engine.program.frame import Evaluation, Frame
@@ -235,11 +236,15 @@ class StatusReporter:
         lost: dict[str, str],
         gave_up: Callable[[str, str], None],
         rejected_pods: RejectedPods,
+        scheduler_names: Collection[str],
         identity: str,
-        log: Logger,
+        report: Report,
         leads: Callable[[], bool],
     ) -> None:
-        """`lost` has, by the address of a policy, which one governs its pods instead."""
+        """`lost` has, by the address of a policy, which one governs its pods instead.
+
+        `report` takes what could not be written.
+        """
         self._client = client
         self._informers = informers
         self._enforced = enforced
@@ -248,43 +253,35 @@ class StatusReporter:
         self._engine = engine
         self._statuses = Statuses(informers.cache, engine.portion)
         self._events = Events(client, identity)
-        self._requeuer = Requeuer(client, engine, rejected_pods, gave_up)
-        self._log = log
+        self._requeuer = Requeuer(client, engine, rejected_pods, gave_up, scheduler_names)
+        self._report = report
         self._leads = leads
 
     @property
     def duties(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
         """The duties by name."""
         return {
-            "statuses": lambda: self._repeat(self._write_statuses),
-            "events": lambda: self._repeat(self._send_events, self._events.forget),
-            "requeues": lambda: self._repeat(self._requeue),
+            "statuses": lambda: self._repeat(self._write_statuses, "write statuses of policies"),
+            "events": lambda: self._repeat(self._send_events, "write events"),
+            "requeues": lambda: self._repeat(self._requeue, "requeue pods"),
         }
 
-    async def _repeat(
-        self,
-        duty: Callable[[Snapshot, str], Awaitable[None]],
-        rest: Callable[[], None] = lambda: None,
-    ) -> None:
-        """Does the duty each second, or `rest` while another replica leads."""
-        failure = ""
+    async def _repeat(self, duty: Callable[[Snapshot, str], Awaitable[None]], work: str) -> None:
+        """Does the duty each second."""
         while True:
             await asyncio.sleep(_PERIOD_SECONDS)
-            if not self._leads():
-                rest()
-                continue
             try:
                 await duty(self._informers.snapshot(), micro_time(Timestamp.now()))
-                failure = ""
             except NotSyncedError:
                 continue
             except (ApiError, ApiUnreachableError) as error:
-                # The same failure may last for long: it is logged once.
-                if str(error) != failure:
-                    self._log.warning("writing to the cluster failed: %s", error)
-                failure = str(error)
+                self._report(work, why(work, error))
+            else:
+                self._report(work, "")
 
     async def _write_statuses(self, snapshot: Snapshot, now: str) -> None:
+        if not self._leads():
+            return
         objects, enforced = self._informers.policies, self._enforced()
         conflicts, expensive = self._conflicts(), self._engine.expensive
         reports = []
@@ -294,6 +291,9 @@ class StatusReporter:
         await status.write(self._client, reports, f"{now[:19]}Z")
 
     async def _send_events(self, _snapshot: Snapshot, now: str) -> None:
+        if not self._leads():
+            self._events.forget()
+            return
         objects, expensive = self._informers.policies, self._engine.expensive
         for name, note in self._conflicts().items():
             if name in objects:
@@ -304,7 +304,9 @@ class StatusReporter:
         await self._events.send(now)
 
     async def _requeue(self, snapshot: Snapshot, now: str) -> None:
-        await self._requeuer.requeue(snapshot.pending, now)
+        await self._requeuer.notice(snapshot.pending)
+        if self._leads():
+            await self._requeuer.requeue(snapshot.pending, now)
 
     def _conflicts(self) -> Mapping[str, str]:
         """The objects that another policy overrules, by name, with a text that says so."""

@@ -27,6 +27,7 @@ from engine.decision.recent_answers import RejectedPods
 from engine.engine import Engine
 from engine.objects.codec import ObjectCodec
 from grammar.schema import load_schema
+from server.api_failures import ApiFailures
 from server.checking import CheckingProcess
 from server.runtime.cluster import Access, open_cluster
 from server.runtime.observers import LogObserver
@@ -94,14 +95,15 @@ class Measured:
         schema, log = self._schema, self._log
         needs, observer = self._enforced.needs, LogObserver(log, Silent())
         supervisor = Supervisor(log, lambda _: None)
-        opening = open_cluster(self._access, schema, needs, log, "0", supervisor)
+        failures = ApiFailures(log)
+        opening = open_cluster(self._access, schema, needs, log, "0", supervisor, failures)
         self._view = await stack.enter_async_context(opening)
         rejected = RejectedPods(time.monotonic, 1.0, 60.0)
         self._engine = Engine(self._enforced.registry, self._view, ObjectCodec(schema), observer)
         reloader = PolicyReloader(
             self._policies, self._enforced, None, self._view, self._engine, log
         )
-        await self._view.follow(stack, self._engine, reloader, None, rejected, observer)
+        await self._view.follow(stack, self._engine, reloader, None, rejected, (), observer)
 
     async def _event_micros(self) -> float:
         """From the line of a watch to the cache."""

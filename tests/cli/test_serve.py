@@ -185,7 +185,6 @@ def test_port_that_is_taken_is_one_clear_error(placet: Placet) -> None:
         ("--demo --cluster c.json", "--demo and --cluster each name a cluster"),
         ("--demo --bind", "--bind has no effect with --demo: there is nothing to bind"),
         ("--no-cluster --bind", "--bind has no effect with --no-cluster: there is nothing to bind"),
-        ("--demo --scheduler-name a", "--scheduler-name has no effect without --bind"),
         ("--demo --listen nowhere", "argument --listen: `nowhere` is not an address and a port"),
         ("--demo --listen :99999", "`99999` is not a port"),
         ("--demo --http-timeout 5", "argument --http-timeout: `5` is not a duration"),

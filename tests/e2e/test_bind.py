@@ -123,7 +123,7 @@ def test_without_the_right_to_bind_the_remedy_is_named(
     web = cluster.pod("web")
     server.filter(web, ["n1"])
     assert refusal(server.bind(web, "n1")) == (
-        "Placet may not create `pods/binding`: run `kubectl apply -f deploy/rbac/bind/placet.yaml`"
+        "may not create pods/binding: run `kubectl apply -f deploy/rbac/bind/placet.yaml`"
     )
     assert cluster.placements() == {}
 

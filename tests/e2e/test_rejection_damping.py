@@ -57,11 +57,15 @@ def test_rejected_pod_in_a_sampled_cluster(cluster: Cluster, served: Stage) -> N
     cluster.create_pods([pod("web", cluster.namespace, GOVERNED)])
     time.sleep(WATCHED_SECONDS)
 
-    assert cluster.scheduled_condition("web")["status"] == "False"
+    condition = cluster.scheduled_condition("web")
+    assert condition["reason"] == "Unschedulable", "autoscalers see it"
+    assert "part a is closed; part b is closed; part c is closed" in condition["message"]
     asked = calls.calls("filter", "web")
     assert max(call.nodes for call in asked) < len(PARTS)
-    assert len(asked) <= 15
+    assert len(asked) <= 8
     assert calls.failures() == []
+    time.sleep(WATCHED_SECONDS)
+    assert len(calls.calls("filter", "web")) == len(asked), "it has settled"
 
 
 def test_rejected_pod_when_every_node_is_offered(cluster: Cluster, served: Stage) -> None:

@@ -131,16 +131,16 @@ def test_names_in_json_are_names(
 def test_reasons_do_not_change_between_calls(
     policies: tuple[str, ...], pod: dict[str, Any], cluster: Cluster
 ) -> None:
-    """C47: until the damper answers with an error, the same texts; and then the same error."""
+    """C47: the same texts, then one text for all nodes, and then the same error."""
     snapshot = snapshot_of(*cluster)
     engine = engine_for(checked(policies), snapshot)
     body, names = raw(pod), list(snapshot.nodes)
     answers = set()
-    for _ in range(6):
+    for _ in range(10):
         try:
             verdicts = engine.filter(body, names, None, math.inf)
             answers.add(tuple("" if isinstance(v, Feasible) else v.reason for v in verdicts))
         except EngineError as error:
             answers.add((str(error),))
-    assert len({a for a in answers if len(a) == len(names)}) <= 1 or len(names) == 1
-    assert len(answers) <= 2
+    assert len({a for a in answers if len(a) == len(names)}) <= 2 or len(names) == 1
+    assert len(answers) <= 3

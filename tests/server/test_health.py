@@ -64,6 +64,22 @@ async def test_checks_can_be_excluded(serve: Serve) -> None:
     ]
 
 
+async def test_warnings_are_shown_and_do_not_fail(serve: Serve) -> None:
+    warning = Check("task/events", "KeyError: 'x'", is_warning=True)
+    served = await serve(checks=[*READY, warning])
+    answer = await served.get("/readyz")
+    assert (answer.status, answer.text) == (200, "ok\nwarn: task/events: KeyError: 'x'")
+    answer = await served.get("/readyz?verbose")
+    assert answer.status == 200
+    assert answer.text.splitlines()[3:] == [
+        "warn: task/events: KeyError: 'x'",
+        "readyz check passed",
+    ]
+    assert (await served.get("/readyz?exclude=task/events")).text == "ok"
+    not_ready = await serve(checks=[*NOT_READY, warning])
+    assert (await not_ready.get("/readyz")).status == 503
+
+
 async def test_live_while_not_ready(serve: Serve) -> None:
     served = await serve(checks=NOT_READY)
     for path in ("/livez", "/healthz"):

@@ -183,6 +183,17 @@ async def test_a_signal_ends_it(number: signal.Signals) -> None:
     assert signal.getsignal(number) != before
 
 
+async def test_two_signals_at_once_end_it_too(caplog: pytest.LogCaptureFixture) -> None:
+    """Both arrive before the first one is handled."""
+    started: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    running = asyncio.create_task(serve(app(), ANYWHERE, started.set_result))
+    await started
+    for _ in range(2):
+        os.kill(os.getpid(), signal.SIGTERM)
+    await asyncio.wait_for(running, 5)
+    assert caplog.messages == []
+
+
 async def test_a_call_in_flight_is_answered() -> None:
     """A body that is incomplete at the end gets an error as its answer."""
     started: asyncio.Future[str] = asyncio.get_running_loop().create_future()

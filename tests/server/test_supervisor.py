@@ -95,8 +95,8 @@ async def test_readiness_says_so_until_the_task_has_run_for_a_while(
 ) -> None:
     """And `/debug/cache` keeps what happened."""
     work = Failing(KeyError("room"))
-    supervisor.start("statuses", work.run)
-    supervisor.start("events", Failing().run)
+    supervisor.start("statuses", work.run, is_vital=True)
+    supervisor.start("events", Failing().run, is_vital=True)
     assert [check.failure for check in supervisor.checks()] == ["", ""]
     await work.waits.wait()
     failed = [Check("task/statuses", "KeyError: 'room'"), Check("task/events")]
@@ -109,6 +109,15 @@ async def test_readiness_says_so_until_the_task_has_run_for_a_while(
         "statuses": {"running": True, "restarts": 1, "lastFailure": "KeyError: 'room'"},
         "events": {"running": True, "restarts": 0, "lastFailure": ""},
     }
+    await supervisor.stop()
+
+
+async def test_a_task_that_is_not_vital_warns_only(supervisor: Supervisor) -> None:
+    work = Failing(KeyError("room"))
+    supervisor.start("statuses", work.run)
+    await work.waits.wait()
+    failed = Check("task/statuses", "KeyError: 'room'", is_warning=True)
+    assert supervisor.checks() == [failed]
     await supervisor.stop()
 
 

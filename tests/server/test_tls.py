@@ -207,6 +207,9 @@ def test_an_unusable_file_is_tried_again(keyring: Keyring) -> None:
     assert found.credentials.loaded is not first
 
 
+REFUSED = "clients refuse it until the file has another one"
+
+
 def test_a_coming_expiry_is_logged_once_a_day(
     keyring: Keyring, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -223,7 +226,7 @@ def test_a_coming_expiry_is_logged_once_a_day(
             f"TLS: certificate {keyring.files.certificate} expires {left}, on {when}"
             for left in (*days, "in less than a day")
         ),
-        f"TLS: certificate {keyring.files.certificate} expired on {when}",
+        f"TLS: certificate {keyring.files.certificate} expired on {when}: {REFUSED}",
     ]
 
 
@@ -234,7 +237,29 @@ def test_an_expired_certificate_is_used_and_logged_as_an_error(
     keyring.write_pair(LONG_AGO)
     assert credentials_of(keyring).expiry == LONG_AGO.timestamp()
     (message,) = messages(caplog, logging.ERROR)
-    assert message.endswith("tls.crt expired on 2020-01-01T00:00:00Z")
+    assert message.endswith(f"tls.crt expired on 2020-01-01T00:00:00Z: {REFUSED}")
+    assert not [line for line in caplog.messages if "loaded certificate" in line]
+
+
+def test_an_expired_certificate_does_not_replace_a_valid_one(
+    keyring: Keyring, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It was in force first, and an error then."""
+    found = credentials_of(keyring)
+    first = found.credentials.loaded
+    caplog.clear()
+    keyring.write_pair(LONG_AGO)
+    for _ in range(3):
+        found.look()
+    assert found.credentials.loaded is first
+    (message,) = messages(caplog, logging.ERROR)
+    assert message.endswith(
+        "tls.crt` expired on 2020-01-01T00:00:00Z; the previous certificates stay in use"
+    )
+    keyring.write_pair()
+    found.look()
+    found.look()
+    assert found.credentials.loaded is not first
 
 
 def test_there_is_no_warning_long_before_the_expiry() -> None:

@@ -37,6 +37,8 @@ class Mirror:
     store: ObjectStore
     reflector: Reflector
     waits: Waits
+    # The failures of "watch pods" as they are reported; an empty one says that it works.
+    reports: list[str]
 
     def equal(self) -> bool:
         return self.reflector.synced and self.store.objects == self.server.objects(PODS)
@@ -63,14 +65,25 @@ async def mirror_of(
     path: str = PODS,
 ) -> AsyncIterator[Mirror]:
     """Runs a reflector whose dice always show the middle."""
-    waits, store = Waits(), ObjectStore()
+    waits, store, reports = Waits(), ObjectStore(), list[str]()
     resource = Resource("pods", path, SELECTOR, optional=optional)
+
+    def report(work: str, failure: str) -> None:
+        assert work == "watch pods"
+        reports.append(failure)
+
     reflector = Reflector(
-        resource, source, store, timing=timing, sleep=waits.sleep, random=lambda: 0.5
+        resource,
+        source,
+        store,
+        timing=timing,
+        sleep=waits.sleep,
+        random=lambda: 0.5,
+        report=report,
     )
     running = asyncio.create_task(reflector.run())
     try:
-        yield Mirror(server, store, reflector, waits)
+        yield Mirror(server, store, reflector, waits, reports)
     finally:
         running.cancel()
         with suppress(asyncio.CancelledError):

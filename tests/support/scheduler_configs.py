@@ -144,6 +144,12 @@ _REFUSED = [
 ]
 # It starts, and calls cannot succeed.
 _BROKEN = [
+    whole(
+        "placets-lease",
+        "leaderElection.resourceName",
+        profiles=[{"schedulerName": "placet"}],
+        leaderElection={"resourceName": "placet"},
+    ),
     whole("no-extender", "extenders", extenders=[]),
     whole("no-extender", "extenders", extenders=None),
     whole("no-extender", "extenders", OTHER, OTHER | {"urlPrefix": "http://[::1]:1"}),
@@ -210,6 +216,8 @@ SOUND = [
     configuration(OURS, profiles=[{"schedulerName": "default-scheduler"}, {"schedulerName": "b"}]),
     configuration(profiles=[_SECOND], leaderElection={"resourceName": "second"}),
     configuration(profiles=[_SECOND], leaderElection={"leaderElect": False}),
+    configuration(leaderElection={"resourceName": "placet", "resourceNamespace": "shop"}),
+    configuration(leaderElection={"resourceName": "placet", "leaderElect": False}),
     configuration(ours(tlsConfig=None, managedResources=None)),
     configuration(ours(urlPrefix="http://127.0.0.1:12345/", filterVerb="api/scheduler/filter")),
     configuration(ours(bindVerb="bind", httpTimeout="1m0.5s") | {"httpTimeout": "7.5s"}),

@@ -107,6 +107,15 @@ def test_timeout_is_compared_with_that_of_serve(placet: Placet) -> None:
     assert found(placet, "--http-timeout", "2s", "-", stdin=text) == []
 
 
+def test_lease_is_compared_with_that_of_serve(placet: Placet) -> None:
+    lease = {"resourceName": "guard", "resourceNamespace": "shop"}
+    text = json.dumps(configuration(leaderElection=lease))
+    wrong = [("placets-lease", "leaderElection.resourceName", "error")]
+    assert found(placet, "--lease", "shop/guard", "-", stdin=text) == wrong
+    assert found(placet, "-", stdin=text) == []
+    assert found(placet, "--lease", "none", "-", stdin=text) == []
+
+
 def test_policies_with_errors_are_an_error(placet: Placet, folder: Path) -> None:
     (folder / "a.policy").write_text("policy a {", encoding="utf-8")
     done = placet("doctor", "--policies", "a.policy", "-", stdin=json.dumps(configuration()))

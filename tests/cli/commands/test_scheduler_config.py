@@ -115,6 +115,13 @@ def test_second_scheduler_has_a_name_and_a_lease_of_its_own(placet: Placet) -> N
     assert written["profiles"] == [{"schedulerName": "second"}]
 
 
+def test_a_scheduler_called_placet_does_not_get_placets_lease(placet: Placet) -> None:
+    done = placet("scheduler-config", "--scheduler-name", "placet")
+    written = yaml.safe_load(done.out)
+    assert written["leaderElection"]["resourceName"] == "placet-scheduler"
+    assert written["profiles"] == [{"schedulerName": "placet"}]
+
+
 def test_policy_has_the_names_and_times_of_its_day(placet: Placet) -> None:
     done = placet(
         *("scheduler-config", "--legacy", "--url", "https://10.0.0.1", "--http-timeout", "2s"),
@@ -194,6 +201,7 @@ def test_what_cannot_work_is_refused(
         ("--url", "https://10.96.0.50:443/api/scheduler", "--ca", "ca.crt"),
         ("--legacy", "--url", "https://10.96.0.50", "--ca", "ca.crt", "--server-name", "x"),
         ("--scheduler-name", "second"),
+        ("--scheduler-name", "placet"),
     ],
     ids=" ".join,
 )

@@ -99,7 +99,7 @@ async def test_an_unreadable_object_leaves_the_former_state(
 async def test_an_optional_resource_may_be_missing(server: FakeApiServer, start: Start) -> None:
     path = "/apis/placet.dev/v1/placementpolicies"
     async with start(optional=True, path=path) as mirror:
-        await mirror.until(lambda: mirror.waits.seconds.count(30.0) >= 2)
+        await mirror.until(lambda: mirror.waits.seconds.count(2.0) >= 2)
         assert mirror.reflector.synced
         server.put(path, "p")
         await mirror.until(lambda: mirror.reflector.count == 1)
@@ -117,9 +117,18 @@ async def test_a_forbidden_request_is_a_failure_and_is_repeated(
     async with start() as mirror:
         await mirror.until(lambda: mirror.reflector.failures == 2)
         assert not mirror.reflector.synced
-        assert mirror.reflector.failure == "the API server answers 403: no list on pods"
+        text = "cannot watch pods: the API server answers 403: no list on pods"
+        assert mirror.reflector.failure == text
         await mirror.watching()
         assert mirror.reflector.failure == ""
+        assert mirror.reports == [text] * 3 + [""]
+
+
+async def test_a_reflector_reports_that_it_works(start: Start) -> None:
+    """It may replace one that has reported a failure."""
+    async with start() as mirror:
+        await mirror.watching()
+        assert mirror.reports == [""]
 
 
 async def test_other_tasks_run_during_a_big_list(server: FakeApiServer, start: Start) -> None:

@@ -351,7 +351,7 @@ async def test_without_the_right_the_remedy_is_named() -> None:
     world.create("a")
     world.hear("a")
     world.api.faults.append("forbidden")
-    text = "may not create `pods/binding`: run `kubectl apply -f deploy/rbac/bind/placet.yaml`"
+    text = "may not create pods/binding: run `kubectl apply -f deploy/rbac/bind/placet.yaml`"
     with pytest.raises(RefusedError, match=text):
         await world.bind("a")
     assert not list(world.cache.assumed())

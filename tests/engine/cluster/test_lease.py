@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import math
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import pytest
@@ -10,6 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.cluster.lease import WANTED_BY, LeaderGate, Lease
+from engine.errors import HandoverError
+from tests.support.builders import node, pod, raw
+from tests.support.engines import engine_of
 from tests.support.lease_api import LeaseApi
 
 
@@ -87,7 +92,7 @@ async def test_a_holder_without_an_api_server_stops_before_another_may_begin() -
     replicas.wait(10)
     await replicas.turns()
     assert replicas.holders == []
-    assert replicas.leases["a"].failure == "nobody there"
+    assert replicas.leases["a"].failure == "cannot hold the Lease: nobody there"
 
 
 async def test_a_replica_with_requests_gets_it_from_an_idle_one() -> None:
@@ -105,6 +110,24 @@ async def test_a_replica_with_requests_gets_it_from_an_idle_one() -> None:
         await replicas.turns()
         replicas.wait(2)
     assert replicas.holders == ["b"], "nobody wants it back"
+
+
+async def test_a_leader_that_only_looks_itself_hands_over() -> None:
+    """Its looks at rejected pods under strict counts are no calls of kube-scheduler."""
+    replicas = Replicas()
+    await replicas.turns()
+    gates = {name: LeaderGate(lease) for name, lease in replicas.leases.items()}
+    rule = 'cluster policy one { limit "one" { per node at most 1 strict } }'
+    a, b = (engine_of(rule, [node("n1")], gate=gates[name].waiting) for name in "ab")
+    asked = raw(pod("p"))
+    for _ in range(9):
+        with suppress(HandoverError):
+            a.would_pass(a.read(asked))
+        with pytest.raises(HandoverError):
+            b.filter(asked, ["n1"], None, math.inf)
+        await replicas.turns()
+        replicas.wait(2)
+    assert replicas.holders == ["b"]
 
 
 async def test_two_replicas_with_requests_do_not_alternate() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -24,7 +25,8 @@ from tests.support import builders
 
 CODEC = ObjectCodec(load_schema())
 NOW = "2026-01-01T00:00:00.000000Z"
-UNSCHEDULABLE = Condition("PodScheduled", "False", "Unschedulable")
+OURS = "0/1 nodes are available: 1 policy web: zone."
+UNSCHEDULABLE = Condition("PodScheduled", "False", "Unschedulable", message=OURS)
 
 
 @dataclass
@@ -35,7 +37,7 @@ class Scene:
     pending: dict[str, Peer] = field(default_factory=dict)
     time: float = 100.0
     sent: list[tuple[str, str]] = field(default_factory=list)
-    gone: bool = False
+    error: ApiError | None = None
     raises: bool = False
     # The portions that a look at one pod takes.
     portions: int = 1
@@ -44,7 +46,9 @@ class Scene:
 
     def __post_init__(self) -> None:
         self.rejected_pods = RejectedPods(lambda: self.time, 1.0, 60.0)
-        self.requeuer = Requeuer(self, self, self.rejected_pods, self._gave_up, lambda: self.time)
+        self.requeuer = Requeuer(
+            self, self, self.rejected_pods, self._gave_up, {"ours", "other"}, lambda: self.time
+        )
 
     def _gave_up(self, work: str, about: str) -> None:
         self.given_up.append((work, about))
@@ -53,15 +57,27 @@ class Scene:
         made = builders.pod(name, "shop")
         made["metadata"]["uid"] = name
         peer = CODEC.peer(builders.raw(made))
-        self.pending[f"shop/{name}"] = replace(peer, **{"unscheduled": UNSCHEDULABLE, **fields})
+        fields = {"unscheduled": UNSCHEDULABLE, "schedulerName": "ours", **fields}
+        self.pending[f"shop/{name}"] = replace(peer, **fields)
         if refused:
             self.rejected_pods.answered(self.read(builders.raw(made)), offered=False)
 
     async def look(self) -> list[str]:
         """The pods that are nudged."""
         before = len(self.sent)
+        await self.requeuer.notice(self.pending)
         await self.requeuer.requeue(self.pending, NOW)
         return [path.split("/")[6] for method, path in self.sent[before:] if method == "PATCH"]
+
+    async def times(self, seconds: float, then: Callable[[], None] = lambda: None) -> list[float]:
+        """The times at which a pod is requeued within these seconds; `then` follows each."""
+        found = []
+        for _ in range(round(seconds / 0.1)):
+            self.time += 0.1
+            if await self.look():
+                found.append(self.time)
+                then()
+        return found
 
     # ---- the API server
 
@@ -69,8 +85,8 @@ class Scene:
         self, method: str, path: str, *, body: bytes | None = None, content_type: str = "", **_: Any
     ) -> bytes:
         self.sent.append((method, path))
-        if self.gone:
-            raise ApiError(404, "NotFound", "")
+        if self.error is not None:
+            raise self.error
         name = path.split("/")[6]
         if method == "GET":
             made = builders.pod(name, "shop")
@@ -87,8 +103,8 @@ class Scene:
     def read(self, pod: bytes) -> RequestPod:
         return RequestPodReader(CODEC).read(pod)
 
-    def concerns(self, asked: RequestPod) -> bool:
-        return asked.name != "free"
+    def has_refused(self, asked: RequestPod, reasons: str) -> bool:
+        return asked.name != "free" and reasons == OURS
 
     def would_pass(self, asked: RequestPod) -> bool:
         if self.raises:
@@ -111,13 +127,22 @@ async def test_only_pods_that_would_pass_are_requeued() -> None:
 async def test_each_pause_is_twice_as_long() -> None:
     scene = Scene(passing={"a"})
     scene.add("a")
-    times = []
-    for _ in range(2000):
-        scene.time += 0.1
-        if await scene.look():
-            times.append(scene.time)
-    pauses = [round(b - a) for a, b in pairwise(times)]
-    assert pauses == [2, 4, 8, 16, 32, 60, 60]
+    pauses = [round(b - a) for a, b in pairwise(await scene.times(230.0))]
+    assert pauses == [2, 4, 8, 46, 32, 60, 60], "and five times in a minute are too many"
+
+
+async def test_a_pod_is_requeued_four_times_a_minute_at_most() -> None:
+    """Even if filter offers it a node each time, and rejects it again because that was taken."""
+    scene = Scene(passing={"a"})
+    scene.add("a")
+
+    def alternate() -> None:
+        scene.rejected_pods.answered(scene.read(b'{"metadata":{"uid":"a"}}'), offered=True)
+        scene.add("a")
+
+    times = await scene.times(600.0, alternate)
+    assert len(times) == 40
+    assert all(later - earlier >= 60.0 for earlier, later in zip(times, times[4:], strict=False))
 
 
 async def test_an_answer_in_between_does_not_shorten_the_pause() -> None:
@@ -159,10 +184,11 @@ async def test_at_most_twenty_per_second() -> None:
     [
         {"unscheduled": None},
         {"unscheduled": Condition("PodScheduled", "False", "SchedulingGated")},
+        {"unscheduled": Condition("PodScheduled", "False", "SchedulerError", message=OURS)},
         {"deletionTimestamp": Timestamp.parse(NOW)},
         {"uid": "another"},
     ],
-    ids=["not-given-up", "gated", "terminating", "another-of-its-name"],
+    ids=["not-given-up", "gated", "after-an-error", "terminating", "another-of-its-name"],
 )
 async def test_pods_that_are_not_requeued(fields: dict[str, Any]) -> None:
     scene = Scene(passing={"a"})
@@ -182,7 +208,22 @@ async def test_a_pod_with_a_feasible_node_is_forgotten() -> None:
     assert "a" not in scene.rejected_pods
 
 
-async def test_pods_that_another_replica_rejected_are_added() -> None:
+@pytest.mark.parametrize(("seconds", "wanted"), [(9.0, ["a"]), (11.0, [])])
+async def test_a_pod_that_kube_scheduler_rejects_itself_is_forgotten(
+    seconds: float, wanted: list[str]
+) -> None:
+    """It has not asked us; a condition of the time of our answer may be that of our answer."""
+    scene = Scene(passing={"a"})
+    scene.add("a")
+    scene.time += seconds
+    old = scene.pending["shop/a"]
+    full = replace(UNSCHEDULABLE, message="0/1 nodes are available: 1 Insufficient cpu.")
+    scene.pending["shop/a"] = replace(old, unscheduled=full)
+    scene.rejected_pods.pod_changed(old, scene.pending["shop/a"], 7)
+    assert await scene.look() == wanted
+
+
+async def test_pods_that_another_replica_rejected_are_noticed() -> None:
     scene = Scene(passing={"a", "free"})
     scene.add("a", refused=False)
     scene.add("free", refused=False)
@@ -193,13 +234,47 @@ async def test_pods_that_another_replica_rejected_are_added() -> None:
     assert len(gets) == 2, "each is fetched once"
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"schedulerName": "foreign"},
+        {"schedulerName": ""},
+        {"unscheduled": Condition("PodScheduled", "False", "Unschedulable")},
+        {"unscheduled": replace(UNSCHEDULABLE, message="0/1 nodes: 1 Insufficient cpu.")},
+    ],
+    ids=["of-another-scheduler", "of-the-default-scheduler", "no-reason", "not-our-reason"],
+)
+async def test_pods_that_nobody_asked_about_are_left_alone(fields: dict[str, Any]) -> None:
+    scene = Scene(passing={"a"})
+    scene.add("a", refused=False, **fields)
+    assert await scene.times(300.0) == []
+
+
+async def test_a_pod_that_another_replica_refuses_later_is_noticed_then() -> None:
+    scene = Scene(passing={"a"})
+    scene.add("a", refused=False, unscheduled=replace(UNSCHEDULABLE, message="1 no room."))
+    assert await scene.times(10.0) == []
+    scene.add("a", refused=False)
+    assert len(await scene.times(2.0)) == 1
+
+
 async def test_failures_do_not_end_a_round() -> None:
     scene = Scene(passing={"a"}, raises=True)
     scene.add("a")
     scene.time += 1.0
     assert await scene.look() == []
-    scene.raises, scene.gone = False, True
+    scene.raises, scene.error = False, ApiError(404, "NotFound", "")
     assert await scene.look() == ["a"]
+
+
+async def test_a_missing_right_is_an_error() -> None:
+    """And not a pod that is gone."""
+    text = 'pods "a" is forbidden: User "p" cannot patch resource "pods/status" in API group ""'
+    scene = Scene(passing={"a"}, error=ApiError(403, "Forbidden", text))
+    scene.add("a")
+    scene.time += 1.0
+    with pytest.raises(ApiError):
+        await scene.look()
 
 
 # ---- portions of time

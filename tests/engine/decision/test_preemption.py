@@ -84,6 +84,21 @@ ROOM = 'filter "room" { require node.free["cpu"] >= pod.requests["cpu"] }'
             "n1 n2 n3",
             id="when",
         ),
+        pytest.param(
+            'preempt "x" { protect victim where victim.labels["absent"] == "1" missing fail }',
+            "",
+            id="missing-fail-protects",
+        ),
+        pytest.param(
+            'preempt "x" { protect victim where victim.labels["absent"] == "1" missing pass }',
+            "n1 n2 n3",
+            id="missing-pass-does-not",
+        ),
+        pytest.param(
+            'preempt "x" { allow when victims[0].labels["absent"] == "1" missing pass }',
+            "n1 n2 n3",
+            id="missing-pass-allows",
+        ),
         pytest.param('preempt "k" { keep 2 by size(victims) }', "n1 n3", id="keep-spares-budgets"),
         pytest.param('preempt "k" { keep 1 by size(victims) }', "n3", id="keep-spares-priority"),
         pytest.param('preempt "k" { keep 9 by size(victims) }', "n1 n2 n3", id="keep-all"),
@@ -139,7 +154,8 @@ def test_victims_keep_their_budgets_and_come_in_the_order_of_priority() -> None:
 
 def test_counts_are_decided_by_the_holder_of_the_lease_alone() -> None:
     class Elsewhere:
-        def waiting(self) -> str:
+        def waiting(self, *, asked: bool = True) -> str:
+            assert asked
             return "counts are decided by `b`"
 
     engine = preempting('limit "one" { per node at most 1 strict }', gate=Elsewhere().waiting)

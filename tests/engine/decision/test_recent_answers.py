@@ -5,13 +5,14 @@ Rejected pods are tested with the requeuer.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import msgspec
 import pytest
 
 from engine.cache.cache import Cache
-from engine.decision.recent_answers import Damper, LastAnswers
+from engine.decision.recent_answers import Damped, Damper, LastAnswers
 from engine.decision.verdict import FEASIBLE, decision
 from engine.objects.request_pod import RequestPod, RequestPodReader
 from tests.support.builders import node, pod, raw
@@ -29,35 +30,114 @@ class Clock:
         return self.seconds
 
 
+# Of an answer: `.` as it is, `t` with one text for all nodes, `E` an error.
+def form(damped: Damped | None) -> str:
+    return "." if damped is None else "E" if damped.is_error else "t"
+
+
+def forms(times: Iterable[float], *reasons: str) -> str:
+    """The answers about a pod that is rejected for these reasons at these times."""
+    clock = Clock()
+    damper = Damper(clock)
+    found = ""
+    for after in times:
+        clock.seconds = 1000 + after
+        found += form(damper.rejected("a", reasons))
+    return found
+
+
 @pytest.mark.parametrize(
     ("times", "wanted"),
     [
-        pytest.param([0], [False], id="the first rejection"),
-        pytest.param([0, 1, 2], [False] * 3, id="three within ten seconds"),
-        pytest.param([0, 1, 2, 3], [False] * 3 + [True], id="the fourth within ten seconds"),
-        pytest.param([0, 1, 2, 3, 4], [False] * 3 + [True] * 2, id="and the fifth"),
-        pytest.param([0, 1, 2, 10], [False] * 4, id="the fourth when the first is ten seconds old"),
-        pytest.param([0, 1, 2, 9.9], [False] * 3 + [True], id="the fourth just before that"),
-        pytest.param([0, 4, 8, 12, 16], [False] * 5, id="one every four seconds"),
-        pytest.param([0, 0, 0, 0, 20, 21], [False] * 3 + [True, False, False], id="after a pause"),
+        pytest.param([0], ".", id="the first rejection"),
+        pytest.param([0, 1, 2], "...", id="three within ten seconds"),
+        pytest.param([0, 1, 2, 3], "...t", id="the fourth within ten seconds"),
+        pytest.param([0, 1, 2, 10], "....", id="the fourth when the first is ten seconds old"),
+        pytest.param([0, 1, 2, 9.9], "...t", id="the fourth just before that"),
+        pytest.param([0, 4, 8, 12, 16], ".....", id="one every four seconds"),
+        pytest.param([0, 0, 0, 0, 300, 900], "...ttt", id="one text for ever"),
+        pytest.param([0] * 10, "...tttEEEE", id="an error if that does not help"),
+        pytest.param([*[0] * 7, 9.9, 10], "...tttEEt", id="for ten seconds"),
+        pytest.param([*[0] * 7, *[10] * 4, 29.9, 30], "...tttEtttEEt", id="then for twenty"),
     ],
 )
-def test_the_fourth_rejection_within_ten_seconds_is_an_error(
-    times: list[float], wanted: list[bool]
-) -> None:
+def test_rejections_for_the_same_reasons_are_damped(times: list[float], wanted: str) -> None:
+    assert forms(times, "a", "b") == wanted
+
+
+def test_one_reason_is_one_text_anyway() -> None:
+    assert forms([0] * 5, "a") == "...EE"
+
+
+def test_a_pod_settles() -> None:
+    """A loop that nothing damps but errors: kube-scheduler asks at once, and backs off after those.
+
+    Before, the damper forgot a pod after ten seconds: 17 calls a minute, for ever.
+    """
+    clock, asked = Clock(1000.0), list[float]()
+    damper, errors = Damper(clock), 0
+    while clock.seconds < 1000.0 + 3600.0:
+        asked.append(clock.seconds)
+        damped = damper.rejected("a", ["a", "b"])
+        errors = errors + 1 if damped is not None and damped.is_error else 0
+        clock.seconds += min(2.0 ** (errors - 1), 10.0) if errors else 0.05
+    last = [time for time in asked if time > 1000.0 + 1800.0]
+    assert len(last) / 30.0 < 8.0
+
+
+@pytest.mark.parametrize("shows", [[["a", "b"], ["c"], ["b", "c"]], [["a"], ["b"], ["c"]]])
+def test_each_request_may_show_some_of_the_reasons(shows: list[list[str]]) -> None:
+    """The sample of nodes rotates; the text stays the same."""
+    damper, found = Damper(Clock()), list[Damped | None]()
+    for number in range(30):
+        found.append(damper.rejected("a", shows[number % 3]))
+    assert {damped.text for damped in found[9:] if damped is not None} == {"a; b; c"}
+
+
+def test_another_reason_begins_anew() -> None:
     clock = Clock()
     damper = Damper(clock)
-    found = []
-    for after in times:
-        clock.seconds = 1000 + after
-        found.append(damper.rejected("a"))
-    assert found == wanted
+    for _ in range(10):
+        last = damper.rejected("a", ["a", "b"])
+    assert form(last) == "E"
+    assert damper.rejected("a", ["a", "new"]) is None
+
+
+def test_a_node_that_passes_begins_anew() -> None:
+    damper = Damper(Clock())
+    for _ in range(10):
+        damper.rejected("a", ["a", "b"])
+    damper.passed("a")
+    assert damper.rejected("a", ["a", "b"]) is None
+
+
+def test_reasons_that_are_gone_are_dropped() -> None:
+    clock = Clock()
+    damper = Damper(clock)
+    for _ in range(4):
+        damper.rejected("a", ["a", "b"])
+    texts = []
+    for _ in range(4):
+        clock.seconds += 200.0
+        damped = damper.rejected("a", ["a"])
+        assert damped is not None
+        texts.append(damped.text)
+    assert texts == ["a; b", "a; b", "a; b", "a"]
 
 
 def test_each_pod_is_damped_by_itself() -> None:
     damper = Damper(Clock())
-    assert [damper.rejected(uid) for uid in "abcabcabc"] == [False] * 9
-    assert [damper.rejected(uid) for uid in "abd"] == [True, True, False]
+    assert [damper.rejected(uid, ["x"]) for uid in "abcabcabc"] == [None] * 9
+    assert [form(damper.rejected(uid, ["x"])) for uid in "abd"] == ["E", "E", "."]
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    damper = Damper(Clock())
+    for _ in range(4):
+        damper.rejected("first", ["x"])
+    for number in range(40_000):
+        damper.rejected(f"{number}", ["x" * 256, "y"])
+    assert damper.rejected("first", ["x"]) is None
 
 
 # ---- the last answers

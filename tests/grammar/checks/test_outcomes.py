@@ -56,11 +56,6 @@ KEY = 'node.labels["disk"]'
             id="in `pods where`",
         ),
         pytest.param(
-            'preempt "p" { protect victim where victim.labels["a"] != "b" }',
-            ['P0301 victim.labels["a"] != "b"'],
-            id="in `protect`",
-        ),
-        pytest.param(
             f'filter "f" {{ require {KEY} != "hdd" && has({KEY}) }}',
             [f'P0301 {KEY} != "hdd"'],
             id="a guard that comes too late",
@@ -122,6 +117,41 @@ KEY = 'node.labels["disk"]'
 )
 def test_absent_keys(items: str, wanted: list[str]) -> None:
     assert found(items, ["P0301"]) == wanted
+
+
+# ---- P0317: a key that may be absent, where that protects a victim
+
+DB = 'victim.labels["db"]'
+
+
+@pytest.mark.parametrize(
+    ("parts", "wanted"),
+    [
+        pytest.param(f'protect victim where {DB} == "1"', [f"P0317 {DB}"], id="a comparison"),
+        pytest.param(f'protect victim where {DB} != "1"', [f"P0317 {DB}"], id="a negation"),
+        pytest.param(
+            f'protect victim where victim.priority > 9 && {DB} == "1"', [f"P0317 {DB}"], id="`&&`"
+        ),
+        pytest.param(
+            'protect victim where victim.annotations["a"] == "b"',
+            ['P0317 victim.annotations["a"]'],
+            id="an annotation",
+        ),
+        pytest.param(f'protect victim where {DB} == "1" missing fail', [], id="a rule"),
+        pytest.param(f'protect victim where {DB} == "1" missing pass', [], id="the other rule"),
+        pytest.param(
+            f'protect victim where "db" in victim.labels && {DB} == "1"', [], id="behind `in`"
+        ),
+        pytest.param(f"protect victim where has({DB})", [], id="`has`"),
+        pytest.param(
+            'protect victim where victim.labels[?"db"].orValue("") == "1"', [], id="`orValue`"
+        ),
+        pytest.param('protect victim where victim.name == "db"', [], id="a field"),
+        pytest.param('allow when victims.all(v, v.labels["a"] == "1")', [], id="not in `allow`"),
+    ],
+)
+def test_silent_protections(parts: str, wanted: list[str]) -> None:
+    assert found(f'preempt "p" {{ {parts} }}', ["P0317"]) == wanted
 
 
 # ---- P0302: a condition that is always the same
