@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import math
 import socket
 import uuid
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from logging import Logger
@@ -24,6 +25,8 @@ from engine.cache.snapshot import Snapshot
 from engine.cluster.binding import Binder
 from engine.cluster.client import ApiClient, Limits, connect
 from engine.cluster.lease import LeaderGate, Lease, TakeOver
+from engine.cluster.scheduler_lease import SchedulerLease
+from engine.counting.in_flight_pods import PLACING_SECONDS, Schedulers
 from engine.decision.recent_answers import LastAnswers, RejectedPods
 from engine.engine import CountGate, Engine, open_gate
 from engine.errors import NotSyncedError
@@ -124,11 +127,17 @@ class ClusterRuntime:
         cache.add_event_handler(answers.pod_changed)
         return answers
 
-    def binder(
-        self, engine: Engine, answers: LastAnswers, scheduler_names: Collection[str]
-    ) -> Binder:
+    def binder(self, engine: Engine, answers: LastAnswers, schedulers: Schedulers) -> Binder:
         """The binder of this cluster; `answers` are those of the engine, which admits each pod."""
-        return Binder(self._client, self.informers.cache, engine, answers, scheduler_names)
+        lease = self._lease
+        return Binder(
+            self._client,
+            self.informers.cache,
+            engine,
+            answers,
+            schedulers.names,
+            leads_until=lambda: math.inf if lease is None else lease.held_until,
+        )
 
     async def follow(
         self,
@@ -138,6 +147,7 @@ class ClusterRuntime:
         binder: Binder | None,
         rejected: RejectedPods,
         observer: LogObserver,
+        schedulers: Schedulers,
     ) -> None:
         """Watches the cluster and reports to it until the stack ends."""
         cache = self.informers.cache
@@ -145,7 +155,7 @@ class ClusterRuntime:
         cache.add_event_handler(rejected.pod_changed)
         lease, gate, start = self._lease, self._leader_gate, self._supervisor.start
         if lease is not None and gate is not None:
-            take_over = self._take_over_with(engine, is_listed=lease.held)
+            take_over = self._take_over_with(engine, schedulers, is_listed=lease.held)
             stack.push_async_callback(end, start("lease", lease.run))
             stack.push_async_callback(end, start("leader", lambda: gate.run(take_over)))
         if binder is not None:
@@ -165,23 +175,42 @@ class ClusterRuntime:
         )
         for name, duty in reporter.duties.items():
             stack.push_async_callback(end, start(name, duty))
+        if not schedulers.call_bind:
+            # With a bindVerb it does not matter what an ended kube-scheduler had in hand.
+            follow = self._follow_scheduler(engine)
+            stack.push_async_callback(end, start("scheduler-lease", follow))
         self.informers.start(self._needs)
-        syncing = start("sync", lambda: self._until_synced(engine, reloader))
+        syncing = start("sync", lambda: self._until_synced(engine, reloader, schedulers))
         stack.push_async_callback(end, syncing)
 
-    def _take_over_with(self, engine: Engine, *, is_listed: bool) -> TakeOver:
+    def _take_over_with(
+        self, engine: Engine, schedulers: Schedulers, *, is_listed: bool
+    ) -> TakeOver:
         """The work of a new leader before it may decide; `is_listed` skips the first new list."""
 
-        async def take_over() -> None:
+        async def take_over(term_began: float) -> None:
             nonlocal is_listed
             if not is_listed:
                 await self.informers.list_pods_anew()
             is_listed = False
             await self.informers.synced()
-            engine.take_over(self.informers.snapshot())
-            self._log.info("this replica decides by counts from now on")
+            taken = engine.take_over(self.informers.snapshot(), term_began)
+            self._log.info("this replica decides by counts from now on%s", _cost(taken, schedulers))
 
         return take_over
+
+    def _follow_scheduler(self, engine: Engine) -> Callable[[], Awaitable[None]]:
+        """The work of following kube-scheduler's Lease while pods are in flight."""
+        text = "kube-scheduler's Lease tells nothing, so pods may wait longer after its restart: %s"
+
+        def needed() -> bool:
+            return bool(len(engine.in_flight)) and (self._lease is None or self._lease.held)
+
+        def failed(reason: str) -> None:
+            self._log.warning(text, reason)
+
+        lease = SchedulerLease(self._client, engine.in_flight.scheduler_replaced, failed)
+        return lambda: lease.run(needed)
 
     def adopt(self, needs: Needs) -> None:
         """Watches what the policies read now; from any thread."""
@@ -255,20 +284,34 @@ class ClusterRuntime:
         objects = {i.resource.name: len(i.store) for i in watched}
         return {"objects": objects, "differences": differences, "count": len(differences)}
 
-    async def _until_synced(self, engine: Engine, reloader: PolicyReloader) -> None:
+    async def _until_synced(
+        self, engine: Engine, reloader: PolicyReloader, schedulers: Schedulers
+    ) -> None:
         await self.informers.synced()
         # Nobody is answered before the watched policies decide, and know all that they read.
         await reloader.catch_up()
         await self.informers.synced()
         snapshot = self.informers.snapshot()
-        if self._lease is None:
-            engine.take_over(snapshot)
+        if self._lease is None and (cost := _cost(engine.take_over(snapshot), schedulers)):
+            self._log.info("this replica decides by counts from now on%s", cost)
         self._taken_over = True
         nodes, pods = len(snapshot.table.rows), len(snapshot.pods())
         self._log.info("cluster of %d nodes and %d pods", nodes, pods)
         # Most of these objects stay: a garbage collection of them would stop the server.
         gc.collect()
         gc.freeze()
+
+
+def _cost(taken: int, schedulers: Schedulers) -> str:
+    """What a start costs: the pods that count on every node, as the end of a sentence."""
+    if not taken:
+        return ""
+    plain = PLACING_SECONDS + schedulers.permit_timeout
+    other = schedulers.bind_timeout + schedulers.permit_timeout
+    return (
+        f"; {taken} pending pods count on every node until it is known where they go, for at most"
+        f" {plain:g} s ({other:g} s with claims)"
+    )
 
 
 def _lease_status(lease: Lease) -> Mapping[str, object]:

@@ -15,6 +15,7 @@ from logging import Logger
 from pathlib import Path
 
 from engine.cache.informers import Needs
+from engine.counting.in_flight_pods import DEFAULT_SCHEDULERS, Schedulers
 from engine.decision.journal import Journal
 from engine.decision.recent_answers import RejectedPods
 from engine.engine import Engine, open_gate
@@ -51,8 +52,8 @@ _STARTING: Sequence[Check] = (Check("start", "not started yet"),)
 class Options:
     """The parts of a server. `cluster` is watched, an origin of snapshots, or None.
 
-    `binds_pods_of` are the names of the schedulers whose pods it binds in a watched cluster;
-    without any, it has no verb bind.
+    `schedulers` are those that call it. It has the verb bind only if they call that, and only in a
+    watched cluster.
     """
 
     settings: Settings
@@ -60,7 +61,7 @@ class Options:
     cluster: Access | Origin | None
     exemptions: Exemptions
     version: str
-    binds_pods_of: frozenset[str] = frozenset()
+    schedulers: Schedulers = DEFAULT_SCHEDULERS
 
 
 class CannotListenError(Exception):
@@ -108,8 +109,8 @@ async def serve(
         enforced = policies.read(objects)
         view = await _open_view(stack, options, schema, enforced.needs, log, supervisor, shutdown)
         cluster = view if isinstance(view, ClusterRuntime) else None
-        schedulers = options.binds_pods_of
-        answers = cluster.last_answers() if cluster is not None and schedulers else None
+        schedulers = options.schedulers
+        answers = cluster.last_answers() if cluster is not None and schedulers.call_bind else None
         rejected = RejectedPods(time.monotonic, _FIRST_PAUSE_SECONDS, _MOST_PAUSE_SECONDS)
         observer, journal, work = LogObserver(log, metrics), Journal(), WorkClock()
         stack.callback(work.close)
@@ -125,6 +126,7 @@ async def serve(
             answers=answers,
             journal=journal,
             later=asyncio.get_running_loop().call_soon,
+            schedulers=schedulers,
         )
         reloader = PolicyReloader(
             policies, enforced, objects, view, engine, log, options.exemptions
@@ -149,7 +151,7 @@ async def serve(
             shutdown,
         )
         if cluster is not None:
-            await cluster.follow(stack, engine, reloader, binder, rejected, observer)
+            await cluster.follow(stack, engine, reloader, binder, rejected, observer, schedulers)
         stack.push_async_callback(end, supervisor.start("policies", reloader.run))
         if credentials is not None:
             supervisor.start("certificates", credentials.run)

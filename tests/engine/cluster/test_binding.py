@@ -161,7 +161,7 @@ async def test_a_share_holds_and_its_pods_get_their_deletion_cost() -> None:
         world.create(name)
     for name in "ab":
         await world.bind(name, "n1")
-    with pytest.raises(WaitingError, match="no room on this side"):
+    with pytest.raises(RefusedError, match="no room on this side"):
         await world.bind("c", "n1")
     world.hear("c")
     for name in "cde":

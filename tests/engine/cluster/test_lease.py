@@ -226,7 +226,7 @@ def test_never_two_holders(steps: list[tuple[str, object]]) -> None:
 async def test_a_new_holder_counts_only_after_taking_over() -> None:
     replicas, listed = Replicas(), asyncio.Event()
 
-    async def take_over() -> None:
+    async def take_over(_term_began: float) -> None:
         await listed.wait()
 
     lease = replicas.leases["a"]
@@ -251,7 +251,7 @@ async def test_a_gate_without_its_task_is_closed() -> None:
     """While the task waits for a new start, the Lease may be lost and won again unnoticed."""
     replicas = Replicas()
 
-    async def take_over() -> None:
+    async def take_over(_term_began: float) -> None:
         """There is nothing to list."""
 
     gate = LeaderGate(replicas.leases["a"])
