@@ -1,0 +1,117 @@
+"""Whatever ends, starts, stops or is late, no strict bound is passed, and no pod waits for ever."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+from typing import NamedTuple
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from engine.counting.in_flight_pods import Schedulers
+from tests.support.builders import Object, node
+from tests.support.engines import registry_of
+from tests.support.terms import World
+
+WEB = 'pods where peer.labels["app"] == "web"'
+ZONE = "topology.kubernetes.io/zone"
+NODES = [node(f"n{i}", f"z{i % 2}") for i in range(4)]
+
+
+def _on(bound: list[Object]) -> Counter[str]:
+    return Counter(each["spec"]["nodeName"] for each in bound)
+
+
+def _zones(bound: list[Object]) -> Counter[str]:
+    of = {each["metadata"]["name"]: each["metadata"]["labels"][ZONE] for each in NODES}
+    return Counter(of[each["spec"]["nodeName"]] for each in bound)
+
+
+def _too_many_on_a_node(bound: list[Object]) -> str | None:
+    return str(_on(bound)) if max(_on(bound).values()) > 1 else None
+
+
+def _too_skewed(bound: list[Object]) -> str | None:
+    found = _zones(bound)
+    return str(found) if abs(found["z0"] - found["z1"]) > 1 else None
+
+
+def _too_many_in_a_zone(bound: list[Object]) -> str | None:
+    return str(_zones(bound)) if _zones(bound)["z0"] > 2 else None
+
+
+class Bound(NamedTuple):
+    """A clause, what passes it, and how many of many pods get a node."""
+
+    clause: str
+    broken: object
+    most: int
+
+
+BOUNDS = {
+    "limit": Bound(f'limit "b" {{ {WEB} per node at most 1 strict }}', _too_many_on_a_node, 4),
+    "spread": Bound(
+        f'spread "b" {{ {WEB} over node.zone skew at most 1 strict }}', _too_skewed, 99
+    ),
+    "share": Bound(
+        f'share "b" {{ of {WEB} on nodes where node.zone == "z0" at most 2 strict }}',
+        _too_many_in_a_zone,
+        99,
+    ),
+}
+
+
+def world_of(bound: Bound, seed: int, schedulers: Schedulers) -> World:
+    text = f'policy p {{ for pods where pod.labels["app"] == "web"\n{bound.clause} }}'
+    broken = bound.broken
+    assert callable(broken)
+    return World(registry_of(text), NODES, broken, Random(seed), schedulers)
+
+
+EXAMPLES = 20
+
+# What happens, and how often compared with the others.
+STEPS = [
+    *["create_pod", "schedule", "burst", "see_some", "pass_second"] * 3,
+    *["create_gated", "create_foreign", "create_oversized", "pass_seconds", "see_all"],
+    *["ask_the_other", "restart_asked", "restart_other", "freeze_asked", "thaw", "cut_off"],
+    *["replace_scheduler", "delete_pod"],
+]
+# A decides, B decides, A decides again from what it remembers.
+_BACK = [
+    *["create_pod", "schedule", "ask_the_other", "pass_seconds", "schedule", "pass_second"],
+    *["ask_the_other", "pass_seconds", "create_pod", "burst", "burst", "pass_seconds"],
+]
+# A leader is killed while its pods are on their way, and the next one decides at once.
+_KILLED = [
+    *["create_pod", "burst", "create_pod", "restart_asked", "ask_the_other", "pass_seconds"],
+    *["create_pod", "burst", "pass_second", "burst", "burst", "pass_seconds"],
+]
+
+
+@pytest.mark.parametrize("call_bind", [False, True], ids=["without bind", "with bind"])
+@pytest.mark.parametrize("kind", BOUNDS)
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(steps=st.lists(st.sampled_from(STEPS), max_size=60), seed=st.integers(0, 99))
+@example(steps=_BACK, seed=0)
+@example(steps=_BACK, seed=1)
+@example(steps=_KILLED, seed=0)
+@example(steps=_KILLED, seed=1)
+def test_no_bound_is_passed_and_no_pod_waits_for_ever(
+    kind: str, call_bind: bool, steps: list[str], seed: int
+) -> None:
+    bound = BOUNDS[kind]
+    world = world_of(bound, seed, Schedulers(call_bind=call_bind))
+    try:
+        for step in steps:
+            getattr(world, step)()
+        assert world.passed == []
+        world.settle()
+    finally:
+        world.close()
+    assert world.passed == []
+    placed = sum(1 for o in world.server.objects.values() if o["spec"].get("nodeName"))
+    wanted = min(bound.most, placed + len(set(world.left)))
+    assert placed == wanted, f"{world.left} wait for ever"
