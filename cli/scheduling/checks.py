@@ -20,6 +20,7 @@ from cli.scheduling.configuration import Configuration, configurations
 from cli.scheduling.extender import ExtenderEntry
 from cli.scheduling.generator import VERBS
 from cli.world import read_policies
+from grammar.checks.amounts import sum_of
 from grammar.clauses import Clause, Filter, Limit, Score, Share, Spread
 from grammar.diagnostics import Diagnostic, Severity, nearest
 from grammar.schema import load_schema
@@ -35,9 +36,13 @@ _Found = tuple[str, Diagnostic]
 
 @dataclass(frozen=True, slots=True)
 class SchedulerRequirements:
-    """The clauses of policies that need more than a `filterVerb`, each as `policy/clause`."""
+    """The clauses of policies that need more than a `filterVerb`, each as `policy/clause`.
+
+    `amounts` are the filters that add up what pods ask for, with or without a check at binding.
+    """
 
     strict: tuple[str, ...] = ()
+    amounts: tuple[str, ...] = ()
     at_bind: tuple[str, ...] = ()
     scores: tuple[str, ...] = ()
 
@@ -100,7 +105,7 @@ def read_requirements(paths: Sequence[Path]) -> SchedulerRequirements:
     """
     validation = read_policies(paths, load_schema()).validation
     clauses = [
-        (f"{policy.policy.address}/{clause.name}", clause)
+        (f"{policy.policy.address}/{clause.name}", clause, part)
         for policy in validation.policies
         if policy.policy.setting("mode", "enforce") != "audit"
         for part in (policy, *policy.uses)
@@ -108,10 +113,11 @@ def read_requirements(paths: Sequence[Path]) -> SchedulerRequirements:
     ]
 
     def those(wanted: Callable[[Clause], bool]) -> tuple[str, ...]:
-        return tuple(name for name, clause in clauses if wanted(clause))
+        return tuple(name for name, clause, _ in clauses if wanted(clause))
 
     return SchedulerRequirements(
         strict=those(lambda c: isinstance(c, Share | Spread | Limit) and c.strength.strict),
+        amounts=tuple(name for name, clause, part in clauses if sum_of(clause, part) is not None),
         at_bind=those(lambda c: isinstance(c, Filter) and c.at_bind),
         scores=those(lambda c: isinstance(c, Score)),
     )
@@ -217,6 +223,12 @@ def no_binder(ours: ExtenderEntry, context: CheckContext) -> Iterator[_Found]:
         hint += ", and serve with `--bind`"
     if needs.at_bind:
         message = f"without a `bindVerb` {_some(needs.at_bind)} are not checked at binding"
+        yield _warning(at, message, hint)
+    if needs.amounts:
+        message = (
+            f"without a `bindVerb` the sums of {_some(needs.amounts)} do not have the pods that "
+            "are still on their way, so their bounds can be passed"
+        )
         yield _warning(at, message, hint)
     if needs.strict:
         message = (

@@ -54,10 +54,12 @@ class Server:
         status = {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "True"}]}
         self.write(item | {"spec": item["spec"] | {"nodeName": node}, "status": status})
 
-    def report(self, name: str, reason: str, message: str) -> None:
-        """kube-scheduler writes the condition if it has changed."""
-        condition = {"type": "PodScheduled", "status": "False", "reason": reason}
-        conditions = [condition | {"message": message}]
+    def report(self, name: str) -> None:
+        """kube-scheduler writes the condition if it has changed.
+
+        The text is always the same, so that only the first of several failures is news.
+        """
+        conditions = [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]
         item = self.objects[name]
         if item["status"].get("conditions") != conditions:
             self.write(item | {"status": item["status"] | {"conditions": conditions}})
@@ -110,11 +112,10 @@ class Replica:
         for _ in range(0 if self.frozen else min(changes, len(self.watch))):
             self._show(self.watch.popleft())
 
-    def filter(self, name: str) -> list[str]:
+    def filter(self, name: str, names: list[str]) -> list[str]:
         """The nodes that the pod is offered; EngineError means an error."""
         if self.frozen:
             raise EngineError("no answer")
-        names = [n["metadata"]["name"] for n in self._world.nodes]
         body = raw(self._world.server.objects[name])
         verdicts = self.engine.filter(body, names, None, math.inf)
         return [n for n, v in zip(names, verdicts, strict=True) if isinstance(v, Feasible)]
@@ -235,7 +236,7 @@ class World:
 
     def create_oversized(self) -> None:
         """kube-scheduler itself finds no node for it, and asks nobody."""
-        self.server.report(self.create(cpu="900"), "Unschedulable", "0/4 nodes: Insufficient cpu")
+        self.server.report(self.create(cpu="900"))
 
     def delete_pod(self) -> None:
         """One that waits."""
@@ -247,22 +248,33 @@ class World:
 
     def schedule(self) -> None:
         """One cycle of kube-scheduler: the pod that waits longest, if it may be tried again."""
-        due = sorted(each for each in self._queue if each[0] <= self.now)
-        if not due:
+        self._cycle(self.random.choice((0.0, 1.0)))
+
+    def schedule_slowly(self) -> None:
+        """The pod is bound as late as it can be."""
+        self._cycle(PLACING_SECONDS)
+
+    def schedule_in_vain(self) -> None:
+        """kube-scheduler does not get the answer in time."""
+        self._cycle(None)
+
+    def _cycle(self, wait: float | None) -> None:
+        ready = sorted(each for each in self._queue if each[0] <= self.now)
+        if not ready:
             return
-        self._queue.remove(due[0])
-        name = due[0][1]
+        self._queue.remove(ready[0])
+        name = ready[0][1]
         try:
-            offered = self.replicas[self._asked].filter(name)
-            self._fail("the answer comes too late")
-        except EngineError as error:
-            self._give_up(name, "SchedulerError", str(error))
-            return
+            offered = self.replicas[self._asked].filter(name, self._fitting())
+            if wait is None:
+                self._fail("the answer comes too late", 1.0)
+        except EngineError:
+            offered = []
         if not offered:
-            self._give_up(name, "Unschedulable", "no node")
+            self._give_up(name)
             return
-        wait = self.random.choice((0.0, 1.0, PLACING_SECONDS))
-        self._placing.append(Placing(name, self.random.choice(offered), self.now + wait))
+        due = self.now + (wait or 0.0)
+        self._placing.append(Placing(name, self.random.choice(offered), due))
         self._bind_due()
 
     def burst(self) -> None:
@@ -369,17 +381,22 @@ class World:
             else:
                 self._fail("the Binding is refused")
                 self.bound(name, node)
-        except EngineError as error:
+        except EngineError:
             if self.server.node_of(name) is None:
-                self._give_up(name, "SchedulerError", str(error))
+                self._give_up(name)
 
-    def _fail(self, text: str) -> None:
-        """Raises EngineError now and then."""
-        if self.random.random() < _FAILS:
+    def _fitting(self) -> list[str]:
+        """The nodes that kube-scheduler's own filters leave."""
+        names = [n["metadata"]["name"] for n in self.nodes]
+        return self.random.sample(names, self.random.randint(1, len(names)))
+
+    def _fail(self, text: str, part: float = _FAILS) -> None:
+        """Raises EngineError in a part of the cases."""
+        if self.random.random() < part:
             raise EngineError(text)
 
-    def _give_up(self, name: str, reason: str, message: str) -> None:
-        self.server.report(name, reason, message)
+    def _give_up(self, name: str) -> None:
+        self.server.report(name)
         self._queue.append((self.now + self.random.choice((1.0, 2.0, 4.0)), name))
 
     def _restart(self, number: int) -> None:
