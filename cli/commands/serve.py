@@ -418,7 +418,7 @@ def _schedulers(args: argparse.Namespace) -> Schedulers:
     for flag in (flag for flag, is_given in given.items() if is_given):
         for other in (other for other, is_given in unwatched.items() if is_given):
             hint = f"leave out {flag}, or leave out {other} and name a --kubeconfig"
-            message = f"{flag} has no effect with {other}: there is nothing to bind"
+            message = f"{flag} has no effect with {other}: no pod is bound there"
             raise CommandError(message, hint)
     defaults = DEFAULT_SCHEDULERS
     return Schedulers(

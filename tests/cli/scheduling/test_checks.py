@@ -28,6 +28,9 @@ from tests.support.scheduler_configs import (
 )
 
 STRICT = 'policy strict in namespace "web" { limit "one" { per node at most 1 strict } }\n'
+SUM = """policy sum in namespace "web" {{
+  {} "room" {{ require node.pods.map(p, p.requests["cpu"]).sum() <= "4" }}
+}}"""
 # Checks that no configuration fails without policies.
 ONLY_WITH_POLICIES = {"no-binder"}
 # Checks of what the flags of `placet serve` need; in all other tests they are right.
@@ -121,6 +124,9 @@ def test_both_sides_must_agree_on_bind(binds: bool, asked: bool) -> None:
             OURS,
             [("no-binder", "warning")],
         ),
+        (SUM.format("filter"), OURS, [("no-binder", "warning")]),
+        (SUM.format("bind"), OURS, [("no-binder", "warning"), ("no-binder", "warning")]),
+        (SUM.format("bind"), ours(bindVerb="bind"), []),
         (
             'policy s in namespace "web" { score "x" weight 1 { value 1 } }',
             ours("prioritizeVerb"),
@@ -132,7 +138,10 @@ def test_both_sides_must_agree_on_bind(binds: bool, asked: bool) -> None:
             [("managed-resources", "error")],
         ),
     ],
-    ids=["all", "no bind", "ignorable", "best effort", "audit", "bind clause", "score", "managed"],
+    ids=[
+        *["all", "no bind", "ignorable", "best effort", "audit", "bind clause"],
+        *["sum", "sum at binding", "sum that is checked", "score", "managed"],
+    ],
 )
 def test_policies_say_what_they_need(
     tmp_path: Path, policy: str, entry: Json, expected: list[tuple[str, str]]
