@@ -115,6 +115,7 @@ class Engine:
         self._observer = observer
         self._offered = OfferedNodes(codec)
         self._placement = Placement(view, self.in_flight)
+        self._schedulers = schedulers
         self._pods = RequestPodReader(codec)
 
     @property
@@ -364,8 +365,14 @@ class Engine:
         question = _question(call, snapshot, rows, suits)
         predicts = self._calls.registry.soft_counts
         left = self._placement.answer(call.plan.counts, question, decided, predicts=predicts)
-        self._later(lambda: self.in_flight.settle(call.pod.uid))
+        self._later(lambda: self._settle(call.pod.uid))
         return left
+
+    def _settle(self, uid: str) -> None:
+        """Does what the next pod would wait for, and looks whether the scheduler is known."""
+        pod = self.in_flight.settle(uid)
+        if pod is not None and not self._schedulers.have(pod):
+            self._observer.unnamed_scheduler(pod.schedulerName)
 
     def _check_hopeless(self, call: Call, decided: Decision) -> None:
         """Raises EngineError for a pod without a node that kube-scheduler should retry itself."""

@@ -90,9 +90,13 @@ class Schedulers:
     permit_timeout: float = 0.0
     call_bind: bool = False
 
+    def have(self, pod: Peer) -> bool:
+        """Whether a pod is one of theirs."""
+        return (pod.schedulerName or DEFAULT_SCHEDULER) in self.names
+
     def may_place(self, pod: Peer) -> bool:
         """Whether they may be placing a pod that has no node."""
-        return not pod.is_gated and (pod.schedulerName or DEFAULT_SCHEDULER) in self.names
+        return not pod.is_gated and self.have(pod)
 
     def window(self, pod: Peer) -> float:
         """The time that a pod needs at most if its scheduler is not slowed down."""
@@ -329,15 +333,19 @@ class InFlightPods:
         if len(self._refused) > _MOST_REFUSED:
             del self._refused[next(iter(self._refused))]
 
-    def settle(self, uid: str) -> None:
-        """Does the work now that the next pod would wait for, if the pod is in flight."""
-        if (known := self._pods.get(uid)) is not None:
-            known.settle()
-            if self._schedulers.call_bind and known.pod is not None:
-                # Bind decides, so nothing is lost if the scheduler is slower than this.
-                until = known.since + self._schedulers.window(known.pod)
-                known.until = min(known.until, until)
-                self._next_end = min(self._next_end, known.until)
+    def settle(self, uid: str) -> Peer | None:
+        """Does the work now that the next pod would wait for, if the pod is in flight.
+
+        Returns the pod; None if it is not in flight or cannot be decoded.
+        """
+        if (known := self._pods.get(uid)) is None:
+            return None
+        known.settle()
+        if self._schedulers.call_bind and known.pod is not None:
+            # Bind decides, so nothing is lost if the scheduler is slower than this.
+            known.until = min(known.until, known.since + self._schedulers.window(known.pod))
+            self._next_end = min(self._next_end, known.until)
+        return known.pod
 
     def _put(self, known: InFlightPod) -> None:
         self._pods[known.uid] = known
@@ -358,7 +366,8 @@ class InFlightPods:
     def forget(self, uid: str) -> None:
         """Ends whatever is known of a pod."""
         self._pods.pop(uid, None)
-        self._refused.pop(uid, None)
+        if self._refused:
+            self._refused.pop(uid, None)
 
     def predict(self, uid: str, row: int) -> None:
         """Sets the row that our scores rank first, if the pod is in flight."""
