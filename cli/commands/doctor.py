@@ -10,7 +10,7 @@ from pathlib import Path
 
 from cli.command import CommandError, Exit, read_file, seconds
 from cli.render import FieldFinding, as_json, render, totals, wants_colour
-from cli.scheduling.checks import CheckContext, choose, examine, read_requirements
+from cli.scheduling.checks import BIND_TIMEOUT, CheckContext, choose, examine, read_requirements
 from cli.scheduling.configuration import configurations
 
 _FORMATS = ("human", "plain", "json")
@@ -58,6 +58,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--bind", action="store_true", help="`placet serve` is started with --bind")
     parser.add_argument(
+        "--bind-timeout",
+        metavar="TIME",
+        type=seconds,
+        default=f"{BIND_TIMEOUT:g}s",
+        help="that of `placet serve` (default: %(default)s)",
+    )
+    parser.add_argument(
         "--format",
         choices=_FORMATS,
         default="human",
@@ -70,7 +77,12 @@ def run(args: argparse.Namespace) -> int:
     requirements = None if args.policies is None else read_requirements(args.policies)
     contexts = [
         CheckContext(
-            found, *choose(found.extenders, args.url), args.http_timeout, requirements, args.bind
+            found,
+            *choose(found.extenders, args.url),
+            args.http_timeout,
+            requirements,
+            args.bind,
+            args.bind_timeout,
         )
         for found in configurations(_texts(args), lambda p: _read(p) if Path(p).is_file() else None)
     ]

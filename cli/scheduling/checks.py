@@ -27,6 +27,8 @@ from grammar.schema import load_schema
 from grammar.source import Span
 
 OUR_PATH = "/api/scheduler"
+# The default of `placet serve --bind-timeout`, and of kube-scheduler's `bindTimeoutSeconds`.
+BIND_TIMEOUT = 600.0
 OUR_PORT = 12345
 # The most names that a message lists.
 _SHOWN = 3
@@ -49,7 +51,7 @@ class SchedulerRequirements:
 
 @dataclass(frozen=True, slots=True)
 class CheckContext:
-    """One configuration to check. `http_timeout` is that of `placet serve`, in seconds.
+    """One configuration to check. The timeouts are those of `placet serve`, in seconds.
 
     `ours` is the extender taken for Placet, `because` the reason; None and empty if it is unclear.
     `requirements` is None if the policies are unknown. `binds` says whether `placet serve` has
@@ -62,6 +64,7 @@ class CheckContext:
     http_timeout: float
     requirements: SchedulerRequirements | None = None
     binds: bool = False
+    bind_timeout: float = BIND_TIMEOUT
 
     @property
     def worst(self) -> Severity:
@@ -596,6 +599,25 @@ def shared_lease(context: CheckContext) -> Iterator[_Found]:
         yield _warning("leaderElection.resourceName", message, hint)
 
 
+def bind_timeout(context: CheckContext) -> Iterator[_Found]:
+    """A longer wait for volumes than Placet knows of, which matters where it does not bind."""
+    if context.ours is None or context.ours.verbs["bind"]:
+        return
+    for index, profile in enumerate(mappings(context.configuration.value, "profiles")):
+        for place, plugin in enumerate(mappings(profile, "pluginConfig")):
+            given = mapping(plugin, "args").get("bindTimeoutSeconds")
+            if plugin.get("name") != "VolumeBinding" or not isinstance(given, int):
+                continue
+            if given > context.bind_timeout:
+                path = f"profiles[{index}].pluginConfig[{place}].args.bindTimeoutSeconds"
+                message = (
+                    f"a pod can wait {given} s for its volumes, and after a start Placet counts it "
+                    f"for {context.bind_timeout:g} s"
+                )
+                hint = f"serve with `--bind-timeout {given}s`, and give it to this command too"
+                yield _warning(path, message, hint)
+
+
 # ---- the codes of the checks
 
 OF_ALL: Mapping[str, Callable[[CheckContext], Iterator[_Found]]] = {
@@ -613,6 +635,7 @@ OF_ALL: Mapping[str, Callable[[CheckContext], Iterator[_Found]]] = {
     "asked-twice": asked_twice,
     "sampled-nodes": sampled_nodes,
     "shared-lease": shared_lease,
+    "bind-timeout": bind_timeout,
 }
 OF_OURS: Mapping[str, Callable[[ExtenderEntry, CheckContext], Iterator[_Found]]] = {
     "url": url,

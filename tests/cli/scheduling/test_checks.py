@@ -34,7 +34,7 @@ SUM = """policy sum in namespace "web" {{
 # Checks that no configuration fails without policies.
 ONLY_WITH_POLICIES = {"no-binder"}
 # Checks of what the flags of `placet serve` need; in all other tests they are right.
-OF_FLAGS = {"bind"}
+OF_FLAGS = {"bind", "bind-timeout"}
 
 
 def examined(text: str, requirements: SchedulerRequirements | None = None) -> list[FieldFinding]:
@@ -105,6 +105,32 @@ def test_both_sides_must_agree_on_bind(binds: bool, asked: bool) -> None:
         "write `bindVerb: bind`, or serve without `--bind`",
     )
     assert told == ([] if binds == asked else [without if asked else unasked])
+
+
+@pytest.mark.parametrize(
+    ("entry", "known", "expected"),
+    [
+        (OURS, 600.0, ["bind-timeout"]),
+        (OURS, 900.0, []),
+        (ours(bindVerb="bind"), 600.0, []),
+    ],
+    ids=["longer", "known", "placet binds"],
+)
+def test_placet_must_know_how_long_volumes_are_awaited(
+    entry: Json, known: float, expected: list[str]
+) -> None:
+    args = {"bindTimeoutSeconds": 900}
+    profile = {"pluginConfig": [{"name": "NodeAffinity"}, {"name": "VolumeBinding", "args": args}]}
+    text = json.dumps({**configuration(entry), "profiles": [profile]})
+    (read,) = configurations([("s.yaml", text)], lambda _path: None)
+    binds = "bindVerb" in entry
+    context = CheckContext(read, *choose(read.extenders), 5.0, None, binds, known)
+    findings = [(d, place) for d, place in examine(context) if d.code == "bind-timeout"]
+    assert [d.code for d, _ in findings] == expected
+    for diagnostic, place in findings:
+        assert place.path == "profiles[0].pluginConfig[1].args.bindTimeoutSeconds"
+        assert diagnostic.hint is not None
+        assert "`--bind-timeout 900s`" in diagnostic.hint
 
 
 @pytest.mark.parametrize(
