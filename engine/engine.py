@@ -115,7 +115,6 @@ class Engine:
         self._observer = observer
         self._offered = OfferedNodes(codec)
         self._placement = Placement(view, self.in_flight)
-        self._schedulers = schedulers
         self._pods = RequestPodReader(codec)
 
     @property
@@ -370,9 +369,8 @@ class Engine:
 
     def _settle(self, uid: str) -> None:
         """Does what the next pod would wait for, and looks whether the scheduler is known."""
-        pod = self.in_flight.settle(uid)
-        if pod is not None and not self._schedulers.have(pod):
-            self._observer.unnamed_scheduler(pod.schedulerName)
+        if unnamed := self.in_flight.settle(uid):
+            self._observer.unnamed_scheduler(unnamed)
 
     def _check_hopeless(self, call: Call, decided: Decision) -> None:
         """Raises EngineError for a pod without a node that kube-scheduler should retry itself."""

@@ -333,19 +333,21 @@ class InFlightPods:
         if len(self._refused) > _MOST_REFUSED:
             del self._refused[next(iter(self._refused))]
 
-    def settle(self, uid: str) -> Peer | None:
+    def settle(self, uid: str) -> str:
         """Does the work now that the next pod would wait for, if the pod is in flight.
 
-        Returns the pod; None if it is not in flight or cannot be decoded.
+        Returns the name of its scheduler if that is none of the known ones, else an empty text.
         """
         if (known := self._pods.get(uid)) is None:
-            return None
+            return ""
         known.settle()
-        if self._schedulers.call_bind and known.pod is not None:
+        if (pod := known.pod) is None:
+            return ""
+        if self._schedulers.call_bind:
             # Bind decides, so nothing is lost if the scheduler is slower than this.
-            known.until = min(known.until, known.since + self._schedulers.window(known.pod))
+            known.until = min(known.until, known.since + self._schedulers.window(pod))
             self._next_end = min(self._next_end, known.until)
-        return known.pod
+        return "" if self._schedulers.have(pod) else pod.schedulerName
 
     def _put(self, known: InFlightPod) -> None:
         self._pods[known.uid] = known
