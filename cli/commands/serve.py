@@ -426,6 +426,7 @@ def _schedulers(args: argparse.Namespace) -> Schedulers:
         defaults.bind_timeout if args.bind_timeout is None else args.bind_timeout,
         defaults.permit_timeout if args.permit_timeout is None else args.permit_timeout,
         args.bind,
+        is_watched=not any(unwatched.values()),
     )
 
 

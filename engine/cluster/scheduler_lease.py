@@ -6,7 +6,6 @@ next one asks about all pending pods again.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable
 
@@ -17,7 +16,7 @@ from engine.cluster.lease import LeaseSpec
 from engine.errors import ApiError, ApiUnreachableError
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"
-_LOOK_SECONDS, _REQUEST_SECONDS = 2.0, 5.0
+_REQUEST_SECONDS = 5.0
 _FORBIDDEN, _NOT_FOUND = 403, 404
 
 
@@ -26,7 +25,7 @@ class _LeaseObject(msgspec.Struct):
 
 
 class SchedulerLease:
-    """The Lease of kube-scheduler, looked at again and again while `run` runs.
+    """The Lease of kube-scheduler, which the owner has looked at again and again.
 
     `replaced` is called when another process has acquired it, with the time, in seconds of the
     clock, of the last look that found the process before. A cluster without this Lease never has
@@ -48,13 +47,6 @@ class SchedulerLease:
         # The last acquisition, and when the last look began that found it.
         self._acquired: tuple[object, ...] | None = None
         self._looked_at = float("-inf")
-
-    async def run(self, needed: Callable[[], bool]) -> None:
-        """Look every two seconds while the news is needed, until cancelled."""
-        while True:
-            if needed():
-                await self.look()
-            await asyncio.sleep(_LOOK_SECONDS)
 
     async def look(self) -> None:
         """Read the Lease once."""

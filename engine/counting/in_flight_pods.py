@@ -28,8 +28,10 @@ Transitions:
   gated pods, pods of other schedulers, or pods that are Refused since then. With a bindVerb none
   does.
 - bound: a watch shows the pod on a node, or Placet's own verb bind puts it there.
-- ended: the pod is deleted; it is given up, which is news of the condition PodScheduled; another
-  process acquires kube-scheduler's own Lease; or the time of `Schedulers` is over.
+- ended: the pod is deleted; it is given up, which is news of the condition PodScheduled; or its
+  time is over. That is the time of `Schedulers`, or the moment when another process acquires
+  kube-scheduler's own Lease. The pod may have been bound in its time, and a watch be late: so
+  without a bindVerb the API server is asked first, see `OverduePods`.
 
 What holds:
 
@@ -82,13 +84,20 @@ class Schedulers:
 
     `names` are the `schedulerName`s of their pods. `bind_timeout` is the time that they wait for
     volumes and claims, `permit_timeout` the longest time that their Permit plugins have a pod wait.
-    `call_bind` says that they have a bindVerb.
+    `call_bind` says that they have a bindVerb. `is_watched` says that watches show what they do;
+    without a bindVerb, a pod whose time is over then counts until `end` is called.
     """
 
     names: frozenset[str] = frozenset({DEFAULT_SCHEDULER})
     bind_timeout: float = BIND_TIMEOUT_SECONDS
     permit_timeout: float = 0.0
     call_bind: bool = False
+    is_watched: bool = False
+
+    @property
+    def ends_are_confirmed(self) -> bool:
+        """Whether a pod may have been bound in its time although no watch shows it yet."""
+        return self.is_watched and not self.call_bind
 
     def have(self, pod: Peer) -> bool:
         """Whether a pod is one of theirs."""
@@ -398,14 +407,27 @@ class InFlightPods:
     def scheduler_replaced(self, before: float) -> None:
         """Takes the news that another process holds kube-scheduler's Lease.
 
-        The last process held it after `before`, and has ended. The Lease is that of the scheduler
-        with the default name; other ones may still be placing their pods.
+        The last process held it after `before`, and has ended: the time of its pods is over. The
+        Lease is that of the scheduler with the default name; other ones may still be placing their
+        pods.
         """
-        for known in list(self._pods.values()):
+        now = self._clock()
+        for known in self._pods.values():
             if known.since >= before:
                 continue
             if known.pod is None or known.pod.schedulerName in ("", DEFAULT_SCHEDULER):
-                del self._pods[known.uid]
+                known.until = min(known.until, now)
+                self._next_end = min(self._next_end, now)
+
+    def overdue(self) -> Sequence[InFlightPod]:
+        """The in-flight pods whose time is over."""
+        now = self._clock()
+        return [known for known in self._pods.values() if known.until <= now]
+
+    def end(self, known: InFlightPod) -> None:
+        """Ends a pod whose time is over, and that has no node; not if there is a later offer."""
+        if self._pods.get(known.uid) is known:
+            del self._pods[known.uid]
 
     # ---- terms
 
@@ -437,7 +459,7 @@ class InFlightPods:
 
     def others(self, uid: str, owner: object) -> Sequence[InFlightPod]:
         """The in-flight pods in the tables of `owner`, without the pod with this uid."""
-        if (now := self._clock()) >= self._next_end:
+        if (now := self._clock()) >= self._next_end and not self._schedulers.ends_are_confirmed:
             self._pods = {u: p for u, p in self._pods.items() if p.until > now}
             self._next_end = min((p.until for p in self._pods.values()), default=math.inf)
         return [p for known, p in self._pods.items() if known != uid and p.owner is owner]

@@ -25,6 +25,7 @@ from engine.cache.snapshot import Snapshot
 from engine.cluster.binding import Binder
 from engine.cluster.client import ApiClient, Limits, connect
 from engine.cluster.lease import LeaderGate, Lease, TakeOver
+from engine.cluster.overdue_pods import OverduePods
 from engine.cluster.scheduler_lease import SchedulerLease
 from engine.counting.in_flight_pods import PLACING_SECONDS, Schedulers
 from engine.decision.recent_answers import LastAnswers, RejectedPods
@@ -38,6 +39,9 @@ from server.runtime.observers import LogObserver
 from server.runtime.reloader import PolicyReloader
 from server.runtime.status_reporting import StatusReporter
 from server.supervisor import Supervisor, end
+
+# The pause between two looks at kube-scheduler's Lease and at pods whose time is over.
+_LOOK_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +182,7 @@ class ClusterRuntime:
         if not schedulers.call_bind:
             # With a bindVerb it does not matter what an ended kube-scheduler had in hand.
             follow = self._follow_scheduler(engine)
-            stack.push_async_callback(end, start("scheduler-lease", follow))
+            stack.push_async_callback(end, start("in-flight", follow))
         self.informers.start(self._needs)
         syncing = start("sync", lambda: self._until_synced(engine, reloader, schedulers))
         stack.push_async_callback(end, syncing)
@@ -200,7 +204,7 @@ class ClusterRuntime:
         return take_over
 
     def _follow_scheduler(self, engine: Engine) -> Callable[[], Awaitable[None]]:
-        """The work of following kube-scheduler's Lease while pods are in flight."""
+        """The work of ending pods in flight: by kube-scheduler's Lease, and when they are due."""
         text = "kube-scheduler's Lease tells nothing, so pods may wait longer after its restart: %s"
 
         def needed() -> bool:
@@ -210,7 +214,16 @@ class ClusterRuntime:
             self._log.warning(text, reason)
 
         lease = SchedulerLease(self._client, engine.in_flight.scheduler_replaced, failed)
-        return lambda: lease.run(needed)
+        overdue = OverduePods(self._client, engine.in_flight)
+
+        async def follow() -> None:
+            while True:
+                if needed():
+                    await lease.look()
+                    await overdue.look()
+                await asyncio.sleep(_LOOK_SECONDS)
+
+        return follow
 
     def adopt(self, needs: Needs) -> None:
         """Watches what the policies read now; from any thread."""

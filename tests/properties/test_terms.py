@@ -114,7 +114,7 @@ def test_no_bound_is_passed_and_no_pod_waits_for_ever(
     kind: str, call_bind: bool, steps: list[str], seed: int
 ) -> None:
     bound = BOUNDS[kind]
-    world = world_of(bound, seed, Schedulers(call_bind=call_bind))
+    world = world_of(bound, seed, Schedulers(call_bind=call_bind, is_watched=True))
     try:
         for step in steps:
             getattr(world, step)()
@@ -166,7 +166,7 @@ def test_a_documented_case_passes_a_bound_only_without_bind(
 ) -> None:
     passed = []
     for seed in range(40):
-        world = world_of(BOUNDS["limit"], seed, Schedulers(call_bind=call_bind))
+        world = world_of(BOUNDS["limit"], seed, Schedulers(call_bind=call_bind, is_watched=True))
         case(world)
         passed += world.passed
         world.close()

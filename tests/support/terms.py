@@ -17,11 +17,12 @@ from random import Random
 
 from engine.cache.store import ObjectStore, pods
 from engine.cluster.lease import Lease
+from engine.cluster.overdue_pods import OverduePods
 from engine.counting.in_flight_pods import Schedulers
 from engine.decision.registry import Registry
 from engine.decision.verdict import Feasible
 from engine.engine import Engine
-from engine.errors import EngineError
+from engine.errors import ApiError, EngineError
 from engine.objects.peer import Peer, key_of
 from tests.support.builders import Object, pod, raw
 from tests.support.engines import CODEC, Known, Silent, cache_of
@@ -48,6 +49,14 @@ class Server:
         self.objects[item["metadata"]["name"]] = item
         for watch in self.watches:
             watch.append(item)
+
+    async def request(self, method: str, path: str, **_: object) -> bytes:
+        """A GET of a pod."""
+        item = self.objects.get(path.rpartition("/")[2])
+        assert method == "GET"
+        if item is None:
+            raise ApiError(404, "NotFound", "no such pod")
+        return raw(item)
 
     def bind(self, name: str, node: str) -> None:
         item = self.objects[name]
@@ -89,6 +98,7 @@ class Replica:
             clock=world.clock,
         )
         self.cache.add_event_handler(self.engine.in_flight.pod_changed)
+        self._overdue = OverduePods(world.server, self.engine.in_flight)
         self.watch: deque[Object] = deque()
         world.server.watches.append(self.watch)
         self._list()
@@ -106,6 +116,8 @@ class Replica:
             self._list()
             self.engine.take_over(self.cache.snapshot(), self.lease.term_began)
             self._taken = self.lease.term_began
+        if not self._world.schedulers.call_bind:
+            self._world.run(self._overdue.look())
 
     def see(self, changes: int) -> None:
         """The watch shows this many changes, if there are so many and the replica runs."""
