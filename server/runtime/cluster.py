@@ -205,16 +205,18 @@ class ClusterRuntime:
 
     def _follow_scheduler(self, engine: Engine) -> Callable[[], Awaitable[None]]:
         """The work of ending pods in flight: by kube-scheduler's Lease, and when they are due."""
-        text = "kube-scheduler's Lease tells nothing, so pods may wait longer after its restart: %s"
+        no_lease = "kube-scheduler's Lease tells nothing, so pods may wait longer after its restart"
+        no_pod = "pods that may be on their way still count although their time is over"
 
         def needed() -> bool:
             return bool(len(engine.in_flight)) and (self._lease is None or self._lease.held)
 
-        def failed(reason: str) -> None:
-            self._log.warning(text, reason)
+        def warn_of(what: str) -> Callable[[str], None]:
+            return lambda reason: self._log.warning("%s: %s", what, reason)
 
-        lease = SchedulerLease(self._client, engine.in_flight.scheduler_replaced, failed)
-        overdue = OverduePods(self._client, engine.in_flight)
+        in_flight = engine.in_flight
+        lease = SchedulerLease(self._client, in_flight.scheduler_replaced, warn_of(no_lease))
+        overdue = OverduePods(self._client, in_flight, warn_of(no_pod))
 
         async def follow() -> None:
             while True:

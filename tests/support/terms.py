@@ -98,7 +98,7 @@ class Replica:
             clock=world.clock,
         )
         self.cache.add_event_handler(self.engine.in_flight.pod_changed)
-        self._overdue = OverduePods(world.server, self.engine.in_flight)
+        self._overdue = OverduePods(world.server, self.engine.in_flight, lambda _: None)
         self.watch: deque[Object] = deque()
         world.server.watches.append(self.watch)
         self._list()

@@ -60,7 +60,7 @@ async def test_a_pod_whose_time_is_over(answer: Object | Exception, counts: bool
     seconds, api = 0.0, Api(answer)
     pods = InFlightPods(lambda: seconds, SCHEDULERS)
     pods.take_over([peer_of(MADE)], OWNER)
-    overdue = OverduePods(api, pods)
+    overdue = OverduePods(api, pods, lambda _: None)
     await overdue.look()
     assert api.asked == [], "its time is not over"
     seconds = 30.0
@@ -89,5 +89,19 @@ async def test_pods_of_an_ended_scheduler_are_overdue_at_once() -> None:
     assert pods.overdue() == []
     pods.scheduler_replaced(6.0)
     assert len(pods.others("", OWNER)) == 1
-    await OverduePods(Api(), pods).look()
+    await OverduePods(Api(), pods, lambda _: None).look()
     assert pods.others("", OWNER) == []
+
+
+async def test_a_failure_is_told_once_and_says_what_to_do() -> None:
+    seconds, api, failures = 0.0, Api(), list[str]()
+    pods = InFlightPods(lambda: seconds, SCHEDULERS)
+    pods.take_over([peer_of(MADE)], OWNER)
+    seconds = 30.0
+    overdue = OverduePods(api, pods, failures.append)
+    forbidden = ApiError(403, "Forbidden", "placet cannot get pods")
+    for answer in (forbidden, forbidden, ApiUnreachableError("nobody there"), BOUND, forbidden):
+        api.answer = answer
+        await overdue.look()
+    right = "Placet may not get pods: run `kubectl apply -f deploy/rbac/placet.yaml`"
+    assert failures == [right, "nobody there", right]
