@@ -167,6 +167,7 @@ class Silent:
         pass
 
     failed = would_reject = conflict = bypassed = expensive = gave_up = shortened = rejected
+    unnamed_scheduler = rejected
 
 
 def frame(asked: NamedPod | None, cluster: Cluster | None, codec: ObjectCodec) -> Frame:

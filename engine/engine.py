@@ -21,7 +21,7 @@ from engine.cache.names import KnownRows
 from engine.cache.node_table import NodeRows, NodeTable
 from engine.cache.snapshot import Snapshot
 from engine.counting.count_clauses import CountClauses, deletion_cost
-from engine.counting.in_flight_pods import InFlightPods
+from engine.counting.in_flight_pods import DEFAULT_SCHEDULERS, InFlightPods, Schedulers
 from engine.decision import filtering
 from engine.decision.call import Call, CallOpener, ClusterView, Observer, OfferedNodes
 from engine.decision.filtering import FilterMemo
@@ -58,8 +58,6 @@ from engine.program.program import Program
 from grammar.texts import MOST_ERROR, cut, shown
 from grammar.values.time import Timestamp
 
-# The longest time in flight where nobody reports that the pod is bound.
-HOLD_SECONDS = 900.0
 # The time of one portion of work for which nobody waits, and the most portions of one piece of it.
 PORTION_SECONDS = 0.005
 MOST_PORTIONS = 40
@@ -83,10 +81,14 @@ def open_gate(*, asked: bool = True) -> str:  # noqa: ARG001 - a CountGate
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """A pod that may be bound, and its deletion cost if a share sets one."""
+    """A pod that may be bound, and its deletion cost if a share sets one.
+
+    `is_counted` says that strict counts have admitted it, as the leader.
+    """
 
     pod: Peer
     deletion_cost: int | None
+    is_counted: bool = False
 
 
 class Engine:
@@ -95,7 +97,8 @@ class Engine:
     `gate` says whether this replica decides by counts. `times` bounds what policies use of the
     time; without it only deadlines hold, and nothing is done in portions. `listeners` are told of
     each answer of filter, and `answers` keeps the nodes that it offers. The `journal` records what
-    filter and prioritize answer. `later` runs work after the answer.
+    filter and prioritize answer. `later` runs work after the answer. `schedulers` are those that
+    ask.
     """
 
     def __init__(
@@ -112,11 +115,11 @@ class Engine:
         answers: LastAnswers | None = None,
         journal: Journal | None = None,
         later: Later = lambda work: work(),  # for callers without an event loop
-        hold_seconds: float = HOLD_SECONDS,
+        schedulers: Schedulers = DEFAULT_SCHEDULERS,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], Timestamp] = Timestamp.now,
     ) -> None:
-        self.in_flight = InFlightPods(clock, hold_seconds)
+        self.in_flight = InFlightPods(clock, schedulers)
         self._answers = answers
         self._calls = CallOpener(registry, view, observer, exemptions, now=now)
         self._clock = clock
@@ -165,7 +168,7 @@ class Engine:
             else:
                 decided = self._filtered(call, names, nodes)
             offered = not np.logical_and.reduce(decided.codes)
-            if offered:
+            if offered and self._damper.known:
                 self._damper.passed(request_pod.uid)
         except EngineError as error:
             if (journal := self._journal) is not None:
@@ -173,6 +176,8 @@ class Engine:
                 self._later(lambda: journal.failed(request_pod, len(names), text))
             raise
         finally:
+            if not offered:
+                self.in_flight.refuse(request_pod.uid)
             for answered in self._listeners:
                 answered(request_pod, offered)
             if self._answers is not None:
@@ -244,7 +249,8 @@ class Engine:
             return Admission(peer, None)
         self._check_gate(call)
         question = _question(call, snapshot, snapshot.table.find([node]))
-        return Admission(peer, deletion_cost(self._placement.take(call.plan.counts, question)))
+        cost = deletion_cost(self._placement.take(call.plan.counts, question))
+        return Admission(peer, cost, is_counted=True)
 
     # ---- questions that answer no request
 
@@ -316,13 +322,18 @@ class Engine:
         if self._journal is not None:
             self._journal.adopted()
         if counts_first and (snapshot := self._calls.snapshot()) is not None:
-            # In-flight pods were not recorded while no policy counted.
-            self.take_over(snapshot)
+            # Offers were not recorded while no policy counted.
+            self.in_flight.drop_offers()
+            self.in_flight.take_over(snapshot.pending.values(), snapshot.table.owner)
 
-    def take_over(self, snapshot: Snapshot) -> None:
-        """Takes over from a replica that may have offered any node to any pending pod."""
-        everywhere = np.arange(len(snapshot.table.views))
-        self.in_flight.take_over(snapshot.pending.values(), snapshot.table.owner, everywhere)
+    def take_over(self, snapshot: Snapshot, term_began: float = -math.inf) -> int:
+        """Begins a term: another replica may have offered any node to any pending pod.
+
+        Until `term_began`, in seconds of the clock, another one may have been the leader. Returns
+        the number of pods that count on every node from now on.
+        """
+        self.in_flight.begin_term(term_began)
+        return self.in_flight.take_over(snapshot.pending.values(), snapshot.table.owner)
 
     # ---- filter, step by step
 
@@ -339,6 +350,8 @@ class Engine:
                 table.owner,
                 lambda: table.find(names),
             )
+        else:
+            self.in_flight.forget(call.pod.uid)
         decided = feasible(count)
         self._record(call, names, decided)
         return decided
@@ -351,6 +364,8 @@ class Engine:
         decided = plan.filters.decide(table, rows, call.evaluation, known_rows)
         if self._calls.registry.counts:
             decided = self._counted(call, names, rows if nodes is None else None, decided)
+        else:
+            self.in_flight.forget(call.pod.uid)
         self._later(lambda: self._report(decided))
         if plan.audits or plan.audited_counts:
             audit = self._audit(call, names, table, rows)
@@ -378,8 +393,13 @@ class Engine:
         question = _question(call, snapshot, rows, suits)
         predicts = self._calls.registry.soft_counts
         left = self._placement.answer(call.plan.counts, question, decided, predicts=predicts)
-        self._later(lambda: self.in_flight.settle(call.pod.uid))
+        self._later(lambda: self._settle(call.pod.uid))
         return left
+
+    def _settle(self, uid: str) -> None:
+        """Does what the next pod would wait for, and looks whether the scheduler is known."""
+        if unnamed := self.in_flight.settle(uid):
+            self._observer.unnamed_scheduler(unnamed)
 
     def _hopeless(self, call: Call, decided: Decision) -> Decision:
         """The answer about a pod without a node, in the form that kube-scheduler settles with.

@@ -237,6 +237,9 @@ class Metrics:
         """The pod or policy is named in the log only."""
         self._gave_up(work).inc()
 
+    def unnamed_scheduler(self, name: str) -> None:
+        """Is only for the log."""
+
     def shortened(self, policy: str, clause: str, text: str) -> None:
         """A long message is in the log only."""
 

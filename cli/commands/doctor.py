@@ -10,7 +10,7 @@ from pathlib import Path
 
 from cli.command import CommandError, Exit, lease, read_file, seconds
 from cli.render import FieldFinding, as_json, render, totals, wants_colour
-from cli.scheduling.checks import CheckContext, choose, examine, read_requirements
+from cli.scheduling.checks import BIND_TIMEOUT, CheckContext, choose, examine, read_requirements
 from cli.scheduling.configuration import configurations
 from cli.scheduling.generator import OUR_LEASE
 
@@ -66,6 +66,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="that of `placet serve` (default: %(default)s)",
     )
     parser.add_argument(
+        "--bind-timeout",
+        metavar="TIME",
+        type=seconds,
+        default=f"{BIND_TIMEOUT:g}s",
+        help="that of `placet serve` (default: %(default)s)",
+    )
+    parser.add_argument(
         "--format",
         choices=_FORMATS,
         default="human",
@@ -84,6 +91,7 @@ def run(args: argparse.Namespace) -> int:
             requirements,
             args.bind,
             args.lease,
+            args.bind_timeout,
         )
         for found in configurations(_texts(args), lambda p: _read(p) if Path(p).is_file() else None)
     ]

@@ -133,17 +133,19 @@ def run(args: argparse.Namespace) -> int:
         whole = yaml_text(found)
     refuse_unsound(whole, args.http_timeout)
     sys.stdout.write(yaml_text(section(extender)) if args.section else whole)
-    if "bind" in args.verbs:
-        for line in _placets_side(args.scheduler_name):
-            print(line, file=sys.stderr)
+    for line in _placets_side(args.scheduler_name, binds="bind" in args.verbs):
+        print(line, file=sys.stderr)
     return Exit.OK
 
 
-def _placets_side(scheduler_name: str) -> Iterator[str]:
-    """The lines about what a `bindVerb` needs of Placet."""
-    named = f" --scheduler-name {scheduler_name}" if scheduler_name else ""
-    yield f"start Placet with: placet serve --bind{named}"
-    yield "give it the right to bind with: kubectl apply -f deploy/rbac/bind/placet.yaml"
+def _placets_side(scheduler_name: str, *, binds: bool) -> Iterator[str]:
+    """The lines about what this configuration needs of Placet."""
+    flags = [" --bind"] if binds else []
+    flags += [f" --scheduler-name {scheduler_name}"] if scheduler_name else []
+    if flags:
+        yield f"start Placet with: placet serve{''.join(flags)}"
+    if binds:
+        yield "give it the right to bind with: kubectl apply -f deploy/rbac/bind/placet.yaml"
 
 
 def _extender(args: argparse.Namespace) -> Extender:

@@ -17,10 +17,11 @@ from cli.demo.cluster import Demo
 from cli.demo.question import announcement
 from engine.cache.cluster_file import ClusterFileError
 from engine.cache.reflector import Timing
-from engine.cluster.binding import DEFAULT_SCHEDULER
 from engine.cluster.client import Limits
 from engine.cluster.configuration import own_namespace
+from engine.counting.in_flight_pods import BIND_TIMEOUT_SECONDS, DEFAULT_SCHEDULERS, Schedulers
 from engine.errors import ClusterConfigurationError
+from engine.objects.peer import DEFAULT_SCHEDULER
 from engine.objects.request_pod import SYSTEM_NAMESPACES, Exemptions
 from grammar.schema import load_schema
 from policies.loader import load
@@ -227,6 +228,31 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="bind pods: for an extender with a bindVerb; needs deploy/rbac/bind/placet.yaml",
     )
+    scheduler = parser.add_argument_group("kube-scheduler")
+    scheduler.add_argument(
+        "--scheduler-name",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="the schedulerName of the pods of a kube-scheduler that calls Placet: only these are "
+        "bound without an answer of filter, and may be on their way to a node when Placet starts; "
+        f"may be repeated (default: {DEFAULT_SCHEDULER})",
+    )
+    scheduler.add_argument(
+        "--bind-timeout",
+        metavar="TIME",
+        type=seconds,
+        help="bindTimeoutSeconds in kube-scheduler's configuration: for this long a pod with "
+        "volumes or claims may be on its way to a node when Placet starts, unless Placet binds "
+        f"(default: {BIND_TIMEOUT_SECONDS:g}s)",
+    )
+    scheduler.add_argument(
+        "--permit-timeout",
+        metavar="TIME",
+        type=seconds,
+        help="the longest time that a Permit plugin of kube-scheduler has a pod wait; any pod may "
+        "be on its way for that much longer (default: 0s)",
+    )
     endurance = parser.add_argument_group("load and shutdown")
     endurance.add_argument(
         "--max-in-flight",
@@ -291,16 +317,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     settings = _settings(args)
-    binds = _binds(args)
-    schedulers = frozenset(args.scheduler_name or [DEFAULT_SCHEDULER])
+    schedulers = _schedulers(args)
     policies = _policies(args)
     cluster = _cluster(args)
     log = start_logging(args.log_format, verbose=args.verbose)
     metrics = Metrics(CollectorRegistry(), version())
     tls = credentials(settings, metrics, log)
-    options = Options(
-        settings, policies, cluster, exemptions(args), version(), schedulers, binds=binds
-    )
+    options = Options(settings, policies, cluster, exemptions(args), version(), schedulers)
 
     def started(url: str, reloader: PolicyReloader) -> None:
         log.info("listening on %s", url)
@@ -387,17 +410,32 @@ def _cluster(args: argparse.Namespace) -> Access | Origin | None:
     return Access(args.kubeconfig, args.context, args.lease, args.standby, limits, timing)
 
 
-def _binds(args: argparse.Namespace) -> bool:
-    """Whether pods are bound. Raises CommandError where there is nothing to bind."""
-    for flag, is_given in {
+def _schedulers(args: argparse.Namespace) -> Schedulers:
+    """The schedulers that call this server. Raises CommandError."""
+    given = {
+        "--bind": args.bind,
+        "--scheduler-name": bool(args.scheduler_name),
+        "--bind-timeout": args.bind_timeout is not None,
+        "--permit-timeout": args.permit_timeout is not None,
+    }
+    unwatched = {
         "--demo": args.demo,
         "--cluster": bool(args.cluster),
         "--no-cluster": args.no_cluster,
-    }.items():
-        if args.bind and is_given:
-            hint = f"leave out --bind, or leave out {flag} and name a --kubeconfig"
-            raise CommandError(f"--bind has no effect with {flag}: there is nothing to bind", hint)
-    return bool(args.bind)
+    }
+    for flag in (flag for flag, is_given in given.items() if is_given):
+        for other in (other for other, is_given in unwatched.items() if is_given):
+            hint = f"leave out {flag}, or leave out {other} and name a --kubeconfig"
+            message = f"{flag} has no effect with {other}: no pod is bound there"
+            raise CommandError(message, hint)
+    defaults = DEFAULT_SCHEDULERS
+    return Schedulers(
+        frozenset(args.scheduler_name) or defaults.names,
+        defaults.bind_timeout if args.bind_timeout is None else args.bind_timeout,
+        defaults.permit_timeout if args.permit_timeout is None else args.permit_timeout,
+        args.bind,
+        is_watched=not any(unwatched.values()),
+    )
 
 
 def _folder(package: str, name: str) -> Path:

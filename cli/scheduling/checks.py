@@ -20,12 +20,15 @@ from cli.scheduling.configuration import Configuration, configurations
 from cli.scheduling.extender import ExtenderEntry
 from cli.scheduling.generator import OUR_LEASE, VERBS
 from cli.world import read_policies
+from grammar.checks.amounts import sum_of
 from grammar.clauses import Clause, Filter, Limit, Score, Share, Spread
 from grammar.diagnostics import Diagnostic, Severity, nearest
 from grammar.schema import load_schema
 from grammar.source import Span
 
 OUR_PATH = "/api/scheduler"
+# The default of `placet serve --bind-timeout`, and of kube-scheduler's `bindTimeoutSeconds`.
+BIND_TIMEOUT = 600.0
 OUR_PORT = 12345
 # The most names that a message lists.
 _SHOWN = 3
@@ -35,16 +38,20 @@ _Found = tuple[str, Diagnostic]
 
 @dataclass(frozen=True, slots=True)
 class SchedulerRequirements:
-    """The clauses of policies that need more than a `filterVerb`, each as `policy/clause`."""
+    """The clauses of policies that need more than a `filterVerb`, each as `policy/clause`.
+
+    `amounts` are the filters that add up what pods ask for, with or without a check at binding.
+    """
 
     strict: tuple[str, ...] = ()
+    amounts: tuple[str, ...] = ()
     at_bind: tuple[str, ...] = ()
     scores: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class CheckContext:
-    """One configuration to check. `http_timeout` is that of `placet serve`, in seconds.
+    """One configuration to check. The timeouts are those of `placet serve`, in seconds.
 
     `ours` is the extender taken for Placet, `because` the reason; None and empty if it is unclear.
     `requirements` is None if the policies are unknown. `binds` says whether `placet serve` has
@@ -58,6 +65,7 @@ class CheckContext:
     requirements: SchedulerRequirements | None = None
     binds: bool = False
     lease: tuple[str, str] | None = OUR_LEASE
+    bind_timeout: float = BIND_TIMEOUT
 
     @property
     def worst(self) -> Severity:
@@ -101,7 +109,7 @@ def read_requirements(paths: Sequence[Path]) -> SchedulerRequirements:
     """
     validation = read_policies(paths, load_schema()).validation
     clauses = [
-        (f"{policy.policy.address}/{clause.name}", clause)
+        (f"{policy.policy.address}/{clause.name}", clause, part)
         for policy in validation.policies
         if policy.policy.setting("mode", "enforce") != "audit"
         for part in (policy, *policy.uses)
@@ -109,10 +117,11 @@ def read_requirements(paths: Sequence[Path]) -> SchedulerRequirements:
     ]
 
     def those(wanted: Callable[[Clause], bool]) -> tuple[str, ...]:
-        return tuple(name for name, clause in clauses if wanted(clause))
+        return tuple(name for name, clause, _ in clauses if wanted(clause))
 
     return SchedulerRequirements(
         strict=those(lambda c: isinstance(c, Share | Spread | Limit) and c.strength.strict),
+        amounts=tuple(name for name, clause, part in clauses if sum_of(clause, part) is not None),
         at_bind=those(lambda c: isinstance(c, Filter) and c.at_bind),
         scores=those(lambda c: isinstance(c, Score)),
     )
@@ -218,6 +227,12 @@ def no_binder(ours: ExtenderEntry, context: CheckContext) -> Iterator[_Found]:
         hint += ", and serve with `--bind`"
     if needs.at_bind:
         message = f"without a `bindVerb` {_some(needs.at_bind)} are not checked at binding"
+        yield _warning(at, message, hint)
+    if needs.amounts:
+        message = (
+            f"without a `bindVerb` the sums of {_some(needs.amounts)} do not have the pods that "
+            "are still on their way, so their bounds can be passed"
+        )
         yield _warning(at, message, hint)
     if needs.strict:
         message = (
@@ -599,6 +614,25 @@ def placets_lease(context: CheckContext) -> Iterator[_Found]:
         yield _error("leaderElection.resourceName", message, hint)
 
 
+def bind_timeout(context: CheckContext) -> Iterator[_Found]:
+    """A longer wait for volumes than Placet knows of, which matters where it does not bind."""
+    if context.ours is None or context.ours.verbs["bind"]:
+        return
+    for index, profile in enumerate(mappings(context.configuration.value, "profiles")):
+        for place, plugin in enumerate(mappings(profile, "pluginConfig")):
+            given = mapping(plugin, "args").get("bindTimeoutSeconds")
+            if plugin.get("name") != "VolumeBinding" or not isinstance(given, int):
+                continue
+            if given > context.bind_timeout:
+                path = f"profiles[{index}].pluginConfig[{place}].args.bindTimeoutSeconds"
+                message = (
+                    f"a pod can wait {given} s for its volumes, and after a start Placet counts it "
+                    f"for {context.bind_timeout:g} s"
+                )
+                hint = f"serve with `--bind-timeout {given}s`, and give it to this command too"
+                yield _warning(path, message, hint)
+
+
 # ---- the codes of the checks
 
 OF_ALL: Mapping[str, Callable[[CheckContext], Iterator[_Found]]] = {
@@ -617,6 +651,7 @@ OF_ALL: Mapping[str, Callable[[CheckContext], Iterator[_Found]]] = {
     "sampled-nodes": sampled_nodes,
     "shared-lease": shared_lease,
     "placets-lease": placets_lease,
+    "bind-timeout": bind_timeout,
 }
 OF_OURS: Mapping[str, Callable[[ExtenderEntry, CheckContext], Iterator[_Found]]] = {
     "url": url,

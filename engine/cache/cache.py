@@ -214,13 +214,15 @@ def _discard(sets: dict[str, set[str]], key: str, item: str) -> None:
 class _Assumption:
     """A pod that is assumed on `node` until a time in seconds.
 
-    `seen` says whether a watch has shown the pod at all.
+    `seen` says whether a watch has shown the pod at all, `confirmed` whether the API server has
+    acknowledged its Binding.
     """
 
     uid: str
     node: str
     until: float
     seen: bool
+    confirmed: bool = False
 
 
 # Called at each change of a pod with its old state, its new state, and the resource version of the
@@ -309,6 +311,15 @@ class Cache:
         placed = msgspec.structs.replace(known or pod, nodeName=node)
         self._replace(key, rooted(placed, self._workloads.roots))
 
+    def confirm(self, key: str, uid: str) -> None:
+        """Note that the API server has bound an assumed pod: from now on it is there for certain.
+
+        A watch may show an older state for a while.
+        """
+        assumed = self._assumed.get(key)
+        if assumed is not None and assumed.uid == uid:
+            self._assumed[key] = replace(assumed, confirmed=True)
+
     def forget(self, key: str) -> None:
         assumed = self._assumed.pop(key, None)
         if assumed is not None:
@@ -331,7 +342,8 @@ class Cache:
         return ((key, pod) for key, pod in self._pods.items() if scope.holds(pod))
 
     def assumed(self) -> Sequence[Peer]:
-        return [self._pods[key] for key in self._assumed]
+        """The pods that count on a node although nobody has said that they are there."""
+        return [self._pods[key] for key, assumed in self._assumed.items() if not assumed.confirmed]
 
     def holds_pod(self, key: str, pod: Peer) -> bool:
         """Whether the cache has this state of a pod, its assumption and root aside."""

@@ -3,14 +3,15 @@
 A pod is bound only to a node that filter offered it last. If that is not known, as after a restart,
 filter is asked anew, and the node must have room.
 
-requested --admitted--> counted on the node --created----> a watch shows it there
-                                            |--unknown---> counted until a GET tells
+requested --admitted--> assumed on the node --created----> bound, whatever watches show yet
+                                            |--unknown---> assumed until a GET tells
                                             +--refused---> not counted any more
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
@@ -36,7 +37,7 @@ from engine.errors import (
     RefusedError,
     why,
 )
-from engine.objects.peer import Peer, PeerDecoder, key_of
+from engine.objects.peer import DEFAULT_SCHEDULER, Peer, PeerDecoder, key_of
 
 # ReplicaSets delete pods with a low cost first. The API server copies it from the Binding.
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
@@ -47,8 +48,6 @@ _SERVER_ERRORS = 500
 _PAUSE_SECONDS = 0.1
 # The pause between two GETs of a pod whose Binding has an unknown outcome.
 _CHECK_SECONDS = 1.0
-# The `schedulerName` of a pod that names none.
-DEFAULT_SCHEDULER = "default-scheduler"
 _WORK = "bind pods"
 
 
@@ -70,7 +69,8 @@ class Binder:
     """Creates Bindings. On one event loop. The owner awaits `idle` before it stops.
 
     `answers` are the engine's. Of pods that they do not know, those with one of the
-    `scheduler_names` are bound.
+    `scheduler_names` are bound. `leads_until` is the time, in seconds of the clock, from which on
+    another replica may be the leader.
     """
 
     def __init__(
@@ -81,6 +81,7 @@ class Binder:
         answers: LastAnswers,
         scheduler_names: Collection[str],
         *,
+        leads_until: Callable[[], float] = lambda: math.inf,
         hold_seconds: float = HOLD_SECONDS,
         clock: Callable[[], float] = time.monotonic,
         report: Report = unreported,
@@ -91,6 +92,7 @@ class Binder:
         self._engine = engine
         self._answers = answers
         self._scheduler_names = scheduler_names
+        self._leads_until = leads_until
         self._hold = hold_seconds
         self._clock = clock
         self._decoder = PeerDecoder()
@@ -146,7 +148,15 @@ class Binder:
             self._check_scheduler(pod)
             self._check_room(pod, binding.node)
             self._filter(body, binding.node, deadline)
-        admission = self._engine.admit(body, binding.node, deadline)
+        try:
+            admission = self._engine.admit(body, binding.node, deadline)
+        except EngineError:
+            # kube-scheduler gives the pod up, and a watch shows that late.
+            self._engine.in_flight.refuse(binding.uid)
+            raise
+        if admission.is_counted:
+            # After that time another replica may be the leader, and decide by other counts.
+            deadline = min(deadline, self._leads_until())
         key = key_of(admission.pod)
         self._cache.assume(admission.pod, binding.node, self._clock() + self._hold)
         try:
@@ -163,6 +173,7 @@ class Binder:
         except EngineError:
             self._cache.forget(key)
             raise
+        self._cache.confirm(key, binding.uid)
 
     # ---- a pod whose last answer is not known
 
@@ -247,7 +258,9 @@ class Binder:
             await asyncio.sleep(_CHECK_SECONDS)
             with suppress(ApiError, ApiUnreachableError, RefusedError):
                 pod = self._decoded(await self._fetch(binding, _CHECK_SECONDS))
-                if not pod.nodeName and binding.uid not in self._running:
+                if pod.uid == binding.uid and pod.nodeName == binding.node:
+                    self._cache.confirm(key, binding.uid)
+                elif not pod.nodeName and binding.uid not in self._running:
                     self._cache.forget(key)
                 return
 

@@ -8,6 +8,10 @@ another replica wants if it gets no requests itself.
                                    |  not renewed for 10 s, released, or taken by another
                                    v
                                   free
+
+A term is a time in which one replica alone can have been the leader. It goes on when that replica
+loses the Lease and gets it back before another one had it: the Lease says how often it has changed
+hands.
 """
 
 from __future__ import annotations
@@ -79,7 +83,8 @@ class Lease:
 
     A replica that `ends` hands over as soon as another one wants the Lease. `holder` is the
     identity of the holder, and `failure` the reason why the Lease could not be read or written;
-    both may be empty.
+    both may be empty. `term_began` is the time, by the clock, when the last term began: no other
+    replica has held the Lease since then, as long as this one holds it. It is -inf before that.
     """
 
     def __init__(
@@ -98,6 +103,9 @@ class Lease:
         self.identity = identity
         self.holder = ""
         self.failure = ""
+        self.term_began = float("-inf")
+        # The Lease as we wrote it last: its uid, and how often it has changed hands.
+        self._written: tuple[object, int] | None = None
         self._api = api
         self._folder = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
         self._path = f"{self._folder}/{name}"
@@ -119,6 +127,11 @@ class Lease:
     def held(self) -> bool:
         """Whether this replica holds the Lease, so that no other one can."""
         return self._clock() < self._held_until
+
+    @property
+    def held_until(self) -> float:
+        """The time, by the clock, until which no other replica can hold the Lease."""
+        return self._held_until
 
     def need(self) -> None:
         """Note a request that only the leader may answer: the Lease is kept, or wanted."""
@@ -220,8 +233,23 @@ class Lease:
             del lease.metadata["annotations"][WANTED_BY]
         # Known before the answer: whoever is cancelled while it waits has the Lease to release.
         self.holder = self.identity
-        await self._write(method, path, lease)
+        # Since the Lease was read, nobody else can have held it if this update succeeds.
+        read_at = self._clock()
+        stored = await self._write(method, path, lease)
+        written = (stored.metadata.get("uid"), spec.leaseTransitions or 0)
+        if not self._continues(*written):
+            self.term_began = read_at
+        self._written = written
         self._held_until = began + self._times.renew_deadline
+
+    def _continues(self, uid: object, transitions: int) -> bool:
+        """Whether nobody has held the Lease between our last update and this one.
+
+        It is the same Lease, and it has changed hands by this update alone, or not at all.
+        """
+        if self._written is None or uid != self._written[0]:
+            return False
+        return transitions - self._written[1] in (0, 1)
 
     async def _release(self, lease: _LeaseObject | None) -> None:
         self._held_until = float("-inf")
@@ -249,17 +277,23 @@ class Lease:
             if error.status == _NOT_FOUND:
                 return None
             raise
-        try:
-            return msgspec.json.decode(body, type=_LeaseObject)
-        except msgspec.MsgspecError as error:
-            raise ApiUnreachableError(f"the Lease cannot be read: {error}") from error
+        return _decoded(body)
 
-    async def _write(self, method: str, path: str, lease: _LeaseObject) -> None:
+    async def _write(self, method: str, path: str, lease: _LeaseObject) -> _LeaseObject:
+        """Write the Lease, and return it as it is stored."""
         body = msgspec.json.encode(lease)
-        await self._api.request(method, path, body=body, timeout_seconds=_REQUEST_SECONDS)
+        request = self._api.request(method, path, body=body, timeout_seconds=_REQUEST_SECONDS)
+        return _decoded(await request)
 
     def _stamp(self) -> str:
         return micro_time(self._now())
+
+
+def _decoded(body: bytes) -> _LeaseObject:
+    try:
+        return msgspec.json.decode(body, type=_LeaseObject)
+    except msgspec.MsgspecError as error:
+        raise ApiUnreachableError(f"the Lease cannot be read: {error}") from error
 
 
 def micro_time(moment: Timestamp) -> str:
@@ -270,8 +304,9 @@ def micro_time(moment: Timestamp) -> str:
 
 # ---- the leader
 
-# Brings the counts up to date, which a new leader has to do before its first decision.
-TakeOver = Callable[[], Awaitable[None]]
+# Brings the counts up to date, which a new leader has to do before its first decision. It is given
+# the time by the Lease's clock when the term began.
+TakeOver = Callable[[float], Awaitable[None]]
 _POLL_SECONDS = 0.1
 
 
@@ -280,7 +315,8 @@ class LeaderGate:
 
     def __init__(self, lease: Lease) -> None:
         self._lease = lease
-        self._ready = False
+        # When the term began that this replica has taken over.
+        self._term: float | None = None
 
     def waiting(self, *, asked: bool = True) -> str:
         """The reason why this replica may not count now, or empty.
@@ -297,19 +333,20 @@ class LeaderGate:
             if holder and holder != self._lease.identity:
                 return f"`{holder}` is the leader and is asked to hand over"
             return "this replica is taking the Lease"
-        return "" if self._ready else "this replica has just become the leader and is listing pods"
+        if self._term == self._lease.term_began:
+            return ""
+        return "this replica has just become the leader and is listing pods"
 
     async def run(self, take_over: TakeOver) -> None:
         """Follow the Lease until cancelled. A new leader may count once `take_over` returns."""
         try:
             while True:
-                if not self._lease.held:
-                    self._ready = False
-                elif not self._ready:
-                    await take_over()
-                    # The Lease may have been lost meanwhile.
-                    self._ready = self._lease.held
+                term = self._lease.term_began
+                if self._lease.held and term != self._term:
+                    await take_over(term)
+                    # Another term may have begun meanwhile.
+                    self._term = term
                 await asyncio.sleep(_POLL_SECONDS)
         finally:
-            # Without this task nobody notices that the Lease was lost and won again.
-            self._ready = False
+            # The next start of this task takes over again.
+            self._term = None

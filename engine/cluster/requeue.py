@@ -18,12 +18,11 @@ from typing import Any, Protocol
 import msgspec
 from cachetools import LRUCache
 
-from engine.cluster.binding import DEFAULT_SCHEDULER
 from engine.cluster.client import Api, TokenBucket
 from engine.decision.recent_answers import RejectedPods
 from engine.engine import MOST_PORTIONS
 from engine.errors import ApiError, BadObjectError, DeadlineExceededError, EngineError
-from engine.objects.peer import Peer
+from engine.objects.peer import DEFAULT_SCHEDULER, Peer
 from engine.objects.request_pod import RequestPod
 
 CONDITION = "placement-policy.scheduling.x-k8s.io/Evaluate"

@@ -1,11 +1,49 @@
-"""In-flight pods: offered to kube-scheduler with some nodes, and not yet known to be bound.
+"""In-flight pods: the pods that kube-scheduler may be placing now, and the nodes that they may get.
 
 kube-scheduler never says which node it chose, and asks about the next pod before the last binding
-is visible. So a pod counts on every node that it was offered until more is known:
+is visible. So a pod counts wherever it may end until more is known.
 
-    asked --offered--> in flight on the offered nodes --a watch shows its node--> counted there
-             |              |
-             +-- rejected   +-- deleted, given up (PodScheduled=False), or held too long
+State machine of a pod:
+
+    Initial -------------------------------taken over---> Unknown
+    Initial, Unknown, Offered, Refused ----offered------> Offered
+    Initial, Unknown, Offered, Refused ----refused------> Refused
+    Initial, Unknown, Offered, Refused ----bound--------> Bound
+    Unknown, Offered, Refused -------------ended--------> Initial
+
+- Initial: nothing is known. The pod does not count.
+- Offered: filter offered it nodes last. It counts on each of them.
+- Unknown: another replica, or this one before its start, may have offered it any node. It counts on
+  every node, also on those that are added later.
+- Refused: filter offered it no node last, or bind refused it. It does not count.
+- Bound: the cache counts it on its node. It is not kept here.
+
+Transitions:
+
+- offered, refused: each answer of filter is one of the two, and replaces the last one. A pod that
+  is asked about again was not placed, so an error refuses it as well as a rejection.
+- taken over: at a start, at the beginning of a term (a time as the leader, see `LeaderGate`), and
+  when the first policy that counts is enforced. At the beginning of a term, what is known from
+  before it is dropped. Only pending pods that kube-scheduler can be placing become Unknown: not
+  gated pods, pods of other schedulers, or pods that are Refused since then. With a bindVerb none
+  does.
+- bound: a watch shows the pod on a node, or Placet's own verb bind puts it there.
+- ended: the pod is deleted; it is given up, which is news of the condition PodScheduled; or its
+  time is over. That is the time of `Schedulers`, or the moment when another process acquires
+  kube-scheduler's own Lease. The pod may have been bound in its time, and a watch be late: so
+  without a bindVerb the API server is asked first, see `OverduePods`.
+
+What holds:
+
+- A pod that kube-scheduler may bind to a node is Offered this node, Unknown, or Bound there.
+  Without a bindVerb this takes three assumptions: kube-scheduler binds a pod before its time is
+  over; it gives a pod up, and asks about it again, only when no Binding of it can arrive any more;
+  and it has ended when another process holds its Lease. docs/operations.md names what breaks them.
+- With a bindVerb it takes none: bind looks at the Bound pods alone, and a pod is Bound before its
+  Binding is sent. Offers then only save pods from being refused there.
+- No pod counts for ever before it is Bound: news or time ends it.
+- What was known before a term counts in it only if no other replica has decided in between. Then
+  it is the same term.
 
 InFlightPods belongs to the engine and lives as long as it does. Everything happens on one event
 loop.
@@ -13,9 +51,11 @@ loop.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -23,28 +63,83 @@ import numpy.typing as npt
 
 from engine.cache.node_table import UNKNOWN_ROW, NodeRows
 from engine.errors import BadObjectError
-from engine.objects.peer import Peer
+from engine.objects.peer import DEFAULT_SCHEDULER, Peer
 
 GroupIds = npt.NDArray[np.int32]
 # What a pod remembers by tally keeps the tally alive, so it remembers few.
 _MOST_TALLIES = 64
 # The number of pods whose request may be kept because nobody has asked for their rows yet.
 _MOST_UNSETTLED = 64
+# The number of refused pods that are remembered.
+_MOST_REFUSED = 50_000
+# The longest time from an answer of filter to the Binding of a pod that waits for nothing.
+PLACING_SECONDS = 30.0
+# The default of kube-scheduler's `bindTimeoutSeconds`.
+BIND_TIMEOUT_SECONDS = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Schedulers:
+    """The kube-schedulers that call Placet, and for how many seconds they may be placing a pod.
+
+    `names` are the `schedulerName`s of their pods. `bind_timeout` is the time that they wait for
+    volumes and claims, `permit_timeout` the longest time that their Permit plugins have a pod wait.
+    `call_bind` says that they have a bindVerb. `is_watched` says that watches show what they do;
+    without a bindVerb, a pod whose time is over then counts until `end` is called.
+    """
+
+    names: frozenset[str] = frozenset({DEFAULT_SCHEDULER})
+    bind_timeout: float = BIND_TIMEOUT_SECONDS
+    permit_timeout: float = 0.0
+    call_bind: bool = False
+    is_watched: bool = False
+
+    @property
+    def ends_are_confirmed(self) -> bool:
+        """Whether a pod may have been bound in its time although no watch shows it yet."""
+        return self.is_watched and not self.call_bind
+
+    def have(self, pod: Peer) -> bool:
+        """Whether a pod is one of theirs."""
+        return (pod.schedulerName or DEFAULT_SCHEDULER) in self.names
+
+    def may_place(self, pod: Peer) -> bool:
+        """Whether they may be placing a pod that has no node."""
+        return not pod.is_gated and self.have(pod)
+
+    def window(self, pod: Peer) -> float:
+        """The time that a pod needs at most if its scheduler is not slowed down."""
+        waits = self.bind_timeout if pod.has_claims else PLACING_SECONDS
+        return waits + self.permit_timeout
+
+    @property
+    def longest(self) -> float:
+        """The time after which an offer ends without news.
+
+        Without a bindVerb it is longer than the window of most pods: in a burst, the limit of
+        kube-scheduler's requests alone can delay a Binding for more than a minute.
+        """
+        return PLACING_SECONDS + self.bind_timeout + self.permit_timeout
+
+
+DEFAULT_SCHEDULERS = Schedulers()
 
 
 class InFlightPod:
-    """One in-flight pod.
+    """One pod that is Offered or Unknown.
 
     `owner` identifies the tables that its rows belong to. `predicted` is the row that our own
     scores rank first. `tried` has the rows of its narrow offers so far: if the pod is asked about
     again, it was not bound there. `excused` says that it was rejected once for that reason.
-    `revision` is the resource version of the pod in the request.
+    `revision` is the resource version of the pod in the request. It counts `since` a time, `until`
+    another one at most.
     """
 
     __slots__ = (
         "_bits",
         "_find",
         "_groups",
+        "_is_unknown",
         "_members",
         "_pod",
         "_predicted",
@@ -53,6 +148,7 @@ class InFlightPod:
         "is_narrow",
         "owner",
         "revision",
+        "since",
         "tried",
         "uid",
         "until",
@@ -63,25 +159,31 @@ class InFlightPod:
         uid: str,
         pod: Callable[[], Peer],
         owner: object,
-        find: Callable[[], NodeRows],
+        find: Callable[[], NodeRows] | None,
+        since: float,
         until: float,
         revision: int = 0,
         *,
         predicted: int | None = None,
         is_narrow: bool = False,
     ) -> None:
-        """`pod` decodes the pod, `find` finds its rows; both are called when first needed."""
+        """`pod` decodes the pod, `find` finds its rows; both are called when first needed.
+
+        Without `find` the pod is Unknown: it may be in any row.
+        """
         self.uid = uid
         self._read: Callable[[], Peer] | None = pod
         self._pod: Peer | None = None
         self.owner = owner
+        self.since = since
         self.until = until
         self.revision = revision
         self.is_narrow = is_narrow
         self.tried: NodeRows = np.empty(0, np.intp)
         self.excused = False
+        self._is_unknown = find is None
         self._find: Callable[[], NodeRows] | None = find
-        self._predicted = predicted
+        self._predicted = UNKNOWN_ROW if find is None else predicted
         # The rows as a bitmap: without bindVerb, many pods can be in flight at once.
         self._bits: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
         self._groups: dict[int, tuple[GroupIds, GroupIds]] = {}
@@ -99,8 +201,14 @@ class InFlightPod:
                 self._predicted = int(rows[0])
 
     @property
+    def pod(self) -> Peer | None:
+        """The pod; None if it cannot be decoded."""
+        self._read_pod()
+        return self._pod
+
+    @property
     def rows(self) -> NodeRows:
-        """The offered rows, in ascending order."""
+        """The offered rows, in ascending order; none of an Unknown pod."""
         self.settle()
         return np.flatnonzero(np.unpackbits(self._bits))
 
@@ -141,7 +249,7 @@ class InFlightPod:
             if len(self._groups) > _MOST_TALLIES:
                 self._groups.clear()
             # The first count is of OUTSIDE, -1.
-            there = np.bincount(ids[self.rows] + 1)[1:]
+            there = np.bincount((ids if self._is_unknown else ids[self.rows]) + 1)[1:]
             known = self._groups[id(ids)] = (ids, there.nonzero()[0].astype(np.int32))
         return known[1]
 
@@ -152,17 +260,24 @@ def _itself(pod: Peer) -> Peer:
 
 
 class InFlightPods:
-    """The in-flight pods by uid. A pod is in flight for `hold_seconds` at most."""
+    """The Offered and the Unknown pods by uid, and the Refused ones."""
 
-    def __init__(self, clock: Callable[[], float], hold_seconds: float) -> None:
+    def __init__(
+        self, clock: Callable[[], float], schedulers: Schedulers = DEFAULT_SCHEDULERS
+    ) -> None:
         self._clock = clock
-        self._hold = hold_seconds
-        # In the order of their deadlines.
+        self._schedulers = schedulers
         self._pods: dict[str, InFlightPod] = {}
+        # The time of each refusal, and the offer before it if that was narrow; the oldest first.
+        self._refused: dict[str, tuple[float, InFlightPod | None]] = {}
+        # No pod is too old before this time.
+        self._next_end = math.inf
         self._unsettled: deque[InFlightPod] = deque()
 
     def __len__(self) -> int:
         return len(self._pods)
+
+    # ---- answers
 
     def offer(
         self,
@@ -175,20 +290,22 @@ class InFlightPods:
         *,
         is_narrow: bool,
     ) -> None:
-        """Replaces the last offer to a pod; an offer of no rows ends its flight.
+        """Replaces what is known of a pod by an offer; an offer of no rows ends its flight.
 
         `revision` is the resource version of the pod in the request. `is_narrow` says that more
         rows had headroom than are offered.
         """
         before = self.narrow_offer(uid)
-        self._pods.pop(uid, None)
+        self.forget(uid)
         if len(rows):
+            since = self._clock()
             now = InFlightPod(
                 uid,
                 pod,
                 owner,
                 lambda: rows,
-                self._clock() + self._hold,
+                since,
+                since + self._schedulers.longest,
                 revision,
                 predicted=predicted,
                 is_narrow=is_narrow,
@@ -212,16 +329,38 @@ class InFlightPods:
 
         Its rows are found only if a count needs them.
         """
-        self._pods.pop(uid, None)
-        self._put(InFlightPod(uid, pod, owner, find, self._clock() + self._hold, revision))
+        self.forget(uid)
+        since = self._clock()
+        until = since + self._schedulers.longest
+        self._put(InFlightPod(uid, pod, owner, find, since, until, revision))
 
-    def settle(self, uid: str) -> None:
-        """Does the work now that the next pod would wait for, if the pod is in flight."""
-        if (known := self._pods.get(uid)) is not None:
-            known.settle()
+    def refuse(self, uid: str) -> None:
+        """Takes an answer without a node, or an error. A narrow offer before it is remembered."""
+        before = self.narrow_offer(uid)
+        self.forget(uid)
+        self._refused[uid] = self._clock(), before
+        if len(self._refused) > _MOST_REFUSED:
+            del self._refused[next(iter(self._refused))]
+
+    def settle(self, uid: str) -> str:
+        """Does the work now that the next pod would wait for, if the pod is in flight.
+
+        Returns the name of its scheduler if that is none of the known ones, else an empty text.
+        """
+        if (known := self._pods.get(uid)) is None:
+            return ""
+        known.settle()
+        if (pod := known.pod) is None:
+            return ""
+        if self._schedulers.call_bind:
+            # Bind decides, so nothing is lost if the scheduler is slower than this.
+            known.until = min(known.until, known.since + self._schedulers.window(pod))
+            self._next_end = min(self._next_end, known.until)
+        return "" if self._schedulers.have(pod) else pod.schedulerName
 
     def _put(self, known: InFlightPod) -> None:
         self._pods[known.uid] = known
+        self._next_end = min(self._next_end, known.until)
         self._unsettled.append(known)
         if len(self._unsettled) > _MOST_UNSETTLED:
             first = self._unsettled.popleft()
@@ -229,18 +368,24 @@ class InFlightPods:
                 first.settle()
 
     def narrow_offer(self, uid: str) -> InFlightPod | None:
-        """The last offer to a pod, if it was narrow."""
+        """The last offer to a pod, if it was narrow, also if the pod was refused since then."""
         known = self._pods.get(uid)
-        return known if known is not None and known.is_narrow else None
+        if known is None:
+            return self._refused.get(uid, (0.0, None))[1]
+        return known if known.is_narrow else None
 
     def forget(self, uid: str) -> None:
-        """Ends the flight of a pod that was rejected, or that is bound."""
+        """Ends whatever is known of a pod."""
         self._pods.pop(uid, None)
+        if self._refused:
+            self._refused.pop(uid, None)
 
     def predict(self, uid: str, row: int) -> None:
         """Sets the row that our scores rank first, if the pod is in flight."""
         if (known := self._pods.get(uid)) is not None:
             known.predicted = row
+
+    # ---- events
 
     def pod_changed(self, old: Peer | None, new: Peer | None, revision: int) -> None:
         """Takes a new state of a pod from the cache: it may be bound, or have been given up.
@@ -259,27 +404,62 @@ class InFlightPods:
             if known is not None and not 0 < revision <= known.revision:
                 self.forget(new.uid)
 
-    def take_over(self, pods: Iterable[Peer], owner: object, rows: NodeRows) -> None:
-        """Takes pods that another replica may have offered anything: each may end in any row."""
-        until = self._clock() + self._hold
+    def scheduler_replaced(self, before: float) -> None:
+        """Takes the news that another process holds kube-scheduler's Lease.
+
+        The last process held it after `before`, and has ended: the time of its pods is over. The
+        Lease is that of the scheduler with the default name; other ones may still be placing their
+        pods.
+        """
+        now = self._clock()
+        for known in self._pods.values():
+            if known.since >= before:
+                continue
+            if known.pod is None or known.pod.schedulerName in ("", DEFAULT_SCHEDULER):
+                known.until = min(known.until, now)
+                self._next_end = min(self._next_end, now)
+
+    def overdue(self) -> Sequence[InFlightPod]:
+        """The in-flight pods whose time is over."""
+        now = self._clock()
+        return [known for known in self._pods.values() if known.until <= now]
+
+    def end(self, known: InFlightPod) -> None:
+        """Ends a pod whose time is over, and that has no node; not if there is a later offer."""
+        if self._pods.get(known.uid) is known:
+            del self._pods[known.uid]
+
+    # ---- terms
+
+    def begin_term(self, since: float) -> None:
+        """Drops what is known from before a term: another replica may have answered since then."""
+        self._pods = {u: p for u, p in self._pods.items() if p.since >= since}
+        self._refused = {u: r for u, r in self._refused.items() if r[0] >= since}
+
+    def drop_offers(self) -> None:
+        """Drops the offers, where answers were not recorded for a while; refusals always are."""
+        self._pods.clear()
+
+    def take_over(self, pods: Iterable[Peer], owner: object) -> int:
+        """Takes pending pods that may have been offered anything. Returns how many count now."""
+        if self._schedulers.call_bind:
+            return 0
+        since, taken = self._clock(), 0
         for pod in pods:
-            if pod.uid not in self._pods:
-                everywhere = InFlightPod(
-                    pod.uid,
-                    partial(_itself, pod),
-                    owner,
-                    lambda: rows,
-                    until,
-                    predicted=UNKNOWN_ROW,
-                )
-                self._put(everywhere)
+            if pod.uid in self._pods or pod.uid in self._refused:
+                continue
+            if self._schedulers.may_place(pod):
+                until = since + self._schedulers.window(pod)
+                read = partial(_itself, pod)
+                self._put(InFlightPod(pod.uid, read, owner, None, since, until))
+                taken += 1
+        return taken
+
+    # ---- counts
 
     def others(self, uid: str, owner: object) -> Sequence[InFlightPod]:
         """The in-flight pods in the tables of `owner`, without the pod with this uid."""
-        now = self._clock()
-        while self._pods:
-            first = next(iter(self._pods))
-            if self._pods[first].until > now:
-                break
-            del self._pods[first]
+        if (now := self._clock()) >= self._next_end and not self._schedulers.ends_are_confirmed:
+            self._pods = {u: p for u, p in self._pods.items() if p.until > now}
+            self._next_end = min((p.until for p in self._pods.values()), default=math.inf)
         return [p for known, p in self._pods.items() if known != uid and p.owner is owner]

@@ -18,7 +18,7 @@ from engine.cache.cache import Cache
 from engine.cache.node_table import UNKNOWN_ROW, NodeTable
 from engine.cache.tallies import Scope, Tally
 from engine.counting.groups import CountGroups, Counts, GroupCounts
-from engine.counting.in_flight_pods import GroupIds, InFlightPods
+from engine.counting.in_flight_pods import GroupIds, InFlightPod
 from engine.objects.codec import Namespace
 from engine.objects.peer import Peer, key_of
 from engine.objects.request_pod import RequestPod
@@ -72,14 +72,19 @@ class PodCounter:
     """Counts for one request."""
 
     def __init__(
-        self, pods: KnownPods, in_flight: InFlightPods, table: NodeTable, context: CountContext
+        self,
+        pods: KnownPods,
+        in_flight: Sequence[InFlightPod],
+        table: NodeTable,
+        context: CountContext,
     ) -> None:
+        """`in_flight` are the other pods that may end on nodes of the table."""
         self._pods = pods
         self._table = table
         self._context = context
         self._frame = copy(context.frame)
         self._key = f"{context.pod.namespace}/{context.pod.name}"
-        self._in_flight = in_flight.others(context.pod.uid, table.owner)
+        self._in_flight = in_flight
         self._nominated = self._ahead(pods.nominated) if pods.nominated else ()
 
     def count(self, clause: CountClause, groups: CountGroups, *, predicted: bool) -> GroupCounts:

@@ -44,12 +44,14 @@ class Placement:
         self.in_flight = in_flight
 
     def counter(self, table: NodeTable, context: CountContext) -> PodCounter:
-        return PodCounter(self._view.pods, self.in_flight, table, context)
+        in_flight = self.in_flight.others(context.pod.uid, table.owner)
+        return PodCounter(self._view.pods, in_flight, table, context)
 
     def all_open(self, counts: CountClauses, question: Question, without: Collection[Peer]) -> bool:
         """Whether every strict clause has headroom on all nodes in question, some pods gone."""
-        pods = PodsExcluding(self._view.pods, without)
-        counter = PodCounter(pods, self.in_flight, question.table, question.context)
+        pods, context = PodsExcluding(self._view.pods, without), question.context
+        in_flight = self.in_flight.others(context.pod.uid, question.table.owner)
+        counter = PodCounter(pods, in_flight, question.table, context)
         found = counts.headrooms(counter, question.table, question.rows, question.evaluation)
         return all(bool(headroom.open.all()) for headroom in found)
 
@@ -68,10 +70,12 @@ class Placement:
     def take(self, counts: CountClauses, question: Question) -> list[Headroom]:
         """The headroom on the one node that the pod is about to be bound to.
 
+        Bound pods alone count: another pod that may end there has its own look before it does.
         Raises WaitingError where a strict clause has none: another pod was bound first, and
         kube-scheduler has to ask again.
         """
-        headrooms = self._of(counts, question)
+        counter = PodCounter(self._view.pods, (), question.table, question.context)
+        headrooms = counts.headrooms(counter, question.table, question.rows, question.evaluation)
         if full := [headroom for headroom in headrooms if not headroom.open.all()]:
             raise WaitingError(_joined(full, question.evaluation))
         return headrooms

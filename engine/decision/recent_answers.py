@@ -86,7 +86,7 @@ class Damper:
     there is one count, that of the nodes. If that does not help, because somebody else's texts
     change or because events come that fast, rejections are sent as errors, which kube-scheduler
     retries after 1, 2, 4, 8 and then 10 seconds whatever happens (C50). After a pause that doubles
-    from 10 seconds to 5 minutes they are rejections again.
+    from 10 seconds to 5 minutes they are rejections again. `known` has the pods by uid.
 
     INVARIANT: the text of a damped pod is the same at each call, as long as its reasons are among
     those known. A new reason, and a node that passes, begin anew. Reasons that five minutes have
@@ -95,20 +95,20 @@ class Damper:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._known: LRUCache[str, _Repeated] = LRUCache(
+        self.known: LRUCache[str, _Repeated] = LRUCache(
             _MOST_DAMPED_BYTES, lambda repeated: repeated.bytes
         )
 
     def rejected(self, uid: str, reasons: Collection[str]) -> Damped | None:
         """Takes a rejection of the pod on every node; None if it is sent as it is."""
-        now, known = self._clock(), self._known.get(uid)
+        now, known = self._clock(), self.known.get(uid)
         if known is None or not known.reasons.issuperset(reasons):
             # Under sampling, each request shows some of the reasons.
             before = known.reasons if known is not None and _is_hot(known, now) else ()
             repeated = _Repeated(
                 frozenset([*reasons, *before]), now, deque(maxlen=REJECTIONS), set()
             )
-            known = self._known[uid] = repeated
+            known = self.known[uid] = repeated
         known.shown.update(reasons)
         if now - known.since >= _MOST_ERRORS_SECONDS:
             known.reasons, known.since, known.shown = frozenset(known.shown), now, set()
@@ -126,8 +126,7 @@ class Damper:
 
     def passed(self, uid: str) -> None:
         """Forgets a pod that some node accepts."""
-        if self._known:
-            self._known.pop(uid, None)
+        self.known.pop(uid, None)
 
 
 def _is_hot(repeated: _Repeated, now: float) -> bool:

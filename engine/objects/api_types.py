@@ -101,11 +101,21 @@ class Container(msgspec.Struct, frozen=True, gc=False):
     restartPolicy: str | None = None
 
 
+class Volume(msgspec.Struct, frozen=True, gc=False):
+    """A volume of a pod; these two kinds have a claim, which kube-scheduler may have to bind."""
+
+    persistentVolumeClaim: msgspec.Raw | None = None
+    ephemeral: msgspec.Raw | None = None
+
+
 class PodSpec(msgspec.Struct, frozen=True, gc=False):
-    """The spec of a pod."""
+    """The spec of a pod. Most pods have a volume of no interest, so volumes are decoded later."""
 
     nodeName: str | None = None
     schedulerName: str | None = None
+    schedulingGates: list[msgspec.Raw] | None = None
+    volumes: msgspec.Raw | None = None
+    resourceClaims: list[msgspec.Raw] | None = None
     priority: JsonInt | None = None
     containers: tuple[Container, ...] | None = None
     initContainers: tuple[Container, ...] | None = None

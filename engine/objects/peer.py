@@ -20,6 +20,7 @@ from engine.objects.api_types import (
     PodStatus,
     SlimController,
     SlimPod,
+    Volume,
 )
 from engine.objects.decoding import ObjectDecoder
 from engine.objects.resources import PodRequests, pod_limits, pod_requests
@@ -27,6 +28,9 @@ from grammar.values.quantity import Quantity
 from grammar.values.time import Timestamp
 
 T = TypeVar("T")
+
+# The `schedulerName` of a pod that names none.
+DEFAULT_SCHEDULER = "default-scheduler"
 
 # The most values that peers share. Labels with the pod's own name are shared with no other pod;
 # without a bound they would fill the table.
@@ -66,6 +70,8 @@ class Peer(msgspec.Struct, frozen=True, gc=False):
     The attributes up to `created` are those of the schema's Peer. `workload` is the direct
     controller until `rooted` replaces it by the root; `controller` is the uid of the direct one,
     empty if there is none. `unscheduled` is the PodScheduled condition while it is not True.
+    `is_gated` says that the pod has scheduling gates, `has_claims` that it has no node yet, and
+    claims of volumes or devices, which kube-scheduler may have to bind before the pod.
     Dictionaries are shared: never write to them.
     """
 
@@ -87,6 +93,8 @@ class Peer(msgspec.Struct, frozen=True, gc=False):
     nominatedNodeName: str
     schedulerName: str
     unscheduled: Condition | None
+    is_gated: bool
+    has_claims: bool
 
 
 def key_of(peer: Peer) -> str:
@@ -114,6 +122,7 @@ class PeerDecoder:
     def __init__(self, annotations: Collection[str] = ()) -> None:
         self._annotations = frozenset(annotations)
         self._decoder = ObjectDecoder("Pod", SlimPod)
+        self._volumes = ObjectDecoder("Pod", list[Volume])
         self._shared: dict[Hashable, object] = {}
 
     def decode(self, data: bytes | msgspec.Raw) -> Peer:
@@ -147,7 +156,17 @@ class PeerDecoder:
             nominatedNodeName=sys.intern(status.nominatedNodeName or ""),
             schedulerName=sys.intern(spec.schedulerName or ""),
             unscheduled=_unscheduled(status),
+            is_gated=bool(spec.schedulingGates),
+            has_claims=not spec.nodeName and self._has_claims(spec),
         )
+
+    def _has_claims(self, spec: PodSpec) -> bool:
+        if spec.resourceClaims:
+            return True
+        if spec.volumes is None:
+            return False
+        found = self._volumes.decode(spec.volumes)
+        return any(v.persistentVolumeClaim is not None or v.ephemeral is not None for v in found)
 
     def _kept(self, annotations: dict[str, str]) -> dict[str, str]:
         return {key: annotations[key] for key in self._annotations if key in annotations}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from grammar.checks.amounts import sums_in_filters
 from grammar.checks.conditions import (
     absent_negations,
     constant_conditions,
@@ -37,6 +38,7 @@ CHECKS: tuple[Check, ...] = (
     conflicting_shares,
     unused_definitions,
     light_weights,
+    sums_in_filters,
 )
 
 

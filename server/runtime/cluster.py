@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import math
 import socket
 import uuid
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -25,6 +26,9 @@ from engine.cache.snapshot import Snapshot
 from engine.cluster.binding import Binder
 from engine.cluster.client import ApiClient, Limits, connect
 from engine.cluster.lease import LeaderGate, Lease, TakeOver
+from engine.cluster.overdue_pods import OverduePods
+from engine.cluster.scheduler_lease import SchedulerLease
+from engine.counting.in_flight_pods import PLACING_SECONDS, Schedulers
 from engine.decision.recent_answers import LastAnswers, RejectedPods
 from engine.engine import CountGate, Engine, open_gate
 from engine.errors import NotSyncedError
@@ -37,6 +41,9 @@ from server.runtime.observers import LogObserver
 from server.runtime.reloader import PolicyReloader
 from server.runtime.status_reporting import StatusReporter
 from server.supervisor import Supervisor, end
+
+# The pause between two looks at kube-scheduler's Lease and at pods whose time is over.
+_LOOK_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,16 +141,16 @@ class ClusterRuntime:
         cache.add_event_handler(answers.pod_changed)
         return answers
 
-    def binder(
-        self, engine: Engine, answers: LastAnswers, scheduler_names: Collection[str]
-    ) -> Binder:
+    def binder(self, engine: Engine, answers: LastAnswers, schedulers: Schedulers) -> Binder:
         """The binder of this cluster; `answers` are those of the engine, which admits each pod."""
+        lease = self._lease
         return Binder(
             self._client,
             self.informers.cache,
             engine,
             answers,
-            scheduler_names,
+            schedulers.names,
+            leads_until=lambda: math.inf if lease is None else lease.held_until,
             report=self._failures.report,
         )
 
@@ -154,8 +161,8 @@ class ClusterRuntime:
         reloader: PolicyReloader,
         binder: Binder | None,
         rejected: RejectedPods,
-        scheduler_names: Collection[str],
         observer: LogObserver,
+        schedulers: Schedulers,
     ) -> None:
         """Watches the cluster and reports to it until the stack ends."""
         cache = self.informers.cache
@@ -163,7 +170,7 @@ class ClusterRuntime:
         cache.add_event_handler(rejected.pod_changed)
         lease, gate, start = self._lease, self._leader_gate, self._supervisor.start
         if lease is not None and gate is not None:
-            take_over = self._take_over_with(engine, is_listed=lease.held)
+            take_over = self._take_over_with(engine, schedulers, is_listed=lease.held)
             stack.push_async_callback(end, start("lease", lease.run))
             stack.push_async_callback(end, start("leader", lambda: gate.run(take_over)))
         if binder is not None:
@@ -177,30 +184,62 @@ class ClusterRuntime:
             observer.lost,
             observer.gave_up,
             rejected,
-            scheduler_names,
+            schedulers.names,
             self._identity,
             self._failures.report,
             lambda: lease is None or lease.held,
         )
         for name, duty in reporter.duties.items():
             stack.push_async_callback(end, start(name, duty))
+        if not schedulers.call_bind:
+            # With a bindVerb it does not matter what an ended kube-scheduler had in hand.
+            follow = self._follow_scheduler(engine)
+            stack.push_async_callback(end, start("in-flight", follow))
         self.informers.start(self._needs)
-        syncing = start("sync", lambda: self._until_synced(engine, reloader), is_vital=True)
+        syncing = start(
+            "sync", lambda: self._until_synced(engine, reloader, schedulers), is_vital=True
+        )
         stack.push_async_callback(end, syncing)
 
-    def _take_over_with(self, engine: Engine, *, is_listed: bool) -> TakeOver:
+    def _take_over_with(
+        self, engine: Engine, schedulers: Schedulers, *, is_listed: bool
+    ) -> TakeOver:
         """The work of a new leader before it may decide; `is_listed` skips the first new list."""
 
-        async def take_over() -> None:
+        async def take_over(term_began: float) -> None:
             nonlocal is_listed
             if not is_listed:
                 await self.informers.list_pods_anew()
             is_listed = False
             await self.informers.synced()
-            engine.take_over(self.informers.snapshot())
-            self._log.info("this replica decides by counts from now on")
+            taken = engine.take_over(self.informers.snapshot(), term_began)
+            self._log.info("this replica decides by counts from now on%s", _cost(taken, schedulers))
 
         return take_over
+
+    def _follow_scheduler(self, engine: Engine) -> Callable[[], Awaitable[None]]:
+        """The work of ending pods in flight: by kube-scheduler's Lease, and when they are due."""
+        no_lease = "kube-scheduler's Lease tells nothing, so pods may wait longer after its restart"
+        no_pod = "pods that may be on their way still count although their time is over"
+
+        def needed() -> bool:
+            return bool(len(engine.in_flight)) and (self._lease is None or self._lease.held)
+
+        def warn_of(what: str) -> Callable[[str], None]:
+            return lambda reason: self._log.warning("%s: %s", what, reason)
+
+        in_flight = engine.in_flight
+        lease = SchedulerLease(self._client, in_flight.scheduler_replaced, warn_of(no_lease))
+        overdue = OverduePods(self._client, in_flight, warn_of(no_pod))
+
+        async def follow() -> None:
+            while True:
+                if needed():
+                    await lease.look()
+                    await overdue.look()
+                await asyncio.sleep(_LOOK_SECONDS)
+
+        return follow
 
     def adopt(self, needs: Needs) -> None:
         """Watches what the policies read now; from any thread."""
@@ -275,20 +314,34 @@ class ClusterRuntime:
         objects = {i.resource.name: len(i.store) for i in watched}
         return {"objects": objects, "differences": differences, "count": len(differences)}
 
-    async def _until_synced(self, engine: Engine, reloader: PolicyReloader) -> None:
+    async def _until_synced(
+        self, engine: Engine, reloader: PolicyReloader, schedulers: Schedulers
+    ) -> None:
         await self.informers.synced()
         # Nobody is answered before the watched policies decide, and know all that they read.
         await reloader.catch_up()
         await self.informers.synced()
         snapshot = self.informers.snapshot()
-        if self._lease is None:
-            engine.take_over(snapshot)
+        if self._lease is None and (cost := _cost(engine.take_over(snapshot), schedulers)):
+            self._log.info("this replica decides by counts from now on%s", cost)
         self._taken_over = True
         nodes, pods = len(snapshot.table.rows), len(snapshot.pods())
         self._log.info("cluster of %d nodes and %d pods", nodes, pods)
         # Most of these objects stay: a garbage collection of them would stop the server.
         gc.collect()
         gc.freeze()
+
+
+def _cost(taken: int, schedulers: Schedulers) -> str:
+    """What a start costs: the pods that count on every node, as the end of a sentence."""
+    if not taken:
+        return ""
+    plain = PLACING_SECONDS + schedulers.permit_timeout
+    other = schedulers.bind_timeout + schedulers.permit_timeout
+    return (
+        f"; {taken} pending pods count on every node until it is known where they go, for at most"
+        f" {plain:g} s ({other:g} s with claims)"
+    )
 
 
 def _lease_status(lease: Lease) -> Mapping[str, object]:

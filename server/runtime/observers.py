@@ -148,6 +148,15 @@ class LogObserver:
         if self._is_news("shortened", policy, clause):
             self._log.info("policy %s: %s has a long message: %s", policy, clause, text)
 
+    def unnamed_scheduler(self, name: str) -> None:
+        self._other.unnamed_scheduler(name)
+        if self._is_news("scheduler", name):
+            text = (
+                "filter is asked about pods of scheduler `%s`, which no --scheduler-name names:"
+                " after a start or a handover strict counts can miss those on their way"
+            )
+            self._log.warning(text, shown(name, _MOST_LINE))
+
     def _is_news(self, *key: str) -> bool:
         if key in self._logged:
             return False

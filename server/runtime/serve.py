@@ -15,7 +15,7 @@ from logging import Logger
 from pathlib import Path
 
 from engine.cache.informers import Needs
-from engine.cluster.binding import DEFAULT_SCHEDULER
+from engine.counting.in_flight_pods import DEFAULT_SCHEDULERS, Schedulers
 from engine.decision.journal import Journal
 from engine.decision.recent_answers import RejectedPods
 from engine.engine import Engine, open_gate
@@ -53,8 +53,8 @@ _STARTING: Sequence[Check] = (Check("start", "not started yet"),)
 class Options:
     """The parts of a server. `cluster` is watched, an origin of snapshots, or None.
 
-    `scheduler_names` are those of the pods that it is asked about. It has the verb bind if it
-    `binds` in a watched cluster.
+    `schedulers` are those that call it. It has the verb bind only if they call that, and only in a
+    watched cluster.
     """
 
     settings: Settings
@@ -62,8 +62,7 @@ class Options:
     cluster: Access | Origin | None
     exemptions: Exemptions
     version: str
-    scheduler_names: frozenset[str] = frozenset({DEFAULT_SCHEDULER})
-    binds: bool = False
+    schedulers: Schedulers = DEFAULT_SCHEDULERS
 
 
 class CannotListenError(Exception):
@@ -115,8 +114,8 @@ async def serve(
             stack, options, schema, enforced.needs, log, supervisor, failures, shutdown
         )
         cluster = view if isinstance(view, ClusterRuntime) else None
-        schedulers = options.scheduler_names
-        answers = cluster.last_answers() if cluster is not None and options.binds else None
+        schedulers = options.schedulers
+        answers = cluster.last_answers() if cluster is not None and schedulers.call_bind else None
         rejected = RejectedPods(time.monotonic, _FIRST_PAUSE_SECONDS, _MOST_PAUSE_SECONDS)
         observer, journal, work = LogObserver(log, metrics), Journal(), WorkClock()
         stack.callback(work.close)
@@ -135,6 +134,7 @@ async def serve(
             answers=answers,
             journal=journal,
             later=asyncio.get_running_loop().call_soon,
+            schedulers=schedulers,
         )
         reloader = PolicyReloader(
             policies, enforced, objects, view, engine, log, options.exemptions
@@ -159,7 +159,7 @@ async def serve(
             shutdown,
         )
         if cluster is not None:
-            await cluster.follow(stack, engine, reloader, binder, rejected, schedulers, observer)
+            await cluster.follow(stack, engine, reloader, binder, rejected, observer, schedulers)
         stack.push_async_callback(end, supervisor.start("policies", reloader.run))
         if credentials is not None:
             supervisor.start("certificates", credentials.run)

@@ -23,6 +23,7 @@ import msgspec
 
 from engine.cache.informers import PODS, Informer
 from engine.cache.list_watch import read_event
+from engine.counting.in_flight_pods import DEFAULT_SCHEDULERS
 from engine.decision.recent_answers import RejectedPods
 from engine.engine import Engine
 from engine.objects.codec import ObjectCodec
@@ -103,7 +104,9 @@ class Measured:
         reloader = PolicyReloader(
             self._policies, self._enforced, None, self._view, self._engine, log
         )
-        await self._view.follow(stack, self._engine, reloader, None, rejected, (), observer)
+        await self._view.follow(
+            stack, self._engine, reloader, None, rejected, observer, DEFAULT_SCHEDULERS
+        )
 
     async def _event_micros(self) -> float:
         """From the line of a watch to the cache."""

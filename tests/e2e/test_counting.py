@@ -1,6 +1,7 @@
 """Bounds on counts, while kube-scheduler binds faster than watches tell."""
 
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,14 @@ pytestmark = pytest.mark.e2e
 PODS = 200
 WATCH_DELAY_SECONDS = 2.0
 SPOT = {"capacity": "spot"}
+SPREAD = """
+  spread "zones" {
+    pods where peer.labels["app"] == "web"
+    over node.labels["topology.kubernetes.io/zone"]
+    skew at most 1
+    strict
+  }
+"""
 SHARE = """
   share "on spot" {
     of pods where peer.labels["app"] == "web"
@@ -56,3 +65,32 @@ def test_a_burst_against_a_strict_share(
 
         assert placed == PODS, server.process.tail()
         assert most == PODS * 40 // 100
+
+
+@pytest.mark.parametrize("delay", [0.0, 1.5], ids=["in time", "late"])
+def test_a_strict_spread_does_not_wait_for_watches(
+    plane: ControlPlane, cluster: Cluster, served: Stage, tmp_path: Path, delay: float
+) -> None:
+    """Each round needs the pods of the last one for certain: their bindings are acknowledged."""
+    zones = (f"zone-{number}" for number in range(4))
+    cluster.create_nodes(
+        node(f"n-{zone}", {"topology.kubernetes.io/zone": zone}, cpu="64") for zone in zones
+    )
+    names = [f"web-{number}" for number in range(150)]
+    with api_proxy(plane.url, plane.authority, tmp_path / "proxy.crt") as proxy:
+        file = kubeconfig(
+            tmp_path / "placet.kubeconfig",
+            proxy.url,
+            tmp_path / "proxy.crt",
+            {"token": plane.placet_token},
+        )
+        server = served.watch(SPREAD, file, "--bind")
+        server.wait_ready()
+        proxy.delay = delay
+        served.schedule(server, binds=True)
+        began = time.monotonic()
+        cluster.create_pods(pod(name, cluster.namespace, GOVERNED) for name in names)
+        cluster.wait_placed(names, 90.0)
+        print(f"{len(names)} pods in {time.monotonic() - began:.1f} s")  # noqa: T201 - for -rP
+        counts = Counter(cluster.placements().values())
+        assert max(counts.values()) - min(counts.values()) <= 1

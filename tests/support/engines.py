@@ -226,6 +226,9 @@ class Silent:
     def gave_up(self, work: str, about: str) -> None:
         self.heard.append(("gave up", work, about))
 
+    def unnamed_scheduler(self, name: str) -> None:
+        self.heard.append(("unnamed scheduler", name))
+
     def shortened(self, policy: str, clause: str, text: str) -> None:
         self.heard.append(("shortened", policy, clause, text))
 

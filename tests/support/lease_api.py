@@ -21,6 +21,11 @@ class LeaseApi:
         self.broken = False
         self.lost = False
         self._version = 0
+        self._made = 0
+
+    def delete(self) -> None:
+        """Somebody deletes the Lease."""
+        self.lease = None
 
     async def request(
         self,
@@ -54,6 +59,8 @@ class LeaseApi:
         if method == "POST":
             if self.lease is not None:
                 raise ApiError(409, "AlreadyExists", "it is there")
+            self._made += 1
+            sent["metadata"]["uid"] = f"uid-{self._made}"
             return self._store(sent)
         if self.lease is None:
             raise ApiError(404, "NotFound", "it is not there")

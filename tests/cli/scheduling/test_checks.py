@@ -28,10 +28,13 @@ from tests.support.scheduler_configs import (
 )
 
 STRICT = 'policy strict in namespace "web" { limit "one" { per node at most 1 strict } }\n'
+SUM = """policy sum in namespace "web" {{
+  {} "room" {{ require node.pods.map(p, p.requests["cpu"]).sum() <= "4" }}
+}}"""
 # Checks that no configuration fails without policies.
 ONLY_WITH_POLICIES = {"no-binder"}
 # Checks of what the flags of `placet serve` need; in all other tests they are right.
-OF_FLAGS = {"bind"}
+OF_FLAGS = {"bind", "bind-timeout"}
 
 
 def examined(text: str, requirements: SchedulerRequirements | None = None) -> list[FieldFinding]:
@@ -105,6 +108,32 @@ def test_both_sides_must_agree_on_bind(binds: bool, asked: bool) -> None:
 
 
 @pytest.mark.parametrize(
+    ("entry", "known", "expected"),
+    [
+        (OURS, 600.0, ["bind-timeout"]),
+        (OURS, 900.0, []),
+        (ours(bindVerb="bind"), 600.0, []),
+    ],
+    ids=["longer", "known", "placet binds"],
+)
+def test_placet_must_know_how_long_volumes_are_awaited(
+    entry: Json, known: float, expected: list[str]
+) -> None:
+    args = {"bindTimeoutSeconds": 900}
+    profile = {"pluginConfig": [{"name": "NodeAffinity"}, {"name": "VolumeBinding", "args": args}]}
+    text = json.dumps({**configuration(entry), "profiles": [profile]})
+    (read,) = configurations([("s.yaml", text)], lambda _path: None)
+    binds = "bindVerb" in entry
+    context = CheckContext(read, *choose(read.extenders), 5.0, binds=binds, bind_timeout=known)
+    findings = [(d, place) for d, place in examine(context) if d.code == "bind-timeout"]
+    assert [d.code for d, _ in findings] == expected
+    for diagnostic, place in findings:
+        assert place.path == "profiles[0].pluginConfig[1].args.bindTimeoutSeconds"
+        assert diagnostic.hint is not None
+        assert "`--bind-timeout 900s`" in diagnostic.hint
+
+
+@pytest.mark.parametrize(
     ("policy", "entry", "expected"),
     [
         (STRICT, ours(bindVerb="bind"), []),
@@ -121,6 +150,9 @@ def test_both_sides_must_agree_on_bind(binds: bool, asked: bool) -> None:
             OURS,
             [("no-binder", "warning")],
         ),
+        (SUM.format("filter"), OURS, [("no-binder", "warning")]),
+        (SUM.format("bind"), OURS, [("no-binder", "warning"), ("no-binder", "warning")]),
+        (SUM.format("bind"), ours(bindVerb="bind"), []),
         (
             'policy s in namespace "web" { score "x" weight 1 { value 1 } }',
             ours("prioritizeVerb"),
@@ -132,7 +164,10 @@ def test_both_sides_must_agree_on_bind(binds: bool, asked: bool) -> None:
             [("managed-resources", "error")],
         ),
     ],
-    ids=["all", "no bind", "ignorable", "best effort", "audit", "bind clause", "score", "managed"],
+    ids=[
+        *["all", "no bind", "ignorable", "best effort", "audit", "bind clause"],
+        *["sum", "sum at binding", "sum that is checked", "score", "managed"],
+    ],
 )
 def test_policies_say_what_they_need(
     tmp_path: Path, policy: str, entry: Json, expected: list[tuple[str, str]]

@@ -57,8 +57,14 @@ class World:
         self.cache.add_event_handler(self.engine.in_flight.pod_changed)
         for name in ("n1", "n2"):
             self.cache.put_node(CODEC.node(builders.raw(builders.node(name))))
+        self.leads_for = math.inf
         self.binder = Binder(
-            self.api, self.cache, self.engine, self.answers, {"default-scheduler", "second"}
+            self.api,
+            self.cache,
+            self.engine,
+            self.answers,
+            {"default-scheduler", "second"},
+            leads_until=lambda: time.monotonic() + self.leads_for,
         )
 
     def create(self, name: str, **fields: Any) -> None:
@@ -162,7 +168,7 @@ async def test_a_share_holds_and_its_pods_get_their_deletion_cost() -> None:
         world.create(name)
     for name in "ab":
         await world.bind(name, "n1")
-    with pytest.raises(WaitingError, match="no room on this side"):
+    with pytest.raises(RefusedError, match="no room on this side"):
         await world.bind("c", "n1")
     world.hear("c")
     for name in "cde":
@@ -360,6 +366,88 @@ async def test_without_the_right_the_remedy_is_named() -> None:
 # ---- outcomes that are not known
 
 
+async def test_an_acknowledged_binding_is_certain_whatever_the_watch_shows() -> None:
+    """A late watch shows the pod without a node for a while: it does not count as uncertain."""
+    world = World()
+    world.create("a")
+    await world.bind("a")
+    assert list(world.cache.assumed()) == []
+    world.api.pods["shop/a"]["spec"].pop("nodeName")
+    world.watch("a")
+    assert list(world.cache.assumed()) == []
+    assert world.on("n1") == {"a"}
+    await world.bind("a")
+    with pytest.raises(RefusedError, match="the pod is already on node `n1`"):
+        await world.bind("a", "n2")
+
+
+async def test_a_strict_spread_goes_on_before_the_watch_shows_anything() -> None:
+    """Each pod needs the one before it for certain: they are bound one after the other."""
+    web = 'pods where peer.labels["app"] == "web"'
+    world = World(f'spread "s" {{ {web} over node.name skew at most 1 strict }}')
+    for name in "abcdef":
+        world.create(name)
+        world.hear(name)
+        answer = world.answers.find(f"uid-{name}")
+        assert answer is not None
+        (offered,) = (node for node in ("n1", "n2") if answer.offers(node))
+        await world.bind(name, offered)
+    assert [len(world.on(node)) for node in ("n1", "n2")] == [3, 3]
+
+
+async def test_a_pod_that_bind_refuses_is_not_in_flight() -> None:
+    """Else the others wait until a watch shows that kube-scheduler has given it up."""
+    limit = 'limit "many" { pods where true per node at most 9 strict }'
+    world = World(READY + limit)
+    world.create("a")
+    world.hear("a")
+    assert len(world.engine.in_flight) == 1
+    world.cache.put_node(CODEC.node(builders.raw(builders.node("n1", ready=False))))
+    with pytest.raises(RefusedError, match="the node is leaving"):
+        await world.bind("a")
+    assert len(world.engine.in_flight) == 0
+
+
+async def test_bind_looks_at_pods_that_are_there_and_at_no_offers() -> None:
+    """Offers of pods that never come would keep others from their nodes for ever."""
+    world = World(
+        'limit "one" { pods where peer.labels["app"] == "web" per node at most 1 strict }'
+    )
+    for name in ("a", "b"):
+        world.create(name)
+    world.hear("a", "n1")
+    world.hear("b", "n2")
+    world.engine.in_flight.offer(
+        "uid-x",
+        lambda: CODEC.peer(builders.raw(world.api.pods["shop/b"])),
+        1,
+        world.cache.nodes,
+        world.cache.snapshot().table.find(["n1"]),
+        1,
+        is_narrow=False,
+    )
+    await world.bind("a", "n1")
+    assert world.on("n1") == {"a"}
+
+
+async def test_a_binding_that_counts_admit_ends_with_the_term() -> None:
+    """The next leader must not find it when it has already listed the pods."""
+    world = World(SHARE)
+    world.leads_for = 0.2
+    for name in "abc":
+        world.create(name)
+        world.hear(name)
+    world.api.faults.extend(["deaf"] * 50)
+    began = time.monotonic()
+    with pytest.raises(ApiUnreachableError):
+        await world.bind("a", "n2", seconds=30.0)
+    assert time.monotonic() - began < 20.0
+    await world.binder.idle()
+
+
+# ---- outcomes that are not known
+
+
 @pytest.mark.parametrize("acted", [True, False], ids=["bound", "not bound"])
 async def test_a_pod_counts_while_its_outcome_is_unknown(acted: bool) -> None:
     world = World()
@@ -374,6 +462,7 @@ async def test_a_pod_counts_while_its_outcome_is_unknown(acted: bool) -> None:
     world.api.faults.clear()
     await asyncio.sleep(1.2)
     assert world.on("n1") == ({"a"} if acted else set())
+    assert list(world.cache.assumed()) == []
     await world.binder.idle()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -208,6 +209,125 @@ async def test_an_update_without_an_answer_is_not_a_hold() -> None:
     assert replicas.holders == ["a"]
 
 
+# ---- terms
+
+
+async def lapse(replicas: Replicas) -> None:
+    """`a` loses the Lease, because it cannot renew it."""
+    replicas.api.broken = True
+    replicas.wait(11)
+    await replicas.turns("a")
+    replicas.api.broken = False
+
+
+async def give_up(replicas: Replicas) -> None:
+    """`a` releases the Lease to `b`, which does not take it."""
+    replicas.wait(16)
+    replicas.leases["b"].need()
+    await replicas.turns("a", "b", "a", "a")
+    replicas.wait(16)
+
+
+async def lose_answer(replicas: Replicas) -> None:
+    """`a` gets the Lease back after it has released it, and does not hear of that."""
+    await give_up(replicas)
+    replicas.api.lost = True
+    await replicas.turns("a")
+    replicas.api.lost = False
+    replicas.wait(2)
+
+
+async def visit(replicas: Replicas) -> None:
+    """`b` has the Lease for a while, and releases it."""
+    await give_up(replicas)
+    await replicas.turns("b")
+    assert replicas.holders == ["b"]
+    replicas.wait(16)
+    replicas.leases["a"].need()
+    await replicas.turns("b", "a", "b")
+
+
+async def visit_unheard(replicas: Replicas) -> None:
+    """The same, and the answer by which `a` gets it back is lost."""
+    await visit(replicas)
+    replicas.api.lost = True
+    await replicas.turns("a")
+    replicas.api.lost = False
+    replicas.wait(2)
+
+
+async def make_anew(replicas: Replicas) -> None:
+    """Somebody deletes the Lease; `b` creates one and releases it."""
+    replicas.api.delete()
+    replicas.wait(11)
+    await replicas.turns("b")
+    assert replicas.holders == ["b"]
+    replicas.wait(16)
+    replicas.leases["a"].need()
+    await replicas.turns("b", "a", "b")
+
+
+@pytest.mark.parametrize(
+    ("event", "goes_on"),
+    [
+        pytest.param(lapse, True, id="not renewed in time"),
+        pytest.param(give_up, True, id="released, and taken by nobody"),
+        pytest.param(lose_answer, True, id="taken back without an answer"),
+        pytest.param(visit, False, id="another replica held it"),
+        pytest.param(visit_unheard, False, id="another one held it, and an answer was lost"),
+        pytest.param(make_anew, False, id="another Lease"),
+    ],
+)
+async def test_a_term_goes_on_until_another_replica_has_held_the_lease(
+    event: Callable[[Replicas], Awaitable[None]], goes_on: bool
+) -> None:
+    replicas = Replicas()
+    lease = replicas.leases["a"]
+    assert lease.term_began == float("-inf")
+    replicas.wait(1)
+    await replicas.turns("a")
+    began = lease.term_began
+    assert began == 1.0
+    await event(replicas)
+    before = replicas.clocks["a"].time
+    await replicas.turns("a")
+    assert replicas.holders == ["a"]
+    assert lease.term_began == (began if goes_on else before)
+    lease.need()
+    replicas.wait(2)
+    await replicas.turns("a")
+    assert replicas.holders == ["a"]
+    assert lease.term_began == (began if goes_on else before), "renewals are of the same term"
+
+
+async def test_a_leader_takes_over_once_a_term() -> None:
+    """Also if the gate never saw that the Lease was away."""
+    replicas, terms = Replicas(), list[float]()
+
+    async def take_over(term_began: float) -> None:
+        terms.append(term_began)
+
+    gate = LeaderGate(replicas.leases["a"])
+    running = asyncio.create_task(gate.run(take_over))
+    await replicas.turns("a")
+    await until(lambda: gate.waiting() == "")
+    await lapse(replicas)
+    await replicas.turns("a")
+    assert gate.waiting() == "", "it is the same term"
+    await visit(replicas)
+    await replicas.turns("a")
+    assert gate.waiting() == "this replica has just become the leader and is listing pods"
+    await until(lambda: gate.waiting() == "")
+    assert terms == [0.0, replicas.leases["a"].term_began]
+    running.cancel()
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not holds():  # noqa: ASYNC110 - it is a question, no event
+            await asyncio.sleep(0.01)
+
+
 _STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("wait"), st.floats(0.1, 20.0)),
@@ -249,7 +369,7 @@ def test_never_two_holders(steps: list[tuple[str, object]]) -> None:
 async def test_a_new_holder_counts_only_after_taking_over() -> None:
     replicas, listed = Replicas(), asyncio.Event()
 
-    async def take_over() -> None:
+    async def take_over(_term_began: float) -> None:
         await listed.wait()
 
     lease = replicas.leases["a"]
@@ -274,7 +394,7 @@ async def test_a_gate_without_its_task_is_closed() -> None:
     """While the task waits for a new start, the Lease may be lost and won again unnoticed."""
     replicas = Replicas()
 
-    async def take_over() -> None:
+    async def take_over(_term_began: float) -> None:
         """There is nothing to list."""
 
     gate = LeaderGate(replicas.leases["a"])

@@ -149,7 +149,7 @@ class Counting:
     in_flight: InFlightPods = field(init=False)
 
     def __post_init__(self) -> None:
-        self.in_flight = InFlightPods(lambda: self.seconds, 900.0)
+        self.in_flight = InFlightPods(lambda: self.seconds)
         self.cache.add_event_handler(self.in_flight.pod_changed)
 
     @property
@@ -193,7 +193,8 @@ class Counting:
             replicas,
             shape,
         )
-        return PodCounter(pods or self.cache, self.in_flight, self.table, context)
+        in_flight = self.in_flight.others(request.uid, self.table.owner)
+        return PodCounter(pods or self.cache, in_flight, self.table, context)
 
     def count(
         self,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from engine.cache.node_table import UNKNOWN_ROW, NodeRows
-from engine.counting.in_flight_pods import InFlightPod, InFlightPods
+from engine.counting.in_flight_pods import PLACING_SECONDS, InFlightPod, InFlightPods, Schedulers
 from engine.errors import BadObjectError
 from engine.objects.api_types import Condition
 from engine.objects.peer import Peer
@@ -21,7 +21,8 @@ from tests.support.builders import pod
 from tests.support.engines import peer_of
 from tests.support.examples import examples
 
-HOLD = 900.0
+SCHEDULERS = Schedulers(bind_timeout=600.0)
+HOLD = SCHEDULERS.longest
 OWNER = object()
 UNSCHEDULED = Condition("PodScheduled", "False", "Unschedulable")
 REFUSED = Condition("PodScheduled", "False", "SchedulerError")
@@ -43,10 +44,11 @@ class Flight:
     """In-flight pods, with a clock that the test moves; `rows` is the state that counts see."""
 
     seconds: float = 0.0
+    schedulers: Schedulers = SCHEDULERS
     pods: InFlightPods = field(init=False)
 
     def __post_init__(self) -> None:
-        self.pods = InFlightPods(lambda: self.seconds, HOLD)
+        self.pods = InFlightPods(lambda: self.seconds, self.schedulers)
 
     def offer(
         self, *rows: int, uid: str = UID, revision: int = 5, narrow: bool = False, best: int = 1
@@ -157,9 +159,19 @@ def _shown(old: Peer | None, new: Peer | None, revision: int = 0) -> Callable[[F
         pytest.param(lambda f: f.pods.predict(UID, 2), [1, 2], id="predicted: it may be anywhere"),
         pytest.param(lambda f: f.pods.settle(UID), [1, 2], id="settled"),
         pytest.param(
-            lambda f: f.pods.take_over([state()], OWNER, np.array([1, 2, 3])),
+            lambda f: f.pods.take_over([state()], OWNER),
             [1, 2],
             id="taken over: our own offer is better known",
+        ),
+        pytest.param(lambda f: f.pods.refuse(UID), None, id="refused"),
+        pytest.param(lambda f: f.pods.begin_term(0.0), [1, 2], id="a term that began before it"),
+        pytest.param(lambda f: f.pods.begin_term(1.0), None, id="a term that began after it"),
+        pytest.param(lambda f: f.pods.drop_offers(), None, id="offers are not recorded any more"),
+        pytest.param(
+            lambda f: f.pods.scheduler_replaced(1.0), None, id="its kube-scheduler has ended"
+        ),
+        pytest.param(
+            lambda f: f.pods.scheduler_replaced(0.0), [1, 2], id="it may be of the new one"
         ),
     ],
 )
@@ -212,9 +224,9 @@ def test_a_pod_does_not_count_itself_nor_those_of_another_table() -> None:
 # ---- narrow offers
 
 
-def tried(flight: Flight) -> list[int] | None:
+def tried(flight: Flight, uid: str = UID) -> list[int] | None:
     """The rows that were tried, None if the last offer was not a narrow one."""
-    found = flight.pods.narrow_offer(UID)
+    found = flight.pods.narrow_offer(uid)
     return None if found is None else found.tried.tolist()
 
 
@@ -303,22 +315,129 @@ def test_prediction(event: Callable[[Flight], None], wanted: int) -> None:
     assert found.predicted == wanted
 
 
-# ---- the pods of another replica
+# ---- the pods of another term
+
+IDS = np.array([-1, 0, 1, 1], np.int32)
+
+
+def taken(flight: Flight, *pods: Peer) -> list[str]:
+    """The uids of the pods that count everywhere after they were taken over."""
+    flight.pods.take_over(pods, OWNER)
+    others = flight.pods.others("", OWNER)
+    return sorted(p.uid for p in others if p.groups(IDS).tolist() == [0, 1])
 
 
 def test_pods_that_are_taken_over_may_be_anywhere() -> None:
-    """Another replica may have offered them any node."""
+    """Another replica may have offered them any node, also one that is added later."""
     flight = Flight()
     flight.offer(1, uid="b", narrow=True)
-    pods = [state("a"), state("b"), state("c")]
-    flight.pods.take_over(pods, OWNER, np.array([1, 2, 3]))
-    assert [flight.rows(uid) for uid in "abc"] == [[1, 2, 3], [1], [1, 2, 3]]
+    assert taken(flight, state("a"), state("b"), state("c")) == ["a", "c"]
+    assert flight.rows("b") == [1]
     found = flight.found("a")
     assert found is not None
     assert found.predicted == UNKNOWN_ROW, "where it ends nobody can say"
     assert not found.is_narrow
-    flight.seconds = HOLD
+    assert found.groups(np.array([-1, 0, 1, 1, 2], np.int32)).tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("change", "wanted"),
+    [
+        pytest.param({}, [UID], id="an ordinary pod"),
+        pytest.param({"schedulerName": "default-scheduler"}, [UID], id="of our scheduler"),
+        pytest.param({"schedulerName": "batch"}, [], id="of another scheduler"),
+        pytest.param({"is_gated": True}, [], id="gated"),
+    ],
+)
+def test_only_pods_that_our_schedulers_can_be_placing_are_taken_over(
+    change: dict[str, object], wanted: list[str]
+) -> None:
+    assert taken(Flight(), msgspec.structs.replace(WAITING, **change)) == wanted
+
+
+def test_a_pod_that_was_refused_last_is_not_taken_over() -> None:
+    """Unless it was refused before the term began, when another replica could offer it nodes."""
+    flight = Flight()
+    flight.pods.refuse(UID)
+    assert taken(flight, WAITING) == []
+    flight.offer(1)
+    flight.pods.forget(UID)
+    assert taken(flight, WAITING) == [UID]
+    flight.pods.refuse(UID)
+    flight.pods.begin_term(1.0)
+    assert taken(flight, WAITING) == [UID]
+
+
+def test_with_a_bind_verb_no_pod_is_taken_over() -> None:
+    flight = Flight(schedulers=Schedulers(call_bind=True))
+    assert taken(flight, WAITING) == []
+
+
+@pytest.mark.parametrize(
+    ("schedulers", "has_claims", "seconds"),
+    [
+        pytest.param(Schedulers(), False, 30.0, id="a pod that waits for nothing"),
+        pytest.param(Schedulers(), True, 600.0, id="a pod with claims"),
+        pytest.param(Schedulers(bind_timeout=60.0), True, 60.0, id="a shorter timeout"),
+        pytest.param(Schedulers(permit_timeout=20.0), False, 50.0, id="Permit comes on top"),
+        pytest.param(Schedulers(permit_timeout=20.0), True, 620.0, id="of claims too"),
+    ],
+)
+def test_a_pod_that_nobody_asks_about_counts_for_its_window(
+    schedulers: Schedulers, has_claims: bool, seconds: float
+) -> None:
+    flight = Flight(schedulers=schedulers)
+    known = msgspec.structs.replace(WAITING, has_claims=has_claims)
+    assert taken(flight, known) == [UID]
+    flight.seconds = seconds - 1
+    assert flight.found() is not None
+    flight.seconds = seconds
+    assert flight.found() is None
+
+
+@pytest.mark.parametrize("has_claims", [False, True])
+@pytest.mark.parametrize("call_bind", [False, True])
+def test_an_offer_is_held_for_the_longest_time_unless_bind_decides(
+    call_bind: bool, has_claims: bool
+) -> None:
+    """Without a bindVerb, bounds count a pod that a burst keeps for longer than its window."""
+    schedulers = Schedulers(call_bind=call_bind)
+    flight = Flight(schedulers=schedulers)
+    known = msgspec.structs.replace(WAITING, has_claims=has_claims)
+    flight.pods.offer_all(UID, lambda: known, 5, OWNER, lambda: np.array([1]))
+    flight.pods.settle(UID)
+    seconds = schedulers.window(known) if call_bind else schedulers.longest
+    flight.seconds = seconds - 1
+    assert flight.found() is not None
+    flight.seconds = seconds
+    assert flight.found() is None
+
+
+def test_only_pods_of_the_scheduler_with_the_lease_end_with_its_process() -> None:
+    flight = Flight(schedulers=Schedulers(frozenset({"default-scheduler", "batch"})))
+    batch = msgspec.structs.replace(state("b"), schedulerName="batch")
+    assert taken(flight, state("a"), batch) == ["a", "b"]
+    flight.pods.scheduler_replaced(1.0)
     assert flight.found("a") is None
+    assert flight.found("b") is not None
+
+
+def test_a_narrow_offer_is_remembered_when_the_pod_is_refused() -> None:
+    """A pod that comes back is offered other rows, and counts nowhere until then."""
+    flight = Flight()
+    flight.offer(1, narrow=True)
+    flight.pods.refuse(UID)
+    assert flight.rows() is None
+    assert tried(flight) == [1]
+    flight.offer(2, narrow=True)
+    assert tried(flight) == [1, 2]
+
+
+def test_a_crowd_of_refused_pods_is_forgotten_first() -> None:
+    flight = Flight()
+    for number in range(50_001):
+        flight.pods.refuse(str(number))
+    assert taken(flight, state("0"), state("1")) == ["0"]
 
 
 # ---- what others read of it
@@ -420,9 +539,10 @@ def test_groups_that_it_may_end_in(rows: list[int], ids: list[int], wanted: list
 
 @dataclass
 class Expected:
-    """What the model says of one pod in flight."""
+    """What the model says of one pod in flight; `rows` is None if it may be anywhere."""
 
-    rows: set[int]
+    rows: set[int] | None
+    since: float
     until: float
     revision: int
     narrow: bool
@@ -442,26 +562,46 @@ class Histories(RuleBasedStateMachine):
         super().__init__()
         self.flight = Flight()
         self.model: dict[str, Expected] = {}
+        self.refused: dict[str, tuple[float, list[int] | None]] = {}
         self.shown: dict[str, Peer] = {}
+
+    def _end(self, uid: str) -> Expected | None:
+        self.refused.pop(uid, None)
+        return self.model.pop(uid, None)
+
+    def _narrow(self, uid: str) -> list[int] | None:
+        """The rows of narrow offers so far; None if the last offer was not narrow."""
+        if uid in self.model:
+            return self.model[uid].tried if self.model[uid].narrow else None
+        return self.refused[uid][1] if uid in self.refused else None
 
     @rule(uid=_UIDS, rows=_ROWS, revision=_REVISIONS, narrow=st.booleans())
     def offer(self, uid: str, rows: tuple[int, ...], revision: int, narrow: bool) -> None:
-        before = self.model.get(uid)
-        tried = before.tried if before is not None and before.narrow and narrow else []
+        tried = (self._narrow(uid) or []) if narrow else []
         tried = list(rows) if set(rows) & set(tried) else [*tried, *rows]
-        until = self.flight.seconds + HOLD
-        self.model[uid] = Expected(set(rows), until, revision, narrow, tried if narrow else [])
+        self._end(uid)
+        now = self.flight.seconds
+        self.model[uid] = Expected(set(rows), now, now + HOLD, revision, narrow, tried)
         self.flight.offer(*rows, uid=uid, revision=revision, narrow=narrow)
 
     @rule(uid=_UIDS)
     def reject(self, uid: str) -> None:
-        self.model.pop(uid, None)
+        """On every node, as if no offer had been made before."""
+        self._end(uid)
         self.flight.offer(uid=uid)
+
+    @rule(uid=_UIDS)
+    def refuse(self, uid: str) -> None:
+        narrow = self._narrow(uid)
+        self._end(uid)
+        self.refused[uid] = self.flight.seconds, narrow
+        self.flight.pods.refuse(uid)
 
     @rule(uid=_UIDS, rows=_ROWS)
     def offer_all(self, uid: str, rows: tuple[int, ...]) -> None:
-        until = self.flight.seconds + HOLD
-        self.model[uid] = Expected(set(rows), until, 5, narrow=False, tried=[])
+        self._end(uid)
+        now = self.flight.seconds
+        self.model[uid] = Expected(set(rows), now, now + HOLD, 5, narrow=False, tried=[])
         self.flight.offer_all(*rows, uid=uid)
 
     @rule(uid=_UIDS, node=st.sampled_from(["", "n1"]), condition=_CONDITIONS, revision=_REVISIONS)
@@ -474,17 +614,17 @@ class Histories(RuleBasedStateMachine):
         )
         is_later = known is not None and not 0 < revision <= known.revision
         if node or (is_news and is_later):
-            self.model.pop(uid, None)
+            self._end(uid)
         self.flight.pods.pod_changed(old, new, revision)
 
     @precondition(lambda self: self.shown)
     @rule(data=st.data())
     def delete(self, data: st.DataObject) -> None:
         uid = data.draw(st.sampled_from(sorted(self.shown)))
-        self.model.pop(uid, None)
+        self._end(uid)
         self.flight.pods.pod_changed(self.shown.pop(uid), None, 0)
 
-    @rule(seconds=st.sampled_from([1.0, HOLD / 2, HOLD]))
+    @rule(seconds=st.sampled_from([1.0, PLACING_SECONDS, HOLD / 2, HOLD]))
     def wait(self, seconds: float) -> None:
         self.flight.seconds += seconds
         now = self.flight.seconds
@@ -494,21 +634,37 @@ class Histories(RuleBasedStateMachine):
 
     @rule(uids=st.lists(_UIDS, unique=True))
     def take_over(self, uids: list[str]) -> None:
-        for uid in uids:
-            until = self.flight.seconds + HOLD
-            everywhere = Expected({1, 2, 3, 4, 5}, until, 0, narrow=False, tried=[])
-            self.model.setdefault(uid, everywhere)
-        pods = [state(uid) for uid in uids]
-        self.flight.pods.take_over(pods, OWNER, np.arange(1, 6))
+        now = self.flight.seconds
+        for uid in set(uids) - set(self.refused):
+            end = now + PLACING_SECONDS
+            self.model.setdefault(uid, Expected(None, now, end, 0, narrow=False, tried=[]))
+        self.flight.pods.take_over([state(uid) for uid in uids], OWNER)
+
+    @rule(ago=st.sampled_from([0.0, 1.0, HOLD]))
+    def begin_term(self, ago: float) -> None:
+        began = self.flight.seconds - ago
+        self.model = {uid: each for uid, each in self.model.items() if each.since >= began}
+        self.refused = {uid: each for uid, each in self.refused.items() if each[0] >= began}
+        self.flight.pods.begin_term(began)
+
+    @rule(ago=st.sampled_from([0.0, 1.0]))
+    def replace_scheduler(self, ago: float) -> None:
+        before = self.flight.seconds - ago
+        self.model = {uid: each for uid, each in self.model.items() if each.since >= before}
+        self.flight.pods.scheduler_replaced(before)
 
     @invariant()
     def others_count_what_the_model_has(self) -> None:
-        found = {p.uid: set(p.rows.tolist()) for p in self.flight.pods.others("", OWNER)}
-        assert found == {uid: each.rows for uid, each in self.model.items()}
-        for uid, each in self.model.items():
-            narrow = self.flight.pods.narrow_offer(uid)
-            assert (narrow is not None) is each.narrow
-            assert narrow is None or narrow.tried.tolist() == each.tried
+        ids = np.arange(-1, 5, dtype=np.int32)
+        found = {p.uid: p.groups(ids).tolist() for p in self.flight.pods.others("", OWNER)}
+        anywhere = [0, 1, 2, 3, 4]
+        wanted = {
+            uid: anywhere if each.rows is None else sorted(row - 1 for row in each.rows)
+            for uid, each in self.model.items()
+        }
+        assert found == wanted
+        for uid in "abc":
+            assert tried(self.flight, uid) == self._narrow(uid)
 
 
 TestHistories = Histories.TestCase

@@ -13,7 +13,7 @@ from engine.decision.verdict import Feasible, Rejected
 from engine.engine import Engine
 from engine.errors import WaitingError
 from tests.support.builders import Object, node, pod, raw
-from tests.support.engines import cache_of, engine_over, peer_of
+from tests.support.engines import Silent, cache_of, engine_over, peer_of
 
 IS_WEB = 'peer.labels["app"] == "web"'
 NODES = [
@@ -197,3 +197,12 @@ def test_a_bound_that_the_burst_must_not_pass() -> None:
     scheduler = Scheduler(share("exactly 40%"), pods)
     sides = [scheduler.ask(each)[0] for each in pods]
     assert sum(side in "ab" for side in sides) == 4
+
+
+def test_pods_of_a_scheduler_that_no_flag_names_are_reported() -> None:
+    seen = Silent()
+    rule = 'cluster policy p { limit "l" { pods where true per node at most 9 strict } }'
+    engine = engine_over(rule, cache_of([node("n1")]), seen)
+    for name, spec in (("a", {}), ("b", {"schedulerName": "batch"})):
+        engine.filter(raw(pod(name, spec=spec)), ["n1"], None, math.inf)
+    assert seen.heard == [("unnamed scheduler", "batch")]

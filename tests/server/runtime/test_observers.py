@@ -52,6 +52,15 @@ def test_a_long_message_is_logged_once_for_its_clause(caplog: pytest.LogCaptureF
     ]
 
 
+def test_a_scheduler_that_no_flag_names_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger=LOG.name)
+    observer = LogObserver(LOG, Metrics(CollectorRegistry(), "0"))
+    for _ in range(3):
+        observer.unnamed_scheduler("batch")
+    (message,) = caplog.messages
+    assert message.startswith("filter is asked about pods of scheduler `batch`, which no --sched")
+
+
 HOSTILE = "a\r\nFAKE INFO bound\x1b[31m\u202e\u2028\x85"
 
 

@@ -1,0 +1,61 @@
+"""OverduePods: a look at in-flight pods whose time is over, before they count no longer.
+
+A pod may have been bound in its time, and a late watch not show it yet. Only the API server knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from engine.cluster.client import Api
+from engine.counting.in_flight_pods import InFlightPods
+from engine.errors import ApiError, ApiUnreachableError, BadObjectError
+from engine.objects.peer import Peer, PeerDecoder
+
+_REQUEST_SECONDS = 5.0
+_FORBIDDEN, _NOT_FOUND = 403, 404
+
+
+class OverduePods:
+    """The in-flight pods whose time is over. On one event loop.
+
+    A pod that the API server has without a node, or not at all, is ended. A bound one counts until
+    a watch shows it. `failed` is told why the server does not say, once for each reason.
+    """
+
+    def __init__(self, api: Api, in_flight: InFlightPods, failed: Callable[[str], object]) -> None:
+        self._api = api
+        self._in_flight = in_flight
+        self._failed = failed
+        self._failure = ""
+        self._decoder = PeerDecoder()
+
+    async def look(self) -> None:
+        """Look at each of them once, until the API server gives no answer."""
+        for known in self._in_flight.overdue():
+            try:
+                if known.pod is None or await self._has_no_node(known.pod):
+                    self._in_flight.end(known)
+            except (ApiError, ApiUnreachableError, BadObjectError) as error:
+                self._fail(error)
+                return
+            self._failure = ""
+
+    def _fail(self, error: Exception) -> None:
+        text = str(error)
+        if isinstance(error, ApiError) and error.status == _FORBIDDEN:
+            text = "Placet may not get pods: run `kubectl apply -f deploy/rbac/placet.yaml`"
+        if text != self._failure:
+            self._failure = text
+            self._failed(text)
+
+    async def _has_no_node(self, pod: Peer) -> bool:
+        path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
+        try:
+            body = await self._api.request("GET", path, timeout_seconds=_REQUEST_SECONDS)
+        except ApiError as error:
+            if error.status == _NOT_FOUND:
+                return True
+            raise
+        now = self._decoder.decode(body)
+        return now.uid != pod.uid or not now.nodeName

@@ -1,0 +1,107 @@
+"""Overdue pods: the API server is asked before a pod that was on its way counts no longer."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+from engine.cluster.overdue_pods import OverduePods
+from engine.counting.in_flight_pods import InFlightPods, Schedulers
+from engine.errors import ApiError, ApiUnreachableError
+from tests.support.builders import Object, pod
+from tests.support.engines import peer_of
+
+SCHEDULERS = Schedulers(is_watched=True)
+OWNER = object()
+MADE = pod("a")
+BOUND = pod("a", on="n1")
+OTHER = {**MADE, "metadata": MADE["metadata"] | {"uid": "another"}}
+
+
+@dataclass
+class Api:
+    """An API server with one answer."""
+
+    answer: Object | Exception = field(default_factory=lambda: MADE)
+    asked: list[str] = field(default_factory=list)
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: bytes | None = None,
+        content_type: str = "",
+        timeout_seconds: float = 0.0,
+    ) -> bytes:
+        assert (method, body, content_type) == ("GET", None, "")
+        assert timeout_seconds > 0
+        self.asked.append(path)
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return json.dumps(self.answer).encode()
+
+
+@pytest.mark.parametrize(
+    ("answer", "counts"),
+    [
+        pytest.param(MADE, False, id="it has no node"),
+        pytest.param(BOUND, True, id="it is bound, and the watch is late"),
+        pytest.param(OTHER, False, id="another pod has its name"),
+        pytest.param(ApiError(404, "NotFound", "no such pod"), False, id="it is gone"),
+        pytest.param(ApiError(503, "Unavailable", "later"), True, id="nobody knows"),
+        pytest.param(ApiUnreachableError("nobody there"), True, id="no answer"),
+    ],
+)
+async def test_a_pod_whose_time_is_over(answer: Object | Exception, counts: bool) -> None:
+    seconds, api = 0.0, Api(answer)
+    pods = InFlightPods(lambda: seconds, SCHEDULERS)
+    pods.take_over([peer_of(MADE)], OWNER)
+    overdue = OverduePods(api, pods, lambda _: None)
+    await overdue.look()
+    assert api.asked == [], "its time is not over"
+    seconds = 30.0
+    assert len(pods.others("", OWNER)) == 1, "it counts until the API server is asked"
+    await overdue.look()
+    assert api.asked == ["/api/v1/namespaces/default/pods/a"]
+    assert bool(pods.others("", OWNER)) is counts
+
+
+async def test_a_later_offer_is_not_ended() -> None:
+    """The pod is asked about while the API server answers."""
+    seconds = 0.0
+    pods = InFlightPods(lambda: seconds, SCHEDULERS)
+    peer = peer_of(MADE)
+    pods.take_over([peer], OWNER)
+    seconds = 30.0
+    (known,) = pods.overdue()
+    pods.offer(peer.uid, lambda: peer, 1, OWNER, np.array([1]), 1, is_narrow=False)
+    pods.end(known)
+    assert len(pods.others("", OWNER)) == 1
+
+
+async def test_pods_of_an_ended_scheduler_are_overdue_at_once() -> None:
+    pods = InFlightPods(lambda: 5.0, SCHEDULERS)
+    pods.take_over([peer_of(MADE)], OWNER)
+    assert pods.overdue() == []
+    pods.scheduler_replaced(6.0)
+    assert len(pods.others("", OWNER)) == 1
+    await OverduePods(Api(), pods, lambda _: None).look()
+    assert pods.others("", OWNER) == []
+
+
+async def test_a_failure_is_told_once_and_says_what_to_do() -> None:
+    seconds, api, failures = 0.0, Api(), list[str]()
+    pods = InFlightPods(lambda: seconds, SCHEDULERS)
+    pods.take_over([peer_of(MADE)], OWNER)
+    seconds = 30.0
+    overdue = OverduePods(api, pods, failures.append)
+    forbidden = ApiError(403, "Forbidden", "placet cannot get pods")
+    for answer in (forbidden, forbidden, ApiUnreachableError("nobody there"), BOUND, forbidden):
+        api.answer = answer
+        await overdue.look()
+    right = "Placet may not get pods: run `kubectl apply -f deploy/rbac/placet.yaml`"
+    assert failures == [right, "nobody there", right]

@@ -1,0 +1,101 @@
+"""The Lease of kube-scheduler: who is told, when another process holds it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from engine.cluster.scheduler_lease import PATH, SchedulerLease
+from engine.errors import ApiError, ApiUnreachableError
+
+
+@dataclass
+class Api:
+    """An API server with one Lease, none, or an error."""
+
+    answer: dict[str, Any] | Exception = field(
+        default_factory=lambda: ApiError(404, "NotFound", "no such Lease")
+    )
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: bytes | None = None,
+        content_type: str = "",
+        timeout_seconds: float = 0.0,
+    ) -> bytes:
+        assert (method, path, body, content_type) == ("GET", PATH, None, "")
+        assert timeout_seconds > 0
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return json.dumps(self.answer).encode()
+
+
+def held(by: str, transitions: int, renewed: str = "1") -> dict[str, Any]:
+    spec = {"holderIdentity": by, "acquireTime": by, "renewTime": renewed}
+    return {"kind": "Lease", "spec": {**spec, "leaseTransitions": transitions}}
+
+
+@dataclass
+class Looks:
+    """A SchedulerLease whose looks are ten seconds apart, and what it told."""
+
+    api: Api = field(default_factory=Api)
+    told: list[float] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.lease = SchedulerLease(
+            self.api, self.told.append, self.failures.append, lambda: self.seconds
+        )
+
+    async def look(self, answer: dict[str, Any] | Exception) -> None:
+        self.seconds += 10
+        self.api.answer = answer
+        await self.lease.look()
+
+
+GONE = ApiError(404, "NotFound", "no such Lease")
+AWAY = ApiUnreachableError("nobody there")
+
+
+@pytest.mark.parametrize(
+    ("answers", "told"),
+    [
+        pytest.param([held("a", 1)], [], id="the first look knows of no other process"),
+        pytest.param([held("a", 1), held("a", 1, "2")], [], id="renewed"),
+        pytest.param([held("a", 1), held("b", 2)], [10.0], id="acquired by another process"),
+        pytest.param([held("a", 1), held("", 1)], [], id="released: the next one is awaited"),
+        pytest.param([held("a", 1), held("", 1), held("b", 2)], [10.0], id="and is there"),
+        pytest.param(
+            [held("a", 1), held("a", 1), held("b", 2), held("b", 2), held("c", 3)],
+            [20.0, 40.0],
+            id="the last look that found the process before",
+        ),
+        pytest.param([held("a", 1), AWAY, held("b", 2)], [10.0], id="after a failure"),
+        pytest.param([GONE, held("a", 1)], [], id="a Lease that was not there before"),
+        pytest.param([held("a", 1), GONE, held("b", 0)], [10.0], id="a Lease that is made anew"),
+    ],
+)
+async def test_news_of_another_process(
+    answers: list[dict[str, Any] | Exception], told: list[float]
+) -> None:
+    looks = Looks()
+    for answer in answers:
+        await looks.look(answer)
+    assert looks.told == told
+
+
+async def test_a_failure_is_told_once_and_says_what_to_do() -> None:
+    looks = Looks()
+    forbidden = ApiError(403, "Forbidden", "placet cannot get leases")
+    for answer in (GONE, forbidden, forbidden, AWAY, held("a", 1), AWAY):
+        await looks.look(answer)
+    right = "Placet may not read it: run `kubectl apply -f deploy/rbac/placet.yaml`"
+    assert looks.failures == [right, "nobody there", "nobody there"]

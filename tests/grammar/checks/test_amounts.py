@@ -1,0 +1,59 @@
+"""Checks of amounts: filters that add up what pods ask for."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.grammar.checks.helpers import found
+
+CPU = 'node.pods.map(p, p.requests["cpu"]).sum()'
+
+
+@pytest.mark.parametrize(
+    ("items", "wanted"),
+    [
+        pytest.param(f'filter "f" {{ require {CPU} <= "4" }}', [f"P0318 {CPU}"], id="requests"),
+        pytest.param(
+            'filter "f" { require node.pods.map(p, p.limits["cpu"]).sum() <= "4" }',
+            ['P0318 node.pods.map(p, p.limits["cpu"]).sum()'],
+            id="limits",
+        ),
+        pytest.param(
+            'filter "f" { require node.pods.filter(p, p.namespace == "web")'
+            '.map(p, p.requests["cpu"]).sum() + pod.requests["cpu"] <= "4" }',
+            ['P0318 node.pods.filter(p, p.namespace == "web").map(p, p.requests["cpu"]).sum()'],
+            id="of some pods",
+        ),
+        pytest.param(
+            f'let used = {CPU} filter "f" {{ require used <= "4" }}', ["P0318 used"], id="a let"
+        ),
+        pytest.param(
+            "def used(r: string): quantity = node.pods.map(p, p.requests[r]).sum()"
+            ' filter "f" { require used("cpu") <= "4" }',
+            ['P0318 used("cpu")'],
+            id="a def",
+        ),
+        pytest.param(
+            'let all = node.pods.map(p, p.requests["cpu"]) filter "f" { require all.sum() <= "4" }',
+            ["P0318 all.sum()"],
+            id="what is added up is a let",
+        ),
+        pytest.param(f'bind "f" {{ require {CPU} <= "4" }}', [], id="checked at the binding"),
+        pytest.param(
+            f'score "f" weight 10 {{ value {CPU} range "0" .. "4" }}', [], id="a preference"
+        ),
+        pytest.param(
+            'filter "f" { require node.pods.exists(p, p.requests["cpu"] > "1") }',
+            [],
+            id="nothing is added up",
+        ),
+        pytest.param(
+            'filter "f" { require node.pods.map(p, p.priority).sum() < 4 }', [], id="no amounts"
+        ),
+        pytest.param(
+            'filter "f" { require pod.requests["cpu"] <= "4" }', [], id="of the pod itself"
+        ),
+    ],
+)
+def test_sums_in_filters(items: str, wanted: list[str]) -> None:
+    assert found(items, ["P0318"]) == wanted
