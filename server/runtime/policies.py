@@ -226,7 +226,12 @@ class Policies:
     """
 
     def __init__(
-        self, paths: Sequence[Path], schema: Schema, log: Logger, process: CheckingProcess
+        self,
+        paths: Sequence[Path],
+        schema: Schema,
+        log: Logger,
+        process: CheckingProcess,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """The files are checked by the caller's thread, the objects of the cluster by `process`."""
         self._paths = paths
@@ -234,7 +239,7 @@ class Policies:
         self._report = PolicyLog(log)
         self._watcher = Watcher(lambda: Search(paths).files)
         self._compiled: dict[int, tuple[Checked, Program]] = {}
-        self.objects = Objects(process, log)
+        self.objects = Objects(process, log, clock)
         self._in_force = InForce()
 
     def changed(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from logging import Logger
 from pathlib import Path
@@ -24,9 +25,10 @@ def reloader_of(
     observer: LogObserver,
     log: Logger,
     exemptions: Exemptions = NO_EXEMPTIONS,
+    clock: Callable[[], float] = time.monotonic,
 ) -> PolicyReloader:
     """The reloader of these policy files; `open_view` opens the view for what they read."""
-    policies = Policies(paths, schema, log, PROCESSES[0])
+    policies = Policies(paths, schema, log, PROCESSES[0], clock)
     view = open_view(policies.read({}).needs)
     objects = view.policies()
     enforced = policies.read(objects)
