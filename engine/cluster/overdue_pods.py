@@ -5,7 +5,7 @@ A pod may have been bound in its time, and a late watch not show it yet. Only th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from engine.cluster.client import Api
 from engine.counting.in_flight_pods import InFlightPods
@@ -13,6 +13,8 @@ from engine.errors import ApiError, ApiUnreachableError, BadObjectError
 from engine.objects.peer import Peer, PeerDecoder
 
 _REQUEST_SECONDS = 5.0
+# With more pods, all pods are listed instead.
+_MOST_REQUESTS = 100
 _FORBIDDEN, _NOT_FOUND = 403, 404
 
 
@@ -20,19 +22,35 @@ class OverduePods:
     """The in-flight pods whose time is over. On one event loop.
 
     A pod that the API server has without a node, or not at all, is ended. A bound one counts until
-    a watch shows it. `failed` is told why the server does not say, once for each reason.
+    a watch shows it. `list_anew` returns when the cache has a list that was requested after its
+    call; it is used for many pods at once. `failed` is told why the server does not say, once for
+    each reason.
     """
 
-    def __init__(self, api: Api, in_flight: InFlightPods, failed: Callable[[str], object]) -> None:
+    def __init__(
+        self,
+        api: Api,
+        in_flight: InFlightPods,
+        list_anew: Callable[[], Awaitable[None]],
+        failed: Callable[[str], object],
+    ) -> None:
         self._api = api
         self._in_flight = in_flight
+        self._list_anew = list_anew
         self._failed = failed
         self._failure = ""
         self._decoder = PeerDecoder()
 
     async def look(self) -> None:
         """Look at each of them once, until the API server gives no answer."""
-        for known in self._in_flight.overdue():
+        overdue = self._in_flight.overdue()
+        if len(overdue) > _MOST_REQUESTS:
+            await self._list_anew()
+            # Those that are bound are not in flight any more.
+            for known in overdue:
+                self._in_flight.end(known)
+            return
+        for known in overdue:
             try:
                 if known.pod is None or await self._has_no_node(known.pod):
                     self._in_flight.end(known)

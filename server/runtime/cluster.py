@@ -230,7 +230,9 @@ class ClusterRuntime:
 
         in_flight = engine.in_flight
         lease = SchedulerLease(self._client, in_flight.scheduler_replaced, warn_of(no_lease))
-        overdue = OverduePods(self._client, in_flight, warn_of(no_pod))
+        overdue = OverduePods(
+            self._client, in_flight, self.informers.list_pods_anew, warn_of(no_pod)
+        )
 
         async def follow() -> None:
             while True:

@@ -98,7 +98,9 @@ class Replica:
             clock=world.clock,
         )
         self.cache.add_event_handler(self.engine.in_flight.pod_changed)
-        self._overdue = OverduePods(world.server, self.engine.in_flight, lambda _: None)
+        self._overdue = OverduePods(
+            world.server, self.engine.in_flight, self._relist, lambda _: None
+        )
         self.watch: deque[Object] = deque()
         world.server.watches.append(self.watch)
         self._list()
@@ -147,6 +149,9 @@ class Replica:
         if fault < 2 * _FAILS:
             raise EngineError("the answer is lost, and a GET will tell")
         self.cache.confirm(key_of(admission.pod), admission.pod.uid)
+
+    async def _relist(self) -> None:
+        self._list()
 
     def _list(self) -> None:
         self.watch.clear()

@@ -45,6 +45,10 @@ class Api:
         return json.dumps(self.answer).encode()
 
 
+async def unlisted() -> None:
+    raise AssertionError("few pods are asked for one by one")
+
+
 @pytest.mark.parametrize(
     ("answer", "counts"),
     [
@@ -60,7 +64,7 @@ async def test_a_pod_whose_time_is_over(answer: Object | Exception, counts: bool
     seconds, api = 0.0, Api(answer)
     pods = InFlightPods(lambda: seconds, SCHEDULERS)
     pods.take_over([peer_of(MADE)], OWNER)
-    overdue = OverduePods(api, pods, lambda _: None)
+    overdue = OverduePods(api, pods, unlisted, lambda _: None)
     await overdue.look()
     assert api.asked == [], "its time is not over"
     seconds = 30.0
@@ -89,7 +93,7 @@ async def test_pods_of_an_ended_scheduler_are_overdue_at_once() -> None:
     assert pods.overdue() == []
     pods.scheduler_replaced(6.0)
     assert len(pods.others("", OWNER)) == 1
-    await OverduePods(Api(), pods, lambda _: None).look()
+    await OverduePods(Api(), pods, unlisted, lambda _: None).look()
     assert pods.others("", OWNER) == []
 
 
@@ -98,10 +102,28 @@ async def test_a_failure_is_told_once_and_says_what_to_do() -> None:
     pods = InFlightPods(lambda: seconds, SCHEDULERS)
     pods.take_over([peer_of(MADE)], OWNER)
     seconds = 30.0
-    overdue = OverduePods(api, pods, failures.append)
+    overdue = OverduePods(api, pods, unlisted, failures.append)
     forbidden = ApiError(403, "Forbidden", "placet cannot get pods")
     for answer in (forbidden, forbidden, ApiUnreachableError("nobody there"), BOUND, forbidden):
         api.answer = answer
         await overdue.look()
     right = "Placet may not get pods: run `kubectl apply -f deploy/rbac/placet.yaml`"
     assert failures == [right, "nobody there", right]
+
+
+async def test_many_pods_are_listed_once() -> None:
+    """One of them is bound: the list shows it, and the cache counts it from then on."""
+    seconds, api, lists = 0.0, Api(), list[int]()
+    pods = InFlightPods(lambda: seconds, SCHEDULERS)
+    peers = [peer_of(pod(f"p{number}")) for number in range(200)]
+    pods.take_over(peers, OWNER)
+    seconds = 30.0
+
+    async def list_anew() -> None:
+        lists.append(len(pods.others("", OWNER)))
+        pods.pod_changed(peers[0], peer_of(pod("p0", on="n1")), 9)
+        pods.offer_all(peers[1].uid, lambda: peers[1], 9, OWNER, lambda: np.array([1]))
+
+    await OverduePods(api, pods, list_anew, lambda _: None).look()
+    assert (lists, api.asked) == ([200], [])
+    assert [each.uid for each in pods.others("", OWNER)] == [peers[1].uid]
