@@ -3,11 +3,15 @@ PYTHON ?= python3.11
 CASES ?= ../shared/cel/cases.json
 export SEED ?= 1
 export POLICIES ?= 200
+export MINUTES ?= 2
+export BIND ?=
+export SHORTEN ?=
+export SCHEDULE ?=
 PIP = .venv/bin/python -m pip --quiet --disable-pip-version-check
 COMPILE = pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  --quiet --custom-compile-command "make lock"
 
-.PHONY: demo test answers check fmt e2e chaos bench kube conformance lock clean
+.PHONY: demo test answers check fmt e2e chaos attack bench kube conformance lock clean
 .DELETE_ON_ERROR:
 
 demo: .venv/stamp  ## serve a built-in cluster and ready-made policies until Ctrl-C
@@ -34,8 +38,11 @@ fmt: .venv/stamp  ## format the source
 e2e: .venv/stamp  ## test with a real kube-scheduler; runs `kube` first, or says why it skips
 	.venv/bin/python -m pytest -m e2e -o faulthandler_timeout=3600 tests/e2e
 
-chaos: .venv/stamp  ## attack a real control plane: make chaos POLICIES=200 SEED=1
-	.venv/bin/python -m pytest -m chaos -rP -o faulthandler_timeout=7200 tests/chaos
+chaos: .venv/stamp  ## disturb a real control plane: make chaos SEED=1 MINUTES=2, and BIND=1
+	.venv/bin/python -m pytest -m chaos -rP -o faulthandler_timeout=7200 tests/chaos/test_nemesis.py
+
+attack: .venv/stamp  ## attack a real control plane: make attack POLICIES=200 SEED=1
+	.venv/bin/python -m pytest -m chaos -rP -o faulthandler_timeout=7200 tests/chaos/test_attacker.py
 
 bench: .venv/stamp .bench/peers/stamp  ## measure; print a table and write .bench/results.json
 	.venv/bin/python -m pytest -m bench -o faulthandler_timeout=3600 tests/benchmarks tests/test_simulate_page.py
