@@ -124,7 +124,7 @@ class _Maker:
     def _work(self) -> Iterator[Action]:
         """What users and controllers do."""
         for app in self._random.sample(APPS, len(APPS)):
-            yield self._burst(self._random.uniform(0.2, 12.0), app)
+            yield self._burst(self._random.uniform(0.2, 2.5), app)
         kinds = {
             "burst": 4,
             "again": 2,
@@ -135,7 +135,7 @@ class _Maker:
             "policy": 3,
             "node": 1,
         }
-        at = 2.0
+        at = 3.0
         while (at := at + self._random.uniform(0.6, 1.9)) < PHASE_SECONDS - 2.0:
             kind = self._random.choices(list(kinds), list(kinds.values()))[0]
             yield from getattr(self, f"_{kind}_actions")(at)
