@@ -162,7 +162,7 @@ class Nemesis:
             )
         self._wait_ready()
         for name in POLICIES:
-            wait_ready(self._cluster, name, "True")
+            wait_ready(self._cluster, name, "True", _READY_SECONDS)
         for scheduler in self._rig.schedulers.values():
             scheduler.start()
         for scheduler in self._rig.schedulers.values():
@@ -482,7 +482,7 @@ class Nemesis:
                 lives = _lives(server.port)
                 seconds = time.monotonic() - began
                 # What we do to it, and what a busy machine does to us, says nothing of it.
-                excused = replica.changes != changes or replica.frozen or replica.has_ended
+                excused = not replica.is_as(changes)
                 if lives and not excused:
                     answered = changes
                 if answered == changes and not excused and late < _PROBE_SECONDS:

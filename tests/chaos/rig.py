@@ -16,11 +16,13 @@ from random import Random
 
 from tests.chaos.observer import Offer
 from tests.chaos.schedule import REPLICAS, SCHEDULERS
-from tests.e2e.control_plane import ControlPlane
+from tests.e2e.api import Api
+from tests.e2e.control_plane import ControlPlane, control_plane
 from tests.e2e.kube_scheduler import KubeScheduler, extender, started_kube_scheduler
 from tests.e2e.kubeconfigs import kubeconfig
+from tests.e2e.permissions import create_role
 from tests.e2e.placet import Placet, placet
-from tests.e2e.process import Process
+from tests.e2e.process import Process, termination_as_interrupt
 from tests.e2e.recorder import Call, Recorder, recorder
 from tests.support.api_proxy import ApiProxy, Edit, api_proxy, unchanged
 from tests.support.fake_api_server import Request
@@ -61,6 +63,10 @@ class Program:
     def has_ended(self) -> bool:
         """Whether it ended by itself."""
         return self.process is not None and self.process.child.poll() is not None
+
+    def is_as(self, changes: int) -> bool:
+        """Whether it runs, and nobody has touched it since it had so many changes."""
+        return self.changes == changes and not self.has_ended
 
     def kill(self) -> None:
         """End it at once."""
@@ -273,3 +279,12 @@ def rig(plane: ControlPlane, folder: Path, *, binds: bool) -> Iterator[Rig]:
     """All programs for the length of the block; none is started yet."""
     with ExitStack() as stack:
         yield Rig(plane, folder, stack, binds=binds)
+
+
+@contextmanager
+def stored_as_json(programs: Path, folder: Path) -> Iterator[ControlPlane]:
+    """A control plane whose pods and nodes can be read in etcd."""
+    flag = "--storage-media-type=application/json"
+    with termination_as_interrupt(), control_plane(programs, folder, flag) as running:
+        create_role(Api(running))
+        yield running

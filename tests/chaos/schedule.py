@@ -209,7 +209,8 @@ class _Maker:
         }
 
     def _burst_actions(self, at: float) -> Iterator[Action]:
-        yield self._burst(at, self._random.choice(APPS))
+        # More than have room under the limit: those that wait matter most.
+        yield self._burst(at, self._random.choice([*APPS, "limited", "limited"]))
 
     def _again_actions(self, at: float) -> Iterator[Action]:
         """Pods are deleted, and at once there are others under their names."""

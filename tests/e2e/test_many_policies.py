@@ -13,11 +13,15 @@ pytestmark = pytest.mark.e2e
 
 POLICIES, SECONDS, A_SECOND = 200, 10, 20
 # Each policy has one of a few bounds, with a message of its own.
+SPREAD = """
+  spread "even" {{
+    pods where peer.labels["app"] == "{app}" over node.name skew at most 1 strict
+  }}
+"""
 RULES = (
     'limit "few" {{ pods where peer.labels["app"] == "{app}" per node at most 3 strict }}',
     'filter "ready" {{ require node.ready message "{app} needs a node that is ready" }}',
-    'spread "even" {{ pods where peer.labels["app"] == "{app}" over node.name skew at most 1'
-    " strict }}",
+    SPREAD,
     'score "empty" weight 10 {{ value size(node.pods) range 10 .. 0 }}',
 )
 
@@ -36,7 +40,7 @@ def test_pods_keep_coming_under_many_policies(cluster: Cluster, served: Stage) -
     server.wait_ready()
     server.wait_leading()
     calls = served.schedule(server)
-    wait_ready(cluster, apps[-1], "True")
+    wait_ready(cluster, apps[-1], "True", 60.0)
     names: list[str] = []
     began = time.monotonic()
     for number in range(SECONDS * A_SECOND):
