@@ -49,9 +49,8 @@ def test_late_watches_make_a_burst_take_twice_the_time_at_most(
     with api_proxy(plane.url, plane.authority, tmp_path / "proxy.crt") as proxy:
         user = {"token": plane.placet_token}
         file = kubeconfig(tmp_path / "placet.kubeconfig", proxy.url, tmp_path / "proxy.crt", user)
-        server = served.watch(SPREAD, file, "--bind")
+        server = served.watch(SPREAD, file, "--bind", "--lease=none")
         server.wait_ready()
-        server.wait_leading()
         served.schedule(server, binds=True)
 
         def burst(name: str, seconds: float) -> float:

@@ -13,6 +13,9 @@ from tests.e2e.waiting import until
 
 pytestmark = pytest.mark.e2e
 
+# There is no other replica, whose Lease would have to expire.
+ALONE = "--lease=none"
+
 ZONES = "abc"
 SHARE = """
   share "on spot" {
@@ -43,9 +46,8 @@ def test_pods_of_a_stateful_set_come_one_by_one(cluster: Cluster, served: Stage)
         for number in range(2)
     )
     owner = cluster.create(stateful_set(cluster.namespace, 10))
-    server = served.watch(SHARE)
+    server = served.watch(SHARE, None, ALONE)
     server.wait_ready()
-    server.wait_leading()
     served.schedule(server)
     names = [f"web-{number}" for number in range(10)]
     made = {name: owned_by(owner, pod(name, cluster.namespace, GOVERNED)) for name in names}
@@ -78,9 +80,8 @@ def test_rollout_with_a_surge_under_a_spread(cluster: Cluster, served: Stage) ->
         )
         for each in ("old", "new")
     )
-    server = served.watch(SPREAD)
+    server = served.watch(SPREAD, None, ALONE)
     server.wait_ready()
-    server.wait_leading()
     served.schedule(server)
 
     def create(owner: dict[str, Any], numbers: range) -> list[str]:
@@ -114,9 +115,8 @@ def test_nodes_come_back_under_their_names(cluster: Cluster, served: Stage, tmp_
     """Their pods are gone with them; the places are free again, and no more than there were."""
     nodes = {f"n{number}": node(f"n{number}") for number in range(4)}
     cluster.create_nodes(nodes.values())
-    server = served.watch(LIMIT)
+    server = served.watch(LIMIT, None, ALONE)
     server.wait_ready()
-    server.wait_leading()
     served.schedule(server)
     names = [f"web-{number}" for number in range(8)]
     cluster.create_pods(pod(name, cluster.namespace, GOVERNED) for name in names)
