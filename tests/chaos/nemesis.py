@@ -47,6 +47,7 @@ _READY_SECONDS, _API_SECONDS = 90.0, 60.0
 # (there is none with a bindVerb), and what fits is placed.
 _LEASE_SECONDS, _WINDOW_SECONDS, _PLACED_SECONDS = 15.0, 30.0, 15.0
 _STILL_SECONDS = 8.0
+_MOST_OF_A_KIND = 5
 _PROBE_SECONDS, _MOST_LIVE_SECONDS = 0.25, 1.0
 _MEBIBYTE = 1 << 20
 _MORE_MEMORY, _MORE_OPEN, _MORE_TASKS = 64 * _MEBIBYTE, 12, 8
@@ -204,7 +205,10 @@ class Nemesis:
                 self._later(1.0, replica.start)
 
     def _find(self, kind: str, text: str) -> None:
-        self._report.findings.append(Finding(kind, text))
+        """Add a finding, if there are only a few of its kind."""
+        findings = self._report.findings
+        if sum(each.kind == kind for each in findings) < _MOST_OF_A_KIND:
+            findings.append(Finding(kind, text))
 
     # ---- actions
 
@@ -395,7 +399,7 @@ class Nemesis:
         while (left := self._observer.unplaced()) and time.monotonic() < began + most:
             self._act(())
         self._report.placed.append(time.monotonic() - began)
-        for each in left[:5]:
+        for each in left:
             self._find("stuck", f"{each.name} of {each.app} after {most:g} s: {each.refusal}")
         if not left:
             self._watch_still()
@@ -487,8 +491,9 @@ class Nemesis:
                     answered = changes
                 if answered == changes and not excused and late < _PROBE_SECONDS:
                     self._report.live.append(seconds)
-                    if seconds > _MOST_LIVE_SECONDS:
-                        self._find("not live", f"Placet {name} took {seconds:.1f} s")
+                    if seconds > _MOST_LIVE_SECONDS or not lives:
+                        said = "200" if lives else "no 200"
+                        self._find("not live", f"Placet {name}: {said} after {seconds:.1f} s")
             slept = time.monotonic()
 
 
