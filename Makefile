@@ -2,7 +2,11 @@
 PYTHON ?= python3.11
 CASES ?= ../shared/cel/cases.json
 export SEED ?= 1
-export POLICIES ?= 200
+export POLICIES ?=
+export MINUTES ?= 2
+export BIND ?=
+export SHORTEN ?=
+export SCHEDULE ?=
 PIP = .venv/bin/python -m pip --quiet --disable-pip-version-check
 COMPILE = pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  --quiet --custom-compile-command "make lock"
@@ -41,8 +45,9 @@ fmt: .venv/stamp  ## format the source
 e2e: .venv/stamp  ## test with a real kube-scheduler; runs `kube` first, or says why it skips
 	.venv/bin/python -m pytest -m e2e -o faulthandler_timeout=3600 tests/e2e
 
-chaos: .venv/stamp  ## attack a real control plane: make chaos POLICIES=200 SEED=1
-	.venv/bin/python -m pytest -m chaos -rP -o faulthandler_timeout=7200 tests/chaos
+chaos: .venv/stamp  ## disturb a real control plane: make chaos SEED=1 MINUTES=2, or POLICIES=200
+	.venv/bin/python -m pytest -m chaos -rP -o faulthandler_timeout=7200 \
+	  tests/chaos/$(if $(POLICIES),test_attacker.py,test_nemesis.py)
 
 bench: .venv/stamp .bench/peers/stamp  ## measure; print a table and write .bench/results.json
 	.venv/bin/python -m pytest -m bench -o faulthandler_timeout=3600 tests/benchmarks tests/test_simulate_page.py

@@ -1,1 +1,1 @@
-"""Chaos: attacks and faults against a real control plane, for minutes; not part of CI."""
+"""Chaos: attacks and faults against a real control plane. `make e2e` plays two short schedules."""

@@ -29,7 +29,7 @@ from tests.support.attacker import hostile_policies
 
 pytestmark = pytest.mark.chaos
 
-SEED, POLICIES = int(os.environ.get("SEED", "1")), int(os.environ.get("POLICIES", "200"))
+SEED, POLICIES = int(os.environ.get("SEED", "1")), int(os.environ.get("POLICIES") or 200)
 NODES, HOSTILE_PODS = 30, 50
 # Seconds in which pods of the other namespace are created, without and under each policy.
 ATTACK_SECONDS = 3.0

@@ -61,7 +61,7 @@ class Cluster:
         return file
 
     def create(self, document: dict[str, Any]) -> dict[str, Any]:
-        """Create a Deployment or ReplicaSet in this test's namespace; return it with its uid."""
+        """Create a controller of apps/v1 in this test's namespace; return it with its uid."""
         path = f"/apis/apps/v1/namespaces/{self.namespace}/{document['kind'].lower()}s"
         return self._api.request("POST", path, document)
 
@@ -88,6 +88,15 @@ class Cluster:
     def delete_pods(self) -> None:
         """Remove this test's pods at once."""
         self._api.request("DELETE", self._pods, AT_ONCE)
+
+    def forbid_disruption(self, name: str, labels: dict[str, str]) -> None:
+        """Create a disruption budget that none of its pods may leave; no controller runs here."""
+        path = f"/apis/policy/v1/namespaces/{self.namespace}/poddisruptionbudgets"
+        spec = {"maxUnavailable": 0, "selector": {"matchLabels": labels}}
+        self._api.request("POST", path, {"metadata": {"name": name}, "spec": spec})
+        counts = dict.fromkeys(("currentHealthy", "desiredHealthy", "expectedPods"), 1)
+        status = {"status": {**counts, "disruptionsAllowed": 0, "observedGeneration": 1}}
+        self._api.request("PATCH", f"{path}/{name}/status", status)
 
     def get(self, resource: str, name: str) -> dict[str, Any]:
         """Return one of our objects in this test's namespace."""

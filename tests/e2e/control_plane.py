@@ -40,8 +40,11 @@ class ControlPlane:
 
 
 @contextmanager
-def control_plane(programs: Path, folder: Path) -> Iterator[ControlPlane]:
-    """Run etcd and kube-apiserver from `programs`; certificates, tokens and logs go to `folder`."""
+def control_plane(programs: Path, folder: Path, *flags: str) -> Iterator[ControlPlane]:
+    """Run etcd and kube-apiserver from `programs`; certificates, tokens and logs go to `folder`.
+
+    `flags` are more of kube-apiserver's.
+    """
     port, authority = free_port(), folder / "apiserver" / "apiserver.crt"
     admin, scheduler, placet = (secrets.token_hex(16) for _ in range(3))
     tokens = folder / "tokens.csv"
@@ -56,7 +59,10 @@ def control_plane(programs: Path, folder: Path) -> Iterator[ControlPlane]:
         return kubeconfig(file, f"https://127.0.0.1:{port}", authority, {"token": token})
 
     with etcd(programs, folder) as storage:
-        command = _api_server_command(programs, folder, port, tokens, storage.url)
+        command = [
+            *_api_server_command(programs, folder, port, tokens, storage.url),
+            *flags,
+        ]
         with api_server(command, folder / "kube-apiserver.log", port, authority) as server:
             yield ControlPlane(
                 programs=programs,

@@ -1,10 +1,14 @@
-"""etcd on a free loopback port, for as long as a block runs, and the compaction of what it has."""
+"""etcd on a free loopback port, for as long as a block runs: its compaction, and what it stores."""
 
+import base64
+import http.client
 import json
 import shutil
+import socket
+import threading
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +20,16 @@ READY_SECONDS = 30.0
 TIMEOUT_SECONDS = 10.0
 # What the API server sends at most; etcd takes 1.5 MiB where nobody says otherwise.
 LARGEST = 2 * 2**20
+_END_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A state of an object as it was stored, or None for its end; `version` orders all of them."""
+
+    key: str
+    version: int
+    value: bytes | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +44,40 @@ class Etcd:
         self._ask("compaction", {"revision": revision, "physical": True})
         return revision
 
+    @contextmanager
+    def watched(self, prefix: str, change: Callable[[Change], None]) -> Iterator[None]:
+        """Calls `change` with each change of the keys that begin so, in their order, in a thread.
+
+        API servers may end and start meanwhile: nothing is lost, and nothing comes twice.
+        """
+        end = prefix[:-1] + chr(ord(prefix[-1]) + 1)
+        request = {"create_request": {"key": _encoded(prefix), "range_end": _encoded(end)}}
+        connection = http.client.HTTPConnection(self.url.partition("//")[2])
+        connection.request("POST", "/v3/watch", json.dumps(request))
+        channel = connection.sock
+        assert channel is not None, "it is connected"
+        response = connection.getresponse()
+        # The watch has begun.
+        assert json.loads(response.readline())["result"]["created"]
+
+        def follow() -> None:
+            # The end of the block ends the connection.
+            with suppress(OSError, http.client.HTTPException, ValueError):
+                while line := response.readline():
+                    for event in json.loads(line)["result"].get("events", []):
+                        change(_change(event))
+
+        thread = threading.Thread(target=follow, name="etcd watch", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            # To close it would wait for the thread, which waits for the next line.
+            channel.shutdown(socket.SHUT_RDWR)
+            thread.join(_END_SECONDS)
+            response.close()
+            connection.close()
+
     def _ask(self, verb: str, body: dict[str, Any]) -> Any:
         request = urllib.request.Request(  # noqa: S310 - the address is ours, on loopback
             f"{self.url}/v3/kv/{verb}", json.dumps(body).encode()
@@ -38,6 +86,16 @@ class Etcd:
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         with opener.open(request, timeout=TIMEOUT_SECONDS) as response:
             return json.load(response)
+
+
+def _encoded(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+def _change(event: dict[str, Any]) -> Change:
+    found = event["kv"]
+    value = None if event.get("type") == "DELETE" else base64.b64decode(found["value"])
+    return Change(base64.b64decode(found["key"]).decode(), int(found["mod_revision"]), value)
 
 
 @contextmanager

@@ -1,8 +1,9 @@
 """A kube-scheduler with extenders, for as long as a block runs."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,21 @@ def extender(
     }
 
 
+@dataclass(frozen=True, slots=True)
+class KubeScheduler:
+    """A started kube-scheduler, which may not be ready yet."""
+
+    process: Process
+    port: int
+    authority: Path
+
+    def wait_ready(self) -> None:
+        """Return once informers are synced: from here on a pod is scheduled against every node."""
+        self.process.wait_ready(
+            lambda: answers_ok(self.port, "/readyz", self.authority), READY_SECONDS
+        )
+
+
 @contextmanager
 def kube_scheduler(
     plane: ControlPlane,
@@ -38,6 +54,22 @@ def kube_scheduler(
     percentage_of_nodes_to_score: int | None = None,
 ) -> Iterator[Process]:
     """Run kube-scheduler with these entries under `extenders`; None leaves the percentage unset."""
+    more = {}
+    if percentage_of_nodes_to_score is not None:
+        more["percentageOfNodesToScore"] = percentage_of_nodes_to_score
+    with started_kube_scheduler(plane, folder, extenders, more) as scheduler:
+        scheduler.wait_ready()
+        yield scheduler.process
+
+
+@contextmanager
+def started_kube_scheduler(
+    plane: ControlPlane,
+    folder: Path,
+    extenders: Sequence[dict[str, Any]],
+    more: Mapping[str, Any],
+) -> Iterator[KubeScheduler]:
+    """Start kube-scheduler likewise; `more` is what else its configuration has."""
     configuration: dict[str, Any] = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
@@ -49,9 +81,8 @@ def kube_scheduler(
         },
         "leaderElection": {"leaderElect": False},
         "extenders": list(extenders),
+        **more,
     }
-    if percentage_of_nodes_to_score is not None:
-        configuration["percentageOfNodesToScore"] = percentage_of_nodes_to_score
     file = folder / "kube-scheduler.config"
     file.write_text(json.dumps(configuration))
     port, certificates = free_port(), folder / "kube-scheduler"
@@ -63,7 +94,4 @@ def kube_scheduler(
         f"--cert-dir={certificates}",
     ]
     with running(command, folder / "kube-scheduler.log") as process:
-        authority = certificates / "kube-scheduler.crt"
-        # Readiness includes synced informers: from here on a pod is scheduled against every node.
-        process.wait_ready(lambda: answers_ok(port, "/readyz", authority), READY_SECONDS)
-        yield process
+        yield KubeScheduler(process, port, certificates / "kube-scheduler.crt")

@@ -57,7 +57,7 @@ def pod(
 
 
 def controller(kind: str, name: str, namespace: str) -> dict[str, Any]:
-    """Return a Deployment or ReplicaSet of pods like those of `pod`; nobody acts on it here."""
+    """Return a Deployment, say, of pods like those of `pod`; nobody acts on it here."""
     labels = {"app": name}
     template = pod(name, namespace, labels)
     return {

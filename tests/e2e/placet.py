@@ -4,7 +4,7 @@ import http.client
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -103,8 +103,16 @@ class Placet:
 
 
 @contextmanager
-def placet(folder: Path, policies: Path | None, *view: str) -> Iterator[Placet]:
-    """Serve a file of policies, or none; `view` are the flags that say what it knows otherwise."""
+def placet(
+    folder: Path,
+    policies: Path | None,
+    *view: str,
+    environment: Mapping[str, str] | None = None,
+) -> Iterator[Placet]:
+    """Serve a file of policies, or none; `view` are the flags that say what it knows otherwise.
+
+    `environment` comes on top of that of the tests.
+    """
     port = free_port()
     command = [
         sys.executable,
@@ -118,8 +126,11 @@ def placet(folder: Path, policies: Path | None, *view: str) -> Iterator[Placet]:
         *view,
     ]
     # No API server but one that a test names, least of all that of whoever runs the tests.
-    environment = {"KUBECONFIG": os.devnull, "NO_PROXY": "*", "no_proxy": "*"}
+    own = {"KUBECONFIG": os.devnull, "NO_PROXY": "*", "no_proxy": "*"}
     with running(
-        command, folder / "placet.log", cwd=REPOSITORY, environment=environment
+        command,
+        folder / "placet.log",
+        cwd=REPOSITORY,
+        environment={**own, **(environment or {})},
     ) as process:
         yield Placet(port, process)

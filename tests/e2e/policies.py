@@ -47,11 +47,11 @@ def cluster_policy(name: str, rules: str) -> dict[str, Any]:
     }
 
 
-def wait_ready(cluster: Cluster, name: str, status: str) -> None:
+def wait_ready(cluster: Cluster, name: str, status: str, seconds: float = 10.0) -> None:
     """Return once a policy's condition Ready has this status."""
 
     def ready() -> str:
         conditions = cluster.get("placementpolicies", name).get("status", {}).get("conditions", [])
         return str(next((each["status"] for each in conditions if each["type"] == "Ready"), ""))
 
-    until(lambda: ready() == status, 10.0, lambda: f"Ready {status}, not {ready()!r}")
+    until(lambda: ready() == status, seconds, lambda: f"Ready {status}, not {ready()!r}")

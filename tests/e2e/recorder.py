@@ -2,8 +2,10 @@
 
 import http.client
 import json
+import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -21,13 +23,21 @@ class Call:
     nodes: int  # named in the request; 0 for verbs that name none
     status: int
     answer: Any  # the JSON value of the body, None where it is none
+    at: float  # when it was answered, by the monotonic clock
 
 
 class Recorder:
-    """The calls seen so far; kube-scheduler's binding goroutines append while a test reads."""
+    """The calls seen so far; kube-scheduler's binding goroutines append while a test reads.
 
-    def __init__(self, port: int) -> None:
+    `upstream` is the port of the server, which may be replaced. `doubles` and `loses` say of a call
+    by its verb whether the server gets it twice, and whether its answer gets lost.
+    """
+
+    def __init__(self, port: int, upstream: int) -> None:
         """Start with no calls."""
+        self.upstream = upstream
+        self.doubles: Callable[[str], bool] = lambda _: False
+        self.loses: Callable[[str], bool] = lambda _: False
         self.address = f"http://127.0.0.1:{port}"
         self._calls: list[Call] = []
         self._lock = threading.Lock()
@@ -52,8 +62,7 @@ class Recorder:
 def recorder(upstream_port: int) -> Iterator[Recorder]:
     """Serve on a free loopback port and pass everything on to `upstream_port`."""
     server = _Server(("127.0.0.1", 0), _Handler)
-    server.recorder = Recorder(server.server_port)
-    server.upstream_port = upstream_port
+    server.recorder = Recorder(server.server_port, upstream_port)
     thread = threading.Thread(target=server.serve_forever, name="recorder", daemon=True)
     thread.start()
     try:
@@ -69,7 +78,11 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
     recorder: Recorder
-    upstream_port: int
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of clients that end, and report the rest."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -80,23 +93,36 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Server
 
     def do_POST(self) -> None:
+        calls, verb = self.server.recorder, self._verb
         body = self.rfile.read(int(self.headers["Content-Length"]))
-        upstream = http.client.HTTPConnection(
-            "127.0.0.1", self.server.upstream_port, timeout=UPSTREAM_TIMEOUT_SECONDS
-        )
-        with closing(upstream):
-            try:
-                upstream.request("POST", self.path, body, {"Content-Type": "application/json"})
-                response = upstream.getresponse()
-                status, answer = response.status, response.read()
-            except (OSError, http.client.HTTPException) as error:
-                status, answer = http.client.BAD_GATEWAY, repr(error).encode()
-        self.server.recorder.add(self._call(body, status, answer))
+        status, answer = self._pass_on(body)
+        if calls.doubles(verb):
+            status, answer = self._pass_on(body)
+        calls.add(self._call(body, status, answer))
+        if calls.loses(verb):
+            self.close_connection = True
+            return
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(answer)))
         self.end_headers()
         self.wfile.write(answer)
+
+    @property
+    def _verb(self) -> str:
+        return self.path.rsplit("/", 1)[-1]
+
+    def _pass_on(self, body: bytes) -> tuple[int, bytes]:
+        upstream = http.client.HTTPConnection(
+            "127.0.0.1", self.server.recorder.upstream, timeout=UPSTREAM_TIMEOUT_SECONDS
+        )
+        with closing(upstream):
+            try:
+                upstream.request("POST", self.path, body, {"Content-Type": "application/json"})
+                response = upstream.getresponse()
+                return response.status, response.read()
+            except (OSError, http.client.HTTPException) as error:
+                return http.client.BAD_GATEWAY, repr(error).encode()
 
     def log_message(self, *_: object) -> None:
         """Stay silent: the calls are remembered, not printed."""
@@ -110,9 +136,10 @@ class _Handler(BaseHTTPRequestHandler):
         except ValueError:
             value = None
         return Call(
-            verb=self.path.rsplit("/", 1)[-1],
+            verb=self._verb,
             pod=request["PodName"] if pod is None else pod["metadata"]["name"],
             nodes=len(named),
             status=status,
             answer=value,
+            at=time.monotonic(),
         )

@@ -15,9 +15,8 @@ from tests.e2e.cluster import Cluster
 from tests.e2e.control_plane import ControlPlane
 from tests.e2e.kube_scheduler import extender, kube_scheduler
 from tests.e2e.manifests import node, pod
-from tests.e2e.placet import Placet, placet
+from tests.e2e.replicas import Replicas
 from tests.e2e.waiting import until
-from tests.support.tcp_switch import TcpSwitch, tcp_switch
 
 pytestmark = pytest.mark.e2e
 
@@ -38,63 +37,6 @@ policy plain in namespace "{namespace}" {{
 """
 PAUSE_SECONDS = 0.2
 SECONDS = 90.0
-
-
-class Replicas:
-    """Two Placets, one of them the decider, and the switch before them."""
-
-    def __init__(
-        self, plane: ControlPlane, cluster: Cluster, folder: Path, running: ExitStack
-    ) -> None:
-        self._plane = plane
-        self._folder = folder
-        self._running = running
-        self._started = 0
-        self._policies = folder / "a.policy"
-        self._policies.write_text(POLICIES.format(namespace=cluster.namespace))
-        self.servers = [self._start(), self._start()]
-        until(lambda: bool(self.leading()), SECONDS, self.servers[0].process.tail)
-        self.switch: TcpSwitch = running.enter_context(tcp_switch(self._ports()))
-
-    def leading(self) -> list[Placet]:
-        """The holder of the Lease, if there is one."""
-        return [each for each in self.servers if each.cache()["lease"]["held"]]
-
-    def restart(self) -> int:
-        """End the one that is asked, as a rollout does once another is ready; return its status."""
-        old, self.servers[:] = self._asked()
-        old.process.child.terminate()
-        status = old.process.child.wait(60)
-        self._replace()
-        return status
-
-    def kill(self) -> None:
-        """End the one that is asked without a word."""
-        old, self.servers[:] = self._asked()
-        old.process.kill()
-        self._replace()
-
-    def _asked(self) -> tuple[Placet, list[Placet]]:
-        (asked,) = (each for each in self.servers if each.port == self.switch.current)
-        return asked, [each for each in self.servers if each is not asked]
-
-    def _replace(self) -> None:
-        self.servers.append(self._start())
-        self.switch.ports = self._ports()
-
-    def _ports(self) -> tuple[int, ...]:
-        return tuple(each.port for each in self.servers)
-
-    def _start(self) -> Placet:
-        self._started += 1
-        folder = self._folder / f"placet-{self._started}"
-        folder.mkdir()
-        reach = f"--kubeconfig={self._plane.placet_kubeconfig}"
-        server = self._running.enter_context(
-            placet(folder, self._policies, reach, "--bind", "--lameduck=2s")
-        )
-        server.wait_ready()
-        return server
 
 
 class Stream:
@@ -173,7 +115,8 @@ def test_restarts_and_a_crash_under_load(
     cluster.create_nodes(node(f"steady-{number}") for number in range(3))
     stream = Stream(cluster)
     with ExitStack() as running:
-        replicas = Replicas(plane, cluster, tmp_path, running)
+        policies = POLICIES.format(namespace=cluster.namespace)
+        replicas = Replicas(plane, tmp_path, running, policies, "--bind", "--lameduck=2s")
         address = f"http://127.0.0.1:{replicas.switch.port}"
         entry = extender(address, node_cache_capable=True, binds=True)
         running.enter_context(kube_scheduler(plane, tmp_path, [entry]))

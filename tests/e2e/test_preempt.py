@@ -78,3 +78,33 @@ def test_a_limit_holds_where_others_are_evicted(cluster: Cluster, served: Stage)
     assert cluster.wait_placed(["asked"]) == {"asked": "n2"}
     until(lambda: "other-2" not in cluster.placements(), 10.0, lambda: str(cluster.placements()))
     assert set(cluster.placements()) == {"asked", "own", "other-1"}
+
+
+def test_a_disruption_budget_is_kept_where_another_victim_will_do(
+    cluster: Cluster, served: Stage
+) -> None:
+    """Three full nodes: one pod has a budget, one is protected by the policy, one may go."""
+    cluster.apply(priority_class("high", 1000))
+    names = ("budgeted", "db", "spare")
+    cluster.create_nodes(node(f"n-{name}", {"pool": "web"}, cpu="2") for name in names)
+    cluster.create_pods(
+        pod(name, cluster.namespace, {"tier": name}, cpu="2", nodeName=f"n-{name}")
+        for name in names
+    )
+    cluster.forbid_disruption("budget", {"tier": "budgeted"})
+    server = served.watch(POLICY)
+    server.wait_ready()
+    calls = served.schedule(server)
+
+    asked = pod("asked", cluster.namespace, GOVERNED, cpu="2", priorityClassName="high")
+    cluster.create_pods([asked])
+
+    assert cluster.wait_placed(["asked"]) == {"asked": "n-spare"}
+    assert set(cluster.placements()) == {"asked", "budgeted", "db"}
+    [call] = calls.calls("preempt")
+    kept = call.answer["NodeNameToMetaVictims"]
+    # Placet keeps what kube-scheduler counted: that is what it chooses by.
+    assert {name: each["NumPDBViolations"] for name, each in kept.items()} == {
+        "n-budgeted": 1,
+        "n-spare": 0,
+    }

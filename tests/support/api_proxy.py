@@ -112,8 +112,9 @@ class ApiProxy:
                     status=response.status, body=body, headers=_passed_on(response.headers)
                 )
         except aiohttp.ClientError:
+            # The client sees what it would see without a proxy; nobody reads this answer.
             request.transport.abort()
-            raise
+            return web.Response(status=502)
 
     async def _watch(
         self, request: web.Request, upstream: aiohttp.ClientResponse

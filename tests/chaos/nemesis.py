@@ -1,0 +1,524 @@
+"""Nemesis: plays a schedule against a real control plane, and says what it found.
+
+Each phase of the schedule ends in a quiet time. All faults are over then: every pod that fits must
+get its node, nobody asks without a cause, and every Placet knows what the cluster has and has kept
+nothing else. What must never be, such as a count above its bound, the observer looks for all along.
+"""
+
+from __future__ import annotations
+
+import heapq
+import http.client
+import itertools
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tests.chaos.measuring import Memory
+from tests.chaos.observer import (
+    MOST_A_NODE,
+    MOST_SKEW,
+    NODES,
+    PODS,
+    SHARE_PERCENT,
+    Finding,
+    Observer,
+)
+from tests.chaos.rig import Replica, Rig, failed, rig
+from tests.chaos.schedule import NODES as NODE_NAMES
+from tests.chaos.schedule import PHASE_SECONDS, POLICIES, Action, Schedule
+from tests.e2e.api import Api, ApiError
+from tests.e2e.cluster import AT_ONCE, Cluster
+from tests.e2e.control_plane import ControlPlane
+from tests.e2e.manifests import node, pod
+from tests.e2e.policies import define, policy, wait_ready
+from tests.e2e.waiting import until
+
+_GROUP = "/apis/placement-policy.scheduling.x-k8s.io/v1"
+_READY_SECONDS, _API_SECONDS = 90.0, 60.0
+# What a quiet time may take: another kube-scheduler leads (8 s) and asks its Placet, the Lease of a
+# killed or idle leader ends (15 s and a turn), the window after a takeover ends (there is none with
+# a bindVerb), and what fits is placed.
+_LEASE_SECONDS, _WINDOW_SECONDS, _PLACED_SECONDS = 25.0, 30.0, 15.0
+_STILL_SECONDS = 8.0
+_MOST_OF_A_KIND = 5
+_PROBE_SECONDS, _MOST_LIVE_SECONDS = 0.25, 1.0
+_MEBIBYTE = 1 << 20
+_MORE_MEMORY, _MORE_OPEN, _MORE_TASKS = 64 * _MEBIBYTE, 12, 8
+_RULES = {
+    "shared": f"""share "on spot" {{
+      of pods where peer.labels["app"] == "shared"
+      on nodes where node.labels["capacity"] == "spot"
+      exactly {SHARE_PERCENT}%
+      strict
+      message "MESSAGE"
+    }}""",
+    "even": f"""spread "zones" {{
+      pods where peer.labels["app"] == "even" over node.zone skew at most {MOST_SKEW}
+      strict
+      message "MESSAGE"
+    }}""",
+    "limited": f"""limit "a few a node" {{
+      pods where peer.labels["app"] == "limited" per node at most {MOST_A_NODE}
+      strict
+      message "MESSAGE"
+    }}""",
+    "pooled": 'filter "pool" { require node.labels["pool"] == "POOL" message "MESSAGE" }',
+}
+_POOLS = ("x", "y")
+
+
+@dataclass
+class Report:
+    """What a run has found, and what it has done."""
+
+    findings: list[Finding] = field(default_factory=list)
+    exceptions: Counter[str] = field(default_factory=Counter)
+    # The phases that were played: the last one is that of the findings.
+    phases: int = 0
+    bindings: int = 0
+    calls: int = 0
+    # The seconds until all that fits had a node, of each quiet time.
+    placed: list[float] = field(default_factory=list)
+    live: list[float] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        exceptions = ", ".join(f"{n} by {why}" for why, n in sorted(self.exceptions.items()))
+        done = (
+            f"{self.phases} phases, {self.bindings} bindings under bounds, {self.calls} calls of"
+            f" filter; placed within {[round(each, 1) for each in self.placed]} s of quiet;"
+            f" /livez at most {max(self.live, default=0.0):.2f} s;"
+            f" above a bound, as documented: {exceptions or 'none'}"
+        )
+        return "\n".join([done, *map(str, self.findings)])
+
+
+class Nemesis:
+    """Plays phases on a rig, in one thread but for restarts of the API server and for probes."""
+
+    def __init__(
+        self,
+        plane: ControlPlane,
+        cluster: Cluster,
+        running: Rig,
+        observer: Observer,
+        *,
+        binds: bool,
+    ) -> None:
+        self._plane = plane
+        self._cluster = cluster
+        self._api = Api(plane)
+        self._rig = running
+        self._observer = observer
+        self._binds = binds
+        self._report = Report()
+        self._due: list[tuple[float, int, Callable[[], None]]] = []
+        self._numbers = itertools.count()
+        self._aside = ThreadPoolExecutor(1)
+        self._api_restart: Future[None] | None = None
+        self._edits = 0
+        self._pool = _POOLS[0]
+        # What each Placet had open, since its process has been at rest for the first time.
+        self._opened: dict[str, tuple[int, int, int, int]] = {}
+
+    # ---- a run
+
+    def play(self, schedule: Schedule) -> Report:
+        """Play all phases, or those up to the first finding."""
+        self._start()
+        with self._probed():
+            for phase in schedule:
+                self._report.phases += 1
+                self._act(phase)
+                self._rest()
+                if self._report.findings or self._observer.findings:
+                    break
+        report = self._report
+        report.findings[:0] = self._observer.findings
+        report.exceptions = self._observer.exceptions
+        report.bindings = self._observer.bindings
+        report.calls = len(self._rig.calls("filter"))
+        return report
+
+    def _start(self) -> None:
+        for name in NODE_NAMES:
+            self._create_node(name)
+        for replica in self._rig.replicas.values():
+            replica.start()
+        for name in POLICIES:
+            self._cluster.apply(
+                policy(
+                    self._cluster,
+                    name=name,
+                    labels={"app": name},
+                    rules=self._rules(name),
+                    enforcementMode="Strict",
+                )
+            )
+        self._wait_ready()
+        for name in POLICIES:
+            wait_ready(self._cluster, name, "True", _READY_SECONDS)
+        for scheduler in self._rig.schedulers.values():
+            scheduler.start()
+        for scheduler in self._rig.schedulers.values():
+            assert scheduler.started is not None
+            scheduler.started.wait_ready()
+
+    def _act(self, phase: Sequence[Action]) -> None:
+        began = time.monotonic()
+        for action in phase:
+            self._at(began + action.at, partial(self._do, action))
+        ends = began + min(PHASE_SECONDS, max((a.at for a in phase), default=0.0) + 1.0)
+        while time.monotonic() < ends:
+            self._tend()
+            due = min(ends, self._due[0][0] if self._due else ends)
+            time.sleep(min(0.5, max(0.0, due - time.monotonic())))
+            while self._due and self._due[0][0] <= time.monotonic():
+                heapq.heappop(self._due)[2]()
+        # The rest ends faults.
+        while self._due:
+            heapq.heappop(self._due)[2]()
+
+    def _at(self, when: float, act: Callable[[], None]) -> None:
+        heapq.heappush(self._due, (when, next(self._numbers), act))
+
+    def _later(self, seconds: float, act: Callable[[], None]) -> None:
+        self._at(time.monotonic() + seconds, act)
+
+    def _tend(self) -> None:
+        """Start what has ended by itself, as a kubelet does: kube-schedulers that do not lead."""
+        for scheduler in self._rig.schedulers.values():
+            if scheduler.has_ended:
+                scheduler.end()
+                self._later(1.0, scheduler.start)
+        for name, replica in self._rig.replicas.items():
+            if replica.has_ended and not replica.ends and replica.process is not None:
+                status, tail = replica.process.child.returncode, replica.process.tail()
+                self._find("ended", f"Placet {name} ended with {status}; {tail}")
+                replica.end()
+                self._later(1.0, replica.start)
+
+    def _find(self, kind: str, text: str) -> None:
+        """Add a finding, if there are only a few of its kind."""
+        findings = self._report.findings
+        if sum(each.kind == kind for each in findings) < _MOST_OF_A_KIND:
+            findings.append(Finding(kind, text))
+
+    # ---- actions
+
+    def _do(self, action: Action) -> None:
+        values = action.values
+        match action.kind:
+            case "create":
+                self._create(action)
+            case "delete":
+                for name in action.pods():
+                    self._send("DELETE", self._path(name), AT_ONCE)
+            case "relabel":
+                for name in action.pods():
+                    labels = {"metadata": {"labels": {"app": values["app"]}}}
+                    self._send("PATCH", self._path(name), labels)
+            case "open":
+                for name in action.pods():
+                    self._send("PATCH", self._path(name), {"spec": {"schedulingGates": []}})
+            case "policy":
+                self._edit(values["name"], values["state"])
+            case "node":
+                self._delete_node(values["name"])
+                self._later(action.seconds("down"), partial(self._create_node, values["name"]))
+            case "api":
+                if self._api_restart is None or self._api_restart.done():
+                    self._end_api_restart()
+                    down = action.seconds("down")
+                    self._api_restart = self._aside.submit(self._restart_api_server, down)
+            case _ if "scheduler" in values:
+                self._trouble_scheduler(action)
+            case _:
+                self._trouble_replica(action)
+
+    def _trouble_scheduler(self, action: Action) -> None:
+        scheduler = self._rig.schedulers[action.values["scheduler"]]
+        match action.kind:
+            case "scheduler-kill":
+                scheduler.kill()
+                self._later(action.seconds("down"), scheduler.start)
+            case "scheduler-stop":
+                scheduler.freeze()
+                self._later(action.seconds("for"), scheduler.thaw)
+            case "scheduler-restart":
+                scheduler.terminate()
+                # `_tend` starts it again.
+            case kind:
+                raise ValueError(kind)
+
+    def _trouble_replica(self, action: Action) -> None:
+        values = action.values
+        replica = self._rig.replicas[values["replica"]]
+        match action.kind:
+            case "kill":
+                replica.kill()
+                self._later(action.seconds("down"), replica.start)
+            case "stop":
+                replica.freeze()
+                self._later(action.seconds("for"), replica.thaw)
+            case "restart":
+                self._restart(replica, 0.0)
+            case "clock":
+                self._restart(replica, action.seconds("off"))
+            case "watch":
+                mend = replica.trouble_watches(values["fault"], action.seconds("late"))
+                self._later(action.seconds("for"), mend)
+            case "bind":
+                mend = replica.trouble_bindings(values["fault"], int(values["seed"]))
+                self._later(action.seconds("for"), mend)
+            case kind:
+                raise ValueError(kind)
+
+    def _restart(self, replica: Replica, off: float) -> None:
+        """As a rollout does: it is asked to end, and another one starts when it has."""
+        old = replica.process
+        replica.terminate()
+
+        def start() -> None:
+            if replica.process is old:
+                replica.end()
+                replica.start(off)
+
+        self._later(1.0, start)
+
+    def _restart_api_server(self, down: float) -> None:
+        self._plane.api_server.kill()
+        time.sleep(down)
+        self._plane.api_server.start()
+
+    def _end_api_restart(self) -> None:
+        if self._api_restart is not None:
+            self._api_restart.result(_READY_SECONDS)
+            self._api_restart = None
+
+    def _create(self, action: Action) -> None:
+        values = action.values
+        kind = values.get("kind", "")
+        more: dict[str, Any] = {}
+        labels = {"app": values["app"]}
+        if "hash" in values:
+            labels["pod-template-hash"] = values["hash"]
+        if kind == "gated":
+            more["schedulingGates"] = [{"name": "chaos.example/gate"}]
+        if kind == "foreign":
+            more["schedulerName"] = "another"
+        if kind == "oversized":
+            labels["oversized"] = "true"
+        cpu = "500" if kind == "oversized" else "10m"
+        self._send_all(
+            f"/api/v1/namespaces/{self._cluster.namespace}/pods",
+            [pod(n, self._cluster.namespace, labels, cpu=cpu, **more) for n in action.pods()],
+        )
+
+    def _edit(self, name: str, state: str) -> None:
+        """Change a policy: its message, its pool, or so that it cannot be read."""
+        self._edits += 1
+        if state == "moved":
+            self._pool = _POOLS[1 - _POOLS.index(self._pool)]
+        rules = "nonsense {" if state == "broken" else self._rules(name)
+        path = f"{_GROUP}/namespaces/{self._cluster.namespace}/placementpolicies/{name}"
+        self._send("PATCH", path, {"spec": {"rules": rules}})
+
+    def _rules(self, name: str) -> str:
+        message = f"no room by {name}, edit {self._edits}"
+        return _RULES[name].replace("MESSAGE", message).replace("POOL", self._pool)
+
+    def _create_node(self, name: str) -> None:
+        number = NODE_NAMES.index(name)
+        labels = {
+            "topology.kubernetes.io/zone": "abc"[number % 3],
+            "capacity": "spot" if number < len(NODE_NAMES) // 2 else "steady",
+            "pool": _POOLS[number % 2],
+        }
+        self._send("POST", "/api/v1/nodes", node(name, labels, cpu="64"))
+
+    def _delete_node(self, name: str) -> None:
+        """Remove a node and, as a control plane does, its pods."""
+        self._send("DELETE", f"/api/v1/nodes/{name}", AT_ONCE)
+        for each in self._observer.pods():
+            if each.node == name:
+                self._send("DELETE", self._path(each.name), AT_ONCE)
+
+    def _path(self, name: str) -> str:
+        return f"/api/v1/namespaces/{self._cluster.namespace}/pods/{name}"
+
+    def _send_all(self, path: str, objects: Iterable[dict[str, Any]]) -> None:
+        pending = list(objects)
+        try:
+            self._api.create(path, pending)
+        except (ApiError, OSError, http.client.HTTPException):
+            for each in pending:
+                self._send("POST", path, each)
+
+    def _send(self, method: str, path: str, body: dict[str, Any] | None = None) -> None:
+        """Ask until there is an answer; that the object is there, or not, is one."""
+        ends = time.monotonic() + _API_SECONDS
+        while True:
+            try:
+                self._api.request(method, path, body)
+            except ApiError as error:
+                if any(f": {status} " in str(error) for status in (404, 409, 422)):
+                    return
+                if time.monotonic() > ends:
+                    raise
+            except (OSError, http.client.HTTPException):
+                if time.monotonic() > ends:
+                    raise
+            else:
+                return
+            time.sleep(0.2)
+
+    # ---- quiet
+
+    def _rest(self) -> None:
+        """Nothing happens any more but what kube-scheduler and Placet do."""
+        self._end_api_restart()
+        for name in POLICIES:
+            self._edit(name, "edited")
+        for name in NODE_NAMES:
+            self._create_node(name)
+        for program in self._rig.programs():
+            program.thaw()
+        self._tend()
+        while self._due:
+            heapq.heappop(self._due)[2]()
+        self._wait_ready()
+        began = time.monotonic()
+        most = _LEASE_SECONDS + _PLACED_SECONDS + (0.0 if self._binds else _WINDOW_SECONDS)
+        while (left := self._observer.unplaced()) and time.monotonic() < began + most:
+            self._act(())
+        self._report.placed.append(time.monotonic() - began)
+        for each in left:
+            self._find("stuck", f"{each.name} of {each.app} after {most:g} s: {each.refusal}")
+        if not left:
+            self._watch_still()
+        self._check_replicas()
+
+    def _wait_ready(self) -> None:
+        for name, replica in self._rig.replicas.items():
+            server = replica.server
+            assert server is not None
+            assert replica.process is not None, name
+            try:
+                until(server.is_ready, _READY_SECONDS, replica.process.tail)
+            except AssertionError as error:
+                self._find("not ready", f"Placet {name}: {error}")
+
+    def _watch_still(self) -> None:
+        """Pods that wait are asked about for a cause only: a wake-up, or an error before."""
+        began = time.monotonic()
+        bindings = self._observer.bindings
+        before = Counter(call.pod for _, call in self._rig.calls("filter"))
+        time.sleep(_STILL_SECONDS)
+        if self._observer.bindings != bindings:
+            return
+        calls = [call for _, call in self._rig.calls("filter")]
+        errors = Counter(c.pod for c in calls if failed(c) and c.at > began - _PLACED_SECONDS)
+        woken = self._observer.wake_ups(began - 1.0)
+        for name, asked in (Counter(call.pod for call in calls) - before).items():
+            # One call may have been on its way.
+            if asked > woken[name] + errors[name] + 1:
+                self._find(
+                    "asked in vain",
+                    f"{name}: {asked} calls in {_STILL_SECONDS:g} s, woken {woken[name]} times,"
+                    f" {errors[name]} errors",
+                )
+
+    def _check_replicas(self) -> None:
+        for name, replica in self._rig.replicas.items():
+            server, process = replica.server, replica.process
+            if server is None or process is None:
+                continue
+            found = server.compare()
+            if found["differences"]:
+                self._find("cache differs", f"Placet {name}: {found['differences'][:5]}")
+            memory = Memory(process.child.pid)
+            memory.look()
+            now = (process.child.pid, memory.now, server.descriptors(), server.cache()["tasks"])
+            before = self._opened.get(name)
+            if before is None or before[0] != now[0]:
+                self._opened[name] = now
+                continue
+            limits = (0, _MORE_MEMORY, _MORE_OPEN, _MORE_TASKS)
+            if any(new > old + most for new, old, most in zip(now, before, limits, strict=True)):
+                self._find(
+                    "leak", f"Placet {name}: memory, files and tasks {before[1:]}, {now[1:]}"
+                )
+
+    # ---- probes
+
+    @contextmanager
+    def _probed(self) -> Iterator[None]:
+        """Ask every Placet whether it lives, while the block runs."""
+        over = threading.Event()
+        threads = [
+            threading.Thread(target=self._probe, args=[name, replica, over], daemon=True)
+            for name, replica in self._rig.replicas.items()
+        ]
+        for thread in threads:
+            thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            for thread in threads:
+                thread.join(_API_SECONDS)
+            self._aside.shutdown()
+
+    def _probe(self, name: str, replica: Replica, over: threading.Event) -> None:
+        answered = -1
+        slept = time.monotonic()
+        while not over.wait(_PROBE_SECONDS):
+            began, changes, server = time.monotonic(), replica.changes, replica.server
+            late = began - slept - _PROBE_SECONDS
+            if server is not None and not replica.frozen:
+                lives = _lives(server.port)
+                seconds = time.monotonic() - began
+                # What we do to it, and what a busy machine does to us, says nothing of it.
+                excused = not replica.is_as(changes)
+                if lives and not excused:
+                    answered = changes
+                if answered == changes and not excused and late < _PROBE_SECONDS:
+                    self._report.live.append(seconds)
+                    if seconds > _MOST_LIVE_SECONDS or not lives:
+                        said = "200" if lives else "no 200"
+                        self._find("not live", f"Placet {name}: {said} after {seconds:.1f} s")
+            slept = time.monotonic()
+
+
+def _lives(port: int) -> bool:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30.0)
+    with closing(connection), suppress(OSError, http.client.HTTPException):
+        connection.request("GET", "/livez")
+        return connection.getresponse().status == http.client.OK
+    return False
+
+
+def play(
+    plane: ControlPlane, cluster: Cluster, folder: Path, schedule: Schedule, *, binds: bool
+) -> Report:
+    """Play a schedule on programs of its own; the cluster is empty before and after."""
+    define(cluster)
+    try:
+        with rig(plane, folder, binds=binds) as running:
+            observer = Observer(running, time.monotonic, binds=binds)
+            with ExitStack() as watches:
+                for prefix in (NODES, f"{PODS}{cluster.namespace}/"):
+                    watches.enter_context(plane.etcd.watched(prefix, observer.change))
+                nemesis = Nemesis(plane, cluster, running, observer, binds=binds)
+                return nemesis.play(schedule)
+    finally:
+        cluster.kubectl("delete", "placementpolicies", "--all", f"-n={cluster.namespace}")
+        cluster.clear()

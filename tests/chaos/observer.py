@@ -1,0 +1,321 @@
+"""Observer: follows pods and nodes in etcd, and finds what must not be while a nemesis acts.
+
+It sees every state in the order of resource versions, whatever becomes of API servers. Its model is
+plain: it counts from the pods that there are, and knows nothing of Placet. It belongs to one run.
+
+A count may be above its bound without a fault, because it changed while a pod was being bound: a
+pod was deleted or relabelled, or somebody else bound one. A binding is a fault only if it would be
+one had none of this happened since the decision, nor for as long before as a watch may be late.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from tests.e2e.etcd import Change
+
+EVALUATE = "placement-policy.scheduling.x-k8s.io/Evaluate"
+PODS, NODES = "/registry/pods/", "/registry/minions/"
+OURS = "default-scheduler"
+LATE_SECONDS = 30.0
+MOST_WAKE_UPS, MINUTE = 4, 60.0
+# How late watches are at most, by the faults of a schedule, and how long states are kept.
+_BEHIND_SECONDS = 12.0
+_KEPT_SECONDS = 120.0
+# The bounds of the apps that have some.
+MOST_A_NODE, SHARE_PERCENT, MOST_SKEW = 2, 40, 1
+SPOT, STEADY = "spot", "steady"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What must not be: the same `kind` is the same fault, for whoever shortens a schedule."""
+
+    kind: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """A pod as far as the model knows it."""
+
+    name: str
+    uid: str
+    app: str
+    node: str
+    ours: bool
+    gated: bool
+    oversized: bool
+    # The reason of our own condition, which says how often the pod was woken.
+    woken: str
+    # What kube-scheduler says of the pod.
+    refusal: str
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """The last answer of filter that had a node for a pod: when, and which kube-scheduler asked."""
+
+    at: float
+    scheduler: str
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """The counts of one app at a time: in each group, and of all its pods."""
+
+    at: float
+    groups: Mapping[str, int]
+    total: int
+
+
+class Calls(Protocol):
+    """What the observer asks about kube-scheduler's calls; see `Rig`."""
+
+    def offer(self, pod: str) -> Offer | None:
+        """The last offer to a pod of this name."""
+
+    def refused(self, pod: str) -> bool:
+        """Whether a call about a pod of this name had no node for it."""
+
+    def frozen(self, scheduler: str, since: float) -> bool:
+        """Whether a kube-scheduler was frozen at any time since then."""
+
+
+class Observer:
+    """The model, kept up to date by a thread, and asked by another one."""
+
+    def __init__(self, calls: Calls, clock: Callable[[], float], *, binds: bool) -> None:
+        """`binds`: Placet binds, so that no binding may be above a bound without drift."""
+        self.findings: list[Finding] = []
+        # The bindings above a bound that are no findings, by the reason.
+        self.exceptions: Counter[str] = Counter()
+        self.bindings = 0
+        self._calls = calls
+        self._clock = clock
+        self._binds = binds
+        self._lock = threading.Lock()
+        self._nodes: dict[str, Mapping[str, str]] = {}
+        self._pods: dict[str, Pod] = {}
+        self._states: dict[str, deque[_State]] = defaultdict(deque)
+        # The entries into a group other than by a binding of ours.
+        self._entries: deque[tuple[float, str, str]] = deque()
+        self._wake_ups: dict[str, deque[float]] = defaultdict(deque)
+        self._reported: set[tuple[str, str]] = set()
+
+    # ---- what a thread tells
+
+    def change(self, change: Change) -> None:
+        """Takes a change of a pod or node."""
+        value = None if change.value is None else json.loads(change.value)
+        with self._lock:
+            now = self._clock()
+            if change.key.startswith(NODES):
+                self._node(change.key.removeprefix(NODES), value, now)
+            elif change.key.startswith(PODS):
+                self._pod(change.key.rpartition("/")[2], value, now)
+
+    def _node(self, name: str, value: dict[str, Any] | None, now: float) -> None:
+        if value is not None and name in self._nodes:
+            return
+        if value is None:
+            self._nodes.pop(name, None)
+        else:
+            self._nodes[name] = value["metadata"].get("labels", {})
+            for pod in self._pods.values():
+                if pod.node == name and (group := self._group(pod)) is not None:
+                    self._entries.append((now, pod.app, group))
+        for app in BOUNDED:
+            self._remember(app, now)
+
+    def _pod(self, name: str, value: dict[str, Any] | None, now: float) -> None:
+        old = self._pods.get(name)
+        if value is None:
+            self._pods.pop(name, None)
+            new = None
+        else:
+            new = self._pods[name] = _pod(value)
+        if old is not None and (new is None or new.uid != old.uid):
+            self._wake_ups.pop(name, None)
+            self._remember(old.app, now)
+            old = None
+        if new is None:
+            return
+        if new.node and (old is None or not old.node):
+            self._bound(new, now)
+        elif old is not None and old.app != new.app and (group := self._group(new)) is not None:
+            self._entries.append((now, new.app, group))
+        if old is not None and old.app != new.app:
+            self._remember(old.app, now)
+        self._remember(new.app, now)
+        if new.woken and (old is None or old.woken != new.woken):
+            self._woken(new, now)
+
+    def _bound(self, pod: Pod, now: float) -> None:
+        if (group := self._group(pod)) is None:
+            return
+        if not pod.ours:
+            self._entries.append((now, pod.app, group))
+            return
+        self.bindings += 1
+        bound = BOUNDED[pod.app]
+        state = self._state(pod.app, now)
+        count = state.groups[group]
+        if count <= bound(group, [state]):
+            return
+        offer = self._calls.offer(pod.name)
+        since = (offer.at if offer is not None else now) - _BEHIND_SECONDS
+        entered = sum(e[0] >= since and e[1:] == (pod.app, group) for e in self._entries)
+        states = [*self._since(pod.app, since), state]
+        what = (
+            f"{pod.name} on {pod.node}: {count} in {group}, {dict(state.groups)} of {state.total},"
+            f" offered {now - offer.at:.1f} s before by {offer.scheduler}"
+            if offer is not None
+            else f"{pod.name} on {pod.node}: {count} in {group}, never offered"
+        )
+        if count - entered <= bound(group, states):
+            self.exceptions["drift"] += 1
+        elif (
+            not self._binds and offer is not None and self._calls.frozen(offer.scheduler, offer.at)
+        ):
+            self.exceptions["frozen kube-scheduler"] += 1
+        elif not self._binds and offer is not None and now - offer.at > LATE_SECONDS:
+            self.exceptions["late Binding"] += 1
+        else:
+            self._find("overrun", pod.name, what)
+
+    def _woken(self, pod: Pod, now: float) -> None:
+        times = self._wake_ups[pod.name]
+        times.append(now)
+        while times[0] < now - MINUTE:
+            times.popleft()
+        if len(times) > MOST_WAKE_UPS:
+            self._find("woken too often", pod.name, f"{pod.name}, {len(times)} times in a minute")
+        if not pod.ours:
+            self._find("woken in vain", "foreign", f"{pod.name} is of another scheduler")
+        elif pod.gated:
+            self._find("woken in vain", "gated", f"{pod.name} is gated")
+        elif not self._calls.refused(pod.name):
+            self._find("woken in vain", "never refused", f"{pod.name} was never refused")
+
+    def _find(self, kind: str, about: str, what: str) -> None:
+        """Adds a finding, once for each thing that it is about."""
+        if (kind, about) not in self._reported:
+            self._reported.add((kind, about))
+            self.findings.append(Finding(kind, what))
+
+    # ---- counts
+
+    def _group(self, pod: Pod) -> str | None:
+        """The group of its app's count in which a pod counts."""
+        labels = self._nodes.get(pod.node)
+        if labels is None:
+            return None
+        match pod.app:
+            case "limited":
+                return pod.node
+            case "shared":
+                return SPOT if labels.get("capacity") == SPOT else STEADY
+            case "even":
+                return labels["topology.kubernetes.io/zone"]
+            case _:
+                return None
+
+    def _state(self, app: str, now: float) -> _State:
+        pods = [pod for pod in self._pods.values() if pod.app == app]
+        groups = Counter(group for pod in pods if (group := self._group(pod)) is not None)
+        if app == "even":
+            zones = {labels["topology.kubernetes.io/zone"] for labels in self._nodes.values()}
+            return _State(now, {zone: groups[zone] for zone in sorted(zones)}, len(pods))
+        return _State(now, groups, len(pods))
+
+    def _remember(self, app: str, now: float) -> None:
+        if app in BOUNDED:
+            states = self._states[app]
+            states.append(self._state(app, now))
+            while states[0].at < now - _KEPT_SECONDS:
+                states.popleft()
+
+    def _since(self, app: str, since: float) -> Iterator[_State]:
+        """The states since a time, and the one that held then."""
+        for state in reversed(self._states[app]):
+            yield state
+            if state.at < since:
+                return
+
+    # ---- what another thread asks
+
+    def pods(self) -> list[Pod]:
+        with self._lock:
+            return list(self._pods.values())
+
+    def wake_ups(self, since: float) -> Counter[str]:
+        """How often each pod was woken since a time of the last minute."""
+        with self._lock:
+            return Counter(
+                {name: sum(at >= since for at in times) for name, times in self._wake_ups.items()}
+            )
+
+    def unplaced(self) -> list[Pod]:
+        """The pods without a node that fit, while nothing else happens."""
+        with self._lock:
+            state = self._state("limited", self._clock())
+            full = all(state.groups[node] >= MOST_A_NODE for node in self._nodes)
+            return [
+                pod
+                for pod in self._pods.values()
+                if not pod.node
+                and pod.ours
+                and not (pod.gated or pod.oversized)
+                # Under the other bounds some node is always open.
+                and not (pod.app == "limited" and full)
+            ]
+
+
+def _pod(value: dict[str, Any]) -> Pod:
+    metadata, spec = value["metadata"], value["spec"]
+    conditions = {each["type"]: each for each in value.get("status", {}).get("conditions", [])}
+    labels = metadata.get("labels", {})
+    return Pod(
+        name=metadata["name"],
+        uid=metadata["uid"],
+        app=labels.get("app", ""),
+        node=spec.get("nodeName", ""),
+        ours=spec.get("schedulerName") == OURS,
+        gated=bool(spec.get("schedulingGates")),
+        oversized="oversized" in labels,
+        woken=conditions.get(EVALUATE, {}).get("reason", ""),
+        refusal=conditions.get("PodScheduled", {}).get("message", ""),
+    )
+
+
+# ---- the bounds of a group of an app, as large as they were in any of some states
+
+
+def _share(group: str, states: list[_State]) -> int:
+    wanted = [(state.total * SHARE_PERCENT // 100, state.total) for state in states]
+    return max(most if group == SPOT else total - most for most, total in wanted)
+
+
+def _spread(_group: str, states: list[_State]) -> int:
+    zones = {zone for state in states for zone in state.groups}
+    return min(max(state.groups.get(zone, 0) for state in states) for zone in zones) + MOST_SKEW
+
+
+def _limit(_group: str, _states: list[_State]) -> int:
+    return MOST_A_NODE
+
+
+BOUNDED: Mapping[str, Callable[[str, list[_State]], int]] = {
+    "shared": _share,
+    "even": _spread,
+    "limited": _limit,
+}

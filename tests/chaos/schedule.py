@@ -1,0 +1,266 @@
+"""Schedule: the actions of a nemesis, phase by phase; a pure function of a seed and of minutes.
+
+A schedule is a value. Its text can be printed, shortened and read again, so that a finding comes
+with what led to it. Every action names its objects itself, and has no effect if they are missing:
+so a part of a schedule is a schedule too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+
+# A phase is actions, then a quiet time in which every pod that fits gets its node.
+PHASES_A_MINUTE = 1
+PHASE_SECONDS = 35.0
+REPLICAS = ("a", "b")
+SCHEDULERS = ("1", "2")
+APPS = ("shared", "even", "limited", "pooled", "plain")
+# Pods of these are moved into each other's counts by an edit of their label.
+MOVED = ("shared", "limited", "even")
+POLICIES = ("shared", "even", "limited", "pooled")
+NODES = tuple(f"n{number}" for number in range(12))
+_HEADING = "phase"
+# Each fault: its kind and what is fixed of its values. Of `bind`, `lost` and `doubled` are calls of
+# the verb, and `unanswered` is a Binding of which the answer of the API server gets lost.
+FAULTS = (
+    "kill",
+    "kill",
+    "stop",
+    "restart",
+    "clock",
+    "scheduler-kill",
+    "scheduler-stop",
+    "scheduler-restart",
+    "api",
+    "watch fault=late",
+    "watch fault=cut",
+    "watch fault=frozen",
+    "watch fault=repeated",
+    "bind fault=lost",
+    "bind fault=doubled",
+    "bind fault=unanswered",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """What is done `at` a time, in seconds from the start of its phase."""
+
+    at: float
+    kind: str
+    values: Mapping[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return " ".join(
+            [f"{self.at:.1f}", self.kind, *(f"{k}={v}" for k, v in self.values.items())]
+        )
+
+    @staticmethod
+    def read(line: str) -> Action:
+        """The action of a line that is the text of one; ValueError if it is not."""
+        at, kind, *values = line.split()
+        pairs = (value.partition("=") for value in values)
+        return Action(float(at), kind, {key: value for key, _, value in pairs})
+
+    def seconds(self, name: str) -> float:
+        return float(self.values[name])
+
+    def pods(self) -> list[str]:
+        """The names of the pods that the action is about."""
+        values = self.values
+        first = int(values.get("first", "0"))
+        return [f"{values['name']}-{each}" for each in range(first, first + int(values["count"]))]
+
+
+Schedule = Sequence[Sequence[Action]]
+
+
+def text(schedule: Schedule) -> str:
+    """The schedule as lines, which `read` understands."""
+    lines = (line for phase in schedule for line in (_HEADING, *map(str, phase)))
+    return "\n".join(lines) + "\n"
+
+
+def read(lines: str) -> Schedule:
+    """The schedule of a text; `#` begins a comment."""
+    phases: list[list[Action]] = []
+    for each in lines.splitlines():
+        line = each.partition("#")[0].strip()
+        if line == _HEADING:
+            phases.append([])
+        elif line:
+            phases[-1].append(Action.read(line))
+    return phases
+
+
+def schedule(seed: int, minutes: float) -> Schedule:
+    """The same phases for the same seed; more minutes only add phases."""
+    phases = max(1, round(minutes * PHASES_A_MINUTE))
+    maker = _Maker(Random(seed))
+    return [maker.phase() for _ in range(phases)]
+
+
+class _Maker:
+    """Makes phases one after the other; it knows which pods the actions before have created."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self._made = 0
+        # The sets of pods that there are, with their app and size.
+        self._sets: dict[str, tuple[str, int]] = {}
+        self._faults: list[str] = []
+
+    def phase(self) -> list[Action]:
+        actions = [*self._tidy(), *self._work(), *self._trouble()]
+        return sorted(actions, key=lambda action: action.at)
+
+    def _tidy(self) -> Iterator[Action]:
+        """Deletes half of what earlier phases have left: the cluster does not fill up."""
+        for name in list(self._sets)[: len(self._sets) // 2]:
+            yield self._deleted(0.0, name)
+
+    def _work(self) -> Iterator[Action]:
+        """What users and controllers do."""
+        for app in self._random.sample(APPS, len(APPS)):
+            yield self._burst(self._random.uniform(0.2, 2.5), app)
+        kinds = {
+            "burst": 4,
+            "again": 2,
+            "delete": 2,
+            "rollout": 2,
+            "relabel": 2,
+            "special": 4,
+            "policy": 3,
+            "node": 1,
+        }
+        at = 3.0
+        while (at := at + self._random.uniform(0.6, 1.9)) < PHASE_SECONDS - 2.0:
+            kind = self._random.choices(list(kinds), list(kinds.values()))[0]
+            yield from getattr(self, f"_{kind}_actions")(at)
+
+    def _trouble(self) -> Iterator[Action]:
+        """Faults: each kind comes once before any comes again."""
+        at = 1.0
+        while (at := at + self._random.uniform(1.5, 4.5)) < PHASE_SECONDS - 3.0:
+            if not self._faults:
+                self._faults = self._random.sample(FAULTS, len(FAULTS))
+            kind, *values = self._faults.pop().split()
+            found = dict(value.split("=") for value in values)
+            yield Action(at, kind, self._target(kind) | found | self._times(kind))
+
+    def _target(self, kind: str) -> dict[str, str]:
+        if kind.startswith("scheduler"):
+            return {"scheduler": self._random.choice(SCHEDULERS)}
+        return {} if kind == "api" else {"replica": self._random.choice(REPLICAS)}
+
+    def _times(self, kind: str) -> dict[str, str]:
+        """How long it lasts, and what else is chosen at random."""
+        uniform = self._random.uniform
+        match kind:
+            case "kill" | "scheduler-kill":
+                return {"down": f"{uniform(0.2, 6.0):.1f}"}
+            case "stop":
+                return {"for": f"{uniform(5.0, 30.0):.1f}"}
+            case "scheduler-stop":
+                return {"for": f"{uniform(5.0, 15.0):.1f}"}
+            case "api":
+                return {"down": f"{uniform(0.5, 3.0):.1f}"}
+            case "watch":
+                return {"for": f"{uniform(4.0, 12.0):.1f}", "late": f"{uniform(0.5, 2.0):.1f}"}
+            case "bind":
+                return {"for": f"{uniform(5.0, 15.0):.1f}", "seed": f"{self._random.randrange(99)}"}
+            case "clock":
+                return {"off": f"{self._random.choice([-1, 1]) * uniform(2.0, 60.0):.1f}"}
+            case _:
+                return {}
+
+    # ---- what users do
+
+    def _name(self, app: str, count: int) -> str:
+        self._made += 1
+        name = f"{app}-{self._made}"
+        self._sets[name] = (app, count)
+        return name
+
+    def _burst(self, at: float, app: str, count: int = 0) -> Action:
+        count = count or self._random.randint(4, 20)
+        return Action(
+            at, "create", {"name": self._name(app, count), "app": app, "count": f"{count}"}
+        )
+
+    def _deleted(self, at: float, name: str) -> Action:
+        _, count = self._sets.pop(name)
+        return Action(at, "delete", {"name": name, "count": f"{count}"})
+
+    def _any(self, apps: Sequence[str] = APPS) -> str | None:
+        names = [name for name, (app, _) in self._sets.items() if app in apps]
+        return self._random.choice(names) if names else None
+
+    def _part(self, name: str) -> dict[str, str]:
+        """Some of the pods of a set."""
+        count = self._sets[name][1]
+        first = self._random.randrange(count)
+        return {
+            "name": name,
+            "first": f"{first}",
+            "count": f"{self._random.randint(1, count - first)}",
+        }
+
+    def _burst_actions(self, at: float) -> Iterator[Action]:
+        # More than have room under the limit: those that wait matter most.
+        yield self._burst(at, self._random.choice([*APPS, "limited", "limited"]))
+
+    def _again_actions(self, at: float) -> Iterator[Action]:
+        """Pods are deleted, and at once there are others under their names."""
+        if (name := self._any()) is not None:
+            part = self._part(name)
+            yield Action(at, "delete", part)
+            yield Action(at + 0.1, "create", {**part, "app": self._sets[name][0]})
+
+    def _delete_actions(self, at: float) -> Iterator[Action]:
+        if (name := self._any()) is not None:
+            yield self._deleted(at, name)
+
+    def _rollout_actions(self, at: float) -> Iterator[Action]:
+        """New pods for old ones, two at a time, with a label of another template."""
+        if (old := self._any()) is None:
+            return
+        app, count = self._sets.pop(old)
+        new = self._name(app, count)
+        for step, first in enumerate(range(0, count, 2)):
+            few = {"first": f"{first}", "count": f"{min(2, count - first)}"}
+            begins = at + 0.6 * step
+            yield Action(begins, "create", {"name": new, **few, "app": app, "hash": new})
+            yield Action(begins + 0.5, "delete", {"name": old, **few})
+
+    def _relabel_actions(self, at: float) -> Iterator[Action]:
+        if (name := self._any(MOVED)) is not None:
+            app = self._random.choice([each for each in MOVED if each != self._sets[name][0]])
+            yield Action(at, "relabel", {**self._part(name), "app": app})
+
+    def _special_actions(self, at: float) -> Iterator[Action]:
+        """Pods that kube-scheduler does not place."""
+        app, kind = (
+            self._random.choice(APPS),
+            self._random.choice(["gated", "foreign", "oversized"]),
+        )
+        count = self._random.randint(1, 3)
+        values = {"name": self._name(app, count), "count": f"{count}"}
+        yield Action(at, "create", {**values, "app": app, "kind": kind})
+        if kind == "gated" and self._random.random() < 0.5:
+            yield Action(at + self._random.uniform(2.0, 8.0), "open", values)
+
+    def _policy_actions(self, at: float) -> Iterator[Action]:
+        policy = self._random.choice(POLICIES)
+        states = ["edited", "edited", "broken"] + (["moved"] if policy == "pooled" else [])
+        state = self._random.choice(states)
+        yield Action(at, "policy", {"name": policy, "state": state})
+        if state == "broken":
+            mended = {"name": policy, "state": "edited"}
+            yield Action(at + self._random.uniform(2.0, 8.0), "policy", mended)
+
+    def _node_actions(self, at: float) -> Iterator[Action]:
+        down = self._random.uniform(0.1, 3.0)
+        yield Action(at, "node", {"name": self._random.choice(NODES), "down": f"{down:.1f}"})

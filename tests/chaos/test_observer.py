@@ -1,0 +1,215 @@
+"""The observer itself: what it takes for a fault, and what it does not."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from tests.chaos.observer import EVALUATE, NODES, PODS, Observer, Offer
+from tests.e2e.etcd import Change
+from tests.e2e.manifests import node, pod
+
+
+class Told:
+    """Answers about calls that a test gives."""
+
+    def __init__(self) -> None:
+        self.offers: dict[str, Offer] = {}
+        self.refusals: set[str] = set()
+        self.thawed: dict[str, float] = {}
+
+    def offer(self, pod: str) -> Offer | None:
+        return self.offers.get(pod)
+
+    def refused(self, pod: str) -> bool:
+        return pod in self.refusals
+
+    def frozen(self, scheduler: str, since: float) -> bool:
+        return self.thawed.get(scheduler, 0.0) >= since
+
+
+class World:
+    """A cluster of three zones with a spot and a steady node each, told as etcd tells it."""
+
+    def __init__(self, *, binds: bool = True) -> None:
+        self.now = 1000.0
+        self.told = Told()
+        self.observer = Observer(self.told, lambda: self.now, binds=binds)
+        self._version = 0
+        for number in range(6):
+            labels = {
+                "topology.kubernetes.io/zone": "abc"[number % 3],
+                "capacity": "spot" if number < 3 else "steady",
+            }
+            self._tell(f"{NODES}n{number}", node(f"n{number}", labels))
+
+    def pod(self, name: str, app: str, on: str = "", woken: str = "", **spec: Any) -> None:
+        """Tell a state of a pod."""
+        found = pod(name, "ns", {"app": app}, schedulerName="default-scheduler")
+        found["metadata"]["uid"] = name
+        found["spec"] |= spec | ({"nodeName": on} if on else {})
+        if woken:
+            found["status"] = {"conditions": [{"type": EVALUATE, "reason": woken}]}
+        self._tell(f"{PODS}ns/{name}", found)
+
+    def gone(self, name: str) -> None:
+        self._tell(f"{PODS}ns/{name}", None)
+
+    def bind(self, app: str, *nodes: str) -> None:
+        """Tell of pods that come and are bound at once."""
+        for number, name in enumerate(nodes):
+            self.pod(f"{app}-{number}", app)
+            self.pod(f"{app}-{number}", app, name)
+
+    def kinds(self) -> list[str]:
+        return [each.kind for each in self.observer.findings]
+
+    def _tell(self, key: str, value: dict[str, Any] | None) -> None:
+        self._version += 1
+        written = None if value is None else json.dumps(value).encode()
+        self.observer.change(Change(key, self._version, written))
+
+
+@pytest.mark.parametrize(
+    ("app", "within", "over"),
+    [
+        ("limited", ["n0", "n0", "n1"], "n0"),
+        ("even", ["n0", "n1", "n2", "n0"], "n3"),
+        ("shared", ["n3", "n4", "n0"], "n1"),
+    ],
+)
+def test_binding_above_a_bound(app: str, within: Sequence[str], over: str) -> None:
+    world = World()
+    world.bind(app, *within)
+    assert world.observer.findings == []
+
+    world.pod("last", app)
+    world.pod("last", app, over)
+
+    assert world.kinds() == ["overrun"]
+    assert world.observer.bindings == len(within) + 1
+
+
+def test_pods_that_are_gone_or_moved_do_not_count() -> None:
+    world = World()
+    world.bind("limited", "n0", "n0")
+    world.gone("limited-0")
+    world.pod("limited-1", "even", "n0")
+
+    world.pod("a", "limited", "n0")
+    world.pod("b", "limited", "n0")
+
+    assert world.observer.findings == []
+
+
+def test_drift_while_a_pod_is_bound_is_no_fault() -> None:
+    """Another pod was moved into the count a moment before."""
+    world = World()
+    world.bind("limited", "n0")
+    world.pod("moved", "even", "n0")
+    world.pod("moved", "limited", "n0")
+    world.now += 1.0
+
+    world.pod("last", "limited", "n0")
+
+    assert world.observer.findings == []
+    assert world.observer.exceptions == {"drift": 1}
+
+
+def test_drift_of_long_ago_is_known() -> None:
+    world = World()
+    world.bind("limited", "n0")
+    world.pod("moved", "even", "n0")
+    world.pod("moved", "limited", "n0")
+    world.now += 60.0
+    world.told.offers["last"] = Offer(world.now - 0.1, "1")
+
+    world.pod("last", "limited", "n0")
+
+    assert world.kinds() == ["overrun"]
+
+
+def test_shrinking_total_is_drift() -> None:
+    world = World()
+    world.bind("shared", "n3", "n4", "n5", "n0")
+    world.pod("waits", "shared")
+    world.now += 60.0
+    world.gone("shared-0")
+    world.now += 1.0
+
+    world.pod("waits", "shared", "n1")
+
+    assert world.observer.exceptions == {"drift": 1}
+
+
+@pytest.mark.parametrize(("binds", "kinds"), [(True, ["overrun"]), (False, [])])
+def test_frozen_scheduler_is_excused_where_it_binds(binds: bool, kinds: list[str]) -> None:
+    world = World(binds=binds)
+    world.bind("limited", "n0", "n0")
+    world.told.offers["last"] = Offer(world.now - 5.0, "1")
+    world.told.thawed["1"] = world.now - 1.0
+
+    world.pod("last", "limited", "n0")
+
+    assert world.kinds() == kinds
+    assert world.observer.exceptions == ({} if binds else {"frozen kube-scheduler": 1})
+
+
+@pytest.mark.parametrize(("binds", "kinds"), [(True, ["overrun"]), (False, [])])
+def test_late_binding_is_excused_where_kube_scheduler_binds(binds: bool, kinds: list[str]) -> None:
+    world = World(binds=binds)
+    world.bind("limited", "n0", "n0")
+    world.told.offers["last"] = Offer(world.now - 31.0, "1")
+
+    world.pod("last", "limited", "n0")
+
+    assert world.kinds() == kinds
+    assert world.observer.exceptions == ({} if binds else {"late Binding": 1})
+
+
+def test_wake_ups() -> None:
+    world = World()
+    world.told.refusals = {"web", "gated", "foreign"}
+    for number in range(1, 5):
+        world.pod("web", "plain", woken=f"Generation{number}")
+    assert world.observer.wake_ups(world.now) == {"web": 4}
+    assert world.observer.findings == []
+
+    world.pod("web", "plain", woken="Generation5")
+    assert world.kinds() == ["woken too often"]
+    world.pod("gated", "plain", woken="Generation1", schedulingGates=[{"name": "x/y"}])
+    world.pod("foreign", "plain", woken="Generation1", schedulerName="another")
+    world.pod("new", "plain", woken="Generation1")
+
+    assert [each.text for each in world.observer.findings[1:]] == [
+        "gated is gated",
+        "foreign is of another scheduler",
+        "new was never refused",
+    ]
+
+
+def test_wake_ups_of_an_hour_are_not_too_many() -> None:
+    world = World()
+    world.told.refusals = {"web"}
+    for number in range(1, 60):
+        world.now += 20.0
+        world.pod("web", "plain", woken=f"Generation{number}")
+    assert world.observer.findings == []
+
+
+def test_pods_that_fit_are_unplaced() -> None:
+    world = World()
+    world.bind("plain", "n0")
+    world.pod("waits", "even")
+    world.pod("gated", "even", schedulingGates=[{"name": "x/y"}])
+    world.pod("foreign", "even", schedulerName="another")
+    assert [each.name for each in world.observer.unplaced()] == ["waits"]
+
+
+def test_pods_without_room_under_a_limit_fit_nowhere() -> None:
+    world = World()
+    world.pod("waits", "limited")
+    assert [each.name for each in world.observer.unplaced()] == ["waits"]
+    world.bind("limited", *[f"n{number}" for number in range(6)] * 2)
+    assert world.observer.unplaced() == []

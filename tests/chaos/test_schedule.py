@@ -1,0 +1,64 @@
+"""Schedules: the same seed gives the same one, its text gives it back, and a part is one too."""
+
+import pytest
+
+from tests.chaos.schedule import FAULTS, PHASE_SECONDS, Action, Schedule, read, schedule, text
+from tests.chaos.shortening import shortened
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_seed_decides(seed: int) -> None:
+    assert schedule(seed, 2) == schedule(seed, 2)
+    assert schedule(seed, 3)[:2] == schedule(seed, 2), "more minutes only add phases"
+    assert schedule(seed, 2) != schedule(seed + 1, 2)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_text_gives_the_schedule_back(seed: int) -> None:
+    written = text(schedule(seed, 2))
+    assert text(read(written)) == written
+    assert read("# of a run\n" + written) == read(written)
+
+
+def test_every_fault_comes_before_any_comes_again() -> None:
+    kinds = [each.kind for phase in schedule(1, 6) for each in phase]
+    assert {fault.split()[0] for fault in FAULTS} <= set(kinds)
+
+
+def test_actions_are_in_order_and_in_time() -> None:
+    """Those that belong to an earlier one may come a little after the end."""
+    for phase in schedule(3, 4):
+        times = [each.at for each in phase]
+        assert times == sorted(times)
+        assert times[-1] < PHASE_SECONDS + 10.0
+
+
+def test_pods_of_an_action() -> None:
+    assert Action.read("1.5 delete name=web-1 first=2 count=2").pods() == ["web-1-2", "web-1-3"]
+
+
+def test_shortened_is_what_fails() -> None:
+    """A fault that needs two actions, of different phases."""
+    whole = schedule(1, 3)
+    first, last = whole[0][3], whole[2][5]
+
+    def fails(tried: Schedule) -> bool:
+        actions = [each for phase in tried for each in phase]
+        return first in actions and last in actions
+
+    assert shortened(whole, fails, tries=200) == [[first], [last]]
+
+
+def test_shortening_ends() -> None:
+    """After so many tries, with the shortest that has failed."""
+    whole = schedule(1, 3)
+    tried: list[Schedule] = []
+
+    def fails(each: Schedule) -> bool:
+        tried.append(each)
+        return True
+
+    short = shortened(whole, fails, tries=4)
+
+    assert len(tried) == 4
+    assert short == tried[-1]
