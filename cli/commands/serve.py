@@ -152,14 +152,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="be ready only while holding the Lease: for replicas behind one Service",
     )
     what.add_argument(
-        "--scheduler-name",
-        metavar="NAME",
-        action="append",
-        default=[],
-        help="the schedulerName of the pods that Placet is asked about; may be repeated "
-        f"(default: {DEFAULT_SCHEDULER})",
-    )
-    what.add_argument(
         "--no-cluster",
         action="store_true",
         help="watch no cluster: requests must contain whole nodes (nodeCacheCapable: false)",
@@ -234,9 +226,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         action="append",
         default=[],
-        help="the schedulerName of the pods of a kube-scheduler that calls Placet: only these are "
-        "bound without an answer of filter, and may be on their way to a node when Placet starts; "
-        f"may be repeated (default: {DEFAULT_SCHEDULER})",
+        help="the schedulerName of the pods of a kube-scheduler that calls Placet: of pods that "
+        "filter was not asked about, only these are bound or requeued, and may be on their way to "
+        f"a node when Placet starts; may be repeated (default: {DEFAULT_SCHEDULER})",
     )
     scheduler.add_argument(
         "--bind-timeout",

@@ -31,8 +31,10 @@ def sum_of(clause: Clause, checked: Checked) -> ast.Expr | None:
     if not isinstance(clause, Filter):
         return None
     lets, defs = checked.environment.lets, checked.environment.defs
+    # Each name is looked at once inside sums and once outside: definitions may nest like towers.
+    seen: set[tuple[str, bool]] = set()
 
-    def inside(expr: ast.Expr, *, summed: bool, seen: frozenset[str]) -> ast.Expr | None:
+    def inside(expr: ast.Expr, *, summed: bool) -> ast.Expr | None:
         """The first part that is such a sum; `summed` says that the whole is added up."""
         for part in walk(expr):
             match part:
@@ -41,15 +43,16 @@ def sum_of(clause: Clause, checked: Checked) -> ast.Expr | None:
                         return part
                 case ast.Call("sum", target, args) if not summed:
                     added = (target, *args) if target is not None else args
-                    if any(inside(each, summed=True, seen=seen) is not None for each in added):
+                    if any(inside(each, summed=True) is not None for each in added):
                         return part
-                case ast.LetReference(name) | ast.DefCall(name) if name not in seen:
+                case ast.LetReference(name) | ast.DefCall(name) if (name, summed) not in seen:
+                    seen.add((name, summed))
                     body = lets[name] if name in lets else defs[name].body
-                    if inside(body, summed=summed, seen=seen | {name}) is not None:
+                    if inside(body, summed=summed) is not None:
                         return part
                 case _:
                     pass
         return None
 
-    found = (inside(each, summed=False, seen=frozenset()) for each in clause.requires)
+    found = (inside(each, summed=False) for each in clause.requires)
     return next((each for each in found if each is not None), None)
