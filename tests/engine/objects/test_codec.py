@@ -17,7 +17,7 @@ from grammar.schema import Schema, load_schema
 from grammar.types import Type
 from grammar.values.quantity import Quantity
 from grammar.values.time import Timestamp
-from tests.support.builders import pod
+from tests.support import builders
 from tests.support.engines import peer_of
 
 CONTRACT = Path(__file__).parents[2] / "contract"
@@ -306,5 +306,5 @@ def test_the_copy_that_kubectl_keeps_of_a_pod_is_not_read(schema: Schema) -> Non
     ],
 )
 def test_what_a_pod_waits_for(spec: dict[str, object], is_gated: bool, has_claims: bool) -> None:
-    found = peer_of(pod("a", spec=spec))
+    found = peer_of(builders.pod("a", spec=spec))
     assert (found.is_gated, found.has_claims) == (is_gated, has_claims)
