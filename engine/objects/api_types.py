@@ -101,20 +101,28 @@ class Container(msgspec.Struct, frozen=True, gc=False):
     restartPolicy: str | None = None
 
 
+class VolumeClaim(msgspec.Struct, frozen=True, gc=False):
+    """The claim of a volume, without its content."""
+
+
 class Volume(msgspec.Struct, frozen=True, gc=False):
     """A volume of a pod; these two kinds have a claim, which kube-scheduler may have to bind."""
 
-    persistentVolumeClaim: msgspec.Raw | None = None
-    ephemeral: msgspec.Raw | None = None
+    persistentVolumeClaim: VolumeClaim | None = None
+    ephemeral: VolumeClaim | None = None
 
 
 class PodSpec(msgspec.Struct, frozen=True, gc=False):
-    """The spec of a pod. Most pods have a volume of no interest, so volumes are decoded later."""
+    """The spec of a pod.
+
+    Most pods have a volume of no interest, so `volumes` are decoded later: a list, null, or empty.
+    """
 
     nodeName: str | None = None
     schedulerName: str | None = None
     schedulingGates: list[msgspec.Raw] | None = None
-    volumes: msgspec.Raw | None = None
+    # A union with None would not be raw.
+    volumes: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
     resourceClaims: list[msgspec.Raw] | None = None
     priority: JsonInt | None = None
     containers: tuple[Container, ...] | None = None

@@ -163,7 +163,7 @@ class PeerDecoder:
     def _has_claims(self, spec: PodSpec) -> bool:
         if spec.resourceClaims:
             return True
-        if spec.volumes is None:
+        if bytes(spec.volumes) in (b"", b"null"):
             return False
         found = self._volumes.decode(spec.volumes)
         return any(v.persistentVolumeClaim is not None or v.ephemeral is not None for v in found)
