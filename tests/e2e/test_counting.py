@@ -1,5 +1,6 @@
 """Bounds on counts, while kube-scheduler binds faster than watches tell."""
 
+import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -19,14 +20,6 @@ pytestmark = pytest.mark.e2e
 PODS = 200
 WATCH_DELAY_SECONDS = 2.0
 SPOT = {"capacity": "spot"}
-SPREAD = """
-  spread "zones" {
-    pods where peer.labels["app"] == "web"
-    over node.labels["topology.kubernetes.io/zone"]
-    skew at most 1
-    strict
-  }
-"""
 SHARE = """
   share "on spot" {
     of pods where peer.labels["app"] == "web"
@@ -42,14 +35,16 @@ SPREAD = """
     pods where peer.labels["app"] == "web" over node.zone skew at most 1 strict
   }
 """
-BURST, LATE_SECONDS, MOST_TIMES = 60, 1.5, 2.0
+BURST, LATE_SECONDS, MOST_TIMES = 152, 1.5, 2.0
 
 
-@pytest.mark.xfail(reason="acknowledged bindings are uncertain until the watch", strict=False)
 def test_late_watches_make_a_burst_take_twice_the_time_at_most(
     plane: ControlPlane, cluster: Cluster, served: Stage, tmp_path: Path
 ) -> None:
-    """Placet binds, so it knows of a binding before the watch tells it."""
+    """Placet binds, so it knows of a binding before the watch tells it.
+
+    A strict spread needs the pods of each round for certain before the next one.
+    """
     cluster.create_nodes(
         node(f"n{number}", {"topology.kubernetes.io/zone": ZONES[number % 4]}, cpu="64")
         for number in range(8)
@@ -66,7 +61,8 @@ def test_late_watches_make_a_burst_take_twice_the_time_at_most(
             began = time.monotonic()
             cluster.create_pods(pod(each, cluster.namespace, GOVERNED) for each in names)
             where = cluster.wait_placed(names, seconds)
-            assert sorted(Counter(int(to[1:]) % 4 for to in where.values()).values()) == [15] * 4
+            zones = Counter(int(to[1:]) % 4 for to in where.values())
+            assert sorted(zones.values()) == [BURST / 4] * 4
             return time.monotonic() - began
 
         without = burst("first", 90.0)
@@ -75,7 +71,7 @@ def test_late_watches_make_a_burst_take_twice_the_time_at_most(
         proxy.delay = LATE_SECONDS
         late = burst("late", 90.0)
 
-        print(f"{without:.1f} s, and {late:.1f} s with late watches")  # noqa: T201 - for -rP
+        sys.stdout.write(f"{without:.1f} s, and {late:.1f} s with late watches\n")
         # Whatever is created and deleted is known that much later, however short the burst is.
         assert late <= MOST_TIMES * without + LATE_SECONDS
 
@@ -109,32 +105,3 @@ def test_a_burst_against_a_strict_share(
 
         assert placed == PODS, server.process.tail()
         assert most == PODS * 40 // 100
-
-
-@pytest.mark.parametrize("delay", [0.0, 1.5], ids=["in time", "late"])
-def test_a_strict_spread_does_not_wait_for_watches(
-    plane: ControlPlane, cluster: Cluster, served: Stage, tmp_path: Path, delay: float
-) -> None:
-    """Each round needs the pods of the last one for certain: their bindings are acknowledged."""
-    zones = (f"zone-{number}" for number in range(4))
-    cluster.create_nodes(
-        node(f"n-{zone}", {"topology.kubernetes.io/zone": zone}, cpu="64") for zone in zones
-    )
-    names = [f"web-{number}" for number in range(150)]
-    with api_proxy(plane.url, plane.authority, tmp_path / "proxy.crt") as proxy:
-        file = kubeconfig(
-            tmp_path / "placet.kubeconfig",
-            proxy.url,
-            tmp_path / "proxy.crt",
-            {"token": plane.placet_token},
-        )
-        server = served.watch(SPREAD, file, "--bind")
-        server.wait_ready()
-        proxy.delay = delay
-        served.schedule(server, binds=True)
-        began = time.monotonic()
-        cluster.create_pods(pod(name, cluster.namespace, GOVERNED) for name in names)
-        cluster.wait_placed(names, 90.0)
-        print(f"{len(names)} pods in {time.monotonic() - began:.1f} s")  # noqa: T201 - for -rP
-        counts = Counter(cluster.placements().values())
-        assert max(counts.values()) - min(counts.values()) <= 1
