@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+from engine.cache.reflector import Report
 from engine.cluster.client import Api
 from engine.counting.in_flight_pods import InFlightPods
-from engine.errors import ApiError, ApiUnreachableError, BadObjectError
+from engine.errors import ApiError, ApiUnreachableError, BadObjectError, why
 from engine.objects.peer import Peer, PeerDecoder
 
 _REQUEST_SECONDS = 5.0
 # With more pods, all pods are listed instead.
 _MOST_REQUESTS = 100
-_FORBIDDEN, _NOT_FOUND = 403, 404
+_NOT_FOUND = 404
+_WORK = "see whether pods on their way are bound"
 
 
 class OverduePods:
@@ -23,8 +25,7 @@ class OverduePods:
 
     A pod that the API server has without a node, or not at all, is ended. A bound one counts until
     a watch shows it. `list_anew` returns when the cache has a list that was requested after its
-    call; it is used for many pods at once. `failed` is told why the server does not say, once for
-    each reason.
+    call; it is used for many pods at once.
     """
 
     def __init__(
@@ -32,13 +33,12 @@ class OverduePods:
         api: Api,
         in_flight: InFlightPods,
         list_anew: Callable[[], Awaitable[None]],
-        failed: Callable[[str], object],
+        report: Report,
     ) -> None:
         self._api = api
         self._in_flight = in_flight
         self._list_anew = list_anew
-        self._failed = failed
-        self._failure = ""
+        self._report = report
         self._decoder = PeerDecoder()
 
     async def look(self) -> None:
@@ -55,17 +55,9 @@ class OverduePods:
                 if known.pod is None or await self._has_no_node(known.pod):
                     self._in_flight.end(known)
             except (ApiError, ApiUnreachableError, BadObjectError) as error:
-                self._fail(error)
+                self._report(_WORK, why(_WORK, error))
                 return
-            self._failure = ""
-
-    def _fail(self, error: Exception) -> None:
-        text = str(error)
-        if isinstance(error, ApiError) and error.status == _FORBIDDEN:
-            text = "Placet may not get pods: run `kubectl apply -f deploy/rbac/placet.yaml`"
-        if text != self._failure:
-            self._failure = text
-            self._failed(text)
+            self._report(_WORK, "")
 
     async def _has_no_node(self, pod: Peer) -> bool:
         path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"

@@ -11,13 +11,15 @@ from collections.abc import Callable
 
 import msgspec
 
+from engine.cache.reflector import Report
 from engine.cluster.client import Api
 from engine.cluster.lease import LeaseSpec
-from engine.errors import ApiError, ApiUnreachableError
+from engine.errors import ApiError, ApiUnreachableError, why
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"
 _REQUEST_SECONDS = 5.0
-_FORBIDDEN, _NOT_FOUND = 403, 404
+_NOT_FOUND = 404
+_WORK = "read the Lease of kube-scheduler"
 
 
 class _LeaseObject(msgspec.Struct):
@@ -29,21 +31,20 @@ class SchedulerLease:
 
     `replaced` is called when another process has acquired it, with the time, in seconds of the
     clock, of the last look that found the process before. A cluster without this Lease never has
-    news. `failed` is told why the Lease cannot be read, once for each reason.
+    news.
     """
 
     def __init__(
         self,
         api: Api,
         replaced: Callable[[float], object],
-        failed: Callable[[str], object],
+        report: Report,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._api = api
         self._replaced = replaced
-        self._failed = failed
+        self._report = report
         self._clock = clock
-        self._failure = ""
         # The last acquisition, and when the last look began that found it.
         self._acquired: tuple[object, ...] | None = None
         self._looked_at = float("-inf")
@@ -55,9 +56,11 @@ class SchedulerLease:
             body = await self._api.request("GET", PATH, timeout_seconds=_REQUEST_SECONDS)
             spec = msgspec.json.decode(body, type=_LeaseObject).spec
         except (ApiError, ApiUnreachableError, msgspec.MsgspecError) as error:
-            self._fail(error)
+            # Without it, kube-scheduler has no leader election, or a Lease of another name.
+            is_absent = isinstance(error, ApiError) and error.status == _NOT_FOUND
+            self._report(_WORK, "" if is_absent else why(_WORK, error))
             return
-        self._failure = ""
+        self._report(_WORK, "")
         if not spec.holderIdentity:
             # It was released: the process has ended or is ending, and the next one is awaited.
             return
@@ -65,14 +68,3 @@ class SchedulerLease:
         if self._acquired not in (None, acquired):
             self._replaced(self._looked_at)
         self._acquired, self._looked_at = acquired, began
-
-    def _fail(self, error: Exception) -> None:
-        if isinstance(error, ApiError) and error.status == _NOT_FOUND:
-            # Its kube-scheduler has no leader election, or a Lease of another name.
-            return
-        text = str(error)
-        if isinstance(error, ApiError) and error.status == _FORBIDDEN:
-            text = "Placet may not read it: run `kubectl apply -f deploy/rbac/placet.yaml`"
-        if text != self._failure:
-            self._failure = text
-            self._failed(text)

@@ -219,20 +219,13 @@ class ClusterRuntime:
 
     def _follow_scheduler(self, engine: Engine) -> Callable[[], Awaitable[None]]:
         """The work of ending pods in flight: by kube-scheduler's Lease, and when they are due."""
-        no_lease = "kube-scheduler's Lease tells nothing, so pods may wait longer after its restart"
-        no_pod = "pods that may be on their way still count although their time is over"
 
         def needed() -> bool:
             return bool(len(engine.in_flight)) and (self._lease is None or self._lease.held)
 
-        def warn_of(what: str) -> Callable[[str], None]:
-            return lambda reason: self._log.warning("%s: %s", what, reason)
-
-        in_flight = engine.in_flight
-        lease = SchedulerLease(self._client, in_flight.scheduler_replaced, warn_of(no_lease))
-        overdue = OverduePods(
-            self._client, in_flight, self.informers.list_pods_anew, warn_of(no_pod)
-        )
+        in_flight, report = engine.in_flight, self._failures.report
+        lease = SchedulerLease(self._client, in_flight.scheduler_replaced, report)
+        overdue = OverduePods(self._client, in_flight, self.informers.list_pods_anew, report)
 
         async def follow() -> None:
             while True:

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 
+from engine.cache.reflector import unreported
 from engine.cache.store import ObjectStore, pods
 from engine.cluster.lease import Lease
 from engine.cluster.overdue_pods import OverduePods
@@ -98,9 +99,7 @@ class Replica:
             clock=world.clock,
         )
         self.cache.add_event_handler(self.engine.in_flight.pod_changed)
-        self._overdue = OverduePods(
-            world.server, self.engine.in_flight, self._relist, lambda _: None
-        )
+        self._overdue = OverduePods(world.server, self.engine.in_flight, self._relist, unreported)
         self.watch: deque[Object] = deque()
         world.server.watches.append(self.watch)
         self._list()

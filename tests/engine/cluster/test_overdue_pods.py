@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
+from engine.cache.reflector import unreported
 from engine.cluster.overdue_pods import OverduePods
 from engine.counting.in_flight_pods import InFlightPods, Schedulers
 from engine.errors import ApiError, ApiUnreachableError
@@ -64,7 +65,7 @@ async def test_a_pod_whose_time_is_over(answer: Object | Exception, counts: bool
     seconds, api = 0.0, Api(answer)
     pods = InFlightPods(lambda: seconds, SCHEDULERS)
     pods.take_over([peer_of(MADE)], OWNER)
-    overdue = OverduePods(api, pods, unlisted, lambda _: None)
+    overdue = OverduePods(api, pods, unlisted, unreported)
     await overdue.look()
     assert api.asked == [], "its time is not over"
     seconds = 30.0
@@ -93,22 +94,20 @@ async def test_pods_of_an_ended_scheduler_are_overdue_at_once() -> None:
     assert pods.overdue() == []
     pods.scheduler_replaced(6.0)
     assert len(pods.others("", OWNER)) == 1
-    await OverduePods(Api(), pods, unlisted, lambda _: None).look()
+    await OverduePods(Api(), pods, unlisted, unreported).look()
     assert pods.others("", OWNER) == []
 
 
-async def test_a_failure_is_told_once_and_says_what_to_do() -> None:
-    seconds, api, failures = 0.0, Api(), list[str]()
+async def test_a_failure_is_reported_until_the_server_answers() -> None:
+    seconds, api, reports = 0.0, Api(), list[str]()
     pods = InFlightPods(lambda: seconds, SCHEDULERS)
     pods.take_over([peer_of(MADE)], OWNER)
     seconds = 30.0
-    overdue = OverduePods(api, pods, unlisted, failures.append)
-    forbidden = ApiError(403, "Forbidden", "placet cannot get pods")
-    for answer in (forbidden, forbidden, ApiUnreachableError("nobody there"), BOUND, forbidden):
+    overdue = OverduePods(api, pods, unlisted, lambda _, failure: reports.append(failure))
+    for answer in (ApiUnreachableError("nobody there"), BOUND):
         api.answer = answer
         await overdue.look()
-    right = "Placet may not get pods: run `kubectl apply -f deploy/rbac/placet.yaml`"
-    assert failures == [right, "nobody there", right]
+    assert reports == ["cannot see whether pods on their way are bound: nobody there", ""]
 
 
 async def test_many_pods_are_listed_once() -> None:
@@ -124,6 +123,6 @@ async def test_many_pods_are_listed_once() -> None:
         pods.pod_changed(peers[0], peer_of(pod("p0", on="n1")), 9)
         pods.offer_all(peers[1].uid, lambda: peers[1], 9, OWNER, lambda: np.array([1]))
 
-    await OverduePods(api, pods, list_anew, lambda _: None).look()
+    await OverduePods(api, pods, list_anew, unreported).look()
     assert (lists, api.asked) == ([200], [])
     assert [each.uid for each in pods.others("", OWNER)] == [peers[1].uid]

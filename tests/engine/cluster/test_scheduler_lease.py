@@ -47,12 +47,15 @@ class Looks:
 
     api: Api = field(default_factory=Api)
     told: list[float] = field(default_factory=list)
-    failures: list[str] = field(default_factory=list)
+    reports: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
     def __post_init__(self) -> None:
         self.lease = SchedulerLease(
-            self.api, self.told.append, self.failures.append, lambda: self.seconds
+            self.api,
+            self.told.append,
+            lambda _, failure: self.reports.append(failure),
+            lambda: self.seconds,
         )
 
     async def look(self, answer: dict[str, Any] | Exception) -> None:
@@ -92,10 +95,8 @@ async def test_news_of_another_process(
     assert looks.told == told
 
 
-async def test_a_failure_is_told_once_and_says_what_to_do() -> None:
+async def test_a_failure_is_reported_and_an_absent_lease_is_none() -> None:
     looks = Looks()
-    forbidden = ApiError(403, "Forbidden", "placet cannot get leases")
-    for answer in (GONE, forbidden, forbidden, AWAY, held("a", 1), AWAY):
+    for answer in (GONE, AWAY, held("a", 1)):
         await looks.look(answer)
-    right = "Placet may not read it: run `kubectl apply -f deploy/rbac/placet.yaml`"
-    assert looks.failures == [right, "nobody there", "nobody there"]
+    assert looks.reports == ["", "cannot read the Lease of kube-scheduler: nobody there", ""]
