@@ -4,8 +4,9 @@ It sees every state in the order of resource versions, whatever becomes of API s
 plain: it counts from the pods that there are, and knows nothing of Placet. It belongs to one run.
 
 A count may be above its bound without a fault, because it changed while a pod was being bound: a
-pod was deleted or relabelled, or somebody else bound one. A binding is a fault only if it would be
-one had none of this happened since the decision, nor for as long before as a watch may be late.
+pod was deleted or relabelled, the bound one too, or somebody else bound one. A binding is a fault
+only if it would be one had none of this happened since the decision, nor for as long before as a
+watch may be late.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ PODS, NODES = "/registry/pods/", "/registry/minions/"
 OURS = "default-scheduler"
 LATE_SECONDS = 30.0
 MOST_WAKE_UPS, MINUTE = 4, 60.0
-# How late watches are at most, by the faults of a schedule, and how long states are kept.
-_BEHIND_SECONDS = 12.0
+# How late watches are at most, by the faults of a schedule (a replica that is frozen while its
+# watches are cut connects again after a pause), and how long states are kept.
+_BEHIND_SECONDS = 20.0
 _KEPT_SECONDS = 120.0
 # The bounds of the apps that have some.
 MOST_A_NODE, SHARE_PERCENT, MOST_SKEW = 2, 40, 1
@@ -108,6 +110,8 @@ class Observer:
         self._states: dict[str, deque[_State]] = defaultdict(deque)
         # The entries into a group other than by a binding of ours.
         self._entries: deque[tuple[float, str, str]] = deque()
+        # The app that a pod had before its last relabelling, with the time of that, by name.
+        self._apps_before: dict[str, tuple[float, str]] = {}
         self._wake_ups: dict[str, deque[float]] = defaultdict(deque)
         self._reported: set[tuple[str, str]] = set()
 
@@ -149,6 +153,10 @@ class Observer:
             old = None
         if new is None:
             return
+        if old is None:
+            self._apps_before.pop(name, None)
+        elif old.app != new.app:
+            self._apps_before[name] = now, old.app
         if new.node and (old is None or not old.node):
             self._bound(new, now)
         elif old is not None and old.app != new.app and (group := self._group(new)) is not None:
@@ -166,6 +174,10 @@ class Observer:
             self._entries.append((now, pod.app, group))
             return
         self.bindings += 1
+        is_relabelled = self._app_before(pod, now) is not None
+        if is_relabelled:
+            # Whoever bound it need not know that it counts here.
+            self._entries.append((now, pod.app, group))
         bound = BOUNDED[pod.app]
         state = self._state(pod.app, now)
         count = state.groups[group]
@@ -181,7 +193,7 @@ class Observer:
             if offer is not None
             else f"{pod.name} on {pod.node}: {count} in {group}, never offered"
         )
-        if count - entered <= bound(group, states):
+        if is_relabelled or count - entered <= bound(group, states):
             self.exceptions["drift"] += 1
         elif (
             not self._binds and offer is not None and self._calls.frozen(offer.scheduler, offer.at)
@@ -214,12 +226,17 @@ class Observer:
 
     # ---- counts
 
-    def _group(self, pod: Pod) -> str | None:
-        """The group of its app's count in which a pod counts."""
+    def _app_before(self, pod: Pod, now: float) -> str | None:
+        """The app as which somebody may still count a pod who does not know of its relabelling."""
+        at, app = self._apps_before.get(pod.name, (now, None))
+        return app if now - at < _BEHIND_SECONDS else None
+
+    def _group(self, pod: Pod, app: str = "") -> str | None:
+        """The group in which a pod counts as one of an app: its own, if none is given."""
         labels = self._nodes.get(pod.node)
         if labels is None:
             return None
-        match pod.app:
+        match app or pod.app:
             case "limited":
                 return pod.node
             case "shared":
@@ -229,9 +246,14 @@ class Observer:
             case _:
                 return None
 
-    def _state(self, app: str, now: float) -> _State:
-        pods = [pod for pod in self._pods.values() if pod.app == app]
-        groups = Counter(group for pod in pods if (group := self._group(pod)) is not None)
+    def _state(self, app: str, now: float, *, late: bool = False) -> _State:
+        """The counts; `late` are those of somebody who does not know of the last relabellings."""
+        pods = [
+            pod
+            for pod in self._pods.values()
+            if ((late and self._app_before(pod, now)) or pod.app) == app
+        ]
+        groups = Counter(group for pod in pods if (group := self._group(pod, app)) is not None)
         if app == "even":
             zones = {labels["topology.kubernetes.io/zone"] for labels in self._nodes.values()}
             return _State(now, {zone: groups[zone] for zone in sorted(zones)}, len(pods))
@@ -240,7 +262,7 @@ class Observer:
     def _remember(self, app: str, now: float) -> None:
         if app in BOUNDED:
             states = self._states[app]
-            states.append(self._state(app, now))
+            states += (self._state(app, now, late=True), self._state(app, now))
             while states[0].at < now - _KEPT_SECONDS:
                 states.popleft()
 

@@ -117,6 +117,21 @@ def test_drift_while_a_pod_is_bound_is_no_fault() -> None:
     assert world.observer.exceptions == {"drift": 1}
 
 
+def test_a_pod_that_is_relabelled_before_it_is_bound_is_no_fault() -> None:
+    """Whoever bound it counted it where it was, and went on counting it there."""
+    world = World()
+    world.bind("limited", "n0", "n0")
+    world.bind("even", "n0", "n1", "n2", "n3")
+    world.pod("moved", "even")
+    world.pod("moved", "limited")
+    world.pod("moved", "limited", "n0")
+    world.pod("next", "even")
+    world.pod("next", "even", "n1")
+
+    assert world.observer.findings == []
+    assert world.observer.exceptions["drift"] >= 1
+
+
 def test_drift_of_long_ago_is_known() -> None:
     world = World()
     world.bind("limited", "n0")
