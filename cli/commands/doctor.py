@@ -10,9 +10,10 @@ from pathlib import Path
 
 from cli.command import CommandError, Exit, lease, read_file, seconds
 from cli.render import FieldFinding, as_json, render, totals, wants_colour
-from cli.scheduling.checks import BIND_TIMEOUT, CheckContext, choose, examine, read_requirements
+from cli.scheduling.checks import CheckContext, choose, examine, read_requirements
 from cli.scheduling.configuration import configurations
 from cli.scheduling.generator import OUR_LEASE
+from engine.counting.in_flight_pods import BIND_TIMEOUT_SECONDS
 
 _FORMATS = ("human", "plain", "json")
 _STDIN = "-"
@@ -69,7 +70,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--bind-timeout",
         metavar="TIME",
         type=seconds,
-        default=f"{BIND_TIMEOUT:g}s",
+        default=f"{BIND_TIMEOUT_SECONDS:g}s",
         help="that of `placet serve` (default: %(default)s)",
     )
     parser.add_argument(

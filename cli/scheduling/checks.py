@@ -20,6 +20,7 @@ from cli.scheduling.configuration import Configuration, configurations
 from cli.scheduling.extender import ExtenderEntry
 from cli.scheduling.generator import OUR_LEASE, VERBS
 from cli.world import read_policies
+from engine.counting.in_flight_pods import BIND_TIMEOUT_SECONDS
 from grammar.checks.amounts import sum_of
 from grammar.clauses import Clause, Filter, Limit, Score, Share, Spread
 from grammar.diagnostics import Diagnostic, Severity, nearest
@@ -27,8 +28,6 @@ from grammar.schema import load_schema
 from grammar.source import Span
 
 OUR_PATH = "/api/scheduler"
-# The default of `placet serve --bind-timeout`, and of kube-scheduler's `bindTimeoutSeconds`.
-BIND_TIMEOUT = 600.0
 OUR_PORT = 12345
 # The most names that a message lists.
 _SHOWN = 3
@@ -65,7 +64,7 @@ class CheckContext:
     requirements: SchedulerRequirements | None = None
     binds: bool = False
     lease: tuple[str, str] | None = OUR_LEASE
-    bind_timeout: float = BIND_TIMEOUT
+    bind_timeout: float = BIND_TIMEOUT_SECONDS
 
     @property
     def worst(self) -> Severity:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +24,7 @@ from engine.cache.cache import Cache
 from engine.cache.node_table import without
 from engine.cache.reflector import Report, unreported
 from engine.cluster.client import Api
+from engine.counting.in_flight_pods import Schedulers
 from engine.decision.recent_answers import LastAnswers
 from engine.decision.verdict import Feasible
 from engine.engine import Admission, Engine
@@ -68,8 +69,8 @@ class Binding:
 class Binder:
     """Creates Bindings. On one event loop. The owner awaits `idle` before it stops.
 
-    `answers` are the engine's. Of pods that they do not know, those with one of the
-    `scheduler_names` are bound. `leads_until` is the time, in seconds of the clock, from which on
+    `answers` are the engine's. Of pods that they do not know, those of the
+    `schedulers` are bound. `leads_until` is the time, in seconds of the clock, from which on
     another replica may be the leader.
     """
 
@@ -79,7 +80,7 @@ class Binder:
         cache: Cache,
         engine: Engine,
         answers: LastAnswers,
-        scheduler_names: Collection[str],
+        schedulers: Schedulers,
         *,
         leads_until: Callable[[], float] = lambda: math.inf,
         hold_seconds: float = HOLD_SECONDS,
@@ -91,7 +92,7 @@ class Binder:
         self._cache = cache
         self._engine = engine
         self._answers = answers
-        self._scheduler_names = scheduler_names
+        self._schedulers = schedulers
         self._leads_until = leads_until
         self._hold = hold_seconds
         self._clock = clock
@@ -179,9 +180,9 @@ class Binder:
 
     def _check_scheduler(self, pod: Peer) -> None:
         """Raises RefusedError for a pod of a scheduler that does not call Placet."""
-        name = pod.schedulerName or DEFAULT_SCHEDULER
-        if name not in self._scheduler_names:
-            ours = " and ".join(f"`{each}`" for each in sorted(self._scheduler_names))
+        if not self._schedulers.have(pod):
+            name = pod.schedulerName or DEFAULT_SCHEDULER
+            ours = " and ".join(f"`{each}`" for each in sorted(self._schedulers.names))
             raise RefusedError(
                 f"the pod is for scheduler `{name}`, and Placet binds pods of {ours}: see"
                 " --scheduler-name"

@@ -12,17 +12,18 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import msgspec
 from cachetools import LRUCache
 
 from engine.cluster.client import Api, TokenBucket
+from engine.counting.in_flight_pods import Schedulers
 from engine.decision.recent_answers import RejectedPods
 from engine.engine import MOST_PORTIONS
 from engine.errors import ApiError, BadObjectError, DeadlineExceededError, EngineError
-from engine.objects.peer import DEFAULT_SCHEDULER, Peer
+from engine.objects.peer import Peer
 from engine.objects.request_pod import RequestPod
 
 CONDITION = "placement-policy.scheduling.x-k8s.io/Evaluate"
@@ -58,18 +59,18 @@ class Requeuer:
         judge: PodJudge,
         rejected_pods: RejectedPods,
         gave_up: Callable[[str, str], None],
-        scheduler_names: Collection[str],
+        schedulers: Schedulers,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`gave_up` is told what took too long, and about which pod.
 
-        Of pods that this replica was not asked about, those of `scheduler_names` are requeued.
+        Of pods that this replica was not asked about, those of `schedulers` are requeued.
         """
         self._api = api
         self._gave_up = gave_up
         self._judge = judge
         self._rejected_pods = rejected_pods
-        self._scheduler_names = scheduler_names
+        self._schedulers = schedulers
         self._clock = clock
         self._bucket = TokenBucket(_PER_SECOND, _BURST, clock)
         self._generation = 0
@@ -131,8 +132,9 @@ class Requeuer:
             if peer.uid in self._rejected_pods or not _is_waiting(peer):
                 continue
             reasons = peer.unscheduled.message if peer.unscheduled is not None else None
-            is_ours = (peer.schedulerName or DEFAULT_SCHEDULER) in self._scheduler_names
-            if not reasons or not is_ours or self._looked_at.get(peer.uid) == hash(reasons):
+            if not reasons or not self._schedulers.have(peer):
+                continue
+            if self._looked_at.get(peer.uid) == hash(reasons):
                 continue
             self._looked_at[peer.uid] = hash(reasons)
             looked += 1

@@ -6,7 +6,7 @@ A condition is an expression that must be true for something to happen: `for`, `
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
@@ -338,25 +338,39 @@ def absent_negations(checked: Checked) -> Iterator[Diagnostic]:
     """A warning (P0301) for each negation of an unguarded key, unless `missing` has a rule."""
     for condition in conditions(checked.policy):
         if condition.missing is None and condition.word in _WORDS:
-            yield from _search(condition.expr, frozenset())
+            for key, negation in _unguarded(condition.expr, _negated_key):
+                yield _absent_warning(key, negation)
 
 
-def _search(expr: ast.Expr, guarded: frozenset[str]) -> Iterator[Diagnostic]:
+_Key = ast.Index | ast.Select
+
+
+def _unguarded(
+    expr: ast.Expr, read: Callable[[ast.Expr], _Key | None], guarded: frozenset[str] = frozenset()
+) -> Iterator[tuple[_Key, ast.Expr]]:
+    """The keys that `read` finds, each with its expression, unless they are sure to be there."""
     if isinstance(expr, ast.Chain) and expr.op in ("&&", "||"):
         for operand in expr.operands:
-            yield from _search(operand, guarded)
+            yield from _unguarded(operand, read, guarded)
             guarded |= _guards(operand)
+        return
+    if isinstance(expr, ast.Has):
         return
     if isinstance(expr, ast.Comprehension):
         # The variable of a macro over a map is a key of that map.
         guarded |= {print_expression(ast.Index(expr.target, ast.Ident(expr.variables[0])))}
-    negated = _negated(expr)
-    if negated is not None and (key := _key(negated)) is not None:
+    if (key := read(expr)) is not None:
         if print_expression(key) not in guarded:
-            yield _absent_warning(key, expr)
+            yield key, expr
         return
     for child in children(expr):
-        yield from _search(child, guarded)
+        yield from _unguarded(child, read, guarded)
+
+
+def _negated_key(expr: ast.Expr) -> _Key | None:
+    """The key that a negation is about."""
+    negated = _negated(expr)
+    return None if negated is None else _key(negated)
 
 
 def _negated(expr: ast.Expr) -> ast.Expr | None:
@@ -372,7 +386,7 @@ def _negated(expr: ast.Expr) -> ast.Expr | None:
             return None
 
 
-def _key(expr: ast.Expr) -> ast.Index | ast.Select | None:
+def _key(expr: ast.Expr) -> _Key | None:
     """The expression as a read of labels, annotations or a node selector, or None."""
     if isinstance(expr, ast.Index | ast.Select) and not expr.optional:
         inner = expr.operand
@@ -396,14 +410,14 @@ def _guards(expr: ast.Expr) -> frozenset[str]:
             return frozenset()
 
 
-def _absent_warning(key: ast.Index | ast.Select, expr: ast.Expr) -> Diagnostic:
+def _absent_warning(key: _Key, expr: ast.Expr) -> Diagnostic:
     shown = print_expression(key)
     message = f"`{shown}` may be absent: the condition is then missing and does not hold"
     hint = f"write `{_safe(key)}`, or add `missing pass` or `missing fail`"
     return Diagnostic("P0301", "warning", message, expr.span, hint=hint)
 
 
-def _safe(key: ast.Index | ast.Select) -> str:
+def _safe(key: _Key) -> str:
     """The text of the same read, with an empty value for an absent key."""
     name = key.index if isinstance(key, ast.Index) else ast.Literal(key.name, key.type)
     return f'{print_expression(key.operand)}[?{print_expression(name)}].orValue("")'
@@ -419,25 +433,11 @@ def silent_protections(checked: Checked) -> Iterator[Diagnostic]:
     """
     for condition in conditions(checked.policy):
         if condition.word == "protect" and condition.missing is None:
-            yield from _protections(condition.expr, frozenset())
+            for key, read in _unguarded(condition.expr, _key):
+                yield _protection_warning(key, read)
 
 
-def _protections(expr: ast.Expr, guarded: frozenset[str]) -> Iterator[Diagnostic]:
-    if isinstance(expr, ast.Chain) and expr.op in ("&&", "||"):
-        for operand in expr.operands:
-            yield from _protections(operand, guarded)
-            guarded |= _guards(operand)
-        return
-    if isinstance(expr, ast.Has):
-        return
-    if isinstance(expr, ast.Comprehension):
-        guarded |= {print_expression(ast.Index(expr.target, ast.Ident(expr.variables[0])))}
-    if (key := _key(expr)) is not None:
-        shown = print_expression(key)
-        if shown not in guarded:
-            message = f"`{shown}` may be absent: every victim without it is then protected"
-            hint = f"write `{_safe(key)}`, or add `missing pass`, or `missing fail` to keep it so"
-            yield Diagnostic("P0317", "warning", message, expr.span, hint=hint)
-        return
-    for child in children(expr):
-        yield from _protections(child, guarded)
+def _protection_warning(key: _Key, expr: ast.Expr) -> Diagnostic:
+    message = f"`{print_expression(key)}` may be absent: every victim without it is then protected"
+    hint = f"write `{_safe(key)}`, or add `missing pass`, or `missing fail` to keep it so"
+    return Diagnostic("P0317", "warning", message, expr.span, hint=hint)

@@ -25,9 +25,8 @@ from engine.cache.reflector import Timing
 from engine.cache.snapshot import Snapshot
 from engine.cluster.binding import Binder
 from engine.cluster.client import ApiClient, Limits, connect
+from engine.cluster.in_flight_ends import OverduePods, SchedulerLease
 from engine.cluster.lease import LeaderGate, Lease, TakeOver
-from engine.cluster.overdue_pods import OverduePods
-from engine.cluster.scheduler_lease import SchedulerLease
 from engine.counting.in_flight_pods import PLACING_SECONDS, Schedulers
 from engine.decision.recent_answers import LastAnswers, RejectedPods
 from engine.engine import CountGate, Engine, open_gate
@@ -149,7 +148,7 @@ class ClusterRuntime:
             self.informers.cache,
             engine,
             answers,
-            schedulers.names,
+            schedulers,
             leads_until=lambda: math.inf if lease is None else lease.held_until,
             report=self._failures.report,
         )
@@ -184,7 +183,7 @@ class ClusterRuntime:
             observer.lost,
             observer.gave_up,
             rejected,
-            schedulers.names,
+            schedulers,
             self._identity,
             self._failures.report,
             lambda: lease is None or lease.held,

@@ -24,6 +24,7 @@ from engine.cluster.events import Event, Events, Regarding
 from engine.cluster.lease import micro_time
 from engine.cluster.requeue import Requeuer
 from engine.cluster.status import Reported
+from engine.counting.in_flight_pods import Schedulers
 from engine.counting.share_status import PodCounts, ShareStatus
 from engine.decision.recent_answers import RejectedPods
 from engine.engine import Engine
@@ -236,7 +237,7 @@ class StatusReporter:
         lost: dict[str, str],
         gave_up: Callable[[str, str], None],
         rejected_pods: RejectedPods,
-        scheduler_names: Collection[str],
+        schedulers: Schedulers,
         identity: str,
         report: Report,
         leads: Callable[[], bool],
@@ -253,7 +254,7 @@ class StatusReporter:
         self._engine = engine
         self._statuses = Statuses(informers.cache, engine.portion)
         self._events = Events(client, identity)
-        self._requeuer = Requeuer(client, engine, rejected_pods, gave_up, scheduler_names)
+        self._requeuer = Requeuer(client, engine, rejected_pods, gave_up, schedulers)
         self._report = report
         self._leads = leads
 

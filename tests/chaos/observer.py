@@ -174,8 +174,7 @@ class Observer:
             self._entries.append((now, pod.app, group))
             return
         self.bindings += 1
-        is_relabelled = self._app_before(pod, now) is not None
-        if is_relabelled:
+        if self._app_before(pod, now) is not None:
             # Whoever bound it need not know that it counts here.
             self._entries.append((now, pod.app, group))
         bound = BOUNDED[pod.app]
@@ -193,7 +192,7 @@ class Observer:
             if offer is not None
             else f"{pod.name} on {pod.node}: {count} in {group}, never offered"
         )
-        if is_relabelled or count - entered <= bound(group, states):
+        if count - entered <= bound(group, states):
             self.exceptions["drift"] += 1
         elif (
             not self._binds and offer is not None and self._calls.frozen(offer.scheduler, offer.at)

@@ -1,18 +1,16 @@
 """Bound pods: a watch of the pods of a namespace that have nodes, read by a thread."""
 
 import http.client
-import socket
 import ssl
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 from tests.e2e.control_plane import ControlPlane
+from tests.e2e.following import followed
 
 # Longer than a benchmark or an attack waits for the next pod. The API server ends the watch later.
 _QUIET_SECONDS = 3600.0
 _QUERY = "watch=1&timeoutSeconds=7200&fieldSelector=spec.nodeName%21%3D"
-_END_SECONDS = 60.0
 
 
 @contextmanager
@@ -30,20 +28,5 @@ def watched_bindings(
     assert channel is not None, "it is connected"
     response = connection.getresponse()
     assert response.status == http.client.OK, response.read()
-
-    def follow() -> None:
-        # The end of the block ends the connection.
-        with suppress(OSError, http.client.HTTPException, ValueError):
-            while line := response.readline():
-                event(line)
-
-    thread = threading.Thread(target=follow, daemon=True)
-    thread.start()
-    try:
+    with followed(connection, response, channel, event):
         yield
-    finally:
-        # To close it would wait for the thread, which waits for the next line.
-        channel.shutdown(socket.SHUT_RDWR)
-        thread.join(_END_SECONDS)
-        response.close()
-        connection.close()

@@ -4,15 +4,14 @@ import base64
 import http.client
 import json
 import shutil
-import socket
-import threading
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.e2e.following import followed
 from tests.e2e.process import running
 from tests.e2e.waiting import answers_ok, free_port
 
@@ -20,7 +19,6 @@ READY_SECONDS = 30.0
 TIMEOUT_SECONDS = 10.0
 # What the API server sends at most; etcd takes 1.5 MiB where nobody says otherwise.
 LARGEST = 2 * 2**20
-_END_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,23 +58,12 @@ class Etcd:
         # The watch has begun.
         assert json.loads(response.readline())["result"]["created"]
 
-        def follow() -> None:
-            # The end of the block ends the connection.
-            with suppress(OSError, http.client.HTTPException, ValueError):
-                while line := response.readline():
-                    for event in json.loads(line)["result"].get("events", []):
-                        change(_change(event))
+        def take(line: bytes) -> None:
+            for event in json.loads(line)["result"].get("events", []):
+                change(_change(event))
 
-        thread = threading.Thread(target=follow, name="etcd watch", daemon=True)
-        thread.start()
-        try:
+        with followed(connection, response, channel, take):
             yield
-        finally:
-            # To close it would wait for the thread, which waits for the next line.
-            channel.shutdown(socket.SHUT_RDWR)
-            thread.join(_END_SECONDS)
-            response.close()
-            connection.close()
 
     def _ask(self, verb: str, body: dict[str, Any]) -> Any:
         request = urllib.request.Request(  # noqa: S310 - the address is ours, on loopback

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from engine.cache.cache import Cache
 from engine.cluster.binding import DELETION_COST, Binder, Binding
+from engine.counting.in_flight_pods import Schedulers
 from engine.decision.recent_answers import LastAnswers
 from engine.decision.registry import Registry
 from engine.engine import Engine
@@ -63,7 +64,7 @@ class World:
             self.cache,
             self.engine,
             self.answers,
-            {"default-scheduler", "second"},
+            Schedulers(frozenset({"default-scheduler", "second"})),
             leads_until=lambda: time.monotonic() + self.leads_for,
         )
 

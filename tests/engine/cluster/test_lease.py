@@ -228,13 +228,18 @@ async def give_up(replicas: Replicas) -> None:
     replicas.wait(16)
 
 
-async def lose_answer(replicas: Replicas) -> None:
-    """`a` gets the Lease back after it has released it, and does not hear of that."""
-    await give_up(replicas)
+async def take_unheard(replicas: Replicas) -> None:
+    """`a` takes the Lease, and the answer is lost."""
     replicas.api.lost = True
     await replicas.turns("a")
     replicas.api.lost = False
     replicas.wait(2)
+
+
+async def lose_answer(replicas: Replicas) -> None:
+    """`a` gets the Lease back after it has released it, and does not hear of that."""
+    await give_up(replicas)
+    await take_unheard(replicas)
 
 
 async def visit(replicas: Replicas) -> None:
@@ -250,10 +255,7 @@ async def visit(replicas: Replicas) -> None:
 async def visit_unheard(replicas: Replicas) -> None:
     """The same, and the answer by which `a` gets it back is lost."""
     await visit(replicas)
-    replicas.api.lost = True
-    await replicas.turns("a")
-    replicas.api.lost = False
-    replicas.wait(2)
+    await take_unheard(replicas)
 
 
 async def make_anew(replicas: Replicas) -> None:

@@ -2,48 +2,22 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass, field
-
 import numpy as np
 import pytest
 
 from engine.cache.reflector import unreported
-from engine.cluster.overdue_pods import OverduePods
+from engine.cluster.in_flight_ends import OverduePods
 from engine.counting.in_flight_pods import InFlightPods, Schedulers
 from engine.errors import ApiError, ApiUnreachableError
 from tests.support.builders import Object, pod
 from tests.support.engines import peer_of
+from tests.support.one_answer import OneAnswerApi
 
 SCHEDULERS = Schedulers(is_watched=True)
 OWNER = object()
 MADE = pod("a")
 BOUND = pod("a", on="n1")
 OTHER = {**MADE, "metadata": MADE["metadata"] | {"uid": "another"}}
-
-
-@dataclass
-class Api:
-    """An API server with one answer."""
-
-    answer: Object | Exception = field(default_factory=lambda: MADE)
-    asked: list[str] = field(default_factory=list)
-
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        body: bytes | None = None,
-        content_type: str = "",
-        timeout_seconds: float = 0.0,
-    ) -> bytes:
-        assert (method, body, content_type) == ("GET", None, "")
-        assert timeout_seconds > 0
-        self.asked.append(path)
-        if isinstance(self.answer, Exception):
-            raise self.answer
-        return json.dumps(self.answer).encode()
 
 
 async def unlisted() -> None:
@@ -62,7 +36,7 @@ async def unlisted() -> None:
     ],
 )
 async def test_a_pod_whose_time_is_over(answer: Object | Exception, counts: bool) -> None:
-    seconds, api = 0.0, Api(answer)
+    seconds, api = 0.0, OneAnswerApi(answer)
     pods = InFlightPods(lambda: seconds, SCHEDULERS)
     pods.take_over([peer_of(MADE)], OWNER)
     overdue = OverduePods(api, pods, unlisted, unreported)
@@ -94,12 +68,12 @@ async def test_pods_of_an_ended_scheduler_are_overdue_at_once() -> None:
     assert pods.overdue() == []
     pods.scheduler_replaced(6.0)
     assert len(pods.others("", OWNER)) == 1
-    await OverduePods(Api(), pods, unlisted, unreported).look()
+    await OverduePods(OneAnswerApi(MADE), pods, unlisted, unreported).look()
     assert pods.others("", OWNER) == []
 
 
 async def test_a_failure_is_reported_until_the_server_answers() -> None:
-    seconds, api, reports = 0.0, Api(), list[str]()
+    seconds, api, reports = 0.0, OneAnswerApi(MADE), list[str]()
     pods = InFlightPods(lambda: seconds, SCHEDULERS)
     pods.take_over([peer_of(MADE)], OWNER)
     seconds = 30.0
@@ -112,7 +86,7 @@ async def test_a_failure_is_reported_until_the_server_answers() -> None:
 
 async def test_many_pods_are_listed_once() -> None:
     """One of them is bound: the list shows it, and the cache counts it from then on."""
-    seconds, api, lists = 0.0, Api(), list[int]()
+    seconds, api, lists = 0.0, OneAnswerApi(MADE), list[int]()
     pods = InFlightPods(lambda: seconds, SCHEDULERS)
     peers = [peer_of(pod(f"p{number}")) for number in range(200)]
     pods.take_over(peers, OWNER)

@@ -12,6 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from engine.cluster.requeue import CONDITION, Requeuer
+from engine.counting.in_flight_pods import Schedulers
 from engine.decision.recent_answers import RejectedPods
 from engine.engine import MOST_PORTIONS
 from engine.errors import ApiError, DeadlineExceededError, WaitingError
@@ -46,8 +47,9 @@ class Scene:
 
     def __post_init__(self) -> None:
         self.rejected_pods = RejectedPods(lambda: self.time, 1.0, 60.0)
+        schedulers = Schedulers(frozenset({"ours", "other"}))
         self.requeuer = Requeuer(
-            self, self, self.rejected_pods, self._gave_up, {"ours", "other"}, lambda: self.time
+            self, self, self.rejected_pods, self._gave_up, schedulers, lambda: self.time
         )
 
     def _gave_up(self, work: str, about: str) -> None:

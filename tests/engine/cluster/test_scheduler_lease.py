@@ -2,38 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
-from engine.cluster.scheduler_lease import PATH, SchedulerLease
+from engine.cluster.in_flight_ends import PATH, SchedulerLease
 from engine.errors import ApiError, ApiUnreachableError
+from tests.support.one_answer import OneAnswerApi
 
-
-@dataclass
-class Api:
-    """An API server with one Lease, none, or an error."""
-
-    answer: dict[str, Any] | Exception = field(
-        default_factory=lambda: ApiError(404, "NotFound", "no such Lease")
-    )
-
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        body: bytes | None = None,
-        content_type: str = "",
-        timeout_seconds: float = 0.0,
-    ) -> bytes:
-        assert (method, path, body, content_type) == ("GET", PATH, None, "")
-        assert timeout_seconds > 0
-        if isinstance(self.answer, Exception):
-            raise self.answer
-        return json.dumps(self.answer).encode()
+GONE = ApiError(404, "NotFound", "no such Lease")
 
 
 def held(by: str, transitions: int, renewed: str = "1") -> dict[str, Any]:
@@ -45,7 +23,7 @@ def held(by: str, transitions: int, renewed: str = "1") -> dict[str, Any]:
 class Looks:
     """A SchedulerLease whose looks are ten seconds apart, and what it told."""
 
-    api: Api = field(default_factory=Api)
+    api: OneAnswerApi = field(default_factory=lambda: OneAnswerApi(GONE))
     told: list[float] = field(default_factory=list)
     reports: list[str] = field(default_factory=list)
     seconds: float = 0.0
@@ -62,9 +40,9 @@ class Looks:
         self.seconds += 10
         self.api.answer = answer
         await self.lease.look()
+        assert self.api.asked[-1] == PATH
 
 
-GONE = ApiError(404, "NotFound", "no such Lease")
 AWAY = ApiUnreachableError("nobody there")
 
 

@@ -1,0 +1,128 @@
+"""The ends of in-flight pods that only the API server knows of, where Placet does not bind.
+
+SchedulerLease follows the Lease of kube-scheduler: a process that loses it ends, and what it had in
+hand ends with it; the next one asks about all pending pods again. OverduePods looks at pods whose
+time is over: they may have been bound in their time, and a late watch not show it yet. Both live as
+long as the engine.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from engine.cache.reflector import Report
+from engine.cluster.client import Api
+from engine.cluster.lease import LeaseSpec
+from engine.counting.in_flight_pods import InFlightPods
+from engine.errors import ApiError, ApiUnreachableError, BadObjectError, why
+from engine.objects.peer import Peer, PeerDecoder
+
+PATH = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"
+_REQUEST_SECONDS = 5.0
+# With more pods, all pods are listed instead.
+_MOST_REQUESTS = 100
+_NOT_FOUND = 404
+_LEASE_WORK = "read the Lease of kube-scheduler"
+_POD_WORK = "see whether pods on their way are bound"
+
+
+class _LeaseObject(msgspec.Struct):
+    spec: LeaseSpec = msgspec.field(default_factory=LeaseSpec)
+
+
+class SchedulerLease:
+    """The Lease of kube-scheduler, which the owner has looked at again and again.
+
+    `replaced` is called when another process has acquired it, with the time, in seconds of the
+    clock, of the last look that found the process before. A cluster without this Lease never has
+    news.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        replaced: Callable[[float], object],
+        report: Report,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._api = api
+        self._replaced = replaced
+        self._report = report
+        self._clock = clock
+        # The last acquisition, and when the last look began that found it.
+        self._acquired: tuple[object, ...] | None = None
+        self._looked_at = float("-inf")
+
+    async def look(self) -> None:
+        """Read the Lease once."""
+        began = self._clock()
+        try:
+            body = await self._api.request("GET", PATH, timeout_seconds=_REQUEST_SECONDS)
+            spec = msgspec.json.decode(body, type=_LeaseObject).spec
+        except (ApiError, ApiUnreachableError, msgspec.MsgspecError) as error:
+            # Without it, kube-scheduler has no leader election, or a Lease of another name.
+            is_absent = isinstance(error, ApiError) and error.status == _NOT_FOUND
+            self._report(_LEASE_WORK, "" if is_absent else why(_LEASE_WORK, error))
+            return
+        self._report(_LEASE_WORK, "")
+        if not spec.holderIdentity:
+            # It was released: the process has ended or is ending, and the next one is awaited.
+            return
+        acquired = (spec.holderIdentity, spec.acquireTime, spec.leaseTransitions)
+        if self._acquired not in (None, acquired):
+            self._replaced(self._looked_at)
+        self._acquired, self._looked_at = acquired, began
+
+
+class OverduePods:
+    """The in-flight pods whose time is over. On one event loop.
+
+    A pod that the API server has without a node, or not at all, is ended. A bound one counts until
+    a watch shows it. `list_anew` returns when the cache has a list that was requested after its
+    call; it is used for many pods at once.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        in_flight: InFlightPods,
+        list_anew: Callable[[], Awaitable[None]],
+        report: Report,
+    ) -> None:
+        self._api = api
+        self._in_flight = in_flight
+        self._list_anew = list_anew
+        self._report = report
+        self._decoder = PeerDecoder()
+
+    async def look(self) -> None:
+        """Look at each of them once, until the API server gives no answer."""
+        overdue = self._in_flight.overdue()
+        if len(overdue) > _MOST_REQUESTS:
+            await self._list_anew()
+            # Those that are bound are not in flight any more.
+            for known in overdue:
+                self._in_flight.end(known)
+            return
+        for known in overdue:
+            try:
+                if known.pod is None or await self._has_no_node(known.pod):
+                    self._in_flight.end(known)
+            except (ApiError, ApiUnreachableError, BadObjectError) as error:
+                self._report(_POD_WORK, why(_POD_WORK, error))
+                return
+            self._report(_POD_WORK, "")
+
+    async def _has_no_node(self, pod: Peer) -> bool:
+        path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
+        try:
+            body = await self._api.request("GET", path, timeout_seconds=_REQUEST_SECONDS)
+        except ApiError as error:
+            if error.status == _NOT_FOUND:
+                return True
+            raise
+        now = self._decoder.decode(body)
+        return now.uid != pod.uid or not now.nodeName
