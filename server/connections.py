@@ -21,8 +21,9 @@ from server.metrics import Metrics
 from server.settings import KEEP_ALIVE_SECONDS, MEBIBYTE, Settings
 
 # What a connection reads ahead of its handler is at most twice this and what one read returns,
-# which asyncio limits to 256 KiB. Bodies are read as they come; this is not in the byte budget.
-_READ_AHEAD = 64 * 1024
+# which asyncio limits to 256 KiB. With less than that, reading would stop and begin at each read.
+# Bodies are read as they come; this is not in the byte budget.
+_READ_AHEAD = 128 * 1024
 # Lines of headers, of up to 8190 bytes each. kube-scheduler sends six.
 _MOST_HEADERS = 64
 # Requests that arrive before the answer to the one before.

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from io import BytesIO
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
 
 from aiohttp import web
@@ -26,6 +25,8 @@ from server.settings import MEBIBYTE, Settings
 _SOON_SECONDS = 0.02
 # The end of short decisions: during a longer one, other calls may arrive.
 _LONG_SECONDS = 0.005
+# The bytes that are sent at once of a large answer.
+_PART = MEBIBYTE // 4
 # Rounds of the event loop between an accepted connection and its handler.
 _MANY_LOOKS = 8
 
@@ -99,9 +100,17 @@ class VerbAnswerer:
 
 
 def json_response(body: bytes) -> web.Response:
-    # aiohttp sends a file in pieces, but copies bytes twice if they cannot be sent at once.
-    content = body if len(body) <= MEBIBYTE else BytesIO(body)
-    return web.Response(body=content, content_type="application/json")
+    # aiohttp copies twice what cannot be sent at once.
+    if len(body) <= MEBIBYTE:
+        return web.Response(body=body, content_type="application/json")
+    length = {"Content-Length": str(len(body))}
+    return web.Response(body=_parts(body), headers=length, content_type="application/json")
+
+
+async def _parts(body: bytes) -> AsyncIterator[memoryview]:
+    view = memoryview(body)
+    for start in range(0, len(view), _PART):
+        yield view[start : start + _PART]
 
 
 class DecisionQueue:
