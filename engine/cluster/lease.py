@@ -47,6 +47,8 @@ class LeaseTimes:
     retry: float = 2.0
     # Instead of `retry`, for a replica that is about to end or that waits for the Lease.
     hurry: float = 0.5
+    # A leader that has not been called for so long releases a Lease that another replica wants.
+    uncalled: float = 5.0
 
 
 class LeaseSpec(msgspec.Struct, omit_defaults=True):
@@ -175,7 +177,7 @@ class Lease:
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._times.hurry):
                     await self._due.wait()
-            if self._ends() or not (self.held or self._is_idle()):
+            if self._ends() or not (self.held or self._is_uncalled(self._times.duration)):
                 return
 
     async def turn(self) -> None:
@@ -199,13 +201,13 @@ class Lease:
         wanted = lease.wanted_by not in ("", self.identity)
         expired = self._clock() - self._seen_at > self._times.duration
         if lease.holder == self.identity:
-            if wanted and (self._ends() or self._is_idle()):
+            if wanted and (self._ends() or self._is_uncalled(self._times.uncalled)):
                 await self._release(lease)
             else:
                 await self._take(lease, "PUT", self._path, began)
         elif (not lease.holder and not wanted) or expired:
             await self._take(lease, "PUT", self._path, began)
-        elif not self._is_idle() and lease.wanted_by != self.identity:
+        elif not self._is_uncalled(self._times.duration) and lease.wanted_by != self.identity:
             await self._want()
 
     def _observe(self, lease: _LeaseObject) -> None:
@@ -217,8 +219,9 @@ class Lease:
         if seen != self._seen:
             self._seen, self._seen_at = seen, self._clock()
 
-    def _is_idle(self) -> bool:
-        return self._clock() - self._needed_at > self._times.duration
+    def _is_uncalled(self, seconds: float) -> bool:
+        """Whether nobody has called for so long about what only a leader may answer."""
+        return self._clock() - self._needed_at > seconds
 
     async def _take(self, lease: _LeaseObject, method: str, path: str, began: float) -> None:
         """Acquire or renew. If another replica was faster, the server answers with a conflict."""
@@ -253,6 +256,8 @@ class Lease:
 
     async def _release(self, lease: _LeaseObject | None) -> None:
         self._held_until = float("-inf")
+        # Only another call makes this replica want it back.
+        self._needed_at = float("-inf")
         if lease is None or lease.holder != self.identity:
             return
         # As in client-go: no holder, and a duration of one second.

@@ -44,7 +44,7 @@ from tests.e2e.waiting import until
 _GROUP = "/apis/placement-policy.scheduling.x-k8s.io/v1"
 _READY_SECONDS, _API_SECONDS = 90.0, 60.0
 # What a quiet time may take: another kube-scheduler leads (8 s) and asks its Placet, the Lease of a
-# killed or idle leader ends (15 s and a turn), the window after a takeover ends (there is none with
+# killed leader ends (15 s and a turn), the window after a takeover ends (there is none with
 # a bindVerb), and what fits is placed.
 _LEASE_SECONDS, _WINDOW_SECONDS, _PLACED_SECONDS = 25.0, 30.0, 15.0
 _STILL_SECONDS = 8.0

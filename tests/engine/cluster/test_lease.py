@@ -113,6 +113,21 @@ async def test_a_replica_with_requests_gets_it_from_an_idle_one() -> None:
     assert replicas.holders == ["b"], "nobody wants it back"
 
 
+async def test_a_leader_without_requests_for_five_seconds_hands_over() -> None:
+    replicas = Replicas()
+    await replicas.turns()
+    replicas.leases["a"].need()
+    replicas.leases["b"].need()
+    replicas.wait(4)
+    await replicas.turns()
+    await replicas.turns()
+    assert replicas.holders == ["a"]
+    replicas.wait(2)
+    await replicas.turns()
+    await replicas.turns("b")
+    assert replicas.holders == ["b"]
+
+
 async def test_a_leader_that_only_looks_itself_hands_over() -> None:
     """Its looks at rejected pods under strict counts are no calls of kube-scheduler."""
     replicas = Replicas()
