@@ -22,7 +22,13 @@ from engine.cluster.client import Api, TokenBucket
 from engine.counting.in_flight_pods import Schedulers
 from engine.decision.recent_answers import RejectedPods
 from engine.engine import MOST_PORTIONS
-from engine.errors import ApiError, BadObjectError, DeadlineExceededError, EngineError
+from engine.errors import (
+    ApiError,
+    BadObjectError,
+    DeadlineExceededError,
+    EngineError,
+    NotSentError,
+)
 from engine.objects.peer import Peer
 from engine.objects.request_pod import RequestPod
 
@@ -84,7 +90,7 @@ class Requeuer:
         """Requeue the rejected pods that would pass. Returns their number.
 
         `pending` are the pods without a node, by key; `now` is an RFC 3339 time. Raises
-        ApiUnreachableError, and ApiError if Placet may not do this.
+        ApiUnreachableError, and ApiError if Placet may not do this or the server has failed.
         """
         requeued = 0
         due = self._rejected_pods.due()
@@ -98,10 +104,15 @@ class Requeuer:
             if not await self._would_pass(rejected_pod.pod):
                 self._bucket.give_back()
                 continue
-            self._rejected_pods.requeued(rejected_pod)
             times = self._requeued.setdefault(rejected_pod.pod.uid, deque(maxlen=_MOST_PER_MINUTE))
             times.append(self._clock())
-            requeued += await self._patch(rejected_pod.pod, now)
+            try:
+                requeued += await self._patch(rejected_pod.pod, now)
+            except (ApiError, NotSentError):
+                # Nothing was written.
+                times.pop()
+                raise
+            self._rejected_pods.requeued(rejected_pod)
         return requeued
 
     async def _would_pass(self, pod: RequestPod) -> bool:
@@ -136,15 +147,17 @@ class Requeuer:
                 continue
             if self._looked_at.get(peer.uid) == hash(reasons):
                 continue
-            self._looked_at[peer.uid] = hash(reasons)
             looked += 1
             namespace, _, name = key.partition("/")
             path = f"/api/v1/namespaces/{namespace}/pods/{name}"
             try:
                 pod = self._judge.read(await self._api.request("GET", path))
             except (ApiError, BadObjectError) as error:
-                if isinstance(error, ApiError) and error.is_denied:
+                if isinstance(error, ApiError) and (error.is_denied or error.is_passing):
                     raise
+                pod = None
+            self._looked_at[peer.uid] = hash(reasons)
+            if pod is None:
                 continue
             if self._has_refused(pod, reasons):
                 self._rejected_pods.answered(pod, offered=False)
@@ -184,7 +197,7 @@ class Requeuer:
                 content_type="application/strategic-merge-patch+json",
             )
         except ApiError as error:
-            if error.is_denied:
+            if error.is_denied or error.is_passing:
                 raise
             return False
         return True

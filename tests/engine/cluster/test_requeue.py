@@ -15,7 +15,13 @@ from engine.cluster.requeue import CONDITION, Requeuer
 from engine.counting.in_flight_pods import Schedulers
 from engine.decision.recent_answers import RejectedPods
 from engine.engine import MOST_PORTIONS
-from engine.errors import ApiError, DeadlineExceededError, WaitingError
+from engine.errors import (
+    ApiError,
+    DeadlineExceededError,
+    EngineError,
+    NotSentError,
+    WaitingError,
+)
 from engine.objects.api_types import Condition
 from engine.objects.codec import ObjectCodec
 from engine.objects.peer import Peer
@@ -38,7 +44,7 @@ class Scene:
     pending: dict[str, Peer] = field(default_factory=dict)
     time: float = 100.0
     sent: list[tuple[str, str]] = field(default_factory=list)
-    error: ApiError | None = None
+    error: EngineError | None = None
     raises: bool = False
     # The portions that a look at one pod takes.
     portions: int = 1
@@ -267,6 +273,27 @@ async def test_failures_do_not_end_a_round() -> None:
     assert await scene.look() == []
     scene.raises, scene.error = False, ApiError(404, "NotFound", "")
     assert await scene.look() == ["a"]
+
+
+@pytest.mark.parametrize("error", [ApiError(500, "", ""), NotSentError("refused")])
+async def test_a_failed_server_is_asked_again_at_once(error: EngineError) -> None:
+    scene = Scene(passing={"a"}, error=error)
+    scene.add("a")
+    for _ in range(6):
+        scene.time += 1.0
+        with pytest.raises(type(error)):
+            await scene.look()
+    scene.error = None
+    assert await scene.look() == ["a"]
+
+
+async def test_a_pod_that_a_failed_server_did_not_show_is_noticed_later() -> None:
+    scene = Scene(passing={"a"}, error=ApiError(500, "", ""))
+    scene.add("a", refused=False)
+    with pytest.raises(ApiError):
+        await scene.look()
+    scene.error = None
+    assert len(await scene.times(2.0)) == 1
 
 
 async def test_a_missing_right_is_an_error() -> None:
