@@ -318,7 +318,7 @@ class Engine:
             now = {program.address: program for program in registry.programs}
             self._times.changed(a for a in before if now.get(a) is not before[a])
         counts_first = registry.counts and not self.registry.counts
-        self._calls.registry = registry
+        self._calls.adopt(registry)
         if self._journal is not None:
             self._journal.adopted()
         if counts_first and (snapshot := self._calls.snapshot()) is not None:

@@ -103,6 +103,11 @@ class CallOpener:
         self._now = now
         self._plans: LRUCache[Hashable, Plan] = LRUCache(PLAN_BYTES, lambda plan: plan.bytes)
 
+    def adopt(self, registry: Registry) -> None:
+        """Takes other policies; what was kept for the old ones is forgotten."""
+        self.registry = registry
+        self._plans.clear()
+
     def open(self, pod: RequestPod, names: Sequence[str], time: CallTime) -> Call:
         """A call about these nodes. Raises EngineError."""
         known = self.snapshot()
@@ -125,9 +130,9 @@ class CallOpener:
             return made[0]
 
         evaluation = Evaluation(frame, time, self.clause_failed, self._observer.shortened)
-        # A plan keeps its registry and namespace alive, so their ids are not reused.
+        # A plan keeps its namespace alive, so that its id is not reused.
         shape = pod.shape(registry.shapes)
-        key = (id(registry), id(namespace), pod.namespace, root, exempt, shape)
+        key = (id(namespace), pod.namespace, root, exempt, shape)
         plan = self._plans.get(key)
         if plan is None:
             plan = Plan(
