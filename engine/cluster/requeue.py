@@ -10,9 +10,11 @@ and each at most four times a minute.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Protocol
 
 import msgspec
@@ -29,13 +31,14 @@ from engine.errors import (
     EngineError,
     NotSentError,
 )
-from engine.objects.peer import Peer
+from engine.objects.peer import REQUEUE_CONDITION, Peer
 from engine.objects.request_pod import RequestPod
 
-CONDITION = "placement-policy.scheduling.x-k8s.io/Evaluate"
 _PER_SECOND, _BURST = 20.0, 20
 # The number of pods without a request so far that one round looks at.
 _MOST_LOOKS = 20
+# The pause before the next look at a pod that no decision is possible about.
+_AGAIN_SECONDS = 10.0
 _MOST_KNOWN = 100_000
 _MOST_PER_MINUTE = 4
 _MINUTE_SECONDS = 60.0
@@ -83,8 +86,11 @@ class Requeuer:
         # The times of the last requeues of a pod, by uid. A pod that is offered a node and then
         # rejected again begins with the shortest pause anew.
         self._requeued: LRUCache[str, deque[float]] = LRUCache(_MOST_KNOWN)
-        # The hashes of the reasons of pods, by uid, that were looked at without a request.
-        self._looked_at: LRUCache[str, int] = LRUCache(_MOST_KNOWN)
+        # The condition of a pod, by uid, as it was set or seen last.
+        self._conditions: LRUCache[str, str] = LRUCache(_MOST_KNOWN)
+        # Of pods that were looked at without a request, by uid: the hash of their reasons, and the
+        # time of the next look if these stay the same.
+        self._looked_at: LRUCache[str, tuple[int, float]] = LRUCache(_MOST_KNOWN)
 
     async def requeue(self, pending: Mapping[str, Peer], now: str) -> int:
         """Requeue the rejected pods that would pass. Returns their number.
@@ -104,8 +110,7 @@ class Requeuer:
             if not await self._would_pass(rejected_pod.pod):
                 self._bucket.give_back()
                 continue
-            times = self._requeued.setdefault(rejected_pod.pod.uid, deque(maxlen=_MOST_PER_MINUTE))
-            times.append(self._clock())
+            times = self._count(rejected_pod.pod.uid)
             try:
                 requeued += await self._patch(rejected_pod.pod, now)
             except (ApiError, NotSentError):
@@ -117,18 +122,27 @@ class Requeuer:
 
     async def _would_pass(self, pod: RequestPod) -> bool:
         """Whether the pod would pass, as far as a few portions of time show."""
+        try:
+            passes = await self._told(lambda: self._judge.would_pass(pod))
+        except EngineError:
+            return False
+        if passes is None:
+            # A call of filter finds out; the pauses between these grow.
+            self._gave_up("requeueing", f"{pod.namespace}/{pod.name}")
+            return True
+        return passes
+
+    async def _told(self, look: Callable[[], bool]) -> bool | None:
+        """What a look says within a few portions of time; None if it takes more.
+
+        Raises EngineError.
+        """
         for _ in range(MOST_PORTIONS):
             # Between two portions, kube-scheduler's calls are answered.
             await asyncio.sleep(0)
-            try:
-                return self._judge.would_pass(pod)
-            except DeadlineExceededError:
-                continue
-            except EngineError:
-                return False
-        # A call of filter finds out; the pauses between these grow.
-        self._gave_up("requeueing", f"{pod.namespace}/{pod.name}")
-        return True
+            with suppress(DeadlineExceededError):
+                return look()
+        return None
 
     async def notice(self, pending: Mapping[str, Peer]) -> None:
         """Add pods that another replica, or this one before a restart, has refused.
@@ -138,14 +152,19 @@ class Requeuer:
         """
         looked = 0
         for key, peer in pending.items():
+            if peer.requeued and peer.requeued != self._conditions.get(peer.uid):
+                # Another replica has requeued it. Requeues of all of them count.
+                self._conditions[peer.uid] = peer.requeued
+                self._count(peer.uid)
             if looked == _MOST_LOOKS:
-                return
+                continue
             if peer.uid in self._rejected_pods or not _is_waiting(peer):
                 continue
             reasons = peer.unscheduled.message if peer.unscheduled is not None else None
             if not reasons or not self._schedulers.have(peer):
                 continue
-            if self._looked_at.get(peer.uid) == hash(reasons):
+            known, again = self._looked_at.get(peer.uid, (0, 0.0))
+            if known == hash(reasons) and self._clock() < again:
                 continue
             looked += 1
             namespace, _, name = key.partition("/")
@@ -156,18 +175,24 @@ class Requeuer:
                 if isinstance(error, ApiError) and (error.is_denied or error.is_passing):
                     raise
                 pod = None
-            self._looked_at[peer.uid] = hash(reasons)
-            if pod is None:
-                continue
-            if self._has_refused(pod, reasons):
+            refused = pod is not None and await self._has_refused(pod, reasons)
+            again = self._clock() + _AGAIN_SECONDS if refused is None else math.inf
+            self._looked_at[peer.uid] = hash(reasons), again
+            if pod is not None and refused:
                 self._rejected_pods.answered(pod, offered=False)
 
-    def _has_refused(self, pod: RequestPod, reasons: str) -> bool:
+    async def _has_refused(self, pod: RequestPod, reasons: str) -> bool | None:
+        """Whether one of the reasons is ours; None if that cannot be told now."""
         try:
-            return self._judge.has_refused(pod, reasons)
+            return await self._told(lambda: self._judge.has_refused(pod, reasons))
         except EngineError:
-            # A look at whether it would pass finds out.
-            return True
+            return None
+
+    def _count(self, uid: str) -> deque[float]:
+        """Add a requeue of a pod to the times of the last ones, and return these."""
+        times = self._requeued.setdefault(uid, deque(maxlen=_MOST_PER_MINUTE))
+        times.append(self._clock())
+        return times
 
     def _waiting(self, pod: RequestPod, pending: Mapping[str, Peer]) -> Peer | None:
         """The rejected pod as a peer, if it waits in vain and may be requeued now."""
@@ -182,10 +207,11 @@ class Requeuer:
     async def _patch(self, pod: RequestPod, now: str) -> bool:
         """Set the condition. Returns False if the pod is gone or was replaced."""
         self._generation += 1
+        reason = self._conditions[pod.uid] = f"Generation{self._generation}"
         condition: dict[str, Any] = {
-            "type": CONDITION,
+            "type": REQUEUE_CONDITION,
             "status": "True",
-            "reason": f"Generation{self._generation}",
+            "reason": reason,
             "lastTransitionTime": now,
         }
         patch = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}

@@ -57,6 +57,10 @@ def workload_of(owners: Iterable[OwnerReference]) -> Workload | None:
     return None
 
 
+# The type of the condition that Placet sets on a pod, so that kube-scheduler asks again.
+REQUEUE_CONDITION = "placement-policy.scheduling.x-k8s.io/Evaluate"
+
+
 class PeerContainer(msgspec.Struct, frozen=True, gc=False):
     """A container of a peer."""
 
@@ -70,6 +74,8 @@ class Peer(msgspec.Struct, frozen=True, gc=False):
     The attributes up to `created` are those of the schema's Peer. `workload` is the direct
     controller until `rooted` replaces it by the root; `controller` is the uid of the direct one,
     empty if there is none. `unscheduled` is the PodScheduled condition while it is not True.
+    `requeued` is the reason of Placet's own condition, another one after each requeue; empty if the
+    pod has none, or has a node.
     `is_gated` says that the pod has scheduling gates, `has_claims` that it has no node yet, and
     claims of volumes or devices, which kube-scheduler may have to bind before the pod.
     Dictionaries are shared: never write to them.
@@ -93,6 +99,7 @@ class Peer(msgspec.Struct, frozen=True, gc=False):
     nominatedNodeName: str
     schedulerName: str
     unscheduled: Condition | None
+    requeued: str
     is_gated: bool
     has_claims: bool
 
@@ -156,6 +163,7 @@ class PeerDecoder:
             nominatedNodeName=sys.intern(status.nominatedNodeName or ""),
             schedulerName=sys.intern(spec.schedulerName or ""),
             unscheduled=_unscheduled(status),
+            requeued="" if spec.nodeName else _requeued(status),
             is_gated=bool(spec.schedulingGates),
             has_claims=not spec.nodeName and self._has_claims(spec),
         )
@@ -195,6 +203,13 @@ def _unscheduled(status: PodStatus) -> Condition | None:
         if condition.type == "PodScheduled":
             return None if condition.status == "True" else condition
     return None
+
+
+def _requeued(status: PodStatus) -> str:
+    for condition in status.conditions or ():
+        if condition.type == REQUEUE_CONDITION:
+            return condition.reason or ""
+    return ""
 
 
 # ---- controllers

@@ -15,7 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -484,7 +484,8 @@ class Nemesis:
             began, changes, server = time.monotonic(), replica.changes, replica.server
             late = began - slept - _PROBE_SECONDS
             if server is not None and not replica.frozen:
-                lives = _lives(server.port)
+                said = _live(server.port)
+                lives = said == "200"
                 seconds = time.monotonic() - began
                 # What we do to it, and what a busy machine does to us, says nothing of it.
                 excused = not replica.is_as(changes)
@@ -493,17 +494,20 @@ class Nemesis:
                 if answered == changes and not excused and late < _PROBE_SECONDS:
                     self._report.live.append(seconds)
                     if seconds > _MOST_LIVE_SECONDS or not lives:
-                        said = "200" if lives else "no 200"
-                        self._find("not live", f"Placet {name}: {said} after {seconds:.1f} s")
+                        text = f"Placet {name}: {said} after {seconds:.1f} s, at {time.ctime()}"
+                        self._find("not live", text)
             slept = time.monotonic()
 
 
-def _lives(port: int) -> bool:
+def _live(port: int) -> str:
+    """The status of `/livez`, or the reason why there is none."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30.0)
-    with closing(connection), suppress(OSError, http.client.HTTPException):
-        connection.request("GET", "/livez")
-        return connection.getresponse().status == http.client.OK
-    return False
+    with closing(connection):
+        try:
+            connection.request("GET", "/livez")
+            return str(connection.getresponse().status)
+        except (OSError, http.client.HTTPException) as error:
+            return repr(error)
 
 
 def play(
