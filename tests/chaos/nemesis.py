@@ -21,7 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.chaos.measuring import Memory
+from tests.chaos.measuring import Memory, waited
 from tests.chaos.observer import (
     MOST_A_NODE,
     MOST_SKEW,
@@ -484,9 +484,11 @@ class Nemesis:
             began, changes, server = time.monotonic(), replica.changes, replica.server
             late = began - slept - _PROBE_SECONDS
             if server is not None and not replica.frozen:
+                tasks = [f"{server.process.child.pid}", "thread-self"]
+                without = sum(map(waited, tasks))
                 said = _live(server.port)
                 lives = said == "200"
-                seconds = time.monotonic() - began
+                seconds = time.monotonic() - began - (sum(map(waited, tasks)) - without)
                 # What we do to it, and what a busy machine does to us, says nothing of it.
                 excused = not replica.is_as(changes)
                 if lives and not excused:
