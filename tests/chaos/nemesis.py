@@ -442,8 +442,9 @@ class Nemesis:
             if server is None or process is None:
                 continue
             found = server.compare()
-            if found["differences"]:
-                self._find("cache differs", f"Placet {name}: {found['differences'][:5]}")
+            if different := found["differences"]:
+                text = f"Placet {name}: {len(different)}: {different[:5]}; {server.resources()}"
+                self._find("cache differs", text)
             memory = Memory(process.child.pid)
             memory.look()
             now = (process.child.pid, memory.now, server.descriptors(), server.cache()["tasks"])
@@ -490,7 +491,7 @@ class Nemesis:
                 lives = said == "200"
                 seconds = time.monotonic() - began - (sum(map(waited, tasks)) - without)
                 # What we do to it, and what a busy machine does to us, says nothing of it.
-                excused = not replica.is_as(changes)
+                excused = replica.ends or not replica.is_as(changes)
                 if lives and not excused:
                     answered = changes
                 if answered == changes and not excused and late < _PROBE_SECONDS:
