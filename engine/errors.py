@@ -21,6 +21,10 @@ class WaitingError(EngineError):
     """The pod has to wait for time or for in-flight pods; a later call may succeed."""
 
 
+class InFlightError(WaitingError):
+    """Only in-flight pods are in the way of the pod; most of them are bound within milliseconds."""
+
+
 class HandoverError(WaitingError):
     """Another replica is or was the leader; the handover takes seconds."""
 
