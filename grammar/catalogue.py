@@ -13,7 +13,7 @@ from typing import TypedDict
 from grammar.diagnostics import Diagnostic, Fix, nearest, only_nearest
 from grammar.source import Span
 from grammar.texts import escaped
-from grammar.types import BOOL, STRING, Type
+from grammar.types import BOOL, STRING, Type, loses_record
 
 
 class ParseError(Exception):
@@ -276,8 +276,12 @@ def not_kept(record: Type, name: str, span: Span, kept: Iterable[str]) -> Diagno
     return _error("P0112", f"the cache does not keep `{name}` of {an(record)}", span, hint)
 
 
-def unknown_type(name: str, candidates: Iterable[str], span: Span) -> Diagnostic:
-    return _error("P0113", f"unknown type `{name}`", span, **_similar(name, candidates, span))
+def unknown_type(name: str, candidates: Iterable[str], span: Span, whole: Type) -> Diagnostic:
+    """The error for a name in a declared type, which is `whole` at the span."""
+    more = _similar(name, candidates, span)
+    if whole.args and more:
+        more["fix"] = None
+    return _error("P0113", f"unknown type `{name}`", span, **more)
 
 
 def wrong_count(name: str, wanted: int, given: int, span: Span) -> Diagnostic:
@@ -292,6 +296,11 @@ def must_index(name: str, span: Span) -> Diagnostic:
 def branches_differ(then: Type, otherwise: Type, span: Span) -> Diagnostic:
     hint = "give both the same type, or write `dyn(…)` around one of them"
     return _error("P0116", f"one branch is {an(then)}, the other is {an(otherwise)}", span, hint)
+
+
+def needs_type(name: str, span: Span) -> Diagnostic:
+    hint = f'declare the type, as in `def f(x: Node): …`; for a key of a map write `["{name}"]`'
+    return _error("P0129", f"`{name}` needs an object whose type is known", span, hint, label="dyn")
 
 
 def unknown_policy(name: str, candidates: Iterable[str], span: Span) -> Diagnostic:
@@ -330,6 +339,8 @@ def wanted_hint(wanted: Type, found: Type) -> str | None:
     """Advice on how to get from one type to the other."""
     if wanted == BOOL:
         return "compare it with something: `== …`, `< …`, or `has(…)`"
+    if loses_record(wanted, found):
+        return "give the object itself, or declare `dyn`"
     if wanted == STRING:
         return "convert it to a string: `string(…)`"
     return _conversion_hint((wanted, found))

@@ -51,25 +51,7 @@ from grammar.expression_builder import (
     token_span,
 )
 from grammar.source import Span
-from grammar.types import (
-    BOOL,
-    DOUBLE,
-    DURATION,
-    DYN,
-    INT,
-    QUANTITY,
-    SEMVER,
-    STRING,
-    TIMESTAMP,
-    Type,
-    list_of,
-    map_of,
-)
-
-# The types that a `def` may declare, besides lists and maps.
-_TYPES = {
-    str(t): t for t in (BOOL, INT, DOUBLE, STRING, QUANTITY, DURATION, TIMESTAMP, SEMVER, DYN)
-}
+from grammar.types import DOUBLE, INT, STRING, Type
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,24 +170,20 @@ class Builder(ExpressionBuilder):
     def def_(self, c: list[Child]) -> Def:
         (name,) = _tokens(c, "IDENT")
         parameters = tuple(p for p in c if isinstance(p, Parameter))
-        (result,) = (t for t in c if isinstance(t, Type))
-        return Def(str(name), parameters, result, _expr(c), span_of(c), token_span(name))
+        (result,) = (p for p in c if isinstance(p, _Part))
+        where = span_of(c), token_span(name), result.span
+        return Def(str(name), parameters, result.value, _expr(c), *where)
 
     def param(self, c: list[Child]) -> Parameter:
         (name,) = _tokens(c, "IDENT")
-        (declared,) = (t for t in c if isinstance(t, Type))
-        return Parameter(str(name), declared)
+        (declared,) = (p for p in c if isinstance(p, _Part))
+        return Parameter(str(name), declared.value, declared.span)
 
-    def type(self, c: list[Child]) -> Type:
+    def type(self, c: list[Child]) -> _Part:
+        """A type as it is written; the checker knows which there are."""
         (token,) = _tokens(c, "IDENT")
-        name, args = str(token), tuple(t for t in c if isinstance(t, Type))
-        if name == "list" and len(args) == 1:
-            return list_of(*args)
-        if name == "map" and len(args) == 2:
-            return map_of(*args)
-        if name in _TYPES and not args:
-            return _TYPES[name]
-        raise ParseError(catalogue.unknown_type(name, (*_TYPES, "list", "map"), token_span(token)))
+        args = tuple(p.value for p in c if isinstance(p, _Part))
+        return _Part("type", Type(str(token), args), span_of(c))
 
     # ---- clauses
 

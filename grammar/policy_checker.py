@@ -36,7 +36,18 @@ from grammar.environment import Environment
 from grammar.limits import MAX_DEPTH, MAX_NAME
 from grammar.schema import Schema
 from grammar.source import Span
-from grammar.types import BOOL, DURATION, POISON, QUANTITY, TIMESTAMP, Type, agrees, list_of
+from grammar.types import (
+    BOOL,
+    DECLARED,
+    DURATION,
+    POISON,
+    QUANTITY,
+    TIMESTAMP,
+    Type,
+    agrees,
+    list_of,
+    unknown_type,
+)
 from grammar.walk import Definitions, children, reads, walk
 
 
@@ -149,7 +160,7 @@ class _PolicyChecker:
         self._environment = Environment(variables=VARIABLES, schema=schema)
         self._found: list[Diagnostic] = []
         self._lets = {i.name: i for i in policy.items if isinstance(i, Let)}
-        self._defs = {i.name: i for i in policy.items if isinstance(i, Def)}
+        self._defs = {i.name: self._declared(i) for i in policy.items if isinstance(i, Def)}
         self._checked: dict[str, Let | Def] = {}
         self._open: list[str] = []
         self._definitions = Definitions({}, {})
@@ -197,6 +208,24 @@ class _PolicyChecker:
     def _name(self, kind: str, name: str, span: Span) -> None:
         if len(name) > MAX_NAME or not name.isprintable():
             self._found.append(catalogue.bad_name(kind, name, MAX_NAME, span))
+
+    def _declared(self, item: Def) -> Def:
+        """The definition; an unknown type agrees with every other, so that it is one error."""
+        parameters = tuple(
+            replace(p, type=self._type(p.type, p.type_span)) for p in item.parameters
+        )
+        return replace(
+            item, parameters=parameters, result=self._type(item.result, item.result_span)
+        )
+
+    def _type(self, declared: Type, span: Span) -> Type:
+        """The declared type, or the poison type if there is no such type."""
+        records = self._schema.records
+        if (unknown := unknown_type(declared, records)) is None:
+            return declared
+        names = (*map(str, DECLARED), "list", "map", *records)
+        self._found.append(catalogue.unknown_type(str(unknown), names, span, declared))
+        return POISON
 
     def _define(self, item: Let | Def) -> None:
         """Checks a definition after the ones it uses, which enter the environment first."""
