@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar, assert_never
 
-from grammar import access, catalogue
+from grammar import access, catalogue, parameters
 from grammar.ast import Call, Expr, Ident
 from grammar.checker import Checker, coerce
 from grammar.clauses import (
@@ -144,6 +144,7 @@ class Checked:
     """A typed policy, the environment of its expressions, and its diagnostics.
 
     `partial` says that parts of its file could not be parsed, so that not all checks were made.
+    `template` is the policy as it is written if it has parameters, which have values in `policy`.
     """
 
     policy: Policy
@@ -151,15 +152,27 @@ class Checked:
     diagnostics: tuple[Diagnostic, ...]
     uses: tuple[Checked, ...] = ()
     partial: bool = False
+    template: Policy | None = None
 
     @property
     def broken(self) -> bool:
         return self.partial or any(d.severity == "error" for d in self.diagnostics)
 
 
-def check_policy(policy: Policy, schema: Schema) -> Checked:
-    """Checks every item; one pass reports every error."""
-    return _PolicyChecker(policy, schema).run()
+def check_policy(
+    policy: Policy, schema: Schema, values: Mapping[str, Expr] | None = None
+) -> Checked:
+    """Checks every item; one pass reports every error.
+
+    `values` are checked ones of its parameters; the other parameters have their default.
+    """
+    if not policy.parameters:
+        return _PolicyChecker(policy, schema).run()
+    defaults, found = parameters.declared(policy, schema)
+    filled, wrong = parameters.filled(policy, {**defaults, **(values or {})})
+    checked = _PolicyChecker(filled, schema).run()
+    diagnostics = sorted((*found, *wrong, *checked.diagnostics), key=lambda d: d.span.start)
+    return replace(checked, diagnostics=tuple(diagnostics), template=policy)
 
 
 class _PolicyChecker:
@@ -199,8 +212,19 @@ class _PolicyChecker:
         if policy.namespace is None and not policy.cluster and policy.selector is None:
             self._found.append(catalogue.selects_everything(policy.name, policy.name_span))
         seen: set[tuple[str, str]] = set()
+        for parameter in policy.parameters:
+            if parameter.name in VARIABLES:
+                where = parameter.name_span
+                found = catalogue.duplicate_name("the parameter", parameter.name, where)
+                self._found.append(found)
         for item in policy.items:
             if isinstance(item, Use):
+                names = [argument.name for argument in item.arguments]
+                self._found.extend(
+                    catalogue.twice(a.name, "the `use`", a.span)
+                    for number, a in enumerate(item.arguments)
+                    if a.name in names[:number]
+                )
                 continue
             is_definition, is_clause = isinstance(item, Let | Def), isinstance(item, Clause)
             kind = "name" if is_definition else "clause" if is_clause else "setting"
@@ -284,6 +308,8 @@ class _PolicyChecker:
         item = replace(item, when=self._when(item))
         if isinstance(item, RejectingClause):
             item = self._texts(item)
+        if isinstance(item, CountingClause):
+            self._no_parameter(item.strength.weight_from)
         if isinstance(item, CountingClause) and item.pods is not None:
             item = replace(item, pods=self._pods(item.pods))
         match item:
@@ -309,6 +335,7 @@ class _PolicyChecker:
                 assert_never(item)
 
     def _score(self, item: Score) -> Score:
+        self._no_parameter(item.weight_from)
         value = self._check(item.value, None, _PLACE, "`value`")
         kind, bounds = value.type, item.range
         if isinstance(bounds, Bounds):
@@ -319,6 +346,12 @@ class _PolicyChecker:
         elif kind.name not in (*_NUMBERS, "bool"):
             self._found.append(catalogue.wrong_type(kind, "a bool or a number", value.span))
         return replace(item, value=value, range=bounds)
+
+    def _no_parameter(self, weight: Expr | None) -> None:
+        """An error for the name of a weight that is not a parameter."""
+        if isinstance(weight, Ident):
+            names = (parameter.name for parameter in self._policy.parameters)
+            self._found.append(catalogue.unknown_name(weight.name, names, weight.span))
 
     def _bounds(self, bounds: Bounds, value: Expr) -> Bounds:
         """The two ends of a range; strings become quantities or durations like the value."""
