@@ -298,19 +298,19 @@ def branches_differ(then: Type, otherwise: Type, span: Span) -> Diagnostic:
     return _error("P0116", f"one branch is {an(then)}, the other is {an(otherwise)}", span, hint)
 
 
-def unknown_parameter(name: str, policy: str, candidates: Iterable[str], span: Span) -> Diagnostic:
-    names = tuple(candidates)
-    more = _similar(name, names, span)
-    if not more:
-        shown = listed((f"`{n}`" for n in names), "and")
-        more = {"hint": f"it has {shown}" if names else "remove it: the policy has no parameters"}
-    return _error("P0126", f"policy `{policy}` has no parameter `{name}`", span, **more)
+def unknown_parameter(name: str, policy: str, known: Iterable[str], span: Span) -> Diagnostic:
+    names = tuple(known)
+    shown = listed((f"`{n}`" for n in names), "and") if names else ""
+    hint = f"it has {shown}" if names else "remove it: the policy has no parameters"
+    if (close := nearest(name, names)) is not None:
+        hint = f"a similar name exists: `{close}`"
+    return _error("P0126", f"policy `{policy}` has no parameter `{name}`", span, hint)
 
 
 def unused_value(name: str, candidates: Iterable[str], span: Span) -> Diagnostic:
     """The error for a value on an object that none of its `use`s takes."""
     names = sorted(candidates)
-    shown = listed((f"`{n}`" for n in names), "and")
+    shown = listed((f"`{n}`" for n in names), "and") if names else ""
     hint = f"they have {shown}" if names else "remove it, or `use` a policy that has it"
     message = f"no policy that the rules use has a parameter `{name}`"
     return _error("P0126", message, span, hint)

@@ -261,7 +261,7 @@ def _parameters(head: str, policy: Policy, comments: list[_Comment]) -> tuple[li
     All of them stand on one line, or each on its own.
     """
     parameters = policy.parameters
-    line = f"{head} ({', '.join(map(_parameter, parameters))})"
+    line = f"{head} ({', '.join(map(print_parameter, parameters))})"
     start, end = policy.span.start, _end(parameters[-1])
     if len(f"{line} {{") <= WIDTH and not any(start < c.offset < end for c in comments):
         return [], line
@@ -269,7 +269,7 @@ def _parameters(head: str, policy: Policy, comments: list[_Comment]) -> tuple[li
     for number, parameter in enumerate(parameters, 1):
         comma = "," if number < len(parameters) else ""
         span = Span(parameter.name_span.start, _end(parameter))
-        rows.append(_Row(1, f"{_parameter(parameter)}{comma}", span))
+        rows.append(_Row(1, f"{print_parameter(parameter)}{comma}", span))
     return rows, ")"
 
 
@@ -291,14 +291,15 @@ def _item(item: Item, source: Source, *, wide: bool) -> Iterator[_Row]:
         case Let(name, value):
             yield from _wrapped(1, f"let {name} = ", value, item.span)
         case Def():
-            parameters = ", ".join(map(_parameter, item.parameters))
+            parameters = ", ".join(map(print_parameter, item.parameters))
             head = f"def {item.name}({parameters}): {item.result} = "
             yield from _wrapped(1, head, item.body, item.span)
         case _:
             yield from _clause(item, source, wide=wide)
 
 
-def _parameter(parameter: Parameter) -> str:
+def print_parameter(parameter: Parameter) -> str:
+    """A parameter as it is declared."""
     text = f"{parameter.name}: {parameter.type}"
     default = parameter.default
     return text if default is None else f"{text} = {print_expression(default)}"
