@@ -18,7 +18,7 @@ import msgspec
 from cli.world import Cluster, NamedPod, bodies
 from engine.cache.cluster_file import ClusterFileError, ClusterFileReader, documents
 from engine.errors import BadObjectError
-from engine.objects.codec import ObjectCodec
+from engine.objects.codec import ObjectCodec, decode_namespace
 from grammar import catalogue
 from grammar.ast import Expr, ListLiteral, MapEntry, MapLiteral
 from grammar.clauses import At, ClusterFile, Test, TestNamespace, TestNode, TestPod
@@ -125,6 +125,7 @@ class FixtureBuilder:
             match item:
                 case TestNamespace():
                     built = objects.namespace(item)
+                    decode_namespace(msgspec.json.encode(built))
                 case TestNode():
                     built = objects.node(item)
                     self._codec.node(msgspec.json.encode(built))
