@@ -54,7 +54,7 @@ from grammar.expression_builder import (
 )
 from grammar.printer import print_expression
 from grammar.source import Span
-from grammar.types import DOUBLE, INT, STRING, Type
+from grammar.types import INT, Type
 
 
 @dataclass(frozen=True, slots=True)

@@ -235,7 +235,8 @@ def _put(node: T, values: Values) -> T:
 
 
 def _at(value: Expr, span: Span) -> Expr:
-    return rewritten(value, lambda part: span if isinstance(part, Span) else part)
+    """The value at the span of a name. The items of a list are shared: there may be many names."""
+    return replace(value, span=span)
 
 
 def _with_weight(item: Item, found: list[Diagnostic]) -> Item:

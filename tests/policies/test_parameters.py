@@ -169,6 +169,20 @@ def test_each_type_of_json_sets_a_parameter(read: object) -> None:
     assert program.bound.amount == 2
 
 
+def test_numbers_of_parameters_are_constants_for_the_compiler() -> None:
+    text = """policy web in namespace "shop" (n: int = 2, w: double = 3, top: quantity = "2Gi") {
+      limit "l" { per node at most n strict }
+      spread "s" { over node.zone skew at most n min domains n best effort weight w }
+      score "x" weight w { value node.free["memory"] range "1Gi" .. top }
+    }"""
+    program = compile_policy(web(Validator(SCHEMA).validate([Source("p.policy", text)])))
+    (limit,), (spread,), (score,) = program.limits, program.spreads, program.scores
+    assert (limit.bound.amount, limit.count.number) == (2, None)
+    assert (spread.skew, spread.min_domains, spread.count.number) == (2, 2, None)
+    assert (spread.count.weight, score.weight) == (3.0, 3.0)
+    assert score.range == (2.0**30, 2.0**31)
+
+
 # ---- mistakes
 
 MISTAKES = {

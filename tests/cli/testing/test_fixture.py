@@ -41,8 +41,10 @@ NODE, POD = 'node "n"', 'pod "shop/p"'
         ('now == timestamp("2026-01-31T12:00:00Z")', NODE + 'at "2026-01-31T13:00:00+01:00"'),
         ('namespaceObject.labels["kubernetes.io/metadata.name"] == "shop"', NODE),
         (
-            ('namespaceObject.labels["team"] == "web" && namespaceObject.annotations["a"] == "b"'
-            ' && namespaceObject.labels["kubernetes.io/metadata.name"] == "shop"'),
+            (
+                'namespaceObject.labels["team"] == "web" && namespaceObject.annotations["a"] == "b"'
+                ' && namespaceObject.labels["kubernetes.io/metadata.name"] == "shop"'
+            ),
             NODE + 'namespace "shop" {"labels": {"team": "web"}, "annotations": {"a": "b"}}',
         ),
         ('!("team" in namespaceObject.labels)', NODE + 'namespace "ads" {"labels": {"team": "a"}}'),
