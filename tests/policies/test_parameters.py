@@ -373,3 +373,24 @@ def test_the_line_of_an_object_names_its_field() -> None:
             " (they have `label`, `percent` and `weight`)"
         ),
     )
+
+
+def test_an_unchanged_policy_is_filled_once() -> None:
+    """Objects change often, and each change looks at every `use` again."""
+    validator = Validator(SCHEMA)
+    sources = [
+        Source("base.policy", CEILING),
+        Source("a.policy", 'policy a in namespace "a" { use "ceiling" (percent: 10) }'),
+        Source("b.policy", 'policy b in namespace "b" { use "ceiling" (percent: 10) }'),
+        Source("c.policy", 'policy c in namespace "c" { use "library/young-nodes" (after: "1m") }'),
+    ]
+
+    def used() -> list[Checked]:
+        return [use for c in validator.validate(sources).policies for use in c.uses]
+
+    first = used()
+    assert len(first) == 3
+    assert first[0] is first[1]
+    assert all(one is other for one, other in zip(first, used(), strict=True))
+    sources[0] = Source("base.policy", CEILING + "\n")
+    assert used()[0] is not first[0]
