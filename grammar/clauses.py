@@ -59,10 +59,11 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Strength:
-    """`strict`, or `best effort weight N` with its weight."""
+    """`strict`, or `best effort weight N` with its weight, or the parameter that gives it."""
 
     weight: float | None = None
     span: Span = field(default=NO_SPAN, compare=False)
+    weight_from: Expr | None = None
 
     @property
     def strict(self) -> bool:
@@ -140,11 +141,15 @@ class Filter(_RejectingClause):
 
 @dataclass(frozen=True, slots=True)
 class Score(_Clause):
-    """A value scaled to 0..100, with its weight in the policy's mean."""
+    """A value scaled to 0..100, with its weight in the policy's mean.
+
+    `weight_from` is the parameter that gives the weight, until it is filled.
+    """
 
     weight: float
     value: Expr
     _: KW_ONLY
+    weight_from: Expr | None = None
     range: Bounds | Order | None = None
 
 
@@ -196,10 +201,20 @@ Clause = RejectingClause | Score | Preempt
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
-    """`use "NAME"`: another policy's clauses."""
+class Argument:
+    """`NAME: VALUE`: the value of a parameter of a policy that is used."""
 
     name: str
+    value: Expr
+    span: Span = field(default=NO_SPAN, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """`use "NAME" (…)`: another policy's clauses, and values for its parameters."""
+
+    name: str
+    arguments: tuple[Argument, ...] = ()
     span: Span = field(default=NO_SPAN, compare=False)
 
 
@@ -215,10 +230,13 @@ class Let:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A `def`'s parameter and its declared type."""
+    """A parameter of a `def` or of a policy: its declared type, and the default of a policy's."""
 
     name: str
     type: Type
+    default: Expr | None = None
+    type_span: Span = field(default=NO_SPAN, compare=False)
+    name_span: Span = field(default=NO_SPAN, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +249,7 @@ class Def:
     body: Expr
     span: Span = field(default=NO_SPAN, compare=False)
     name_span: Span = field(default=NO_SPAN, compare=False)
+    result_span: Span = field(default=NO_SPAN, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,12 +274,18 @@ Item = Setting | ForPods | Let | Def | Use | Clause
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """A policy as written. `namespace` is None for a policy of all namespaces."""
+    """A policy as written. `namespace` is None for a policy of all namespaces.
+
+    `values` are for parameters of the policies that it uses, where a `use` does not set them. Only
+    an object has them.
+    """
 
     name: str
     items: tuple[Item, ...]
     namespace: str | None = None
     cluster: bool = False
+    parameters: tuple[Parameter, ...] = ()
+    values: tuple[Argument, ...] = ()
     span: Span = field(default=NO_SPAN, compare=False)
     name_span: Span = field(default=NO_SPAN, compare=False)
 
@@ -287,6 +312,15 @@ class Policy:
         return next(
             (i.value for i in self.items if isinstance(i, Setting) and i.name == name), default
         )
+
+
+@dataclass(frozen=True, slots=True)
+class TestNamespace:
+    """`namespace "NAME" {…}` in a test."""
+
+    name: str
+    body: MapLiteral | None
+    span: Span = field(default=NO_SPAN, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,7 +370,7 @@ class At:
     span: Span = field(default=NO_SPAN, compare=False)
 
 
-TestItem = TestNode | TestPod | Expectation | ClusterFile | At
+TestItem = TestNamespace | TestNode | TestPod | Expectation | ClusterFile | At
 
 
 @dataclass(frozen=True, slots=True)

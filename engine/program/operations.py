@@ -70,6 +70,22 @@ def select(operand: Evaluate, choose: Callable[[object], object], *, optional: b
     return run
 
 
+# Chooses a part of a value while a frame runs.
+Pick = Callable[[Frame, object], object]
+
+
+def member(operand: Evaluate, pick: Pick, *, optional: bool) -> Evaluate:
+    """A selection from a value whose type shows at run time; `?` and optionals give optionals."""
+
+    def run(frame: Frame) -> object:
+        value = operand(frame)
+        if not optional and not isinstance(value, Optional):
+            return pick(frame, value)
+        return _through(value, lambda inner: pick(frame, inner))
+
+    return run
+
+
 def _through(value: object, choose: Callable[[object], object]) -> object:
     """The choice from a value or an optional, as an optional; a missing one is none."""
     if isinstance(value, Optional):
@@ -423,6 +439,24 @@ def has(found: Evaluate) -> Evaluate:
 def has_field(operand: Evaluate, name: str) -> Evaluate:
     """`has(record.field)`: whether the object has the field, even with a zero value."""
     return lambda frame: getattr(operand(frame), name, None) is not None
+
+
+def has_member(operand: Evaluate, pick: Pick) -> Evaluate:
+    """`has(x.y)` of a value whose type shows at run time; a missing `x` stays missing."""
+
+    def run(frame: Frame) -> object:
+        value = operand(frame)
+        if isinstance(value, Optional):
+            if not value.present:
+                return False
+            value = value.value
+        try:
+            pick(frame, value)
+        except MissingError:
+            return False
+        return True
+
+    return run
 
 
 def call_def(slots: tuple[int, ...], args: tuple[Evaluate, ...], body: Evaluate) -> Evaluate:

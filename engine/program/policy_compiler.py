@@ -222,7 +222,7 @@ class _PolicyCompiler:
             passes_missing=clause.missing == "pass",
             ignores_errors=self._policy.setting("failure", "fail") == "ignore",
             # A result that depends on the pods of a node may change when some of them leave.
-            resolvable=any(p[:2] in _OCCUPANCY for p in paths),
+            resolvable=any(p[:2] in _OCCUPANCY or p == ("node",) for p in paths),
             at_bind=clause.at_bind,
             time_dependent=any(map(self._reads_time, children(clause, skip=(Template,)))),
             nodes_per_look=self._nodes_per_look(clause),

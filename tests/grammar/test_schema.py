@@ -27,7 +27,7 @@ from grammar.types import (
     list_of,
     map_of,
 )
-from grammar.values.maps import EMPTY_RECORD
+from grammar.values.maps import EmptyRecord
 from grammar.values.quantity import Quantity
 from grammar.values.time import Duration, Timestamp
 
@@ -128,7 +128,7 @@ def test_counts_that_need_the_cluster_can_be_missing(schema: Schema) -> None:
         (QUANTITY, Quantity.parse("0")),
         (DURATION, Duration.parse("0s")),
         (TIMESTAMP, Timestamp.parse("0001-01-01T00:00:00Z")),
-        (Type("PodSpec"), EMPTY_RECORD),
+        (Type("PodSpec"), EmptyRecord("PodSpec")),
     ],
     ids=str,
 )
