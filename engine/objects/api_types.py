@@ -99,6 +99,16 @@ class Container(msgspec.Struct, frozen=True, gc=False):
     image: str | None = None
     resources: ResourceRequirements | None = None
     restartPolicy: str | None = None
+    # Few containers have a port of the host, so `ports` are decoded later: a list, null, or empty.
+    ports: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
+
+
+class ContainerPort(msgspec.Struct, frozen=True, gc=False):
+    """A port of a container, which takes a port of the host unless `hostPort` is 0."""
+
+    hostPort: JsonInt | None = None
+    hostIP: str | None = None
+    protocol: str | None = None
 
 
 class VolumeClaim(msgspec.Struct, frozen=True, gc=False):

@@ -6,13 +6,15 @@ A cluster may have 150,000 pods, so a peer is small and shares its dictionaries 
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Hashable, Iterable, Mapping
-from typing import TypeVar, cast
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from typing import Any, TypeVar, cast
 
 import msgspec
 
 from engine.objects.api_types import (
     Condition,
+    Container,
+    ContainerPort,
     ControllerSpec,
     ObjectMeta,
     OwnerReference,
@@ -35,6 +37,8 @@ DEFAULT_SCHEDULER = "default-scheduler"
 # The most values that peers share. Labels with the pod's own name are shared with no other pod;
 # without a bound they would fill the table.
 _MOST_SHARED = 65_536
+_UNLABELLED: Mapping[str, str] = {}
+_EVERY_ADDRESS = "0.0.0.0"  # noqa: S104
 
 
 class Workload(msgspec.Struct, frozen=True, gc=False):
@@ -64,14 +68,37 @@ class PeerContainer(msgspec.Struct, frozen=True, gc=False):
     image: str
 
 
+class HostPort(msgspec.Struct, frozen=True, gc=False):
+    """A port of the node that a pod takes; its fields are those of the schema's HostPort."""
+
+    hostPort: int
+    hostIP: str
+    protocol: str
+
+
+def host_ports(spec: Any, ports_of: Callable[[Any], Iterable[Any] | None]) -> tuple[HostPort, ...]:
+    """The ports of the node that a pod takes, as for NodePorts; `ports_of` reads a container.
+
+    Of init containers only sidecars count. A port without an address takes that of every address.
+    """
+    sidecars = (c for c in spec.initContainers or () if c.restartPolicy == "Always")
+    return tuple(
+        HostPort(port.hostPort, port.hostIP or _EVERY_ADDRESS, port.protocol or "TCP")
+        for container in (*sidecars, *(spec.containers or ()))
+        for port in ports_of(container) or ()
+        if (port.hostPort or 0) > 0
+    )
+
+
 class Peer(msgspec.Struct, frozen=True, gc=False):
     """A pod as rules and counts see it, in less than 1 KB.
 
     The attributes up to `created` are those of the schema's Peer. `workload` is the direct
     controller until `rooted` replaces it by the root; `controller` is the uid of the direct one,
-    empty if there is none. `unscheduled` is the PodScheduled condition while it is not True.
-    `is_gated` says that the pod has scheduling gates, `has_claims` that it has no node yet, and
-    claims of volumes or devices, which kube-scheduler may have to bind before the pod.
+    empty if there is none. `namespaceLabels` are empty until `labelled` sets them. `unscheduled`
+    is the PodScheduled condition while it is not True. `is_gated` says that the pod has scheduling
+    gates, `has_claims` that it has no node yet, and claims of volumes or devices, which
+    kube-scheduler may have to bind before the pod.
     Dictionaries are shared: never write to them.
     """
 
@@ -88,6 +115,8 @@ class Peer(msgspec.Struct, frozen=True, gc=False):
     nodeName: str
     phase: str
     containers: tuple[PeerContainer, ...]
+    hostPorts: tuple[HostPort, ...]
+    namespaceLabels: Mapping[str, str]
     created: Timestamp | None
     deletionTimestamp: Timestamp | None
     nominatedNodeName: str
@@ -113,6 +142,13 @@ def rooted(peer: Peer, roots: Mapping[str, Workload]) -> Peer:
     return msgspec.structs.replace(peer, workload=Workload(root.kind, root.name, root.uid))
 
 
+def labelled(peer: Peer, labels: Mapping[str, str]) -> Peer:
+    """The peer with the labels of its namespace."""
+    if peer.namespaceLabels == labels:
+        return peer
+    return msgspec.structs.replace(peer, namespaceLabels=labels)
+
+
 class PeerDecoder:
     """Decodes Pods to peers. Equal labels, requests and so on of several peers are one object.
 
@@ -123,6 +159,7 @@ class PeerDecoder:
         self._annotations = frozenset(annotations)
         self._decoder = ObjectDecoder("Pod", SlimPod)
         self._volumes = ObjectDecoder("Pod", list[Volume])
+        self._ports = ObjectDecoder("Pod", list[ContainerPort])
         self._shared: dict[Hashable, object] = {}
 
     def decode(self, data: bytes | msgspec.Raw) -> Peer:
@@ -151,6 +188,8 @@ class PeerDecoder:
             nodeName=sys.intern(spec.nodeName or ""),
             phase=sys.intern(status.phase or ""),
             containers=self._share(containers, containers),
+            hostPorts=self._host_ports(spec),
+            namespaceLabels=_UNLABELLED,
             created=metadata.creationTimestamp,
             deletionTimestamp=metadata.deletionTimestamp,
             nominatedNodeName=sys.intern(status.nominatedNodeName or ""),
@@ -159,6 +198,18 @@ class PeerDecoder:
             is_gated=bool(spec.schedulingGates),
             has_claims=not spec.nodeName and self._has_claims(spec),
         )
+
+    def _host_ports(self, spec: PodSpec) -> tuple[HostPort, ...]:
+        every = (spec.containers or (), spec.initContainers or ())
+        # As the API server writes it: no character of the key is escaped.
+        if not any(b'"hostPort"' in bytes(c.ports) for part in every for c in part):
+            return ()
+        found = host_ports(spec, self._ports_of)
+        return self._share(found, found)
+
+    def _ports_of(self, container: Container) -> list[ContainerPort] | None:
+        ports = bytes(container.ports)
+        return None if ports in (b"", b"null") else self._ports.decode(ports)
 
     def _has_claims(self, spec: PodSpec) -> bool:
         if spec.resourceClaims:
