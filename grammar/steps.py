@@ -61,7 +61,7 @@ _LENGTHS: Mapping[str, int] = {
     "volumesInUse": 256,
     "containers": 20,
     "initContainers": 20,
-    "hostPorts": 20,
+    "hostPorts": 8,
     "tolerations": 30,
     "victims": 250,
     "labels": 60,
