@@ -43,11 +43,11 @@ fmt: .venv/stamp  ## format the source
 	.venv/bin/ruff check --fix-only .
 
 e2e: .venv/stamp  ## test with a real kube-scheduler; runs `kube` first, or says why it skips
-	.venv/bin/python -m pytest -m e2e -o faulthandler_timeout=3600 tests/e2e
+	.venv/bin/python -m pytest -m e2e -o faulthandler_timeout=3600 tests/e2e tests/differential
 
 differential: .venv/stamp  ## compare with the plugins of kube-scheduler: make differential WORLDS=2000 SEED=1
 	WORLDS=$(or $(WORLDS),2000) .venv/bin/python -m pytest -m e2e -o faulthandler_timeout=3600 \
-	  tests/e2e/test_differential.py
+	  tests/differential/test_differential.py
 
 chaos: .venv/stamp  ## disturb a real control plane: make chaos SEED=1 MINUTES=2, or POLICIES=200
 	.venv/bin/python -m pytest -m chaos -rP -o faulthandler_timeout=7200 \

@@ -100,7 +100,7 @@ class Container(msgspec.Struct, frozen=True, gc=False):
     resources: ResourceRequirements | None = None
     restartPolicy: str | None = None
     # Few containers have a port of the host, so `ports` are decoded later: a list, null, or empty.
-    ports: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
+    ports: msgspec.Raw = msgspec.Raw()
 
 
 class ContainerPort(msgspec.Struct, frozen=True, gc=False):

@@ -200,12 +200,13 @@ class PeerDecoder:
         )
 
     def _host_ports(self, spec: PodSpec) -> tuple[HostPort, ...]:
-        every = (spec.containers or (), spec.initContainers or ())
-        # As the API server writes it: no character of the key is escaped.
-        if not any(b'"hostPort"' in bytes(c.ports) for part in every for c in part):
-            return ()
-        found = host_ports(spec, self._ports_of)
-        return self._share(found, found)
+        for containers in (spec.containers, spec.initContainers):
+            for container in containers or ():
+                # As the API server writes it: no character of the key is escaped.
+                if b'"hostPort"' in bytes(container.ports):
+                    found = host_ports(spec, self._ports_of)
+                    return self._share(found, found)
+        return ()
 
     def _ports_of(self, container: Container) -> list[ContainerPort] | None:
         ports = bytes(container.ports)

@@ -11,10 +11,10 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from tests.e2e.differential.worlds import HOST, NAMESPACES
+from tests.differential.worlds import HOST, NAMESPACES
 from tests.support.builders import Object
 
-PAGE = Path(__file__).parents[3] / "docs" / "coming-from.md"
+PAGE = Path(__file__).parents[2] / "docs" / "coming-from.md"
 _ROW = re.compile(r"(?m)^\| (.+?) \| (.+?) \|$")
 _POLICY = re.compile(r"(?ms)^```placet\n(cluster policy \"[^\"]+\" \{\n.*?)^```$")
 _CODE = re.compile(r"`([^`]+)`")

@@ -23,9 +23,9 @@ from engine.program.policy_compiler import compile_policy
 from engine.program.program import Program
 from engine.simulation.cycle import CORDONED, NodeEligibility
 from engine.simulation.node_resources import NodeResources, demand
-from tests.e2e.differential.documented import PAGE, REQUIRED, Documented
-from tests.e2e.differential.plugins import Judgement, running
-from tests.e2e.differential.worlds import World, world
+from tests.differential.documented import PAGE, REQUIRED, Documented
+from tests.differential.plugins import Judgement, running
+from tests.differential.worlds import World, world
 from tests.e2e.programs import built_plugins
 from tests.support.builders import raw
 from tests.support.engines import CODEC, Known, Silent, cache_of, checked, peer_of
