@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -99,7 +98,7 @@ class ObjectCodec:
             requests=pod_requests(spec, pod.status),
             limits=pod_limits(spec, pod.status),
             workload=workload_of((metadata and metadata.ownerReferences) or ()),
-            hostPorts=host_ports(spec, attrgetter("ports")) if spec is not None else (),
+            hostPorts=host_ports(spec) if spec is not None else (),
         )
 
     def node(self, data: bytes | msgspec.Raw) -> Node:

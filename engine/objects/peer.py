@@ -6,15 +6,13 @@ A cluster may have 150,000 pods, so a peer is small and shares its dictionaries 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
-from typing import Any, TypeVar, cast
+from collections.abc import Collection, Hashable, Iterable, Mapping
+from typing import TypeVar, cast
 
 import msgspec
 
 from engine.objects.api_types import (
     Condition,
-    Container,
-    ContainerPort,
     ControllerSpec,
     ObjectMeta,
     OwnerReference,
@@ -76,18 +74,23 @@ class HostPort(msgspec.Struct, frozen=True, gc=False):
     protocol: str
 
 
-def host_ports(spec: Any, ports_of: Callable[[Any], Iterable[Any] | None]) -> tuple[HostPort, ...]:
-    """The ports of the node that a pod takes, as for NodePorts; `ports_of` reads a container.
+def host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
+    """The ports of the node that a pod takes, as for NodePorts.
 
-    Of init containers only sidecars count. A port without an address takes that of every address.
+    Takes the slim struct, or any object with the same attributes. Of init containers only sidecars
+    count. A port without an address takes that of every address.
     """
-    sidecars = (c for c in spec.initContainers or () if c.restartPolicy == "Always")
-    return tuple(
-        HostPort(port.hostPort, port.hostIP or _EVERY_ADDRESS, port.protocol or "TCP")
-        for container in (*sidecars, *(spec.containers or ()))
-        for port in ports_of(container) or ()
-        if (port.hostPort or 0) > 0
-    )
+    found = []
+    # Loops, because this runs for every event of a pod, and few pods have such a port.
+    for containers in (spec.initContainers, spec.containers):
+        for container in containers or ():
+            for port in container.ports or ():
+                if port.hostPort and (
+                    containers is spec.containers or container.restartPolicy == "Always"
+                ):
+                    ip, protocol = port.hostIP or _EVERY_ADDRESS, port.protocol or "TCP"
+                    found.append(HostPort(port.hostPort, ip, protocol))
+    return tuple(found)
 
 
 class Peer(msgspec.Struct, frozen=True, gc=False):
@@ -159,7 +162,6 @@ class PeerDecoder:
         self._annotations = frozenset(annotations)
         self._decoder = ObjectDecoder("Pod", SlimPod)
         self._volumes = ObjectDecoder("Pod", list[Volume])
-        self._ports = ObjectDecoder("Pod", list[ContainerPort])
         self._shared: dict[Hashable, object] = {}
 
     def decode(self, data: bytes | msgspec.Raw) -> Peer:
@@ -171,6 +173,7 @@ class PeerDecoder:
         requests = pod_requests(spec, status)
         limits = pod_limits(spec, status)
         owner = workload_of(metadata.ownerReferences or ())
+        ports = host_ports(spec)
         containers = tuple(
             PeerContainer(c.name or "", c.image or "") for c in spec.containers or ()
         )
@@ -188,7 +191,7 @@ class PeerDecoder:
             nodeName=sys.intern(spec.nodeName or ""),
             phase=sys.intern(status.phase or ""),
             containers=self._share(containers, containers),
-            hostPorts=self._host_ports(spec),
+            hostPorts=self._share(ports, ports) if ports else (),
             namespaceLabels=_UNLABELLED,
             created=metadata.creationTimestamp,
             deletionTimestamp=metadata.deletionTimestamp,
@@ -198,19 +201,6 @@ class PeerDecoder:
             is_gated=bool(spec.schedulingGates),
             has_claims=not spec.nodeName and self._has_claims(spec),
         )
-
-    def _host_ports(self, spec: PodSpec) -> tuple[HostPort, ...]:
-        for containers in (spec.containers, spec.initContainers):
-            for container in containers or ():
-                # As the API server writes it: no character of the key is escaped.
-                if b'"hostPort"' in bytes(container.ports):
-                    found = host_ports(spec, self._ports_of)
-                    return self._share(found, found)
-        return ()
-
-    def _ports_of(self, container: Container) -> list[ContainerPort] | None:
-        ports = bytes(container.ports)
-        return None if ports in (b"", b"null") else self._ports.decode(ports)
 
     def _has_claims(self, spec: PodSpec) -> bool:
         if spec.resourceClaims:
