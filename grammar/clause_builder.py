@@ -8,7 +8,7 @@ from typing import Any
 from typing import Literal as OneOf
 
 from grammar import catalogue
-from grammar.ast import Expr, Literal, MapLiteral
+from grammar.ast import Expr, Ident, Literal, MapLiteral
 from grammar.catalogue import ParseError
 from grammar.clauses import (
     At,
@@ -50,6 +50,7 @@ from grammar.expression_builder import (
     text_of,
     token_span,
 )
+from grammar.printer import print_expression
 from grammar.source import Span
 from grammar.types import (
     BOOL,
@@ -256,11 +257,14 @@ class Builder(ExpressionBuilder):
         return _Part("missing", _choice(c, "rule for missing values", ("fail", "pass")), span_of(c))
 
     def range(self, c: list[Child]) -> _Part:
-        edges = _tokens(c, "SIGNED", "STRING")
-        if not edges:
-            return _Part("range", _choice(c, "range", ("minmax", "rank")), span_of(c))
-        low, high = (_edge(e) for e in edges)
-        return _Part("range", Bounds(low, high), span_of(c))
+        low, *more = nodes(c)
+        if more:
+            return _Part("range", Bounds(low, *more), span_of(c))
+        allowed = ("minmax", "rank")
+        if not isinstance(low, Ident) or low.name not in allowed:
+            word = print_expression(low)
+            raise ParseError(catalogue.bad_word(word, "range", allowed, low.span))
+        return _Part("range", low.name, span_of(c))
 
     def of(self, c: list[Child]) -> _Part:
         return _Part("of", self._pod_set(c), span_of(c))
@@ -278,23 +282,25 @@ class Builder(ExpressionBuilder):
         return _Part("per", Per("node" if _has(c, "NODE") else "cluster"), span_of(c))
 
     def skew(self, c: list[Child]) -> _Part:
-        return _Part("skew", _positive(_tokens(c, "INT")[0], "skew"), span_of(c))
+        return _Part("skew", _whole(_expr(c), "skew", 1), span_of(c))
 
     def min_domains(self, c: list[Child]) -> _Part:
-        number = _positive(_tokens(c, "INT")[0], "number of domains")
-        return _Part("min domains", number, span_of(c))
+        return _Part("min domains", _whole(_expr(c), "number of domains", 1), span_of(c))
+
+    def nodes(self, c: list[Child]) -> _Part:
+        return _Part(
+            "nodes", _choice(c, "set of nodes", ("eligible", "selected", "all")), span_of(c)
+        )
 
     def bound(self, c: list[Child]) -> _Part:
         kind: OneOf["at most", "at least", "exactly"] = (
             "at most" if _has(c, "MOST") else "at least" if _has(c, "LEAST") else "exactly"
         )
-        (token,) = _tokens(c, "INT", "PERCENT")
-        if token.type == "INT":
-            return _Part("bound", Bound(kind, int(str(token), 0), False, span_of(c)), span_of(c))
-        percent = _number(str(token)[:-1])
-        if percent > 100:
-            raise _bad_number(token, "percentage of pods", "at most `100%`")
-        return _Part("bound", Bound(kind, percent, True, span_of(c)), span_of(c))
+        if not (percents := _tokens(c, "PERCENT")):
+            amount = _whole(_expr(c), "number of pods", 0)
+            return _Part("bound", Bound(kind, amount, False, span_of(c)), span_of(c))
+        (token,) = percents
+        return _Part("bound", Bound(kind, _percentage(token), True, span_of(c)), span_of(c))
 
     def strength(self, c: list[Child]) -> _Part:
         numbers = _tokens(c, "SIGNED")
@@ -356,6 +362,27 @@ def _weight(token: Token) -> float:
     return number
 
 
+def _whole(expr: Expr, what: str, least: int) -> int | Expr:
+    """A number that is written as such, which must be from `least`; else the expression."""
+    if not isinstance(expr, Literal) or not isinstance(expr.value, int) or expr.type != INT:
+        return expr
+    if expr.value < least:
+        allowed = f"a whole number from {least}"
+        raise ParseError(catalogue.bad_number(str(expr.value), what, allowed, expr.span))
+    # The limits of the language refuse what does not fit in an int.
+    return expr.value if expr.value < 2**63 else expr
+
+
+def _percentage(token: Token) -> float | Expr:
+    """`40%` as a number, `n%` as a name."""
+    text = str(token)[:-1]
+    if not text[0].isdigit():
+        return Ident(text, False, Span(token.start_pos, token.end_pos - 1))
+    if (percent := _number(text)) > 100:
+        raise _bad_number(token, "percentage of pods", "at most `100%`")
+    return percent
+
+
 def _positive(token: Token, what: str) -> int:
     if (count := int(str(token), 0)) < 1:
         raise _bad_number(token, what, "a whole number from 1")
@@ -364,9 +391,3 @@ def _positive(token: Token, what: str) -> int:
 
 def _bad_number(token: Token, what: str, allowed: str) -> ParseError:
     return ParseError(catalogue.bad_number(str(token), what, allowed, token_span(token)))
-
-
-def _edge(token: Token) -> Expr:
-    if token.type == "STRING":
-        return Literal(text_of(token), STRING, token_span(token))
-    return Literal(_number(str(token)), DOUBLE if "." in str(token) else INT, token_span(token))

@@ -8,11 +8,11 @@ as long as the plan for that shape. GroupCounts and Headroom are of one call.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import assert_never
+from typing import Any, assert_never
 
 import msgspec
 import numpy as np
@@ -24,17 +24,35 @@ from engine.counting.in_flight_pods import GroupIds
 from engine.objects import eligibility
 from engine.program.columns import Freshness, grown
 from engine.program.frame import Evaluation, Frame, Report
-from engine.program.program import CountClause, LimitProgram, ShareProgram, SpreadProgram
-from grammar.clauses import Bound
+from engine.program.program import (
+    BoundProgram,
+    CountClause,
+    LimitProgram,
+    ShareProgram,
+    SpreadProgram,
+)
+from grammar.clauses import NodeSet
 from grammar.errors import EvaluationError, MissingError
 
 Counts = npt.NDArray[np.int64]
+# Numbers of bounds by group: ints, or floats for percentages.
+Bounds = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
 
 # The groups of a share: the nodes for which its `on` is not true, and those for which it is.
 OFF, ON = 0, 1
-# The group of a node that is in none: it has no value for the domain.
+# The group of a node that is in none: it has no value for the domain, or for the bound.
 OUTSIDE = -1
+# A computed number is never larger. Groups without a node have it, so that they are open.
+_LARGEST = 2**62
+
+
+# Whether a spread counts a node for a pod, by its `nodes`; None where it counts every node.
+_COUNTED: Mapping[NodeSet, Callable[[object, object], bool] | None] = {
+    "eligible": eligibility.is_eligible,
+    "selected": eligibility.matches_affinity,
+    "all": None,
+}
 
 
 class GroupCounts(msgspec.Struct, frozen=True, eq=False):
@@ -43,7 +61,9 @@ class GroupCounts(msgspec.Struct, frozen=True, eq=False):
     `high` counts every pod that is or may be in a group, `low` only those that a watch has shown
     there. `own` is 1 if the clause counts the pod in question, else 0. `total` is the number of
     pods that the bound is a part of, the pod in question included. `anywhere` says whether the
-    clause counts any other pod. `domains` marks the groups that a spread compares.
+    clause counts any other pod. `domains` marks the groups that a spread compares. `bounds` has the
+    number of the bound of each group; None where it is a constant of the clause. `min_domains` is
+    that of a spread, None where it is a constant.
     """
 
     high: Counts
@@ -52,18 +72,41 @@ class GroupCounts(msgspec.Struct, frozen=True, eq=False):
     total: int
     anywhere: bool
     domains: Mask
+    bounds: Bounds | None = None
+    min_domains: float | None = None
 
     def hopeful(self) -> GroupCounts:
         """The counts if every in-flight pod ends where it helps, and nowhere else."""
-        return GroupCounts(self.low, self.high, self.own, self.total, self.anywhere, self.domains)
+        return GroupCounts(
+            self.low,
+            self.high,
+            self.own,
+            self.total,
+            self.anywhere,
+            self.domains,
+            self.bounds,
+            self.min_domains,
+        )
+
+    def bound_of(self, clause: ShareProgram | LimitProgram, group: int) -> BoundProgram:
+        """The bound of one group, with its number."""
+        if self.bounds is None:
+            return clause.bound
+        return replace(clause.bound, amount=self.bounds[group].item())
+
+    def skew_of(self, clause: SpreadProgram, group: int) -> float:
+        """The skew of one domain."""
+        skew = _number(clause.skew, self)
+        return skew if isinstance(skew, int | float) else float(skew[group])
 
 
 @lru_cache(4096)
-def target(bound: Bound, total: int) -> int:
-    """The number of pods that a bound means, of `total`; never more than `total`.
+def target(bound: BoundProgram, total: int) -> int:
+    """The number of pods that a bound with its number means, of `total`; never more than `total`.
 
     A percentage is rounded to the safe side: down for `at most` and `exactly`, up for `at least`.
     """
+    assert bound.amount is not None, "the caller has asked for the bound of a group"
     if not bound.percent:
         return min(int(bound.amount), total)
     # percent * total / 100, exactly: as binary fractions, 7 % of 100 is more than 7.
@@ -75,17 +118,18 @@ def open_groups(clause: CountClause, counts: GroupCounts) -> Mask:
     """The groups in which the pod in question would break no bound."""
     match clause:
         case ShareProgram():
-            return _open_sides(clause.bound, counts)
+            return _open_sides(counts.bound_of(clause, ON), counts)
         case SpreadProgram():
             # pods in the domain + this pod - pods in the emptiest domain <= maximum skew
-            return counts.high + counts.own - fewest(clause, counts) <= clause.skew
+            skew = _number(clause.skew, counts)
+            return counts.high + counts.own - fewest(clause, counts) <= skew
         case LimitProgram():
             return _within_limit(clause.bound, counts)
         case _:
             assert_never(clause)
 
 
-def _open_sides(bound: Bound, counts: GroupCounts) -> Mask:
+def _open_sides(bound: BoundProgram, counts: GroupCounts) -> Mask:
     wanted = target(bound, counts.total)
     # pods on the nodes of the share + this pod <= pods that the bound means
     on = counts.high[ON] + counts.own <= wanted
@@ -103,11 +147,12 @@ def _open_sides(bound: Bound, counts: GroupCounts) -> Mask:
             assert_never(bound.kind)
 
 
-def _within_limit(bound: Bound, counts: GroupCounts) -> Mask:
+def _within_limit(bound: BoundProgram, counts: GroupCounts) -> Mask:
+    amount = _number(bound.amount, counts)
     # pods in the group + this pod <= the limit
-    most = counts.high + counts.own <= bound.amount
+    most = counts.high + counts.own <= amount
     # certain pods in the group >= the limit; the first pod of all may go anywhere
-    least = (counts.low >= bound.amount) | bool(counts.own and not counts.anywhere)
+    least = (counts.low >= amount) | bool(counts.own and not counts.anywhere)
     match bound.kind:
         case "at most":
             return most
@@ -119,10 +164,19 @@ def _within_limit(bound: Bound, counts: GroupCounts) -> Mask:
             assert_never(bound.kind)
 
 
+def _number(constant: float | None, counts: GroupCounts) -> float | Bounds:
+    """The number of a bound: the constant of its clause, or what is computed for each group."""
+    if counts.bounds is not None:
+        return counts.bounds
+    assert constant is not None, "a number that is no constant is computed"
+    return constant
+
+
 def fewest(clause: SpreadProgram, counts: GroupCounts) -> int:
     """The pods in the emptiest domain; 0 where there are fewer domains than the clause wants."""
     among = counts.low[counts.domains]
-    if not len(among) or (clause.min_domains is not None and len(among) < clause.min_domains):
+    least = clause.min_domains if counts.min_domains is None else counts.min_domains
+    if not len(among) or (isinstance(least, int | float) and len(among) < least):
         return 0
     return int(among.min())
 
@@ -182,17 +236,29 @@ class _KeptCounts:
 class CountGroups:
     """The group of each node for one clause and one pod shape; re-evaluated where a node changes.
 
-    `ids` has the group of each row; it is another array whenever any group is another. `eligible`
-    marks the nodes whose domains a spread compares. `by_labels` is for PodCounter: by the id of
-    their labels, which pods count.
+    `ids` has the group of each row, `counted` the same without the nodes that the clause does not
+    count; each is another array whenever any group is another. `min_domains` is the computed one of
+    a spread. `by_labels` is for PodCounter: by the id of their labels, which pods count.
+
+    A number that the clause computes is computed with the group of each node. A node for which that
+    fails is in no group.
     """
 
     def __init__(self, clause: CountClause) -> None:
         self.clause = clause
         self.ids: GroupIds = np.empty(0, np.int32)
-        self.eligible: Mask = np.empty(0, np.bool_)
+        self.counted: GroupIds = self.ids
+        self.min_domains: float | None = None
         self.by_labels: dict[int, tuple[Mapping[str, str], bool]] = {}
         self._size = 2 if isinstance(clause, ShareProgram) else 0
+        least = None
+        self._is_counted = None
+        if isinstance(clause, SpreadProgram):
+            least, self._is_counted = clause.min_domains, _COUNTED[clause.nodes]
+        self._compute = clause.count.number
+        self._compute_domains = least if callable(least) else None
+        self._percent = isinstance(clause, ShareProgram) and clause.bound.percent
+        self._bounds: Bounds = np.empty(0, np.float64 if self._percent else np.int64)
         self._narrow = bounds_every_group(clause)
         self._kept: _KeptCounts | None = None
         self._fresh = Freshness()
@@ -208,7 +274,7 @@ class CountGroups:
             return
         size = len(table.views)
         ids = grown(self.ids, size, OUTSIDE).copy()
-        self.eligible = grown(self.eligible, size, 0)
+        counted = ids if self._is_counted is None else grown(self.counted, size, OUTSIDE).copy()
         time, count = evaluation.time, self.clause.count
         try:
             time.charge(count.policy)
@@ -220,11 +286,17 @@ class CountGroups:
                         time.check()
                     found.append(self._group(table, row, frame, report))
                 ids[portion] = found
+                if self._is_counted is not None:
+                    counted[portion] = self._counted_of(table, portion, found, frame)
                 self._fresh.worked_out(table, portion)
             time.rest()
         finally:
             if not np.array_equal(ids, self.ids):
                 self.ids = ids
+            if self._is_counted is None:
+                self.counted = self.ids
+            elif not np.array_equal(counted, self.counted):
+                self.counted = counted
 
     def count_of(self, tally: Tally, table: NodeTable) -> Counts:
         """The pods of a tally in each group. Earlier counts are updated by what has changed."""
@@ -233,27 +305,34 @@ class CountGroups:
         if (
             kept is not None
             and kept.tally is tally
-            and kept.ids is self.ids
+            and kept.ids is self.counted
             and kept.rows is table.rows
             and len(kept.counts) == size
         ):
             changes = tally.since(kept.version)
         if changes is None or kept is None:
             counts = np.zeros(size, np.int64)
-            kept = self._kept = _KeptCounts(tally, 0, self.ids, table.rows, counts)
+            kept = self._kept = _KeptCounts(tally, 0, self.counted, table.rows, counts)
             changes = tally.nodes.items()
         for node, by in changes:
-            group = self.ids[table.rows.get(node, UNKNOWN_ROW)]
+            group = self.counted[table.rows.get(node, UNKNOWN_ROW)]
             if group >= 0:
                 kept.counts[group] += by
         kept.version = tally.version
         return kept.counts.copy()
 
+    def bounds(self) -> Bounds | None:
+        """The number of the bound of each group; None where it is a constant of the clause."""
+        if self._compute is None:
+            return None
+        size = max(self._size, 1)
+        self._bounds = grown(self._bounds, size, _LARGEST)
+        return self._bounds[:size]
+
     def domains(self) -> Mask:
-        """The groups that have an eligible node."""
+        """The groups that have a node that counts."""
         found = np.zeros(self._size, np.bool_)
-        here = self.ids[self.eligible[: len(self.ids)] & (self.ids >= 0)]
-        found[here] = True
+        found[self.counted[self.counted >= 0]] = True
         return found
 
     def headroom(self, counts: GroupCounts, rows: NodeRows) -> Headroom:
@@ -276,23 +355,51 @@ class CountGroups:
         if row == UNKNOWN_ROW or view is None:
             return OUTSIDE
         frame.node = view
-        self.eligible[row] = not isinstance(self.clause, SpreadProgram) or eligibility.is_eligible(
-            frame.pod, view
-        )
+        count = self.clause.count
         try:
-            return self._evaluated(row, frame)
+            group = self._evaluated(row, frame)
         except EvaluationError as error:
             # A node that lacks the field is off the share, and has no domain.
             if not isinstance(error, MissingError):
-                report(self.clause.count.policy, self.clause.count.name, error)
-            return OFF if isinstance(self.clause, ShareProgram) else OUTSIDE
+                report(count.policy, count.name, error)
+            group = OFF if isinstance(self.clause, ShareProgram) else OUTSIDE
+        if group >= 0:
+            try:
+                if self._compute is not None:
+                    self._bound(group, number_of(self._compute(frame), percent=self._percent))
+                if self._compute_domains is not None:
+                    self.min_domains = number_of(self._compute_domains(frame), percent=False)
+            except EvaluationError as error:
+                report(count.policy, count.name, error)
+                return OUTSIDE
+        return group
+
+    def _counted_of(
+        self, table: NodeTable, rows: NodeRows, groups: Sequence[int], frame: Frame
+    ) -> list[int]:
+        """The groups of these rows, OUTSIDE for the nodes that the spread does not count."""
+        assert self._is_counted is not None, "the caller has looked"
+        views = (table.views[row] for row in rows)
+        return [
+            group if group >= 0 and self._is_counted(frame.pod, view) else OUTSIDE
+            for group, view in zip(groups, views, strict=True)
+        ]
+
+    def _bound(self, group: int, number: float) -> None:
+        if group >= len(self._bounds):
+            self._bounds = grown(self._bounds, 2 * group + 2, _LARGEST)
+        if isinstance(self.clause, ShareProgram):
+            # Both sides have the number, whether there is a node on each or not.
+            self._bounds[:] = number
+        else:
+            self._bounds[group] = number
 
     def _evaluated(self, row: int, frame: Frame) -> int:
         match self.clause:
             case ShareProgram(on=on):
                 return ON if on(frame) is True else OFF
             case SpreadProgram(domain=domain):
-                return self._domain(domain(frame))
+                return self._domain(domain(frame), frame)
             case LimitProgram(per_node=True):
                 self._size = max(self._size, row + 1)
                 return row
@@ -301,14 +408,27 @@ class CountGroups:
                 return 0
             case LimitProgram(domain=domain):
                 assert domain is not None
-                return self._domain(domain(frame))
+                return self._domain(domain(frame), frame)
             case _:
                 assert_never(self.clause)
 
-    def _domain(self, value: object) -> int:
+    def _domain(self, value: object, frame: Frame) -> int:
         """The number of a domain. It stays the same, even while no node has the domain."""
         if not isinstance(value, str | int):
             raise EvaluationError("a domain is a string, an int or a bool")
         found = self._domains.setdefault((type(value), value), len(self._domains))
         self._size = len(self._domains)
+        frame.domain = value
         return found
+
+
+def number_of(value: object, *, percent: bool) -> float:
+    """The number of a bound that was computed; a negative one is 0.
+
+    Raises EvaluationError for anything but a whole number, or a number for a percentage.
+    """
+    if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
+        raise EvaluationError("the bound is not a number")
+    if not percent and value % 1:
+        raise EvaluationError(f"the bound is {value}, which is not a whole number")
+    return min(max(value, 0), 100 if percent else _LARGEST)

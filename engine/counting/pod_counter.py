@@ -141,9 +141,9 @@ class PodCounter:
         else:
             in_flight = [each for each in self._in_flight if each.counts(tally, inside)]
         if predicted:
-            _add_all(high, [groups.ids[[each.predicted]] for each in in_flight])
+            _add_all(high, [groups.counted[[each.predicted]] for each in in_flight])
         else:
-            _add_all(high, [each.groups(groups.ids) for each in in_flight])
+            _add_all(high, [each.groups(groups.counted) for each in in_flight])
         for pod in self._nominated:
             if inside(pod):
                 self._add(high, groups, pod.nominatedNodeName, 1)
@@ -154,8 +154,11 @@ class PodCounter:
             low=low,
             own=own,
             total=self._total(count, tally, others, own),
-            anywhere=bool(others) or bool(in_flight),
+            # As for InterPodAffinity: a pod that waits, or is on a node without the domain, is not.
+            anywhere=bool(high.any()),
             domains=groups.domains() if isinstance(clause, SpreadProgram) else _NO_DOMAINS,
+            bounds=groups.bounds(),
+            min_domains=groups.min_domains,
         )
 
     def _total(self, count: CountProgram, tally: Tally, others: int, own: int) -> int:
@@ -270,7 +273,7 @@ class PodCounter:
 
     def _add(self, found: Counts, groups: CountGroups, node: str, amount: int) -> None:
         row = self._table.rows.get(node, UNKNOWN_ROW)
-        if (group := groups.ids[row]) >= 0:
+        if (group := groups.counted[row]) >= 0:
             found[group] += amount
 
 

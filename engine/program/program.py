@@ -10,8 +10,11 @@ from typing import Literal as OneOf
 
 from engine.program.frame import Evaluate, Evaluation, Message
 from engine.program.pod_shape import Path
-from grammar.clauses import Bound, MissingRule
+from grammar.clauses import MissingRule, NodeSet, Order
 from grammar.errors import EvaluationError, MissingError
+
+# The two ends of a score's range, or how it compares the nodes of a request.
+Range = tuple[float, float] | Order | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +50,7 @@ class FilterProgram:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScoreProgram:
-    """A compiled score clause.
+    """A compiled score clause. A range that is computed is a part of `value`.
 
     `missing` are the points of a node without a value. The sign of the weight does not turn them.
     """
@@ -57,7 +60,7 @@ class ScoreProgram:
     weight: float
     when: Condition | None
     value: Evaluate
-    range: tuple[float, float] | OneOf["minmax", "rank"] | None
+    range: Range
     missing: float
     time_dependent: bool
     nodes_per_look: int
@@ -85,12 +88,25 @@ class Peers:
     replicas: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class BoundProgram:
+    """A compiled bound: so many pods, or so many percent of them.
+
+    `amount` is None where the clause computes it for each group.
+    """
+
+    kind: OneOf["at most", "at least", "exactly"]
+    amount: float | None
+    percent: bool = False
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class CountProgram:
     """The common part of share, spread and limit clauses.
 
     `weight` is None for a strict clause, else its weight in the mean. With `terminating` a
-    terminating pod counts until it is gone.
+    terminating pod counts until it is gone. `number` computes the number of the bound for the
+    group of the frame's node; it is None where that number is a constant.
     """
 
     policy: str
@@ -98,6 +114,7 @@ class CountProgram:
     when: Condition | None
     peers: Peers
     weight: float | None
+    number: Evaluate | None
     message: Message
     missing: MissingRule | None
     terminating: bool
@@ -110,17 +127,22 @@ class ShareProgram:
 
     count: CountProgram
     on: Evaluate
-    bound: Bound
+    bound: BoundProgram
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SpreadProgram:
-    """A compiled spread: bounds a domain's count minus the least count of all domains."""
+    """A compiled spread: bounds a domain's count minus the least count of all domains.
+
+    `skew` is None where the clause computes it for each domain. `min_domains` may be computed for
+    the pod. `nodes` are those on which pods count, and whose domains are compared.
+    """
 
     count: CountProgram
     domain: Evaluate
-    skew: int
-    min_domains: int | None
+    skew: float | None
+    min_domains: float | Evaluate | None
+    nodes: NodeSet
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -130,7 +152,7 @@ class LimitProgram:
     count: CountProgram
     per_node: bool
     domain: Evaluate | None
-    bound: Bound
+    bound: BoundProgram
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from grammar.ast import Expr
 from grammar.checks.costs import Costs
-from grammar.clauses import Bounds, Clause, CountingClause, PodSet, Preempt, Score, Template
+from grammar.clauses import Clause, CountingClause, PodSet, Preempt, Score, Template
 from grammar.diagnostics import Diagnostic
 from grammar.policy_checker import Checked
 from grammar.walk import Definitions, children, reads
@@ -71,7 +71,7 @@ def _clause_steps(checked: Checked, size: ClusterSize) -> list[tuple[Clause, int
         if isinstance(clause, Preempt):
             continue
         steps = 0
-        for expr in children(clause, skip=(Template, Bounds, PodSet)):
+        for expr in children(clause, skip=(Template, PodSet)):
             steps += costs.steps(expr) * (size.nodes if reads_node(expr) else 1)
         if isinstance(clause, CountingClause) and clause.pods is not None:
             steps += sum(map(costs.steps, children(clause.pods))) * size.pods
@@ -80,10 +80,10 @@ def _clause_steps(checked: Checked, size: ClusterSize) -> list[tuple[Clause, int
 
 
 def _node_readers(checked: Checked) -> Callable[[Expr], bool]:
-    """Whether an expression reads the node; any other has one value for all nodes."""
+    """Whether an expression reads the node or its domain; any other is the same for all nodes."""
     environment = checked.environment
     definitions = Definitions(environment.lets, environment.defs)
-    return lambda expr: any(read.path[0] == "node" for read in reads(expr, definitions))
+    return lambda expr: any(read.path[0] in ("node", "domain") for read in reads(expr, definitions))
 
 
 def _shown(seconds: float) -> str:

@@ -6,9 +6,71 @@ from collections.abc import Iterator
 from fractions import Fraction
 from math import floor
 
-from grammar.clauses import Bound, Clause, CountingClause, Score, Share
+from grammar import catalogue
+from grammar.ast import Expr, LetReference, Literal
+from grammar.checks.conditions import fold
+from grammar.clauses import Bound, Bounds, Clause, CountingClause, Limit, Score, Share, Spread
 from grammar.diagnostics import Diagnostic
+from grammar.environment import Environment
 from grammar.policy_checker import Checked
+
+
+def constant(number: float | Expr, environment: Environment) -> float | None:
+    """The value of a number that is written as such or as a constant expression, else None."""
+    if not isinstance(number, Expr):
+        return number
+    value = literal(number, environment)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return value
+    return None
+
+
+def literal(expr: Expr, environment: Environment) -> object:
+    """The value of a constant expression, or of a `let` of one; None for any other."""
+    while isinstance(expr, LetReference):
+        expr = environment.lets[expr.name]
+    folded = fold(expr, environment)
+    return folded.value if isinstance(folded, Literal) else None
+
+
+def bounds(checked: Checked) -> Iterator[Diagnostic]:
+    """An error for each constant expression that is no number for its bound (P0204, P0208).
+
+    The parser has looked at the numbers that are written as such.
+    """
+    environment = checked.environment
+    for clause in checked.policy.clauses:
+        match clause:
+            case Share(bound=bound) if bound.percent:
+                found = constant(bound.amount, environment)
+                if found is not None and not 0 <= found <= 100:
+                    allowed = "a number from 0 to 100"
+                    yield catalogue.bad_number(f"{found}%", _PERCENTAGE, allowed, bound.span)
+            case Share() | Limit():
+                yield from _no_count(clause.bound.amount, "number of pods", 0, environment)
+            case Spread(skew=skew, min_domains=least):
+                yield from _no_count(skew, "skew", 1, environment)
+                if least is not None:
+                    yield from _no_count(least, "number of domains", 1, environment)
+            case Score(range=Bounds(low, high)):
+                written = isinstance(low, Literal) and isinstance(high, Literal)
+                end = literal(low, environment)
+                if not written and end is not None and end == literal(high, environment):
+                    yield catalogue.empty_range(low.span)
+            case _:
+                pass
+
+
+_PERCENTAGE = "percentage of pods"
+
+
+def _no_count(
+    number: float | Expr, what: str, least: int, environment: Environment
+) -> Iterator[Diagnostic]:
+    """The error for a constant that is not a whole number from `least`."""
+    found = constant(number, environment)
+    if isinstance(number, Expr) and found is not None and (found < least or found % 1):
+        yield catalogue.bad_number(str(found), what, f"a whole number from {least}", number.span)
 
 
 def vanishing_percentages(checked: Checked) -> Iterator[Diagnostic]:
@@ -20,12 +82,13 @@ def vanishing_percentages(checked: Checked) -> Iterator[Diagnostic]:
         if not isinstance(clause, Share) or not clause.strength.strict:
             continue
         bound = clause.bound
-        if not bound.percent or bound.kind == "at least" or not 0 < bound.amount < 100:
+        amount = constant(bound.amount, checked.environment)
+        if amount is None or not bound.percent or bound.kind == "at least" or not 0 < amount < 100:
             continue
-        part = Fraction(str(bound.amount)) / 100
+        part = Fraction(str(amount)) / 100
         most = max(n for n in range(1, 101) if floor(part * n) == 0)
         counts = "1 pod" if most == 1 else f"up to {most} pods"
-        message = f"{bound.amount}% of {counts} is 0"
+        message = f"{amount}% of {counts} is 0"
         hint = "write a number if such a workload may have a pod on these nodes"
         yield Diagnostic("P0313", "warning", message, bound.span, hint=hint)
 
@@ -39,18 +102,24 @@ def conflicting_shares(checked: Checked) -> Iterator[Diagnostic]:
     for number, later in enumerate(strict):
         for earlier in strict[:number]:
             same = (earlier.pods, earlier.on, earlier.when) == (later.pods, later.on, later.when)
-            if same and _clash(earlier.bound, later.bound):
-                says = f"{earlier.bound.kind} {earlier.bound.amount}"
+            if same and _clash(earlier.bound, later.bound, checked.environment):
+                amount = constant(earlier.bound.amount, checked.environment)
+                says = f"{earlier.bound.kind} {amount}"
                 message = f"this contradicts share `{earlier.name}`"
                 hint = f"change one of them: that share says {says}"
                 yield Diagnostic("P0312", "warning", message, later.bound.span, hint=hint)
 
 
-def _clash(one: Bound, other: Bound) -> bool:
+def _clash(one: Bound, other: Bound, environment: Environment) -> bool:
     if one.percent != other.percent:
         return False
-    low = max((b.amount for b in (one, other) if b.kind != "at most"), default=0)
-    high = min((b.amount for b in (one, other) if b.kind != "at least"), default=float("inf"))
+    low, high = 0.0, float("inf")
+    for bound in (one, other):
+        # A number that is computed contradicts nothing that is known here.
+        if (amount := constant(bound.amount, environment)) is None:
+            return False
+        low = max(low, amount) if bound.kind != "at most" else low
+        high = min(high, amount) if bound.kind != "at least" else high
     return low > high
 
 

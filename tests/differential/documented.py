@@ -26,6 +26,14 @@ DROPPED = (
     "a value that no label can have, or that is no number after `Gt` or `Lt`:"
     " the term matches no node"
 )
+# The rows of the nodes that a spread counts, by nodeAffinityPolicy and nodeTaintsPolicy.
+_POLICIES = {
+    ("Honor", "Ignore"): (
+        "`nodeAffinityPolicy: Honor` and `nodeTaintsPolicy: Ignore`, the defaults"
+    ),
+    ("Honor", "Honor"): "both `Honor`",
+    ("Ignore", "Ignore"): "both `Ignore`",
+}
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
@@ -129,6 +137,12 @@ class Documented:
                 (f"over {OF_KEY}", f"over {over}"),
                 ("at most 1", f"at most {each['maxSkew']}"),
             )
+            usual = self._code(_POLICIES["Honor", "Ignore"])
+            asked = (
+                each.get("nodeAffinityPolicy", "Honor"),
+                each.get("nodeTaintsPolicy", "Ignore"),
+            )
+            text = text.replace(f" {usual} ", f" {self._code(_POLICIES[asked])} ")
             if "minDomains" in each:
                 text = text.replace(" strict ", f" min domains {each['minDomains']} strict ")
             yield text
