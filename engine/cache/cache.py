@@ -399,6 +399,8 @@ class Cache:
     def _completed(self, pod: Peer) -> Peer:
         """The pod with what other objects say of it: its root, and the labels of its namespace."""
         pod = rooted(pod, self._workloads.roots)
+        if not self._namespaces:
+            return pod
         namespace = self._namespaces.get(pod.namespace)
         return pod if namespace is None else labelled(pod, namespace.labels)
 

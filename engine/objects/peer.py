@@ -35,7 +35,7 @@ DEFAULT_SCHEDULER = "default-scheduler"
 # The most values that peers share. Labels with the pod's own name are shared with no other pod;
 # without a bound they would fill the table.
 _MOST_SHARED = 65_536
-_UNLABELLED: Mapping[str, str] = {}
+_EMPTY: Mapping[str, str] = {}
 _EVERY_ADDRESS = "0.0.0.0"  # noqa: S104
 
 
@@ -175,14 +175,14 @@ class PeerDecoder:
         owner = workload_of(metadata.ownerReferences or ())
         ports = host_ports(spec)
         containers = tuple(
-            PeerContainer(c.name or "", c.image or "") for c in spec.containers or ()
+            [PeerContainer(c.name or "", c.image or "") for c in spec.containers or ()]
         )
         return Peer(
             name=metadata.name or "",
             namespace=sys.intern(metadata.namespace or ""),
             uid=metadata.uid or "",
             labels=self._shared_texts(metadata.labels or {}),
-            annotations=self._shared_texts(self._kept(metadata.annotations or {})),
+            annotations=self._kept(metadata.annotations),
             requests=self._share(("requests", *requests.items()), requests),
             limits=self._share(("limits", *limits.items()), limits),
             priority=spec.priority or 0,
@@ -192,7 +192,7 @@ class PeerDecoder:
             phase=sys.intern(status.phase or ""),
             containers=self._share(containers, containers),
             hostPorts=self._share(ports, ports) if ports else (),
-            namespaceLabels=_UNLABELLED,
+            namespaceLabels=_EMPTY,
             created=metadata.creationTimestamp,
             deletionTimestamp=metadata.deletionTimestamp,
             nominatedNodeName=sys.intern(status.nominatedNodeName or ""),
@@ -210,8 +210,11 @@ class PeerDecoder:
         found = self._volumes.decode(spec.volumes)
         return any(v.persistentVolumeClaim is not None or v.ephemeral is not None for v in found)
 
-    def _kept(self, annotations: dict[str, str]) -> dict[str, str]:
-        return {key: annotations[key] for key in self._annotations if key in annotations}
+    def _kept(self, annotations: dict[str, str] | None) -> Mapping[str, str]:
+        if not annotations or not self._annotations:
+            return _EMPTY
+        kept = {key: annotations[key] for key in self._annotations if key in annotations}
+        return self._shared_texts(kept)
 
     def _shared_texts(self, texts: dict[str, str]) -> dict[str, str]:
         key = ("texts", *texts.items())
