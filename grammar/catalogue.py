@@ -326,6 +326,11 @@ def too_many_uses(most: int, span: Span) -> Diagnostic:
     return _error("P0121", message, span, "use each policy once, or put their clauses into one")
 
 
+def percentage_of_nothing(span: Span) -> Diagnostic:
+    hint = "write a number of pods, or a `share`, which has a percentage of its pods"
+    return _error("P0122", "a limit cannot be a percentage", span, hint)
+
+
 def wanted_hint(wanted: Type, found: Type) -> str | None:
     """Advice on how to get from one type to the other."""
     if wanted == BOOL:
