@@ -206,14 +206,18 @@ class _Maker:
 
     def _resize(self, spec: Object, status: Object) -> None:
         """Gives the pod the status of a resize in place: under way, deferred or infeasible."""
-        status["containerStatuses"] = [
-            {
-                "name": container["name"],
-                "resources": {"requests": self._amounts()},
-                "allocatedResources": self._amounts(),
-            }
-            for container in spec["containers"]
-        ]
+        for field in ("container", "initContainer"):
+            status[f"{field}Statuses"] = [
+                {
+                    "name": container["name"],
+                    "resources": {"requests": self._amounts()},
+                    "allocatedResources": self._amounts(),
+                }
+                for container in spec.get(f"{field}s", ())
+            ]
+        if "resources" in spec and self._chance(0.5):
+            status["resources"] = {"requests": self._amounts()}
+            status["allocatedResources"] = self._amounts()
         if self._chance(0.5):
             reason = self._dice.choice(("Infeasible", "Deferred"))
             status["conditions"] = [
