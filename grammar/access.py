@@ -32,6 +32,8 @@ OPEN_FIELDS = (
     "nodeName",
     "phase",
     "created",
+    "hostPorts",
+    "namespaceLabels",
 )
 _ENV = "`env` values of pods"
 # Functions that give back the objects that they get, or say how many there are.

@@ -205,6 +205,7 @@ _POD_FIELDS = (
 _UNSETTABLE = {
     "name": "write it before the fields",
     "namespace": "write it before the fields, as in `shop/web-1`",
+    "hostPorts": "set `ports` of a container in `spec`",
     **dict.fromkeys(
         ("requested", "free", "usage", "pods"), "it is computed from the pods on the node"
     ),

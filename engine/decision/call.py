@@ -81,7 +81,13 @@ class Call(msgspec.Struct, frozen=True, eq=False):
         replicas = root.replicas if root is not None else None
         plan, evaluation = self.plan, self.evaluation
         frame = evaluation.frame() if plan.time_dependent_counts else plan.frame
-        return CountContext(pod, partial(pod.rooted, root), frame, evaluation.time, replicas, plan)
+        namespace = snapshot.namespaces.get(pod.namespace)
+        peer = (
+            partial(pod.rooted, root)
+            if namespace is None
+            else partial(pod.rooted, root, namespace.labels)
+        )
+        return CountContext(pod, peer, frame, evaluation.time, replicas, plan)
 
 
 class CallOpener:

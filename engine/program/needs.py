@@ -16,7 +16,8 @@ def needs(policies: Iterable[Policy]) -> Needs:
     read = list(walk(known))
     counting = (c for p in known for c in p.clauses if isinstance(c, CountingClause))
     return Needs(
-        namespaces=any(isinstance(e, Ident) and e.name == "namespaceObject" for e in read),
+        namespaces=any(isinstance(e, Ident) and e.name == "namespaceObject" for e in read)
+        or any(isinstance(e, Select) and e.name == "namespaceLabels" for e in read),
         workloads=any(isinstance(e, Select) and e.name == "workload" for e in read)
         or any(c.counts_by_workload for c in counting),
         annotations=frozenset[str]().union(*map(named_annotations, known)),

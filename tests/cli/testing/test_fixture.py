@@ -102,6 +102,11 @@ def test_pod_has_defaults_and_given_fields(run_test: RunTest, condition: str, bo
             "it is computed from the pods on the node",
         ),
         (NODE + '{"name": "m"}', "a test cannot set `name`", "write it before the fields"),
+        (
+            'pod "b" {"hostPorts": []}',
+            "a test cannot set `hostPorts`",
+            "set `ports` of a container in `spec`",
+        ),
         (NODE + '{"age": "soon"}', "this is not an age: ", None),
         (NODE + '{"ready": "yes"}', "this must be true or false", None),
         (NODE + '{"zone": 1}', "a zone must be a string", None),

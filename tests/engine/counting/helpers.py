@@ -181,7 +181,10 @@ class Counting:
         request = RequestPodReader(CODEC).read(raw(asked))
 
         def peer() -> Peer:
-            return request.rooted(self.cache.snapshot().workloads.get(request.controller))
+            known = self.cache.snapshot()
+            namespace = known.namespaces.get(request.namespace)
+            labels = namespace.labels if namespace is not None else {}
+            return request.rooted(known.workloads.get(request.controller), labels)
 
         shape = raw(asked["metadata"]["labels"])
         context = CountContext(

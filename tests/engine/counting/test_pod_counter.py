@@ -181,6 +181,26 @@ def test_pods_of_selected_namespaces() -> None:
     assert counting.count(clause, web("asked", namespace="a1")).high == {"n1": 3}
 
 
+def test_pods_by_the_labels_of_their_namespace() -> None:
+    """They follow the namespace, and a namespace that is not known has no labels."""
+    clause = clause_of(
+        'limit "l" { all pods where peer.namespaceLabels["team"] == "a" per node at most 9 strict }'
+    )
+    pods = [web(f"p-{name}", namespace=name, on="n1") for name in ("a1", "b", "unknown")]
+    counting = counting_of(NODES, pods)
+    for name, team in (("a1", "a"), ("b", "b")):
+        space = decode_namespace(raw(namespace(name, {"team": team})))
+        counting.cache.put_namespace(space)
+    assert counting.count(clause, web("asked", namespace="a1")).high == {"n1": 1}
+    assert counting.count(clause, web("asked", namespace="a1")).own == 1
+    assert counting.count(clause, web("asked", namespace="b")).own == 0
+    counting.cache.put_namespace(decode_namespace(raw(namespace("b", {"team": "a"}))))
+    counting.cache.put_pod(peer_of(web("late", namespace="b", on="n1")))
+    assert counting.count(clause, web("asked", namespace="a1")).high == {"n1": 3}
+    counting.cache.remove_namespace("b")
+    assert counting.count(clause, web("asked", namespace="a1")).high == {"n1": 1}
+
+
 def test_a_condition_about_the_pod_counts_other_pods_for_another_one() -> None:
     counting = counting_of(NODES, [web("a", on="n1"), pod("b", labels={"app": "db"}, on="n2")])
     clause = clause_of(
