@@ -42,20 +42,22 @@ class GroupCounts(msgspec.Struct, frozen=True, eq=False):
 
     `high` counts every pod that is or may be in a group, `low` only those that a watch has shown
     there. `own` is 1 if the clause counts the pod in question, else 0. `total` is the number of
-    pods that the bound is a part of, the pod in question included. `anywhere` says whether the
-    clause counts any other pod. `domains` marks the groups that a spread compares.
+    pods that are wanted, of which a percentage is a part, and `pods` the number of all there are to
+    place: in a rollout there are more than are wanted. Both include the pod in question. `anywhere`
+    says whether the clause counts any other pod. `domains` marks the groups that a spread compares.
     """
 
     high: Counts
     low: Counts
     own: int
     total: int
+    pods: int
     anywhere: bool
     domains: Mask
 
     def hopeful(self) -> GroupCounts:
         """The counts if every in-flight pod ends where it helps, and nowhere else."""
-        return GroupCounts(self.low, self.high, self.own, self.total, self.anywhere, self.domains)
+        return msgspec.structs.replace(self, high=self.low, low=self.high)
 
 
 @lru_cache(4096)
@@ -69,6 +71,16 @@ def target(bound: Bound, total: int) -> int:
     # percent * total / 100, exactly: as binary fractions, 7 % of 100 is more than 7.
     part = Fraction(str(bound.amount)) * total / 100
     return min(total, math.ceil(part) if bound.kind == "at least" else math.floor(part))
+
+
+def wanted_on(bound: Bound, total: int, pods: int) -> int:
+    """The number of pods that a bound means on the nodes of a share.
+
+    A percentage is of the pods that are wanted. A count, and 100 %, bound those that there are: a
+    rollout has pods beside them, which must have a place.
+    """
+    part = bound.percent and bound.amount < 100
+    return target(bound, total if part else pods)
 
 
 def open_groups(clause: CountClause, counts: GroupCounts) -> Mask:
@@ -86,7 +98,7 @@ def open_groups(clause: CountClause, counts: GroupCounts) -> Mask:
 
 
 def _open_sides(bound: Bound, counts: GroupCounts) -> Mask:
-    wanted = target(bound, counts.total)
+    wanted = wanted_on(bound, counts.total, counts.pods)
     # pods on the nodes of the share + this pod <= pods that the bound means
     on = counts.high[ON] + counts.own <= wanted
     match bound.kind:
@@ -96,8 +108,10 @@ def _open_sides(bound: Bound, counts: GroupCounts) -> Mask:
             # Other nodes are open once the share is certain to have its pods.
             return np.array([counts.low[ON] >= wanted, True])
         case "exactly":
-            # pods on other nodes + this pod <= pods that are left for other nodes
-            off = counts.high[OFF] + counts.own <= counts.total - wanted
+            # pods on other nodes + this pod <= pods that are left for other nodes. That is of all
+            # pods, so that each pod of a rollout has a place. At its end as many may be missing on
+            # the nodes of the share as there were too many.
+            off = counts.high[OFF] + counts.own <= counts.pods - wanted
             return np.array([off, on])
         case _:
             assert_never(bound.kind)

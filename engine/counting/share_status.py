@@ -13,8 +13,8 @@ import numpy as np
 
 from engine.cache.snapshot import Snapshot
 from engine.cache.tallies import Scope
-from engine.counting.groups import ON, CountGroups, target
-from engine.counting.pod_counter import KnownPods
+from engine.counting.groups import ON, CountGroups, wanted_on
+from engine.counting.pod_counter import KnownPods, surplus
 from engine.objects.peer import Peer
 from engine.program.frame import Evaluation
 from engine.program.program import ShareProgram
@@ -24,8 +24,8 @@ from engine.program.program import ShareProgram
 class PodCounts:
     """The pods that a policy selects: all, those on the nodes of its share, and those wanted there.
 
-    `violations` is the number of pods beyond the bounds. Drift makes them: decisions keep to the
-    bounds.
+    `violations` is the number of pods beyond the bounds. Drift makes them, and rollouts leave them:
+    decisions keep to the bounds.
     """
 
     matched: int
@@ -65,7 +65,8 @@ class ShareStatus:
         rows = snapshot.table.find(list(tally.nodes))
         amounts = np.fromiter(tally.nodes.values(), np.int64, len(tally.nodes))
         on = int(amounts[self._groups.ids[rows] == ON].sum())
-        wanted = target(self._share.bound, matched)
+        total = matched - surplus(pods, tally.by_workload(placed=False))
+        wanted = wanted_on(self._share.bound, total, matched)
         # Too many on the share, except for `at least`; too many elsewhere, except for `at most`.
         over = max(0, on - wanted) if self._share.bound.kind != "at least" else 0
         short = max(0, placed - on - (matched - wanted))

@@ -78,10 +78,9 @@ class Call(msgspec.Struct, frozen=True, eq=False):
         """The pod and what rules about other pods read of it."""
         pod, roots = self.pod, snapshot.workloads
         root = roots.get(pod.controller)
-        replicas = root.replicas if root is not None else None
         plan, evaluation = self.plan, self.evaluation
         frame = evaluation.frame() if plan.time_dependent_counts else plan.frame
-        return CountContext(pod, partial(pod.rooted, root), frame, evaluation.time, replicas, plan)
+        return CountContext(pod, partial(pod.rooted, root), frame, evaluation.time, root, plan)
 
 
 class CallOpener:
