@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from http.client import HTTPException
 from typing import Any
 
 from tests.e2e.api import Api, ApiError
@@ -46,6 +47,10 @@ class Kubelets:
         self._bound = bound
         self._workers = ThreadPoolExecutor(WORKERS)
 
+    def stop(self) -> None:
+        """Start no more pods."""
+        self._workers.shutdown(cancel_futures=True)
+
     def event(self, line: bytes) -> None:
         """Takes an event of the watch."""
         event = json.loads(line)
@@ -61,7 +66,7 @@ class Kubelets:
             self._bound(now)
             self._workers.submit(self._start, name, uid)
         if terminating and (before is None or not before.terminating):
-            timer = threading.Timer(END_SECONDS, self._workers.submit, (self._end, name, uid))
+            timer = threading.Timer(END_SECONDS, self._end, (name, uid))
             timer.daemon = True
             timer.start()
 
@@ -72,7 +77,8 @@ class Kubelets:
 
     def _end(self, name: str, uid: str) -> None:
         options: dict[str, Any] = {**AT_ONCE, "preconditions": {"uid": uid}}
-        with suppress(ApiError):
+        # The pod may be gone, and so may the API server when a test has ended.
+        with suppress(ApiError, OSError, HTTPException):
             self._api.request("DELETE", f"{self._path}/{name}", options)
 
 
@@ -82,5 +88,8 @@ def kubelets(
 ) -> Iterator[Kubelets]:
     """Run the kubelets of a namespace for the length of the block."""
     running = Kubelets(Api(plane), namespace, bound)
-    with watched_bindings(plane, namespace, running.event):
-        yield running
+    try:
+        with watched_bindings(plane, namespace, running.event):
+            yield running
+    finally:
+        running.stop()
