@@ -35,6 +35,8 @@ Mask = npt.NDArray[np.bool_]
 OFF, ON = 0, 1
 # The group of a node that is in none: it has no value for the domain.
 OUTSIDE = -1
+# The tallies of a clause whose counts by group are kept: all pods, and those of a few revisions.
+_MOST_KEPT = 3
 
 
 class GroupCounts(msgspec.Struct, frozen=True, eq=False):
@@ -186,7 +188,6 @@ class Headroom(msgspec.Struct, frozen=True, eq=False):
 class _KeptCounts:
     """The pods in each group, of one version of a tally, for these groups and rows."""
 
-    tally: Tally
     version: int
     ids: GroupIds
     rows: Mapping[str, int]
@@ -208,7 +209,7 @@ class CountGroups:
         self.by_labels: dict[int, tuple[Mapping[str, str], bool]] = {}
         self._size = 2 if isinstance(clause, ShareProgram) else 0
         self._narrow = bounds_every_group(clause)
-        self._kept: _KeptCounts | None = None
+        self._kept: dict[Tally, _KeptCounts] = {}
         self._fresh = Freshness()
         self._domains: dict[Hashable, int] = {}
 
@@ -242,11 +243,10 @@ class CountGroups:
 
     def count_of(self, tally: Tally, table: NodeTable) -> Counts:
         """The pods of a tally in each group. Earlier counts are updated by what has changed."""
-        size, kept = max(self._size, 1), self._kept
+        size, kept = max(self._size, 1), self._kept.get(tally)
         changes: Iterable[tuple[str, int]] | None = None
         if (
             kept is not None
-            and kept.tally is tally
             and kept.ids is self.ids
             and kept.rows is table.rows
             and len(kept.counts) == size
@@ -254,7 +254,9 @@ class CountGroups:
             changes = tally.since(kept.version)
         if changes is None or kept is None:
             counts = np.zeros(size, np.int64)
-            kept = self._kept = _KeptCounts(tally, 0, self.ids, table.rows, counts)
+            if tally not in self._kept and len(self._kept) >= _MOST_KEPT:
+                del self._kept[next(iter(self._kept))]
+            kept = self._kept[tally] = _KeptCounts(0, self.ids, table.rows, counts)
             changes = tally.nodes.items()
         for node, by in changes:
             group = self.ids[table.rows.get(node, UNKNOWN_ROW)]
