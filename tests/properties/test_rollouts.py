@@ -50,7 +50,7 @@ SIZES = range(1, 21)
 ZONES = 3
 NODES_PER_ZONE = 2
 SPOT = 'node.labels["cap"] == "spot"'
-WORLDS = examples(60)
+WORLDS = examples(48)
 STEPS = 4000
 
 
@@ -76,7 +76,7 @@ class World:
     everything at once, and pods get deletion costs. `surplus` is how many pods too many there were.
     """
 
-    seed: int
+    seed: str
     registry: Registry
     deployment: Deployment
     nodes: Sequence[Object]
@@ -111,7 +111,7 @@ class World:
             self.step()
             if self.deployment.is_complete() and not self._coming:
                 return
-        raise AssertionError(f"seed {self.seed}: no end: {self.deployment}")
+        raise AssertionError(f"seed `{self.seed}`: no end: {self.deployment}")
 
     def step(self) -> None:
         """One of those who act does something, and what is due becomes visible."""
@@ -178,7 +178,7 @@ class World:
         chosen.node = to
         # The answer was given before a Deployment that has been scaled since then.
         problem = self.check(self.where(), max(wanted, self.deployment.replicas), to)
-        assert problem is None, f"seed {self.seed}, step {self.now}: {problem}"
+        assert problem is None, f"seed `{self.seed}`, step {self.now}: {problem}"
         self._show(chosen)
 
     def _show(self, shown: DeployedPod) -> None:
@@ -235,7 +235,7 @@ def registry(clauses: str) -> Registry:
 
 
 def world_of(
-    seed: int,
+    seed: str,
     clauses: str,
     check: Callable[[Counter[str], int, str], str | None],
     *,
@@ -247,6 +247,11 @@ def world_of(
     strategy = random.choice(STRATEGIES)
     deployment = Deployment(size(random, strategy), strategy, random)
     return World(seed, registry(clauses), deployment, nodes(spot=spot), check, **options)
+
+
+def seeds(*of: str, count: int) -> list[str]:
+    """Seeds of a case, which another case does not have."""
+    return [" ".join((*of, str(number))) for number in range(max(1, count))]
 
 
 # ---- shares
@@ -299,7 +304,7 @@ def test_share(of: str, bound: str, script: str) -> None:
             return f"{on(where)} of {replicas} pods are on"
         return None
 
-    for seed in range(max(1, WORLDS // 5)):
+    for seed in seeds(of, bound, script, count=WORLDS // 6):
         world = world_of(seed, share(of, bound), check)
         play(world, script)
         replicas, found = world.deployment.replicas, on(world.where())
@@ -325,7 +330,7 @@ def violations(world: World, share: ShareProgram) -> int | None:
 def test_what_is_missing_is_shown_and_mended(seed: int, of: str) -> None:
     """With deletion costs a ReplicaSet that shrinks keeps of each side what the share wants."""
     clause = program_of(share(of, "exactly 40%"))
-    world = world_of(seed, share(of, "exactly 40%"), lambda *_: None, binds=True)
+    world = world_of(f"{of} {seed}", share(of, "exactly 40%"), lambda *_: None, binds=True)
     play(world, "rollout")
     replicas, before = world.deployment.replicas, on(world.where())
     assert violations(world, clause) == target(clause.bound, replicas) - before
@@ -353,7 +358,7 @@ def test_spread(skew: int, script: str) -> None:
             zones[name[:-1]] += number
         return str(zones) if zones[to[:-1]] - min(zones.values()) > skew else None
 
-    for seed in range(max(1, WORLDS // 5)):
+    for seed in seeds(str(skew), script, count=WORLDS // 4):
         play(world_of(seed, spread(skew), check, binds=True), script)
 
 
@@ -365,7 +370,7 @@ def test_spread(skew: int, script: str) -> None:
 def test_limit(per: str, key: slice, script: str) -> None:
     """Terminating pods count. There is a place for each pod that a step of the rollout needs."""
     groups = {"node": ZONES * NODES_PER_ZONE, "domain node.zone": ZONES, "cluster": 1}[per]
-    for seed in range(max(1, WORLDS // 2)):
+    for seed in seeds(per, script, count=WORLDS // 2):
         most = Random(seed).randint(1, max(1, 20 // groups))
 
         def size(random: Random, strategy: Strategy, most: int = most) -> int:
@@ -396,7 +401,7 @@ def test_share_spread_and_limit(script: str) -> None:
     def check(where: Counter[str], replicas: int, to: str) -> str | None:
         return str(where) if to.endswith("0") and on(where) > replicas * 40 // 100 else None
 
-    for seed in range(max(1, WORLDS // 5)):
+    for seed in seeds(script, count=WORLDS // 4):
         play(world_of(seed, clauses, check), script)
 
 
@@ -410,4 +415,5 @@ def test_all_nodes_are_of_the_share(of: str, bound: str) -> None:
     clauses = share(of, bound).replace(SPOT, "node.name != ''")
     for replicas in (1, 2, 3, 10, 20):
         deployment = Deployment(replicas, Strategy(1, 0), Random(replicas))
-        play(World(replicas, registry(clauses), deployment, nodes(), lambda *_: None), "rollout")
+        world = World(str(replicas), registry(clauses), deployment, nodes(), lambda *_: None)
+        play(world, "rollout")
