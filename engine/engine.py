@@ -20,7 +20,7 @@ import numpy as np
 from engine.cache.names import KnownRows
 from engine.cache.node_table import NodeRows, NodeTable
 from engine.cache.snapshot import Snapshot
-from engine.counting.count_clauses import CountClauses, deletion_cost
+from engine.counting.count_clauses import CountClauses
 from engine.counting.in_flight_pods import DEFAULT_SCHEDULERS, InFlightPods, Schedulers
 from engine.decision import filtering
 from engine.decision.call import Call, CallOpener, ClusterView, Observer, OfferedNodes
@@ -249,7 +249,7 @@ class Engine:
             return Admission(peer, None)
         self._check_gate(call)
         question = _question(call, snapshot, snapshot.table.find([node]))
-        cost = deletion_cost(self._placement.take(call.plan.counts, question))
+        cost = self._placement.take(call.plan.counts, question)
         return Admission(peer, cost, is_counted=True)
 
     # ---- questions that answer no request

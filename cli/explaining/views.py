@@ -14,7 +14,7 @@ from cli.explaining.explanation import Explanation, Written, WrittenClauses, row
 from cli.expressions import Values
 from cli.render import counted, named
 from cli.world import World
-from engine.counting.groups import ON, GroupCounts, fewest, target
+from engine.counting.groups import ON, GroupCounts, fewest, wanted_on
 from engine.decision.inspection import Contribution, Objection
 from engine.decision.registry import Registry, Selection
 from engine.decision.verdict import Failed, Feasible
@@ -330,8 +330,9 @@ def count_text(clause: CountClause, counts: GroupCounts, group: int) -> str:
         case ShareProgram():
             bound = counts.bound_of(clause, group)
             side = "one" if group == ON else "not one"
-            wanted = target(bound, counts.total)
-            share = f" ({_amount(bound)} of {counts.total})" if bound.percent else ""
+            wanted = wanted_on(bound, counts.total, counts.pods)
+            every = counts.pods if bound.amount == 100 else counts.total
+            share = f" ({_amount(bound)} of {every})" if bound.percent else ""
             there = int(counts.high[ON])
             return (
                 f"{there} on these nodes, {bound.kind} {wanted}{share}; this node is {side} of them"

@@ -369,6 +369,11 @@ class Cache:
     def controller(self, uid: str) -> Controller | None:
         return self._workloads.get(uid)
 
+    def replicas(self, uid: str) -> int | None:
+        """The number of pods that a controller wants; None if it is not known."""
+        controller = self._workloads.get(uid)
+        return controller.workload.replicas if controller is not None else None
+
     def tally(self, name: Hashable, scope: Scope, counts: Callable[[Peer], bool]) -> Tally:
         """The number of pods of a scope on each node for which `counts` is true.
 

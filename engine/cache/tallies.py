@@ -46,22 +46,42 @@ class Tally:
     """The pods of a scope for which `counts` is true.
 
     `nodes` has the number on each node, `placed` is their sum, and `waiting` has the keys of those
-    without a node. `version` rises by one with each change of `nodes`.
+    without a node. `placed_of` and `waiting_of` have the numbers of each workload, by its uid.
+    `version` rises by one with each change of `nodes`.
     """
 
-    __slots__ = ("_changes", "_counts", "nodes", "placed", "version", "waiting")
+    __slots__ = (
+        "_changes",
+        "_counts",
+        "nodes",
+        "placed",
+        "placed_of",
+        "version",
+        "waiting",
+        "waiting_of",
+    )
 
     def __init__(self, counts: Callable[[Peer], bool]) -> None:
         self._counts = counts
         self.nodes: Counter[str] = Counter()
         self.placed = 0
         self.waiting: set[str] = set()
+        self.placed_of: dict[str, int] = {}
+        self.waiting_of: dict[str, int] = {}
         self.version = 0
         self._changes: deque[tuple[str, int]] = deque(maxlen=_MOST_CHANGES)
 
     def continue_with(self, counts: Callable[[Peer], bool]) -> None:
         """Counts with an equal function from now on, whose evaluations another call waits for."""
         self._counts = counts
+
+    def by_workload(self, *, placed: bool) -> dict[str, int]:
+        """The number of pods of each workload, by its uid; of those with a node, or of all."""
+        found = self.placed_of.copy()
+        if not placed:
+            for uid, number in self.waiting_of.items():
+                found[uid] = found.get(uid, 0) + number
+        return found
 
     def since(self, version: int) -> Iterator[tuple[str, int]] | None:
         """The changes of `nodes` since a version; None if they are not kept any more."""
@@ -74,8 +94,11 @@ class Tally:
         if not self._counts(pod):
             return
         if not pod.nodeName:
-            self.waiting.discard(key)
+            if key in self.waiting:
+                self.waiting.discard(key)
+                _add(self.waiting_of, pod, -1)
             return
+        _add(self.placed_of, pod, -1)
         if self.nodes[pod.nodeName] == 1:
             del self.nodes[pod.nodeName]
         else:
@@ -86,8 +109,11 @@ class Tally:
         if not self._counts(pod):
             return
         if not pod.nodeName:
-            self.waiting.add(key)
+            if key not in self.waiting:
+                self.waiting.add(key)
+                _add(self.waiting_of, pod, 1)
             return
+        _add(self.placed_of, pod, 1)
         self.nodes[pod.nodeName] += 1
         self._changed(pod.nodeName, 1)
 
@@ -95,6 +121,18 @@ class Tally:
         self.placed += by
         self.version += 1
         self._changes.append((node, by))
+
+
+def _add(numbers: dict[str, int], pod: Peer, by: int) -> None:
+    """Adds to the number of the pod's workload, and drops a number that is zero."""
+    if pod.workload is None:
+        return
+    uid = pod.workload.uid
+    number = numbers.get(uid, 0) + by
+    if number:
+        numbers[uid] = number
+    else:
+        numbers.pop(uid, None)
 
 
 _Key = tuple[Scope, Hashable]

@@ -43,6 +43,8 @@ Mask = npt.NDArray[np.bool_]
 OFF, ON = 0, 1
 # The group of a node that is in none: it has no value for the domain, or for the bound.
 OUTSIDE = -1
+# The tallies of a clause whose counts by group are kept: all pods, and those of a few revisions.
+_MOST_KEPT = 3
 # A computed number is never larger. Groups without a node have it, so that they are open.
 _LARGEST = 2**62
 
@@ -60,16 +62,19 @@ class GroupCounts(msgspec.Struct, frozen=True, eq=False):
 
     `high` counts every pod that is or may be in a group, `low` only those that a watch has shown
     there. `own` is 1 if the clause counts the pod in question, else 0. `total` is the number of
-    pods that the bound is a part of, the pod in question included. `anywhere` says, for a limit
-    with a lower bound, whether any other pod is or may be in a group. `domains` marks the groups
-    that a spread compares. `bounds` has the number of the bound of each group; None where it is a
-    constant of the clause. `min_domains` is that of a spread, None where it is a constant.
+    pods that are wanted, of which a percentage is a part, and `pods` the number of all there are to
+    place: in a rollout there are more than are wanted. Both include the pod in question. `anywhere`
+    says, for a limit with a lower bound, whether any other pod is or may be in a group. `domains`
+    marks the groups that a spread compares. `bounds` has the number of the bound of each group;
+    None where it is a constant of the clause. `min_domains` is that of a spread, None where it is a
+    constant.
     """
 
     high: Counts
     low: Counts
     own: int
     total: int
+    pods: int
     anywhere: bool
     domains: Mask
     bounds: Bounds | None = None
@@ -77,16 +82,7 @@ class GroupCounts(msgspec.Struct, frozen=True, eq=False):
 
     def hopeful(self) -> GroupCounts:
         """The counts if every in-flight pod ends where it helps, and nowhere else."""
-        return GroupCounts(
-            self.low,
-            self.high,
-            self.own,
-            self.total,
-            self.anywhere,
-            self.domains,
-            self.bounds,
-            self.min_domains,
-        )
+        return msgspec.structs.replace(self, high=self.low, low=self.high)
 
     def bound_of(self, clause: ShareProgram | LimitProgram, group: int) -> BoundProgram:
         """The bound of one group, with its number."""
@@ -114,6 +110,16 @@ def target(bound: BoundProgram, total: int) -> int:
     return min(total, math.ceil(part) if bound.kind == "at least" else math.floor(part))
 
 
+def wanted_on(bound: BoundProgram, total: int, pods: int) -> int:
+    """The number of pods that a bound means on the nodes of a share.
+
+    A percentage is of the pods that are wanted. A count, and 100 %, bound those that there are: a
+    rollout has pods beside them, which must have a place.
+    """
+    part = bound.percent and bound.amount != 100
+    return target(bound, total if part else pods)
+
+
 def open_groups(clause: CountClause, counts: GroupCounts) -> Mask:
     """The groups in which the pod in question would break no bound."""
     match clause:
@@ -130,7 +136,7 @@ def open_groups(clause: CountClause, counts: GroupCounts) -> Mask:
 
 
 def _open_sides(bound: BoundProgram, counts: GroupCounts) -> Mask:
-    wanted = target(bound, counts.total)
+    wanted = wanted_on(bound, counts.total, counts.pods)
     # pods on the nodes of the share + this pod <= pods that the bound means
     on = counts.high[ON] + counts.own <= wanted
     match bound.kind:
@@ -140,8 +146,10 @@ def _open_sides(bound: BoundProgram, counts: GroupCounts) -> Mask:
             # Other nodes are open once the share is certain to have its pods.
             return np.array([counts.low[ON] >= wanted, True])
         case "exactly":
-            # pods on other nodes + this pod <= pods that are left for other nodes
-            off = counts.high[OFF] + counts.own <= counts.total - wanted
+            # pods on other nodes + this pod <= pods that are left for other nodes. That is of all
+            # pods, so that each pod of a rollout has a place. At its end as many may be missing on
+            # the nodes of the share as there were too many.
+            off = counts.high[OFF] + counts.own <= counts.pods - wanted
             return np.array([off, on])
         case _:
             assert_never(bound.kind)
@@ -231,7 +239,6 @@ class Headroom(msgspec.Struct, frozen=True, eq=False):
 class _KeptCounts:
     """The pods in each group, of one version of a tally, for these groups and rows."""
 
-    tally: Tally
     version: int
     ids: GroupIds
     rows: Mapping[str, int]
@@ -265,7 +272,7 @@ class CountGroups:
         self._percent = isinstance(clause, ShareProgram) and clause.bound.percent
         self._bounds: Bounds = np.empty(0, np.float64 if self._percent else np.int64)
         self._narrow = bounds_every_group(clause)
-        self._kept: _KeptCounts | None = None
+        self._kept: dict[Tally, _KeptCounts] = {}
         self._fresh = Freshness()
         self._domains: dict[Hashable, int] = {}
 
@@ -305,11 +312,10 @@ class CountGroups:
 
     def count_of(self, tally: Tally, table: NodeTable) -> Counts:
         """The pods of a tally in each group. Earlier counts are updated by what has changed."""
-        size, kept = max(self._size, 1), self._kept
+        size, kept = max(self._size, 1), self._kept.get(tally)
         changes: Iterable[tuple[str, int]] | None = None
         if (
             kept is not None
-            and kept.tally is tally
             and kept.ids is self.counted
             and kept.rows is table.rows
             and len(kept.counts) == size
@@ -317,7 +323,9 @@ class CountGroups:
             changes = tally.since(kept.version)
         if changes is None or kept is None:
             counts = np.zeros(size, np.int64)
-            kept = self._kept = _KeptCounts(tally, 0, self.counted, table.rows, counts)
+            if tally not in self._kept and len(self._kept) >= _MOST_KEPT:
+                del self._kept[next(iter(self._kept))]
+            kept = self._kept[tally] = _KeptCounts(0, self.counted, table.rows, counts)
             changes = tally.nodes.items()
         for node, by in changes:
             group = self.counted[table.rows.get(node, UNKNOWN_ROW)]

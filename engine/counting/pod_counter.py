@@ -20,11 +20,11 @@ from engine.cache.tallies import Scope, Tally
 from engine.counting.groups import CountGroups, Counts, GroupCounts, has_lower_bound
 from engine.counting.in_flight_pods import GroupIds, InFlightPod
 from engine.objects.codec import Namespace
-from engine.objects.peer import Peer, key_of
+from engine.objects.peer import Peer, Workload, key_of
 from engine.objects.request_pod import RequestPod
 from engine.program.frame import MEMO_BYTES, Evaluate, Frame, unlimited
 from engine.program.policy_time import BRIEF_SECONDS, CallTime
-from engine.program.program import CountClause, CountProgram, ShareProgram, SpreadProgram
+from engine.program.program import CountClause, ShareProgram, SpreadProgram
 from grammar.errors import EvaluationError, MissingError
 from grammar.values.sizes import STEPS
 
@@ -41,16 +41,16 @@ KnownPods: TypeAlias = "Cache | PodsExcluding"
 class CountContext(msgspec.Struct, frozen=True, eq=False):
     """The pod in question, and what rules about other pods read of it.
 
-    `peer` decodes the pod as other pods see it (BadObjectError). `replicas` is the number of pods
-    that its root controller wants, None if not known. `shape` identifies all that rules read of the
-    pod; `frame` may be of another pod of that shape.
+    `peer` decodes the pod as other pods see it (BadObjectError). `root` is its root controller,
+    None if not known. `shape` identifies all that rules read of the pod; `frame` may be of another
+    pod of that shape.
     """
 
     pod: RequestPod
     peer: Callable[[], Peer]
     frame: Frame
     time: CallTime
-    replicas: int | None
+    root: Workload | None
     shape: Hashable
 
 
@@ -87,11 +87,18 @@ class PodCounter:
         self._in_flight = in_flight
         self._nominated = self._ahead(pods.nominated) if pods.nominated else ()
 
-    def count(self, clause: CountClause, groups: CountGroups, *, predicted: bool) -> GroupCounts:
+    def count(
+        self,
+        clause: CountClause,
+        groups: CountGroups,
+        *,
+        predicted: bool,
+        of_revision: bool = False,
+    ) -> GroupCounts:
         """The counts of a clause. Raises DeadlineExceededError and ExpensivePolicyError.
 
         An in-flight pod counts in every group that it was offered; with `predicted` only in the one
-        where it probably ends.
+        where it probably ends. With `of_revision` only pods of the same template count.
         """
         # The frame outlives this request in tallies, and its deadline must not.
         time, policy = self._context.time, clause.count.policy
@@ -101,7 +108,7 @@ class PodCounter:
         began = time.times.work() if time.times is not None else 0.0
         self._frame.check = time.check_within
         try:
-            return self._counts(clause, groups, predicted=predicted)
+            return self._counts(clause, groups, predicted=predicted, of_revision=of_revision)
         finally:
             self._frame.check = unlimited
             if time.policy:
@@ -117,9 +124,14 @@ class PodCounter:
         every = nominated.values()
         return [p for p in every if p.priority >= own.priority and p.uid not in elsewhere]
 
-    def _counts(self, clause: CountClause, groups: CountGroups, *, predicted: bool) -> GroupCounts:
+    def _counts(
+        self, clause: CountClause, groups: CountGroups, *, predicted: bool, of_revision: bool
+    ) -> GroupCounts:
         count = clause.count
-        counts, scope, name, by_labels = self._membership(clause, groups)
+        membership = self._membership(clause, groups)
+        if of_revision:
+            membership = self._of_revision(membership)
+        counts, scope, name, by_labels = membership
         context = self._context
         uid = context.pod.uid
 
@@ -149,11 +161,15 @@ class PodCounter:
                 self._add(high, groups, pod.nominatedNodeName, 1)
         own = int(by_labels(context.pod) if by_labels is not None else counts(context.peer()))
         others = tally.placed + len(tally.waiting) - int(there)
+        total, pods = others + own, others + own
+        if isinstance(clause, ShareProgram):
+            total, pods = self._totals(clause, tally, own, known if there else None)
         return GroupCounts(
             high=high,
             low=low,
             own=own,
-            total=self._total(count, tally, others, own),
+            total=total,
+            pods=pods,
             # As for InterPodAffinity: a pod that waits, or is on a node without the domain, is not.
             anywhere=has_lower_bound(clause) and bool(np.logical_or.reduce(high)),
             domains=groups.domains() if isinstance(clause, SpreadProgram) else _NO_DOMAINS,
@@ -161,14 +177,40 @@ class PodCounter:
             min_domains=groups.min_domains,
         )
 
-    def _total(self, count: CountProgram, tally: Tally, others: int, own: int) -> int:
-        if count.peers.replicas and self._context.replicas is not None:
-            return self._context.replicas
-        if count.peers.placed:
-            known = self._pods.pod(self._key)
-            there = known is not None and bool(known.nodeName)
-            return tally.placed - int(there) + own
-        return others + own
+    def _totals(
+        self, share: ShareProgram, tally: Tally, own: int, there: Peer | None
+    ) -> tuple[int, int]:
+        """The pods that are wanted, and all there are to place, for a share.
+
+        `there` is the pod in question if the tally has it. A rollout, or a controller that is
+        scaled down, has more pods than its workload wants.
+        """
+        peers, root = share.count.peers, self._context.root
+        adds = own
+        if there is not None and (there.nodeName or not peers.placed):
+            adds -= 1
+        pods = tally.placed + (0 if peers.placed else len(tally.waiting)) + adds
+        if peers.replicas:
+            wanted = root.replicas if root is not None else None
+            return (pods, pods) if wanted is None else (wanted, max(wanted, pods))
+        if not share.bound.percent:
+            return pods, pods
+        numbers = tally.by_workload(placed=peers.placed)
+        if root is not None:
+            numbers[root.uid] = numbers.get(root.uid, 0) + adds
+        return pods - surplus(self._pods, numbers), pods
+
+    def _of_revision(self, found: _Membership) -> _Membership:
+        """Those of the pods that have the template of the pod in question."""
+        template = self._context.pod.labels.get(TEMPLATE_HASH)
+        if template is None:
+            return found
+
+        def counts(pod: Peer) -> bool:
+            return pod.labels.get(TEMPLATE_HASH) == template and found.counts(pod)
+
+        name = None if found.name is None else (found.name, template)
+        return found._replace(counts=counts, name=name)
 
     def _membership(self, clause: CountClause, groups: CountGroups) -> _Membership:
         """The pods that the clause counts."""
@@ -246,19 +288,13 @@ class PodCounter:
         if peer.workload is None:
             return _Membership(lambda pod: pod.uid == peer.uid, None, None, None)
         uid = peer.workload.uid
-        # In a rolling update, each revision has its own share.
-        exactly = isinstance(clause, ShareProgram) and clause.bound.kind == "exactly"
-        template = peer.labels.get(TEMPLATE_HASH) if exactly else None
 
         def counts(pod: Peer) -> bool:
             if pod.deletionTimestamp is not None and not terminating:
                 return False
-            if template is not None and pod.labels.get(TEMPLATE_HASH) != template:
-                return False
             return pod.workload is not None and pod.workload.uid == uid
 
-        scope = Scope(peer.namespace, uid)
-        return _Membership(counts, scope, ("workload", terminating, template), None)
+        return _Membership(counts, Scope(peer.namespace, uid), ("workload", terminating), None)
 
     def _tally(
         self, name: Hashable, scope: Scope | None, counts: Callable[[Peer], bool], *, kept: bool
@@ -275,6 +311,16 @@ class PodCounter:
         row = self._table.rows.get(node, UNKNOWN_ROW)
         if (group := groups.counted[row]) >= 0:
             found[group] += amount
+
+
+def surplus(pods: KnownPods, numbers: Mapping[str, int]) -> int:
+    """The pods beyond those that their workloads want; `numbers` has the pods of each, by uid."""
+    found = 0
+    for uid, number in numbers.items():
+        wanted = pods.replicas(uid)
+        if wanted is not None and number > wanted:
+            found += number - wanted
+    return found
 
 
 def _add_all(counts: Counts, groups: Sequence[GroupIds]) -> None:
@@ -296,6 +342,7 @@ class PodsExcluding:
         left = Tally(counts)
         left.nodes, left.placed = whole.nodes.copy(), whole.placed
         left.waiting = whole.waiting.copy()
+        left.placed_of, left.waiting_of = whole.placed_of.copy(), whole.waiting_of.copy()
         for key, pod in self._gone.items():
             if scope.holds(pod):
                 left.leaves(key, pod)
@@ -309,6 +356,9 @@ class PodsExcluding:
 
     def namespaces(self) -> Iterable[Namespace]:
         return self._pods.namespaces()
+
+    def replicas(self, uid: str) -> int | None:
+        return self._pods.replicas(uid)
 
     def assumed(self) -> Sequence[Peer]:
         return [pod for pod in self._pods.assumed() if key_of(pod) not in self._gone]

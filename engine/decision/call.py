@@ -78,7 +78,6 @@ class Call(msgspec.Struct, frozen=True, eq=False):
         """The pod and what rules about other pods read of it."""
         pod, roots = self.pod, snapshot.workloads
         root = roots.get(pod.controller)
-        replicas = root.replicas if root is not None else None
         plan, evaluation = self.plan, self.evaluation
         frame = evaluation.frame() if plan.time_dependent_counts else plan.frame
         namespace = snapshot.namespaces.get(pod.namespace)
@@ -87,7 +86,7 @@ class Call(msgspec.Struct, frozen=True, eq=False):
             if namespace is None
             else partial(pod.rooted, root, namespace.labels)
         )
-        return CountContext(pod, peer, frame, evaluation.time, replicas, plan)
+        return CountContext(pod, peer, frame, evaluation.time, root, plan)
 
 
 class CallOpener:

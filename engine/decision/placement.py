@@ -67,8 +67,8 @@ class Placement:
             mask &= headroom.open
         return bool(mask.any())
 
-    def take(self, counts: CountClauses, question: Question) -> list[Headroom]:
-        """The headroom on the one node that the pod is about to be bound to.
+    def take(self, counts: CountClauses, question: Question) -> int | None:
+        """Takes the one node that the pod is about to be bound to. Returns its deletion cost.
 
         Bound pods alone count: another pod that may end there has its own look before it does.
         Raises WaitingError where a strict clause has none: another pod was bound first, and
@@ -78,7 +78,7 @@ class Placement:
         headrooms = counts.headrooms(counter, question.table, question.rows, question.evaluation)
         if full := [headroom for headroom in headrooms if not headroom.open.all()]:
             raise WaitingError(_joined(full, question.evaluation))
-        return headrooms
+        return counts.deletion_cost(counter, int(question.rows[0]))
 
     def answer(
         self, counts: CountClauses, question: Question, decided: Decision, *, predicts: bool

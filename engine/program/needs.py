@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from engine.cache.informers import Needs
 from grammar.ast import Ident, Literal, Select
-from grammar.clauses import CountingClause, Policy
+from grammar.clauses import CountingClause, Policy, Share
 from grammar.walk import walk
 
 
@@ -19,9 +19,14 @@ def needs(policies: Iterable[Policy]) -> Needs:
         namespaces=any(isinstance(e, Ident) and e.name == "namespaceObject" for e in read)
         or any(isinstance(e, Select) and e.name == "namespaceLabels" for e in read),
         workloads=any(isinstance(e, Select) and e.name == "workload" for e in read)
-        or any(c.counts_by_workload for c in counting),
+        or any(c.counts_by_workload or _is_part(c) for c in counting),
         annotations=frozenset[str]().union(*map(named_annotations, known)),
     )
+
+
+def _is_part(clause: CountingClause) -> bool:
+    """Whether a clause bounds a percentage: of the pods that their workloads want."""
+    return isinstance(clause, Share) and clause.bound.percent
 
 
 def named_annotations(tree: object) -> frozenset[str]:

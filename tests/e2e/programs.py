@@ -11,7 +11,7 @@ NO_GO = 3  # the exit status of kube/build
 
 
 def built(config: pytest.Config) -> Path:
-    """Return the folder of etcd, kube-apiserver, kube-scheduler and kubectl; skip without Go."""
+    """Return the folder of etcd, kubectl and the programs of Kubernetes; skip without Go."""
     return _built(config)
 
 

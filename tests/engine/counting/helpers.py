@@ -17,7 +17,7 @@ from engine.counting.count_clauses import CountClauses
 from engine.counting.groups import CountGroups, GroupCounts, Headroom
 from engine.counting.in_flight_pods import InFlightPods
 from engine.counting.pod_counter import CountContext, KnownPods, PodCounter
-from engine.objects.peer import Peer
+from engine.objects.peer import Peer, Workload
 from engine.objects.request_pod import RequestPodReader
 from engine.program.frame import CheckDeadline, Frame, Report, unlimited
 from engine.program.program import BoundProgram, CountClause, LimitProgram, ShareProgram
@@ -70,15 +70,20 @@ def numbers(
     *,
     own: int = 1,
     total: int = 0,
+    pods: int | None = None,
     anywhere: bool = True,
     domains: Sequence[bool] | None = None,
 ) -> GroupCounts:
-    """Counts by group; by default a watch has shown every pod, and every group is a domain."""
+    """Counts by group; by default a watch has shown every pod, and every group is a domain.
+
+    There are as many `pods` as are wanted, the `total`, if nothing else is said.
+    """
     return GroupCounts(
         high=np.array(high, np.int64),
         low=np.array(high if low is None else low, np.int64),
         own=own,
         total=total,
+        pods=total if pods is None else pods,
         anywhere=anywhere,
         domains=np.array([True] * len(high) if domains is None else domains, np.bool_),
     )
@@ -135,6 +140,7 @@ class Counted:
     low: dict[str, int]
     own: int
     total: int
+    pods: int
     anywhere: bool
 
 
@@ -186,13 +192,16 @@ class Counting:
             labels = namespace.labels if namespace is not None else {}
             return request.rooted(known.workloads.get(request.controller), labels)
 
+        root = self.cache.snapshot().workloads.get(request.controller)
+        if replicas is not None:
+            root = Workload("ReplicaSet", "web-1", request.controller, replicas)
         shape = raw(asked["metadata"]["labels"])
         context = CountContext(
             request,
             peer,
             frame_of(asked, self.now),
             CheckedTime(lambda: 0.0, math.inf, look=check),
-            replicas,
+            root,
             shape,
         )
         in_flight = self.in_flight.others(request.uid, self.table.owner)
@@ -218,7 +227,14 @@ class Counting:
         def named(counts: Iterable[int]) -> dict[str, int]:
             return {names.get(i, str(i)): int(n) for i, n in enumerate(counts) if n}
 
-        return Counted(named(found.high), named(found.low), found.own, found.total, found.anywhere)
+        return Counted(
+            named(found.high),
+            named(found.low),
+            found.own,
+            found.total,
+            found.pods,
+            found.anywhere,
+        )
 
     def headrooms(
         self, text: str, asked: Object = ASKED, nodes: Sequence[str] | None = None
@@ -229,6 +245,14 @@ class Counting:
         evaluation = evaluation_of(frame_of(asked))
         clauses = CountClauses(clauses_of(text), evaluation)
         return clauses.headrooms(self.counter(asked), table, rows, evaluation)
+
+    def deletion_cost(self, text: str, to: str, asked: Object = ASKED) -> int | None:
+        """The deletion cost that strict clauses give a pod that is about to be bound to a node."""
+        evaluation, counter = evaluation_of(frame_of(asked)), self.counter(asked)
+        rows = self.table.find([to])
+        clauses = CountClauses(clauses_of(text), evaluation)
+        clauses.headrooms(counter, self.table, rows, evaluation)
+        return clauses.deletion_cost(counter, int(rows[0]))
 
 
 def counting_of(nodes: Iterable[Object], pods: Iterable[Object] = ()) -> Counting:
