@@ -106,6 +106,8 @@ _NAMESPACE = frozenset({"namespaceObject"})
 _POD = frozenset({"pod", "namespaceObject", "now"})
 _PLACE = _POD | {"node"}
 _PEER = _POD | {"peer"}
+# What a pod adds to a sum is the same whichever pod is asked about.
+_AMOUNT = frozenset({"peer"})
 _VICTIM = _PLACE | {"victim"}
 _VICTIMS = _PLACE | {"victims"}
 # A message may read only what stays equal between two calls for one pod (C47).
@@ -247,7 +249,7 @@ class _PolicyChecker:
         if isinstance(item, RejectingClause):
             item = self._texts(item)
         if isinstance(item, CountingClause) and item.pods is not None:
-            item = replace(item, pods=self._pods(item.pods))
+            item = replace(item, pods=self._pods(item.pods, item))
         match item:
             case Filter():
                 requires = tuple(self._bool(r, _PLACE, "`require`") for r in item.requires)
@@ -335,7 +337,15 @@ class _PolicyChecker:
         where = f"the `when` of a {item.keyword}, which reads only the pod"
         return self._bool(item.when, _POD, where)
 
-    def _pods(self, pods: PodSet) -> PodSet:
+    def _pods(self, pods: PodSet, clause: CountingClause) -> PodSet:
+        if (amount := pods.amount) is not None:
+            if not isinstance(clause, Limit):
+                self._found.append(catalogue.sum_of_pods(clause.keyword, amount.span))
+            amount = self._check(amount, None, _AMOUNT, "`sum`, which reads only the peer")
+            if amount.type.name not in (*_NUMBERS, "quantity"):
+                expected = "an amount: a number or a quantity"
+                self._found.append(catalogue.wrong_type(amount.type, expected, amount.span))
+            pods = replace(pods, amount=amount)
         if pods.where is None:
             return pods
         namespaces = pods.namespaces

@@ -1,5 +1,8 @@
 """Count groups: the groups of nodes that a count clause compares, and the pods in each of them.
 
+A count is a sum of ones. Where a clause adds up an amount instead, sums, what the pod in question
+adds, and bounds are in thousandths, and the rules are the same.
+
 The groups of a share are its two sides, those of a spread its domains, those of a limit its nodes,
 its domains, or the whole cluster. A CountGroups belongs to one clause and one pod shape, and lives
 as long as the plan for that shape. GroupCounts and Headroom are of one call.
@@ -19,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.cache.node_table import UNKNOWN_ROW, NodeRows, NodeTable
-from engine.cache.tallies import Tally
+from engine.cache.tallies import FULL, Tally
 from engine.counting.in_flight_pods import GroupIds
 from engine.objects import eligibility
 from engine.program.columns import Freshness, grown
@@ -40,10 +43,12 @@ OUTSIDE = -1
 class GroupCounts(msgspec.Struct, frozen=True, eq=False):
     """The pods in each group, without the pod in question.
 
-    `high` counts every pod that is or may be in a group, `low` only those that a watch has shown
-    there. `own` is 1 if the clause counts the pod in question, else 0. `total` is the number of
-    pods that the bound is a part of, the pod in question included. `anywhere` says whether the
-    clause counts any other pod. `domains` marks the groups that a spread compares.
+    `high` adds up every pod that is or may be in a group, `low` only those that a watch has shown
+    there. `own` is what the pod in question adds: 0 if the clause does not count it, else 1, or its
+    amount, which is FULL where it has none. `total` is the number of pods that the bound is a part
+    of, the pod in question included. `anywhere` says whether the clause counts any other pod, and
+    `queued` whether it counts another one without a node. `domains` marks the groups that a spread
+    compares.
     """
 
     high: Counts
@@ -52,10 +57,11 @@ class GroupCounts(msgspec.Struct, frozen=True, eq=False):
     total: int
     anywhere: bool
     domains: Mask
+    queued: bool = False
 
     def hopeful(self) -> GroupCounts:
         """The counts if every in-flight pod ends where it helps, and nowhere else."""
-        return GroupCounts(self.low, self.high, self.own, self.total, self.anywhere, self.domains)
+        return msgspec.structs.replace(self, high=self.low, low=self.high)
 
 
 @lru_cache(4096)
@@ -119,6 +125,19 @@ def _within_limit(bound: Bound, counts: GroupCounts) -> Mask:
             assert_never(bound.kind)
 
 
+def leaves_room(clause: CountClause, counts: GroupCounts) -> Mask | None:
+    """The groups of a sum in which a pod like the one in question fits beside it.
+
+    While no other pod waits, every group in which it fits. None for a clause that counts.
+    """
+    if not isinstance(clause, LimitProgram) or clause.count.peers.amount is None:
+        return None
+    more = 2 * counts.own if counts.queued else counts.own
+    # sum in the group + this pod + one like it <= the limit
+    found: Mask = counts.high + more <= clause.bound.amount
+    return found
+
+
 def fewest(clause: SpreadProgram, counts: GroupCounts) -> int:
     """The pods in the emptiest domain; 0 where there are fewer domains than the clause wants."""
     among = counts.low[counts.domains]
@@ -157,7 +176,8 @@ class Headroom(msgspec.Struct, frozen=True, eq=False):
 
     `open` marks the nodes whose group has headroom for certain, `hopeful` those whose group would
     have it if every in-flight pod ended elsewhere. `groups` has the group of each node. A `narrow`
-    clause has a pod offered one group at a time.
+    clause has a pod offered one group at a time; that of a sum only where no node is `roomy`, which
+    means that the next pod fits there too.
     """
 
     clause: CountClause
@@ -166,11 +186,16 @@ class Headroom(msgspec.Struct, frozen=True, eq=False):
     groups: GroupIds
     counts: GroupCounts
     narrow: bool
+    roomy: Mask | None = None
+
+    def narrows(self, opened: Mask) -> bool:
+        """Whether the clause has a pod offered one group of these nodes, not all of them."""
+        return self.narrow and (self.roomy is None or not (opened & self.roomy).any())
 
 
 @dataclass(slots=True)
 class _KeptCounts:
-    """The pods in each group, of one version of a tally, for these groups and rows."""
+    """What is in each group, of one version of a tally, for these groups and rows."""
 
     tally: Tally
     version: int
@@ -194,6 +219,7 @@ class CountGroups:
         self.by_labels: dict[int, tuple[Mapping[str, str], bool]] = {}
         self._size = 2 if isinstance(clause, ShareProgram) else 0
         self._narrow = bounds_every_group(clause)
+        self._adds_amounts = clause.count.peers.amount is not None
         self._kept: _KeptCounts | None = None
         self._fresh = Freshness()
         self._domains: dict[Hashable, int] = {}
@@ -227,7 +253,7 @@ class CountGroups:
                 self.ids = ids
 
     def count_of(self, tally: Tally, table: NodeTable) -> Counts:
-        """The pods of a tally in each group. Earlier counts are updated by what has changed."""
+        """What a tally has in each group. Earlier counts are updated by what has changed."""
         size, kept = max(self._size, 1), self._kept
         changes: Iterable[tuple[str, int]] | None = None
         if (
@@ -242,12 +268,16 @@ class CountGroups:
             counts = np.zeros(size, np.int64)
             kept = self._kept = _KeptCounts(tally, 0, self.ids, table.rows, counts)
             changes = tally.nodes.items()
+        counts = kept.counts
         for node, by in changes:
             group = self.ids[table.rows.get(node, UNKNOWN_ROW)]
             if group >= 0:
-                kept.counts[group] += by
+                counts[group] = min(counts.item(group) + by, FULL)
         kept.version = tally.version
-        return kept.counts.copy()
+        if self._adds_amounts and counts.max(initial=0) == FULL:
+            # What is beyond it was not added, so it cannot be taken away either.
+            self._kept = None
+        return counts.copy()
 
     def domains(self) -> Mask:
         """The groups that have an eligible node."""
@@ -264,12 +294,18 @@ class CountGroups:
         if np.logical_and.reduce(opened) and not np.logical_or.reduce(outside):
             # The usual case: no bound is near.
             every = np.ones(len(ids), np.bool_)
-            return Headroom(self.clause, every, every, ids, counts, self._narrow)
+            roomy = leaves_room(self.clause, counts)
+            roomy = roomy[ids] if roomy is not None else None
+            return Headroom(self.clause, every, every, ids, counts, self._narrow, roomy)
         passes = self.clause.count.missing == "pass"
         here = opened[ids]
         hopeful = open_groups(self.clause, counts.hopeful())[ids]
         here[outside] = hopeful[outside] = passes
-        return Headroom(self.clause, here, hopeful, ids, counts, self._narrow)
+        roomy = leaves_room(self.clause, counts)
+        if roomy is not None:
+            roomy = roomy[ids]
+            roomy[outside] = passes
+        return Headroom(self.clause, here, hopeful, ids, counts, self._narrow, roomy)
 
     def _group(self, table: NodeTable, row: int, frame: Frame, report: Report) -> int:
         view = table.views[row]

@@ -16,13 +16,14 @@ import numpy as np
 
 from engine.cache.cache import Cache
 from engine.cache.node_table import UNKNOWN_ROW, NodeTable
-from engine.cache.tallies import Scope, Tally
+from engine.cache.tallies import FULL, Adds, Scope, Tally
 from engine.counting.groups import CountGroups, Counts, GroupCounts
 from engine.counting.in_flight_pods import GroupIds, InFlightPod
 from engine.objects.codec import Namespace
 from engine.objects.peer import Peer, key_of
 from engine.objects.request_pod import RequestPod
-from engine.program.frame import MEMO_BYTES, Evaluate, Frame, unlimited
+from engine.program.frame import MEMO_BYTES, Evaluate, Frame, Report, unlimited
+from engine.program.operations import thousandths
 from engine.program.policy_time import BRIEF_SECONDS, CallTime
 from engine.program.program import CountClause, CountProgram, ShareProgram, SpreadProgram
 from grammar.errors import EvaluationError, MissingError
@@ -43,7 +44,8 @@ class CountContext(msgspec.Struct, frozen=True, eq=False):
 
     `peer` decodes the pod as other pods see it (BadObjectError). `replicas` is the number of pods
     that its root controller wants, None if not known. `shape` identifies all that rules read of the
-    pod; `frame` may be of another pod of that shape.
+    pod; `frame` may be of another pod of that shape. `report` hears of amounts that pods do not
+    have, also later, from tallies.
     """
 
     pod: RequestPod
@@ -52,17 +54,18 @@ class CountContext(msgspec.Struct, frozen=True, eq=False):
     time: CallTime
     replicas: int | None
     shape: Hashable
+    report: Report
 
 
 class _Membership(NamedTuple):
     """The pods that a clause counts.
 
-    `counts` tests a pod, `scope` is where such pods can be (None: only the pod in question),
-    and `name` identifies the function for tallies (None: do not keep). `by_labels` is the same
-    function where labels are enough to tell, else None.
+    `counts` tests a pod, or gives what it adds to a sum, `scope` is where such pods can be (None:
+    only the pod in question), and `name` identifies the function for tallies (None: do not keep).
+    `by_labels` is the same function where labels are enough to tell, else None.
     """
 
-    counts: Callable[[Peer], bool]
+    counts: Adds
     scope: Scope | None
     name: Hashable
     by_labels: Callable[[CountedPod], bool] | None
@@ -119,36 +122,43 @@ class PodCounter:
 
     def _counts(self, clause: CountClause, groups: CountGroups, *, predicted: bool) -> GroupCounts:
         count = clause.count
-        counts, scope, name, by_labels = self._membership(clause, groups)
+        counts, scope, name, by_labels = members = self._membership(clause, groups)
+        if (amount := count.peers.amount) is not None:
+            counts, scope, name, by_labels = self._adding(members, count, amount)
         context = self._context
         uid = context.pod.uid
 
-        def inside(pod: Peer) -> bool:
-            return scope is not None and scope.holds(pod) and counts(pod)
+        def inside(pod: Peer) -> int:
+            return counts(pod) if scope is not None and scope.holds(pod) else 0
 
         tally = self._tally(name, scope, counts, kept=not count.peers.time_dependent)
         high = groups.count_of(tally, self._table)
         known = self._pods.pod(self._key)
-        there = known is not None and known.uid == uid and counts(known)
+        there = counts(known) if known is not None and known.uid == uid else 0
         if there and known is not None and known.nodeName:
-            self._add(high, groups, known.nodeName, -1)
+            self._add(high, groups, known.nodeName, -there)
         low = high.copy()
         for pod in self._pods.assumed():
-            if pod.uid != uid and inside(pod):
-                self._add(low, groups, pod.nodeName, -1)
-        if name is None or count.peers.time_dependent:
-            in_flight = [each for each in self._in_flight if each.is_such(inside)]
-        else:
-            in_flight = [each for each in self._in_flight if each.counts(tally, inside)]
-        if predicted:
-            _add_all(high, [groups.ids[[each.predicted]] for each in in_flight])
-        else:
-            _add_all(high, [each.groups(groups.ids) for each in in_flight])
+            if pod.uid != uid and (adds := inside(pod)):
+                self._add(low, groups, pod.nodeName, -adds)
+        in_flight: dict[int, list[GroupIds]] = {}
+        kept = name is not None and not count.peers.time_dependent
+        for each in self._in_flight:
+            if adds := each.counts(tally, inside) if kept else each.adds(inside):
+                found = groups.ids[[each.predicted]] if predicted else each.groups(groups.ids)
+                in_flight.setdefault(adds, []).append(found)
+        for adds, named in in_flight.items():
+            _add_all(high, named, adds)
         for pod in self._nominated:
-            if inside(pod):
-                self._add(high, groups, pod.nominatedNodeName, 1)
-        own = int(by_labels(context.pod) if by_labels is not None else counts(context.peer()))
-        others = tally.placed + len(tally.waiting) - int(there)
+            if adds := inside(pod):
+                self._add(high, groups, pod.nominatedNodeName, adds)
+        if amount is not None:
+            own = self._own(members.counts, count, amount)
+        else:
+            own = int(by_labels(context.pod) if by_labels is not None else counts(context.peer()))
+        waits = bool(there) and known is not None and not known.nodeName
+        queued = len(tally.waiting) - waits
+        others = tally.placed - (0 if waits else there) + queued
         return GroupCounts(
             high=high,
             low=low,
@@ -156,6 +166,7 @@ class PodCounter:
             total=self._total(count, tally, others, own),
             anywhere=bool(others) or bool(in_flight),
             domains=groups.domains() if isinstance(clause, SpreadProgram) else _NO_DOMAINS,
+            queued=queued > 0,
         )
 
     def _total(self, count: CountProgram, tally: Tally, others: int, own: int) -> int:
@@ -206,11 +217,7 @@ class PodCounter:
                 return holds(pod)
 
         def holds(pod: CountedPod) -> bool:
-            # Each pod takes a step, so that many of them look at the clock.
-            frame.peer, frame.reserve = pod, STEPS
-            frame.fuel -= 1
-            if frame.fuel < 0:
-                frame.refuel()
+            _begin(frame, pod)
             try:
                 return where(frame) is True
             except MissingError:
@@ -221,6 +228,47 @@ class PodCounter:
         # A change of the namespaces makes another tally; such changes are rare.
         name = (count, context.shape if count.peers.by_pod else None, inside)
         return _Membership(counts, scope, name, counts if count.peers.by_labels else None)
+
+    def _adding(
+        self, membership: _Membership, count: CountProgram, amount: Evaluate
+    ) -> _Membership:
+        """The membership with what each pod adds: 0 where it has no amount, which is reported."""
+        counts, scope, name, _ = membership
+        context, frame = self._context, self._frame
+        times, charge, report = context.time.times, context.time.charge, context.report
+
+        def adds(pod: Peer) -> int:
+            if not counts(pod):
+                return 0
+            if times is None:
+                return added(pod)
+            if frame.check is not unlimited:
+                charge(count.policy)
+                return added(pod)
+            with times.using(count.policy):
+                return added(pod)
+
+        def added(pod: Peer) -> int:
+            try:
+                return _amount(frame, pod, amount)
+            except EvaluationError as error:
+                report(count.policy, count.name, error)
+                return 0
+
+        # A name may stand for the pods of a workload, for whatever clause.
+        return _Membership(adds, scope, name and (name, count), None)
+
+    def _own(self, counts: Adds, count: CountProgram, amount: Evaluate) -> int:
+        """What the pod in question adds to a sum. It fits nowhere if it has no amount."""
+        peer = self._context.peer()
+        if not counts(peer):
+            return 0
+        try:
+            return _amount(self._frame, peer, amount)
+        except EvaluationError as error:
+            self._context.report(count.policy, count.name, error)
+            passes = isinstance(error, MissingError) and count.missing == "pass"
+            return 0 if passes else FULL
 
     def _inside(self, wanted: Evaluate | None) -> frozenset[str] | None:
         """The names of the namespaces for which an expression is true; None for all of them."""
@@ -258,7 +306,7 @@ class PodCounter:
         return _Membership(counts, scope, ("workload", terminating, template), None)
 
     def _tally(
-        self, name: Hashable, scope: Scope | None, counts: Callable[[Peer], bool], *, kept: bool
+        self, name: Hashable, scope: Scope | None, counts: Adds, *, kept: bool
     ) -> Tally:
         if scope is not None and kept:
             return self._pods.tally(name, scope, counts)
@@ -270,15 +318,34 @@ class PodCounter:
 
     def _add(self, found: Counts, groups: CountGroups, node: str, amount: int) -> None:
         row = self._table.rows.get(node, UNKNOWN_ROW)
-        if (group := groups.ids[row]) >= 0:
-            found[group] += amount
+        # What is full stays full: what is beyond it was not added.
+        if (group := groups.ids[row]) >= 0 and found[group] < FULL:
+            found[group] = min(found.item(group) + amount, FULL)
 
 
-def _add_all(counts: Counts, groups: Sequence[GroupIds]) -> None:
-    """Adds one to each of the groups, as often as it is listed."""
-    if groups:
-        named = np.concatenate(groups)
-        counts += np.bincount(named[named >= 0], minlength=len(counts))
+def _begin(frame: Frame, pod: CountedPod) -> None:
+    """Prepares a frame for a pod. Each takes a step, so that many of them look at the clock."""
+    frame.peer, frame.reserve = pod, STEPS
+    frame.fuel -= 1
+    if frame.fuel < 0:
+        frame.refuel()
+
+
+def _amount(frame: Frame, pod: Peer, amount: Evaluate) -> int:
+    """What a pod adds to a sum. Raises EvaluationError if it has no amount."""
+    _begin(frame, pod)
+    return min(thousandths(amount(frame)), FULL)
+
+
+def _add_all(counts: Counts, groups: Sequence[GroupIds], amount: int) -> None:
+    """Adds an amount to each of the groups, as often as it is listed."""
+    named = np.concatenate(groups)
+    times = np.bincount(named[named >= 0], minlength=len(counts))
+    if amount == 1:
+        counts += times
+    else:
+        more = np.where(times > FULL // amount, FULL, times * amount)
+        np.minimum(counts + more, FULL, out=counts)
 
 
 class PodsExcluding:
@@ -288,7 +355,7 @@ class PodsExcluding:
         self._pods = pods
         self._gone = {key_of(pod): pod for pod in gone}
 
-    def tally(self, name: Hashable, scope: Scope, counts: Callable[[Peer], bool]) -> Tally:
+    def tally(self, name: Hashable, scope: Scope, counts: Adds) -> Tally:
         whole = self._pods.tally(name, scope, counts)
         left = Tally(counts)
         left.nodes, left.placed = whole.nodes.copy(), whole.placed

@@ -81,7 +81,10 @@ class Call(msgspec.Struct, frozen=True, eq=False):
         replicas = root.replicas if root is not None else None
         plan, evaluation = self.plan, self.evaluation
         frame = evaluation.frame() if plan.time_dependent_counts else plan.frame
-        return CountContext(pod, partial(pod.rooted, root), frame, evaluation.time, replicas, plan)
+        peer = partial(pod.rooted, root)
+        return CountContext(
+            pod, peer, frame, evaluation.time, replicas, plan, evaluation.report
+        )
 
 
 class CallOpener:

@@ -6,8 +6,10 @@ Types and constants are resolved when a closure is made. The meaning of an opera
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from operator import attrgetter, ge, gt, le, lt
 from typing import Any
 
@@ -21,7 +23,7 @@ from grammar.values.kinds import equals
 from grammar.values.lists import element
 from grammar.values.maps import build, lookup
 from grammar.values.optional import NONE, Optional
-from grammar.values.quantity import Quantity
+from grammar.values.quantity import NANO, Quantity
 from grammar.values.sizes import STEPS, quoted
 from grammar.values.time import Duration
 
@@ -341,6 +343,27 @@ def magnitude(value: object) -> float:
         return value.nanos / 1e9
     assert isinstance(value, int | float), "the checker lets nothing else be a score"
     return float(value)
+
+
+# What a sum adds up.
+THOUSANDTHS = 1000
+_NANOS = NANO // THOUSANDTHS
+
+
+def thousandths(value: object) -> int:
+    """An amount in thousandths, rounded up. Raises EvaluationError if it is none, or negative."""
+    match value:
+        case Quantity(nanos=nanos):
+            below_zero, found = nanos < 0, -(-nanos // _NANOS)
+        case int() if not isinstance(value, bool):
+            below_zero, found = value < 0, value * THOUSANDTHS
+        case float() if math.isfinite(value):
+            below_zero, found = value < 0, math.ceil(Fraction(value) * THOUSANDTHS)
+        case _:
+            raise EvaluationError("an amount is a number or a quantity")
+    if below_zero:
+        raise EvaluationError(f"the amount is negative: {value}")
+    return found
 
 
 def list_literal(elements: tuple[Evaluate, ...], marked: frozenset[int]) -> Evaluate:

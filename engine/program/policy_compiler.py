@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import chain
 from typing import assert_never
 
+from engine.cache.tallies import FULL
 from engine.program import operations
 from engine.program.compiler import Compiler
 from engine.program.fast_paths import FAST_PATHS
@@ -127,6 +129,10 @@ class _PolicyCompiler:
                     yield SpreadProgram(self._count(clause), compiled(over), skew, least)
                 case Limit(per=per, bound=bound):
                     count, domain = self._count(clause), self._optional(per.domain)
+                    if count.peers.amount is not None:
+                        # Sums are in thousandths. What is FULL is above every bound.
+                        most = min(operations.thousandths(bound.amount), FULL - 1)
+                        bound = replace(bound, amount=most)
                     yield LimitProgram(count, per.scope == "node", domain, bound)
                 case Preempt():
                     yield self._preempt(clause)
@@ -173,6 +179,7 @@ class _PolicyCompiler:
             namespaces=self._optional(pods.namespaces),
             placed=pods.placed,
             replicas=where is None,
+            amount=self._optional(pods.amount),
         )
 
     def _optional(self, expr: Expr | None) -> Evaluate | None:

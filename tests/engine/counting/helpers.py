@@ -177,6 +177,7 @@ class Counting:
         replicas: int | None = None,
         pods: KnownPods | None = None,
         check: CheckDeadline = unlimited,
+        report: Report = unexpected,
     ) -> PodCounter:
         """The counter of one request."""
         request = RequestPodReader(CODEC).read(raw(asked))
@@ -192,6 +193,7 @@ class Counting:
             CheckedTime(lambda: 0.0, math.inf, look=check),
             replicas,
             shape,
+            report,
         )
         in_flight = self.in_flight.others(request.uid, self.table.owner)
         return PodCounter(pods or self.cache, in_flight, self.table, context)
