@@ -14,11 +14,13 @@ from cli.explaining.explanation import Explanation, Written, WrittenClauses, row
 from cli.expressions import Values
 from cli.render import counted, named
 from cli.world import World
+from engine.cache.tallies import FULL
 from engine.counting.groups import ON, GroupCounts, fewest, target
 from engine.decision.inspection import Contribution, Objection
 from engine.decision.registry import Registry, Selection
 from engine.decision.verdict import Failed, Feasible
 from engine.program.frame import Frame
+from engine.program.operations import THOUSANDTHS
 from engine.program.program import (
     CountClause,
     FilterProgram,
@@ -32,6 +34,7 @@ from grammar.ast import Expr
 from grammar.clauses import Bound, Filter, Score
 from grammar.errors import EvaluationError
 from grammar.texts import cut
+from grammar.values.quantity import NANO, Quantity
 
 # Explanations of more nodes than this show them by reason.
 LISTED = 20
@@ -340,9 +343,19 @@ def count_text(clause: CountClause, counts: GroupCounts, group: int) -> str:
         case LimitProgram(bound=bound, per_node=per_node, domain=domain):
             scope = "on this node" if per_node else "in the cluster"
             where = scope if domain is None else "in this node's domain"
+            if clause.count.peers.amount is not None:
+                own = "no amount" if counts.own == FULL else _sum(counts.own)
+                return f"{_sum(here)} {where}, {own} of this pod; {bound.kind} {_sum(bound.amount)}"
             return f"{here} {where}, {bound.kind} {_amount(bound)} with this pod"
         case _:
             assert_never(clause)
+
+
+def _sum(thousandths: float) -> str:
+    """A sum, which is in thousandths, as an amount."""
+    if thousandths >= FULL:
+        return "more than any bound"
+    return str(Quantity(int(thousandths) * NANO // THOUSANDTHS))
 
 
 def _amount(bound: Bound) -> str:

@@ -358,7 +358,7 @@ def thousandths(value: object) -> int:
         case int() if not isinstance(value, bool):
             below_zero, found = value < 0, value * THOUSANDTHS
         case float() if math.isfinite(value):
-            below_zero, found = value < 0, math.ceil(Fraction(value) * THOUSANDTHS)
+            below_zero, found = value < 0, math.ceil(Fraction(str(value)) * THOUSANDTHS)
         case _:
             raise EvaluationError("an amount is a number or a quantity")
     if below_zero:

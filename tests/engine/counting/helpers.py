@@ -206,11 +206,12 @@ class Counting:
         predicted: bool = False,
         replicas: int | None = None,
         pods: KnownPods | None = None,
+        report: Report = unexpected,
     ) -> Counted:
         """The counts of a clause by the number of a group, or by the node of a limit per node."""
         groups = CountGroups(clause)
         update(groups, self.table, asked)
-        counter = self.counter(asked, replicas=replicas, pods=pods)
+        counter = self.counter(asked, replicas=replicas, pods=pods, report=report)
         found = counter.count(clause, groups, predicted=predicted)
         per_node = isinstance(clause, LimitProgram) and clause.per_node
         names = {row: name for name, row in self.table.rows.items() if per_node}
@@ -221,14 +222,20 @@ class Counting:
         return Counted(named(found.high), named(found.low), found.own, found.total, found.anywhere)
 
     def headrooms(
-        self, text: str, asked: Object = ASKED, nodes: Sequence[str] | None = None
+        self,
+        text: str,
+        asked: Object = ASKED,
+        nodes: Sequence[str] | None = None,
+        *,
+        report: Report = unexpected,
     ) -> list[Headroom]:
         """The headroom of each strict clause of a text, over these nodes or all."""
         table = self.table
         rows = table.find(list(table.rows) if nodes is None else nodes)
         evaluation = evaluation_of(frame_of(asked))
         clauses = CountClauses(clauses_of(text), evaluation)
-        return clauses.headrooms(self.counter(asked), table, rows, evaluation)
+        counter = self.counter(asked, report=report)
+        return clauses.headrooms(counter, table, rows, evaluation)
 
 
 def counting_of(nodes: Iterable[Object], pods: Iterable[Object] = ()) -> Counting:
