@@ -356,9 +356,7 @@ def _parts(clause: Clause, source: Source) -> Iterator[_Part]:
         yield f"missing {clause.missing}", None, None
 
 
-def _pod_set(
-    pods: PodSet | None, head: str = "", *, replicas: bool = False
-) -> Iterator[_Part]:
+def _pod_set(pods: PodSet | None, head: str = "", *, replicas: bool = False) -> Iterator[_Part]:
     """`replicas` says that the pods of the workload are named."""
     if pods is None:
         return

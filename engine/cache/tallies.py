@@ -174,9 +174,7 @@ class Tallies:
         for dropped in failed:
             self._drop(dropped)
 
-    def _counted(
-        self, of: _Key, counts: Adds, pods: Iterable[tuple[str, Peer]]
-    ) -> Tally:
+    def _counted(self, of: _Key, counts: Adds, pods: Iterable[tuple[str, Peer]]) -> Tally:
         unfinished = self._unfinished.pop(of, None)
         if unfinished is None:
             unfinished = _Unfinished(Tally(counts))

@@ -305,9 +305,7 @@ class PodCounter:
         scope = Scope(peer.namespace, uid)
         return _Membership(counts, scope, ("workload", terminating, template), None)
 
-    def _tally(
-        self, name: Hashable, scope: Scope | None, counts: Adds, *, kept: bool
-    ) -> Tally:
+    def _tally(self, name: Hashable, scope: Scope | None, counts: Adds, *, kept: bool) -> Tally:
         if scope is not None and kept:
             return self._pods.tally(name, scope, counts)
         tally = Tally(counts)

@@ -82,9 +82,7 @@ class Call(msgspec.Struct, frozen=True, eq=False):
         plan, evaluation = self.plan, self.evaluation
         frame = evaluation.frame() if plan.time_dependent_counts else plan.frame
         peer = partial(pod.rooted, root)
-        return CountContext(
-            pod, peer, frame, evaluation.time, replicas, plan, evaluation.report
-        )
+        return CountContext(pod, peer, frame, evaluation.time, replicas, plan, evaluation.report)
 
 
 class CallOpener:

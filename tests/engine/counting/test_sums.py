@@ -18,9 +18,7 @@ from tests.support.engines import peer_of
 
 NODES = [node("n1", "a"), node("n2", "a"), node("n3", "b"), node("n4")]
 CPU = 'limit "l" { sum peer.requests["cpu"] of pods where true per %s strict }'
-SLOTS = (
-    'limit "l" { sum int(peer.labels["slots"]) of pods where true per node at most 9 strict %s}'
-)
+SLOTS = 'limit "l" { sum int(peer.labels["slots"]) of pods where true per node at most 9 strict %s}'
 HUGE = "9E"
 ASKED = pod("asked", cpu="1500m")
 
@@ -149,7 +147,9 @@ def test_victims_that_are_gone_add_nothing() -> None:
         pytest.param("many", "l: `many` is not an int", id="an error"),
     ],
 )
-def test_a_pod_without_an_amount_fits_nowhere_and_is_reported(number: str | None, said: str) -> None:
+def test_a_pod_without_an_amount_fits_nowhere_and_is_reported(
+    number: str | None, said: str
+) -> None:
     reports = Reports()
     assert opened(SLOTS % "", [], slots("asked", number), reports) == " / "
     assert set(reports.heard) == {said}

@@ -20,7 +20,9 @@ SUM = 'sum peer.requests["cpu"] of all pods where true'
 class Burst:
     """kube-scheduler and its pods, each with an amount; nothing is bound until `bind`."""
 
-    def __init__(self, clauses: str, pods: Mapping[str, str], there: Mapping[str, str] = {}) -> None:
+    def __init__(
+        self, clauses: str, pods: Mapping[str, str], there: Mapping[str, str] = {}
+    ) -> None:
         """`pods` has the amounts of the pods that wait, `there` one pod on some nodes."""
         self.pods = {name: pod(name, cpu=cpu) for name, cpu in pods.items()}
         bound = [pod(f"on-{name}", cpu=cpu, on=name) for name, cpu in there.items()]
@@ -83,7 +85,7 @@ def test_while_others_wait_an_offer_leaves_room_for_one_more() -> None:
 
 
 def test_slots_for_one_pod_a_node_fill_at_once() -> None:
-    burst = Burst(limit("node", "at most 1"), {name: "1" for name in "pqrst"})
+    burst = Burst(limit("node", "at most 1"), dict.fromkeys("pqrst", "1"))
     assert [burst.ask(name) for name in "pqrst"] == ["a", "b", "c", "d", "waits"]
     for name, to in zip("pqrs", NODES, strict=True):
         burst.bind(name, to)
