@@ -10,6 +10,7 @@ from grammar import access, catalogue
 from grammar.ast import Call, Expr, Ident
 from grammar.checker import Checker, coerce
 from grammar.clauses import (
+    Bound,
     Bounds,
     Clause,
     CountingClause,
@@ -36,7 +37,18 @@ from grammar.environment import Environment
 from grammar.limits import MAX_DEPTH, MAX_NAME
 from grammar.schema import Schema
 from grammar.source import Span
-from grammar.types import BOOL, DURATION, POISON, QUANTITY, TIMESTAMP, Type, agrees, list_of
+from grammar.types import (
+    BOOL,
+    DURATION,
+    DYN,
+    INT,
+    POISON,
+    QUANTITY,
+    TIMESTAMP,
+    Type,
+    agrees,
+    list_of,
+)
 from grammar.walk import Definitions, children, reads, walk
 
 
@@ -99,6 +111,7 @@ VARIABLES = {
     "peer": Type("Peer"),
     "victim": Type("Peer"),
     "victims": list_of(Type("Peer")),
+    "domain": DYN,
     "namespaceObject": Type("Namespace"),
     "now": TIMESTAMP,
 }
@@ -108,6 +121,10 @@ _PLACE = _POD | {"node"}
 _PEER = _POD | {"peer"}
 # What a pod adds to a sum is the same whichever pod is asked about.
 _AMOUNT = frozenset({"peer"})
+# The number of a bound must not change with the time, nor from one counted pod to the next.
+_BOUND = _POD - {"now"}
+_NODE_BOUND = _BOUND | {"node"}
+_DOMAIN_BOUND = _BOUND | {"domain"}
 _VICTIM = _PLACE | {"victim"}
 _VICTIMS = _PLACE | {"victims"}
 # A message may read only what stays equal between two calls for one pod (C47).
@@ -118,7 +135,9 @@ _CONSTANT = (
     ("pod", "spec"),
 )
 C = TypeVar("C", bound=RejectingClause)
+N = TypeVar("N", int, float)
 _NUMBERS = ("int", "double", "dyn", "error")
+_AMOUNTS, _AN_AMOUNT = (*_NUMBERS, "quantity"), "an amount: a number or a quantity"
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,12 +276,16 @@ class _PolicyChecker:
             case Score():
                 return self._score(item)
             case Share():
-                return replace(item, on=self._bool(item.on, _PLACE, "`on nodes where`"))
+                on = self._bool(item.on, _PLACE, "`on nodes where`")
+                return replace(item, on=on, bound=self._bound(item.bound, "share", _BOUND))
             case Spread():
                 return replace(item, over=self._domain(item.over))
             case Limit():
                 domain = self._domain(item.per.domain) if item.per.domain else None
-                return replace(item, per=replace(item.per, domain=domain))
+                scope = item.per.scope
+                allowed = {"node": _NODE_BOUND, "domain": _DOMAIN_BOUND, "cluster": _BOUND}[scope]
+                bound = self._bound(item.bound, f"limit per {scope}", allowed, item.pods)
+                return replace(item, per=replace(item.per, domain=domain), bound=bound)
             case Preempt():
                 return self._preempt(item)
             case _:
@@ -342,9 +365,10 @@ class _PolicyChecker:
             if not isinstance(clause, Limit):
                 self._found.append(catalogue.sum_of_pods(clause.keyword, amount.span))
             amount = self._check(amount, None, _AMOUNT, "`sum`, which reads only the peer")
-            if amount.type.name not in (*_NUMBERS, "quantity"):
-                expected = "an amount: a number or a quantity"
-                self._found.append(catalogue.wrong_type(amount.type, expected, amount.span))
+            if amount.type.name not in _AMOUNTS:
+                hint = catalogue.wanted_hint(QUANTITY, amount.type)
+                wrong = catalogue.wrong_type(amount.type, _AN_AMOUNT, amount.span, hint)
+                self._found.append(wrong)
             pods = replace(pods, amount=amount)
         if pods.where is None:
             return pods
@@ -360,6 +384,35 @@ class _PolicyChecker:
             expected = "a value that names a domain"
             self._found.append(catalogue.wrong_type(domain.type, expected, domain.span))
         return domain
+
+    def _bound(
+        self, bound: Bound, clause: str, allowed: frozenset[str], pods: PodSet | None = None
+    ) -> Bound:
+        added = pods.amount if pods is not None else None
+        amount = self._number(bound.amount, f"the bound of a {clause}", allowed, added)
+        return replace(bound, amount=amount)
+
+    def _number(
+        self, number: N | Expr, where: str, allowed: frozenset[str], added: Expr | None = None
+    ) -> N | Expr:
+        """A number of a clause, or the checked expression for it.
+
+        What is `added` up may be quantities: a constant beside it is a quantity, too.
+        """
+        if not isinstance(number, Expr):
+            return number
+        named = (f"`{name}`" for name in ("pod", "node", "domain") if name in allowed)
+        names = catalogue.listed(named, "and")
+        checked = self._check(number, None, allowed, f"{where}, which reads {names}")
+        allowed_types, kind, expected = _NUMBERS, INT, "a whole number"
+        if added is not None:
+            if added.type == QUANTITY:
+                checked = coerce(checked, QUANTITY, self._found)
+            allowed_types, kind, expected = _AMOUNTS, QUANTITY, _AN_AMOUNT
+        if checked.type.name not in allowed_types:
+            hint = catalogue.wanted_hint(kind, checked.type)
+            self._found.append(catalogue.wrong_type(checked.type, expected, checked.span, hint))
+        return checked
 
     def _texts(self, item: C) -> C:
         """The message and the detail of a clause."""

@@ -23,7 +23,7 @@ from engine.objects.codec import Namespace
 from engine.objects.peer import Peer, key_of
 from engine.objects.request_pod import RequestPod
 from engine.program.frame import MEMO_BYTES, Evaluate, Frame, Report, unlimited
-from engine.program.operations import thousandths
+from engine.program.operations import added
 from engine.program.policy_time import BRIEF_SECONDS, CallTime
 from engine.program.program import CountClause, CountProgram, ShareProgram, SpreadProgram
 from grammar.errors import EvaluationError, MissingError
@@ -166,6 +166,7 @@ class PodCounter:
             total=self._total(count, tally, others, own),
             anywhere=bool(others) or bool(in_flight),
             domains=groups.domains() if isinstance(clause, SpreadProgram) else _NO_DOMAINS,
+            bounds=groups.bounds(),
             queued=queued > 0,
         )
 
@@ -241,14 +242,14 @@ class PodCounter:
             if not counts(pod):
                 return 0
             if times is None:
-                return added(pod)
+                return reported(pod)
             if frame.check is not unlimited:
                 charge(count.policy)
-                return added(pod)
+                return reported(pod)
             with times.using(count.policy):
-                return added(pod)
+                return reported(pod)
 
-        def added(pod: Peer) -> int:
+        def reported(pod: Peer) -> int:
             try:
                 return _amount(frame, pod, amount)
             except EvaluationError as error:
@@ -332,7 +333,7 @@ def _begin(frame: Frame, pod: CountedPod) -> None:
 def _amount(frame: Frame, pod: Peer, amount: Evaluate) -> int:
     """What a pod adds to a sum. Raises EvaluationError if it has no amount."""
     _begin(frame, pod)
-    return min(thousandths(amount(frame)), FULL)
+    return added(amount(frame))
 
 
 def _add_all(counts: Counts, groups: Sequence[GroupIds], amount: int) -> None:

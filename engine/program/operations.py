@@ -13,6 +13,7 @@ from fractions import Fraction
 from operator import attrgetter, ge, gt, le, lt
 from typing import Any
 
+from engine.cache.tallies import FULL
 from engine.program.frame import Evaluate, Evaluation, Frame, Message
 from grammar.ast import Literal
 from grammar.errors import EvaluationError, MissingError, StepLimitError
@@ -350,20 +351,38 @@ THOUSANDTHS = 1000
 _NANOS = NANO // THOUSANDTHS
 
 
-def thousandths(value: object) -> int:
-    """An amount in thousandths, rounded up. Raises EvaluationError if it is none, or negative."""
+def _thousandths(value: object) -> Fraction:
+    """An amount in thousandths. Raises EvaluationError if it is none."""
     match value:
         case Quantity(nanos=nanos):
-            below_zero, found = nanos < 0, -(-nanos // _NANOS)
+            return Fraction(nanos, _NANOS)
         case int() if not isinstance(value, bool):
-            below_zero, found = value < 0, value * THOUSANDTHS
+            return Fraction(value * THOUSANDTHS)
         case float() if math.isfinite(value):
-            below_zero, found = value < 0, math.ceil(Fraction(str(value)) * THOUSANDTHS)
+            # As it is written: as a binary fraction, 0.1 is more than a tenth.
+            return Fraction(str(value)) * THOUSANDTHS
         case _:
             raise EvaluationError("an amount is a number or a quantity")
-    if below_zero:
+
+
+def added(value: object) -> int:
+    """What an amount adds to a sum, in thousandths, rounded up; at most FULL.
+
+    Raises EvaluationError if it is none, or negative.
+    """
+    found = _thousandths(value)
+    if found < 0:
         raise EvaluationError(f"the amount is negative: {value}")
-    return found
+    return min(math.ceil(found), FULL)
+
+
+def sum_bound(value: object, *, up: bool) -> int:
+    """The bound of a sum, in thousandths, rounded down or `up`; a negative one is 0.
+
+    It is less than FULL. Raises EvaluationError if it is no amount.
+    """
+    found = _thousandths(value)
+    return min(max(0, math.ceil(found) if up else math.floor(found)), FULL - 1)
 
 
 def list_literal(elements: tuple[Evaluate, ...], marked: frozenset[int]) -> Evaluate:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import chain
 from typing import assert_never
 
-from engine.cache.tallies import FULL
 from engine.program import operations
 from engine.program.compiler import Compiler
 from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import Evaluate, Message
 from engine.program.pod_shape import Path, PodReads
 from engine.program.program import (
+    BoundProgram,
     ClauseProgram,
     Condition,
     CountClause,
@@ -29,7 +28,9 @@ from engine.program.program import (
 )
 from grammar.ast import Expr, Literal
 from grammar.checks.costs import Costs
+from grammar.checks.numbers import constant
 from grammar.clauses import (
+    Bound,
     Bounds,
     Clause,
     CountingClause,
@@ -91,7 +92,7 @@ class _PolicyCompiler:
         self._policy = owner
         self._costs = Costs(checked.environment)
         self._compiler = Compiler(checked.environment, fast_paths=FAST_PATHS)
-        environment = checked.environment
+        self._environment = environment = checked.environment
         self._definitions = Definitions(environment.lets, environment.defs)
         self._pod_reads = PodReads(self._definitions)
 
@@ -124,16 +125,14 @@ class _PolicyCompiler:
                 case Score():
                     yield self._score(clause)
                 case Share(on=on, bound=bound):
-                    yield ShareProgram(self._count(clause), compiled(on), bound)
+                    yield ShareProgram(self._count(clause), compiled(on), self._bound(bound))
                 case Spread(over=over, skew=skew, min_domains=least):
                     yield SpreadProgram(self._count(clause), compiled(over), skew, least)
                 case Limit(per=per, bound=bound):
                     count, domain = self._count(clause), self._optional(per.domain)
-                    if count.peers.amount is not None:
-                        # Sums are in thousandths. What is FULL is above every bound.
-                        most = min(operations.thousandths(bound.amount), FULL - 1)
-                        bound = replace(bound, amount=most)
-                    yield LimitProgram(count, per.scope == "node", domain, bound)
+                    is_sum = count.peers.amount is not None
+                    limit = self._bound(bound, is_sum=is_sum)
+                    yield LimitProgram(count, per.scope == "node", domain, limit)
                 case Preempt():
                     yield self._preempt(clause)
                 case _:
@@ -159,12 +158,27 @@ class _PolicyCompiler:
             when=self._condition(clause.when),
             peers=self._peers(clause.pods) if clause.pods is not None else Peers(),
             weight=clause.strength.weight,
+            number=self._computed(clause),
             message=self._message(clause.message, clause.name),
             missing=clause.missing,
             # As for PodTopologySpread and InterPodAffinity.
             terminating=isinstance(clause, Limit),
             nodes_per_look=self._nodes_per_look(clause),
         )
+
+    def _bound(self, bound: Bound, *, is_sum: bool = False) -> BoundProgram:
+        amount = constant(bound.amount, self._environment)
+        if is_sum and amount is not None:
+            amount = operations.sum_bound(amount, up=bound.kind == "at least")
+        return BoundProgram(bound.kind, amount, bound.percent)
+
+    def _computed(self, clause: CountingClause) -> Evaluate | None:
+        """The closure of the number of the clause's bound; None for a constant."""
+        number = clause.skew if isinstance(clause, Spread) else clause.bound.amount
+        if constant(number, self._environment) is not None:
+            return None
+        assert isinstance(number, Expr), "a number is a constant"
+        return self._compiler.compile(number)
 
     def _peers(self, pods: PodSet) -> Peers:
         where = pods.where

@@ -9,7 +9,7 @@ import pytest
 
 from engine.cache.tallies import FULL
 from engine.counting.pod_counter import PodsExcluding
-from engine.program.operations import thousandths
+from engine.program.operations import added, sum_bound
 from grammar.errors import EvaluationError
 from grammar.values.quantity import Quantity
 from tests.engine.counting.helpers import Reports, clause_of, counting_of, groups_of, update
@@ -28,7 +28,7 @@ def slots(name: str, number: str | None, **fields: Any) -> Object:
 
 
 def opened(text: str, pods: Sequence[Object], asked: Object, reports: Reports) -> str:
-    """The nodes with headroom, and after a slash those that would have it without in-flight pods."""
+    """The nodes with headroom, and after a slash those that have it without in-flight pods."""
     (found,) = counting_of(NODES, pods).headrooms(text, asked, report=reports)
     names = [made["metadata"]["name"] for made in NODES]
     masks = (found.open, found.hopeful)
@@ -54,7 +54,7 @@ def opened(text: str, pods: Sequence[Object], asked: Object, reports: Reports) -
     ],
 )
 def test_amounts_are_in_thousandths(value: object, wanted: int) -> None:
-    assert thousandths(value) == wanted
+    assert added(value) == wanted
 
 
 @pytest.mark.parametrize(
@@ -73,8 +73,22 @@ def test_amounts_are_in_thousandths(value: object, wanted: int) -> None:
 )
 def test_other_values_are_no_amounts(value: object, said: str) -> None:
     with pytest.raises(EvaluationError) as raised:
-        thousandths(value)
+        added(value)
     assert str(raised.value) == said
+
+
+@pytest.mark.parametrize(
+    ("value", "down", "up"),
+    [
+        pytest.param(Quantity.parse("1500u"), 1, 2, id="a part of a thousandth"),
+        pytest.param(Quantity.parse("4Gi"), 4 * 2**30 * 1000, 4 * 2**30 * 1000, id="bytes"),
+        pytest.param(1.5, 1500, 1500, id="a double"),
+        pytest.param(-3, 0, 0, id="a negative one is 0"),
+        pytest.param(2**63 - 1, FULL - 1, FULL - 1, id="never full"),
+    ],
+)
+def test_bounds_of_sums_are_rounded_to_the_safe_side(value: object, down: int, up: int) -> None:
+    assert (sum_bound(value, up=False), sum_bound(value, up=True)) == (down, up)
 
 
 # ---- sums by group
