@@ -136,7 +136,7 @@ _CONSTANT = (
 )
 C = TypeVar("C", bound=RejectingClause)
 N = TypeVar("N", int, float)
-_NUMBERS = ("int", "double", "dyn", "error")
+_NUMBERS: tuple[str, ...] = ("int", "double", "dyn", "error")
 _AMOUNTS, _AN_AMOUNT = (*_NUMBERS, "quantity"), "an amount: a number or a quantity"
 
 
@@ -404,12 +404,12 @@ class _PolicyChecker:
         named = (f"`{name}`" for name in ("pod", "node", "domain") if name in allowed)
         names = catalogue.listed(named, "and")
         checked = self._check(number, None, allowed, f"{where}, which reads {names}")
-        allowed_types, kind, expected = _NUMBERS, INT, "a whole number"
+        if added is not None and added.type == QUANTITY:
+            checked = coerce(checked, QUANTITY, self._found)
+        types, kind, expected = _NUMBERS, INT, "a whole number"
         if added is not None:
-            if added.type == QUANTITY:
-                checked = coerce(checked, QUANTITY, self._found)
-            allowed_types, kind, expected = _AMOUNTS, QUANTITY, _AN_AMOUNT
-        if checked.type.name not in allowed_types:
+            types, kind, expected = _AMOUNTS, QUANTITY, _AN_AMOUNT
+        if checked.type.name not in types:
             hint = catalogue.wanted_hint(kind, checked.type)
             self._found.append(catalogue.wrong_type(checked.type, expected, checked.span, hint))
         return checked

@@ -257,7 +257,7 @@ class PodCounter:
                 return 0
 
         # A name may stand for the pods of a workload, for whatever clause.
-        return _Membership(adds, scope, name and (name, count), None)
+        return _Membership(adds, scope, None if name is None else (name, count), None)
 
     def _own(self, counts: Adds, count: CountProgram, amount: Evaluate) -> int:
         """What the pod in question adds to a sum. It fits nowhere if it has no amount."""

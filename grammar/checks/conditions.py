@@ -56,7 +56,9 @@ def _of_clause(clause: Clause) -> Iterator[Condition]:
     if clause.when is not None:
         yield Condition(clause.when, "when")
     if isinstance(clause, CountingClause) and clause.pods and clause.pods.where is not None:
-        yield Condition(clause.pods.where, "pods where")
+        # There is no other way to name all pods.
+        if clause.pods.where != ast.Literal(True, BOOL):
+            yield Condition(clause.pods.where, "pods where")
     match clause:
         case Filter():
             yield from (Condition(e, "require", clause.missing) for e in clause.requires)

@@ -48,15 +48,18 @@ def plain(policy: Checked, pods: dict[str, Object]) -> Counter[str]:
     """What the pods add up to on each node, in thousandths rounded up for each pod."""
     (clause,) = (each for each in policy.policy.clauses if isinstance(each, Limit))
     assert clause.pods is not None
+    where, added = clause.pods.where, clause.pods.amount
+    assert where is not None
+    assert added is not None
     found = Counter[str]()
     for made in pods.values():
         if (name := made["spec"].get("nodeName")) is None:
             continue
         variables = {"peer": peer_of(made), "pod": CODEC.pod(raw(ASKED))}
         try:
-            if evaluate(clause.pods.where, variables, policy.environment) is not True:
+            if evaluate(where, variables, policy.environment) is not True:
                 continue
-            amount: Any = evaluate(clause.pods.amount, variables, policy.environment)
+            amount: Any = evaluate(added, variables, policy.environment)
         except EvaluationError:
             continue
         if isinstance(amount, Quantity):
