@@ -348,7 +348,8 @@ def count_text(clause: CountClause, counts: GroupCounts, group: int) -> str:
             where = scope if domain is None else "in this node's domain"
             if clause.count.peers.amount is not None:
                 own = "no amount" if counts.own == FULL else _sum(counts.own)
-                return f"{_sum(here)} {where}, {own} of this pod; {bound.kind} {_sum(bound.amount or 0)}"
+                most = f"{bound.kind} {_sum(bound.amount or 0)}"
+                return f"{_sum(here)} {where}, {own} of this pod; {most}"
             return f"{here} {where}, {bound.kind} {_amount(bound)} with this pod"
         case _:
             assert_never(clause)

@@ -1,7 +1,7 @@
 """Amounts: filters that add up what the pods of a node ask for, and so bound it.
 
-The pods that are still on their way to the node are not in such a sum. A `limit` with the sum counts
-them.
+The pods that are still on their way to the node are not in such a sum. A `limit` with the sum
+counts them.
 """
 
 from __future__ import annotations
