@@ -91,8 +91,9 @@ def test_each_field_of_the_pod(field: tuple[str, str]) -> None:
             'share "f" {{ of all pods where dyn(peer.{}) == 1 on nodes where node.ready'
             " at most 1 strict }}"
         ),
+        'limit "f" {{ sum dyn(peer.{}) of all pods where true per node at most 1 strict }}',
     ],
-    ids=["filter", "score", "detail", "protect", "allow", "keep", "limit", "share"],
+    ids=["filter", "score", "detail", "protect", "allow", "keep", "limit", "share", "sum"],
 )
 def test_each_field_of_other_pods(clause: str, field: str) -> None:
     assert bool(refused(clause.format(field))) is (field not in OPEN)
@@ -102,6 +103,8 @@ def test_each_field_of_other_pods(clause: str, field: str) -> None:
 def test_each_field_of_pods_of_the_own_namespace(field: str) -> None:
     own = 'limit "f" {{ pods where dyn(peer.{0}) == 1 per node at most 1 strict }}'
     assert refused(own.format(field)) == []
+    added = 'limit "f" {{ sum dyn(peer.{0}) of pods where true per node at most 1 strict }}'
+    assert refused(added.format(field)) == []
 
 
 def test_the_reference_lists_these_fields() -> None:
