@@ -145,7 +145,8 @@ class PodCounter:
         kept = name is not None and not count.peers.time_dependent
         for each in self._in_flight:
             if adds := each.counts(tally, inside) if kept else each.adds(inside):
-                found = groups.ids[[each.predicted]] if predicted else each.groups(groups.ids)
+                ids = groups.counted
+                found = ids[[each.predicted]] if predicted else each.groups(ids)
                 in_flight.setdefault(adds, []).append(found)
         for adds, named in in_flight.items():
             _add_all(high, named, adds)
@@ -164,9 +165,11 @@ class PodCounter:
             low=low,
             own=own,
             total=self._total(count, tally, others, own),
-            anywhere=bool(others) or bool(in_flight),
+            # As for InterPodAffinity: a pod that waits, or is on a node without the domain, is not.
+            anywhere=bool(high.any()),
             domains=groups.domains() if isinstance(clause, SpreadProgram) else _NO_DOMAINS,
             bounds=groups.bounds(),
+            min_domains=groups.min_domains,
             queued=queued > 0,
         )
 
@@ -318,7 +321,7 @@ class PodCounter:
     def _add(self, found: Counts, groups: CountGroups, node: str, amount: int) -> None:
         row = self._table.rows.get(node, UNKNOWN_ROW)
         # What is full stays full: what is beyond it was not added.
-        if (group := groups.ids[row]) >= 0 and found[group] < FULL:
+        if (group := groups.counted[row]) >= 0 and found[group] < FULL:
             found[group] = min(found.item(group) + amount, FULL)
 
 
