@@ -83,7 +83,17 @@ class GroupCounts(msgspec.Struct, frozen=True, eq=False):
 
     def hopeful(self) -> GroupCounts:
         """The counts if every in-flight pod ends where it helps, and nowhere else."""
-        return msgspec.structs.replace(self, high=self.low, low=self.high)
+        return GroupCounts(
+            self.low,
+            self.high,
+            self.own,
+            self.total,
+            self.anywhere,
+            self.domains,
+            self.bounds,
+            self.min_domains,
+            self.queued,
+        )
 
     def bound_of(self, clause: ShareProgram | LimitProgram, group: int) -> BoundProgram:
         """The bound of one group, with its number."""
@@ -364,14 +374,14 @@ class CountGroups:
         if np.logical_and.reduce(opened) and not np.logical_or.reduce(outside):
             # The usual case: no bound is near.
             every = np.ones(len(ids), np.bool_)
-            roomy = leaves_room(self.clause, counts)
+            roomy = leaves_room(self.clause, counts) if self._adds_amounts else None
             roomy = roomy[ids] if roomy is not None else None
             return Headroom(self.clause, every, every, ids, counts, self._narrow, roomy)
         passes = self.clause.count.missing == "pass"
         here = opened[ids]
         hopeful = open_groups(self.clause, counts.hopeful())[ids]
         here[outside] = hopeful[outside] = passes
-        roomy = leaves_room(self.clause, counts)
+        roomy = leaves_room(self.clause, counts) if self._adds_amounts else None
         if roomy is not None:
             roomy = roomy[ids]
             roomy[outside] = passes

@@ -7,6 +7,7 @@ longer, and so do the functions that say which pods they count.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from typing import NamedTuple, TypeAlias
@@ -141,15 +142,21 @@ class PodCounter:
         for pod in self._pods.assumed():
             if pod.uid != uid and (adds := inside(pod)):
                 self._add(low, groups, pod.nodeName, -adds)
-        in_flight: dict[int, list[GroupIds]] = {}
+        in_flight: defaultdict[int, list[InFlightPod]] = defaultdict(list)
         kept = name is not None and not count.peers.time_dependent
-        for each in self._in_flight:
-            if adds := each.counts(tally, inside) if kept else each.adds(inside):
-                ids = groups.counted
-                found = ids[[each.predicted]] if predicted else each.groups(ids)
-                in_flight.setdefault(adds, []).append(found)
-        for adds, named in in_flight.items():
-            _add_all(high, named, adds)
+        if kept and amount is None:
+            # The usual case, and with many pods in flight the slowest part of a count.
+            in_flight[1] = [each for each in self._in_flight if each.counts(tally, inside)]
+        else:
+            for each in self._in_flight:
+                adds = each.counts(tally, inside) if kept else each.adds(inside)
+                in_flight[adds].append(each)
+        ids = groups.counted
+        for adds, pods in in_flight.items():
+            if predicted:
+                _add_all(high, [ids[[each.predicted]] for each in pods], adds)
+            else:
+                _add_all(high, [each.groups(ids) for each in pods], adds)
         for pod in self._nominated:
             if adds := inside(pod):
                 self._add(high, groups, pod.nominatedNodeName, adds)
@@ -341,6 +348,8 @@ def _amount(frame: Frame, pod: Peer, amount: Evaluate) -> int:
 
 def _add_all(counts: Counts, groups: Sequence[GroupIds], amount: int) -> None:
     """Adds an amount to each of the groups, as often as it is listed."""
+    if not groups or not amount:
+        return
     named = np.concatenate(groups)
     times = np.bincount(named[named >= 0], minlength=len(counts))
     if amount == 1:
