@@ -292,6 +292,8 @@ class _PolicyChecker:
                 scope = item.per.scope
                 allowed = {"node": _NODE_BOUND, "domain": _DOMAIN_BOUND, "cluster": _BOUND}[scope]
                 bound = self._bound(item.bound, f"limit per {scope}", allowed, item.pods)
+                if bound.percent:
+                    self._found.append(catalogue.percentage_of_nothing(bound.span))
                 return replace(item, per=replace(item.per, domain=domain), bound=bound)
             case Preempt():
                 return self._preempt(item)

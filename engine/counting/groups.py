@@ -65,10 +65,11 @@ class GroupCounts(msgspec.Struct, frozen=True, eq=False):
     `high` adds up every pod that is or may be in a group, `low` only those that a watch has shown
     there. `own` is what the pod in question adds: 0 if the clause does not count it, else 1, or its
     amount, which is FULL where it has none. `total` is the number of pods that the bound is a part
-    of, the pod in question included. `anywhere` says whether the clause counts any other pod, and
-    `queued` whether it counts another one without a node. `domains` marks the groups that a spread
-    compares. `bounds` has the number of the bound of each group, in what is added up; None where it
-    is a constant of the clause. `min_domains` is that of a spread, None where it is a constant.
+    of, the pod in question included. `anywhere` says, for a limit with a lower bound, whether any
+    other pod is or may be in a group, and `queued` whether the clause counts another pod without a
+    node. `domains` marks the groups that a spread compares. `bounds` has the number of the bound of
+    each group, in what is added up; None where it is a constant of the clause. `min_domains` is
+    that of a spread, None where it is a constant.
     """
 
     high: Counts
@@ -224,6 +225,11 @@ def bounds_every_group(clause: CountClause) -> bool:
             return clause.bound.kind != "at least"
         case _:
             assert_never(clause)
+
+
+def has_lower_bound(clause: CountClause) -> bool:
+    """Whether it is a limit that wants pods in a group, but for the first one."""
+    return isinstance(clause, LimitProgram) and clause.bound.kind != "at most"
 
 
 class Headroom(msgspec.Struct, frozen=True, eq=False):
