@@ -99,14 +99,15 @@ def _of_all(clause: CountingClause, definitions: Definitions) -> Iterator[Beyond
     In other clauses a peer is a pod of the policy's own namespace.
     """
     pods = clause.pods
-    if pods is None or not pods.all or pods.where is None:
+    if pods is None or not pods.all:
         return
-    for read in reads(pods.where, definitions):
-        match read.path:
-            case ("peer", field, *_) if field not in OPEN_FIELDS:
-                yield _of_others(field, read.span)
-            case _:
-                pass
+    for expr in (pods.amount, pods.where):
+        for read in reads(expr, definitions) if expr is not None else ():
+            match read.path:
+                case ("peer", field, *_) if field not in OPEN_FIELDS:
+                    yield _of_others(field, read.span)
+                case _:
+                    pass
 
 
 def _of_others(field: str, span: Span) -> Beyond:

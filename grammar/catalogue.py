@@ -388,6 +388,15 @@ def percentage_of_nothing(span: Span) -> Diagnostic:
     return _error("P0122", "a limit cannot be a percentage", span, hint)
 
 
+def sum_of_pods(keyword: str, span: Span) -> Diagnostic:
+    """A sum in a share or a spread, which are about numbers of pods."""
+    if keyword == "share":
+        message = "a share is a part of the pods, and has no sum"
+        return _error("P0124", message, span, "write a `limit` with this sum, or no `sum`")
+    message = "a skew is a number of pods, and has no sum"
+    return _error("P0125", message, span, "write a `limit … per domain` with this sum, or no `sum`")
+
+
 def wanted_hint(wanted: Type, found: Type) -> str | None:
     """Advice on how to get from one type to the other."""
     if wanted == BOOL:

@@ -271,8 +271,10 @@ class Builder(ExpressionBuilder):
         return _Part("pods", self._pod_set(c), span_of(c))
 
     def _pod_set(self, c: list[Child]) -> PodSet:
-        where = next(iter(nodes(c)), None)
-        return PodSet(where, _has(c, "ALL"), _has(c, "PLACED"), span=span_of(c))
+        found = list(nodes(c))
+        amount = found.pop(0) if _has(c, "SUM") else None
+        where = found[0] if found else None
+        return PodSet(where, _has(c, "ALL"), _has(c, "PLACED"), amount=amount, span=span_of(c))
 
     def per(self, c: list[Child]) -> _Part:
         if _has(c, "DOMAIN"):

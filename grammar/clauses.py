@@ -34,16 +34,18 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class PodSet:
-    """`[all|placed] pods where e`. `where` is None for `of replicas`.
+    """`[sum a of] [all|placed] pods where e`. `where` is None for the pods of the workload.
 
-    `namespaces` restricts `all` pods to the namespaces for which it is true. Only an object with a
-    `namespaceSelector` has it; it reads `namespaceObject`.
+    `amount` is what each of the pods adds; without it each adds one. `namespaces` restricts `all`
+    pods to the namespaces for which it is true. Only an object with a `namespaceSelector` has it;
+    it reads `namespaceObject`.
     """
 
     where: Expr | None
     all: bool = False
     placed: bool = False
     namespaces: Expr | None = None
+    amount: Expr | None = None
     span: Span = field(default=NO_SPAN, compare=False)
 
 
@@ -177,7 +179,7 @@ class Spread(_CountingClause):
 
 @dataclass(frozen=True, slots=True)
 class Limit(_CountingClause):
-    """A bound on the pods on a node, in a domain or in the cluster."""
+    """A bound on the pods on a node, in a domain or in the cluster, or on the sum of an amount."""
 
     per: Per
     bound: Bound

@@ -121,6 +121,8 @@ _NAMESPACE = frozenset({"namespaceObject"})
 _POD = frozenset({"pod", "namespaceObject", "now"})
 _PLACE = _POD | {"node"}
 _PEER = _POD | {"peer"}
+# What a pod adds to a sum is the same whichever pod is asked about.
+_AMOUNT = frozenset({"peer"})
 # The number of a bound must not change with the time, nor from one counted pod to the next.
 _BOUND = _POD - {"now"}
 _NODE_BOUND = _BOUND | {"node"}
@@ -137,7 +139,8 @@ _CONSTANT = (
 C = TypeVar("C", bound=RejectingClause)
 N = TypeVar("N", int, float)
 _RANGE = "the range of a score, which reads `pod` and `node`"
-_NUMBERS = ("int", "double", "dyn", "error")
+_NUMBERS: tuple[str, ...] = ("int", "double", "dyn", "error")
+_AMOUNTS, _AN_AMOUNT = (*_NUMBERS, "quantity"), "an amount: a number or a quantity"
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,7 +315,7 @@ class _PolicyChecker:
         if isinstance(item, CountingClause):
             self._no_parameter(item.strength.weight_from)
         if isinstance(item, CountingClause) and item.pods is not None:
-            item = replace(item, pods=self._pods(item.pods))
+            item = replace(item, pods=self._pods(item.pods, item))
         match item:
             case Filter():
                 requires = tuple(self._bool(r, _PLACE, "`require`") for r in item.requires)
@@ -334,7 +337,7 @@ class _PolicyChecker:
                 domain = self._domain(item.per.domain) if item.per.domain else None
                 scope = item.per.scope
                 allowed = {"node": _NODE_BOUND, "domain": _DOMAIN_BOUND, "cluster": _BOUND}[scope]
-                bound = self._bound(item.bound, f"limit per {scope}", allowed)
+                bound = self._bound(item.bound, f"limit per {scope}", allowed, item.pods)
                 if bound.percent:
                     self._found.append(catalogue.percentage_of_nothing(bound.span))
                 return replace(item, per=replace(item.per, domain=domain), bound=bound)
@@ -420,7 +423,16 @@ class _PolicyChecker:
         where = f"the `when` of a {item.keyword}, which reads only the pod"
         return self._bool(item.when, _POD, where)
 
-    def _pods(self, pods: PodSet) -> PodSet:
+    def _pods(self, pods: PodSet, clause: CountingClause) -> PodSet:
+        if (amount := pods.amount) is not None:
+            if not isinstance(clause, Limit):
+                self._found.append(catalogue.sum_of_pods(clause.keyword, amount.span))
+            amount = self._check(amount, None, _AMOUNT, "`sum`, which reads only the peer")
+            if amount.type.name not in _AMOUNTS:
+                hint = catalogue.wanted_hint(QUANTITY, amount.type)
+                wrong = catalogue.wrong_type(amount.type, _AN_AMOUNT, amount.span, hint)
+                self._found.append(wrong)
+            pods = replace(pods, amount=amount)
         if pods.where is None:
             return pods
         namespaces = pods.namespaces
@@ -436,20 +448,32 @@ class _PolicyChecker:
             self._found.append(catalogue.wrong_type(domain.type, expected, domain.span))
         return domain
 
-    def _bound(self, bound: Bound, clause: str, allowed: frozenset[str]) -> Bound:
-        amount = self._number(bound.amount, f"the bound of a {clause}", allowed)
+    def _bound(
+        self, bound: Bound, clause: str, allowed: frozenset[str], pods: PodSet | None = None
+    ) -> Bound:
+        added = pods.amount if pods is not None else None
+        amount = self._number(bound.amount, f"the bound of a {clause}", allowed, added)
         return replace(bound, amount=amount)
 
-    def _number(self, number: N | Expr, where: str, allowed: frozenset[str]) -> N | Expr:
-        """A number of a clause, or the checked expression for it."""
+    def _number(
+        self, number: N | Expr, where: str, allowed: frozenset[str], added: Expr | None = None
+    ) -> N | Expr:
+        """A number of a clause, or the checked expression for it.
+
+        What is `added` up may be quantities: a constant beside it is a quantity, too.
+        """
         if not isinstance(number, Expr):
             return number
         named = (f"`{name}`" for name in ("pod", "node", "domain") if name in allowed)
         names = catalogue.listed(named, "and")
         checked = self._check(number, None, allowed, f"{where}, which reads {names}")
-        if checked.type.name not in _NUMBERS:
-            hint = catalogue.wanted_hint(INT, checked.type)
-            expected = "a whole number"
+        if added is not None and added.type == QUANTITY:
+            checked = coerce(checked, QUANTITY, self._found)
+        types, kind, expected = _NUMBERS, INT, "a whole number"
+        if added is not None:
+            types, kind, expected = _AMOUNTS, QUANTITY, _AN_AMOUNT
+        if checked.type.name not in types:
+            hint = catalogue.wanted_hint(kind, checked.type)
             self._found.append(catalogue.wrong_type(checked.type, expected, checked.span, hint))
         return checked
 

@@ -364,7 +364,7 @@ def _parts(clause: Clause, source: Source) -> Iterator[_Part]:
                 case None:
                     pass
         case Share():
-            yield from _pod_set(clause.pods, "of ")
+            yield from _pod_set(clause.pods, "of ", replicas=True)
             yield "on nodes where ", clause.on, clause.on.span
             yield _bound(clause.bound)
         case Spread():
@@ -401,11 +401,16 @@ def _parts(clause: Clause, source: Source) -> Iterator[_Part]:
         yield f"missing {clause.missing}", None, None
 
 
-def _pod_set(pods: PodSet | None, head: str = "") -> Iterator[_Part]:
+def _pod_set(pods: PodSet | None, head: str = "", *, replicas: bool = False) -> Iterator[_Part]:
+    """`replicas` says that the pods of the workload are named."""
     if pods is None:
         return
+    if pods.amount is not None:
+        yield "sum ", pods.amount, pods.amount.span
+        head = "of "
     if pods.where is None:
-        yield f"{head}replicas", None, pods.span
+        if replicas:
+            yield f"{head}replicas", None, pods.span
     else:
         words = "all " if pods.all else "placed " if pods.placed else ""
         yield f"{head}{words}pods where ", pods.where, pods.where.span

@@ -23,7 +23,7 @@ import numpy as np
 from engine.cache.names import NameIndex
 from engine.cache.node_table import NodeTable, NodeView, Versions, view
 from engine.cache.snapshot import ENDED, Snapshot
-from engine.cache.tallies import Scope, Tallies, Tally
+from engine.cache.tallies import Adds, Scope, Tallies, Tally
 from engine.objects.codec import Namespace, Node
 from engine.objects.peer import Controller, Peer, Workload, key_of, labelled, root_of, rooted
 from grammar.checks.cluster_costs import ClusterSize
@@ -374,8 +374,8 @@ class Cache:
         controller = self._workloads.get(uid)
         return controller.workload.replicas if controller is not None else None
 
-    def tally(self, name: Hashable, scope: Scope, counts: Callable[[Peer], bool]) -> Tally:
-        """The number of pods of a scope on each node for which `counts` is true.
+    def tally(self, name: Hashable, scope: Scope, counts: Adds) -> Tally:
+        """What the pods of a scope add up to on each node, each as `counts` says.
 
         The cache keeps it up to date. See `Tallies.get` for `name` and `counts`.
         """

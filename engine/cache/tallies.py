@@ -1,6 +1,8 @@
 """Tallies: pods counted by node, kept up to date event by event, for shares, spreads and limits.
 
-The cache owns them. A tally lives until so many others were used later that it is dropped.
+A count is a sum of ones: a tally adds up what each pod adds, which is one, or an amount in
+thousandths. The cache owns tallies. A tally lives until so many others were used later that it is
+dropped.
 """
 
 from __future__ import annotations
@@ -20,6 +22,11 @@ _MOST = 4096
 _MOST_CHANGES = 256
 # The unfinished tallies that are kept.
 _MOST_UNFINISHED = 64
+# The most that a pod adds, and that sums rise to: more than any bound. Two of them fit 64 bits.
+FULL = 2**61
+
+# What a pod adds to a tally: 0 if it does not count, else one, also as True, or its amount.
+Adds = Callable[[Peer], int]
 
 
 class Scope(NamedTuple):
@@ -43,11 +50,11 @@ _ANYWHERE = Scope()
 
 
 class Tally:
-    """The pods of a scope for which `counts` is true.
+    """The pods of a scope for which `counts` is not 0, added up.
 
-    `nodes` has the number on each node, `placed` is their sum, and `waiting` has the keys of those
-    without a node. `placed_of` and `waiting_of` have the numbers of each workload, by its uid.
-    `version` rises by one with each change of `nodes`.
+    `nodes` has the sum on each node, `placed` is their sum, and `waiting` has the keys of the pods
+    without a node. `placed_of` and `waiting_of` have the numbers of pods of each workload, by its
+    uid. `version` rises by one with each change of `nodes`.
     """
 
     __slots__ = (
@@ -61,7 +68,7 @@ class Tally:
         "waiting_of",
     )
 
-    def __init__(self, counts: Callable[[Peer], bool]) -> None:
+    def __init__(self, counts: Adds) -> None:
         self._counts = counts
         self.nodes: Counter[str] = Counter()
         self.placed = 0
@@ -71,7 +78,7 @@ class Tally:
         self.version = 0
         self._changes: deque[tuple[str, int]] = deque(maxlen=_MOST_CHANGES)
 
-    def continue_with(self, counts: Callable[[Peer], bool]) -> None:
+    def continue_with(self, counts: Adds) -> None:
         """Counts with an equal function from now on, whose evaluations another call waits for."""
         self._counts = counts
 
@@ -91,7 +98,7 @@ class Tally:
         return islice(self._changes, len(self._changes) - count, None)
 
     def leaves(self, key: str, pod: Peer) -> None:
-        if not self._counts(pod):
+        if not (amount := self._counts(pod)):
             return
         if not pod.nodeName:
             if key in self.waiting:
@@ -99,14 +106,14 @@ class Tally:
                 _add(self.waiting_of, pod, -1)
             return
         _add(self.placed_of, pod, -1)
-        if self.nodes[pod.nodeName] == 1:
+        if self.nodes[pod.nodeName] == amount:
             del self.nodes[pod.nodeName]
         else:
-            self.nodes[pod.nodeName] -= 1
-        self._changed(pod.nodeName, -1)
+            self.nodes[pod.nodeName] -= amount
+        self._changed(pod.nodeName, -amount)
 
     def arrives(self, key: str, pod: Peer) -> None:
-        if not self._counts(pod):
+        if not (amount := self._counts(pod)):
             return
         if not pod.nodeName:
             if key not in self.waiting:
@@ -114,8 +121,8 @@ class Tally:
                 _add(self.waiting_of, pod, 1)
             return
         _add(self.placed_of, pod, 1)
-        self.nodes[pod.nodeName] += 1
-        self._changed(pod.nodeName, 1)
+        self.nodes[pod.nodeName] += amount
+        self._changed(pod.nodeName, amount)
 
     def _changed(self, node: str, by: int) -> None:
         self.placed += by
@@ -163,7 +170,7 @@ class Tallies:
         self,
         name: Hashable,
         scope: Scope,
-        counts: Callable[[Peer], bool],
+        counts: Adds,
         pods: Iterable[tuple[str, Peer]],
     ) -> Tally:
         """The tally of this name and scope, counted from `pods` if it is not kept yet.
@@ -205,9 +212,7 @@ class Tallies:
         for dropped in failed:
             self._drop(dropped)
 
-    def _counted(
-        self, of: _Key, counts: Callable[[Peer], bool], pods: Iterable[tuple[str, Peer]]
-    ) -> Tally:
+    def _counted(self, of: _Key, counts: Adds, pods: Iterable[tuple[str, Peer]]) -> Tally:
         unfinished = self._unfinished.pop(of, None)
         if unfinished is None:
             unfinished = _Unfinished(Tally(counts))

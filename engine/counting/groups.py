@@ -1,5 +1,8 @@
 """Count groups: the groups of nodes that a count clause compares, and the pods in each of them.
 
+A count is a sum of ones. Where a clause adds up an amount instead, sums, what the pod in question
+adds, and bounds are in thousandths, and the rules are the same.
+
 The groups of a share are its two sides, those of a spread its domains, those of a limit its nodes,
 its domains, or the whole cluster. A CountGroups belongs to one clause and one pod shape, and lives
 as long as the plan for that shape. GroupCounts and Headroom are of one call.
@@ -19,11 +22,12 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.cache.node_table import UNKNOWN_ROW, NodeRows, NodeTable
-from engine.cache.tallies import Tally
+from engine.cache.tallies import FULL, Tally
 from engine.counting.in_flight_pods import GroupIds
 from engine.objects import eligibility
 from engine.program.columns import Freshness, grown
 from engine.program.frame import Evaluation, Frame, Report
+from engine.program.operations import sum_bound
 from engine.program.program import (
     BoundProgram,
     CountClause,
@@ -60,14 +64,15 @@ _COUNTED: Mapping[NodeSet, Callable[[object, object], bool] | None] = {
 class GroupCounts(msgspec.Struct, frozen=True, eq=False):
     """The pods in each group, without the pod in question.
 
-    `high` counts every pod that is or may be in a group, `low` only those that a watch has shown
-    there. `own` is 1 if the clause counts the pod in question, else 0. `total` is the number of
-    pods that are wanted, of which a percentage is a part, and `pods` the number of all there are to
-    place: in a rollout there are more than are wanted. Both include the pod in question. `anywhere`
-    says, for a limit with a lower bound, whether any other pod is or may be in a group. `domains`
-    marks the groups that a spread compares. `bounds` has the number of the bound of each group;
-    None where it is a constant of the clause. `min_domains` is that of a spread, None where it is a
-    constant.
+    `high` adds up every pod that is or may be in a group, `low` only those that a watch has shown
+    there. `own` is what the pod in question adds: 0 if the clause does not count it, else 1, or its
+    amount, which is FULL where it has none. `total` is the number of pods that are wanted, of which
+    a percentage is a part, and `pods` the number of all there are to place: in a rollout there are
+    more than are wanted. Both include the pod in question. `anywhere` says, for a limit with a
+    lower bound, whether any other pod is or may be in a group, and `queued` whether the clause
+    counts another pod without a node. `domains` marks the groups that a spread compares. `bounds`
+    has the number of the bound of each group, in what is added up; None where it is a constant of
+    the clause. `min_domains` is that of a spread, None where it is a constant.
     """
 
     high: Counts
@@ -79,10 +84,23 @@ class GroupCounts(msgspec.Struct, frozen=True, eq=False):
     domains: Mask
     bounds: Bounds | None = None
     min_domains: float | None = None
+    queued: bool = False
 
     def hopeful(self) -> GroupCounts:
         """The counts if every in-flight pod ends where it helps, and nowhere else."""
-        return msgspec.structs.replace(self, high=self.low, low=self.high)
+        # A new struct is made faster than a copy with other fields.
+        return GroupCounts(
+            self.low,
+            self.high,
+            self.own,
+            self.total,
+            self.pods,
+            self.anywhere,
+            self.domains,
+            self.bounds,
+            self.min_domains,
+            self.queued,
+        )
 
     def bound_of(self, clause: ShareProgram | LimitProgram, group: int) -> BoundProgram:
         """The bound of one group, with its number."""
@@ -172,6 +190,19 @@ def _within_limit(bound: BoundProgram, counts: GroupCounts) -> Mask:
             assert_never(bound.kind)
 
 
+def leaves_room(clause: CountClause, counts: GroupCounts) -> Mask | None:
+    """The groups of a sum in which a pod like the one in question fits beside it.
+
+    While no other pod waits, every group in which it fits. None for a clause that counts.
+    """
+    if not isinstance(clause, LimitProgram) or clause.count.peers.amount is None:
+        return None
+    more = 2 * counts.own if counts.queued else counts.own
+    # sum in the group + this pod + one like it <= the limit
+    found: Mask = counts.high + more <= _number(clause.bound.amount, counts)
+    return found
+
+
 def _number(constant: float | None, counts: GroupCounts) -> float | Bounds:
     """The number of a bound: the constant of its clause, or what is computed for each group."""
     if counts.bounds is not None:
@@ -224,7 +255,8 @@ class Headroom(msgspec.Struct, frozen=True, eq=False):
 
     `open` marks the nodes whose group has headroom for certain, `hopeful` those whose group would
     have it if every in-flight pod ended elsewhere. `groups` has the group of each node. A `narrow`
-    clause has a pod offered one group at a time.
+    clause has a pod offered one group at a time; that of a sum only where no node is `roomy`, which
+    means that the next pod fits there too.
     """
 
     clause: CountClause
@@ -233,11 +265,16 @@ class Headroom(msgspec.Struct, frozen=True, eq=False):
     groups: GroupIds
     counts: GroupCounts
     narrow: bool
+    roomy: Mask | None = None
+
+    def narrows(self, opened: Mask) -> bool:
+        """Whether the clause has a pod offered one group of these nodes, not all of them."""
+        return self.narrow and (self.roomy is None or not (opened & self.roomy).any())
 
 
 @dataclass(slots=True)
 class _KeptCounts:
-    """The pods in each group, of one version of a tally, for these groups and rows."""
+    """What is in each group, of one version of a tally, for these groups and rows."""
 
     version: int
     ids: GroupIds
@@ -272,6 +309,7 @@ class CountGroups:
         self._percent = isinstance(clause, ShareProgram) and clause.bound.percent
         self._bounds: Bounds = np.empty(0, np.float64 if self._percent else np.int64)
         self._narrow = bounds_every_group(clause)
+        self._adds_amounts = clause.count.peers.amount is not None
         self._kept: dict[Tally, _KeptCounts] = {}
         self._fresh = Freshness()
         self._domains: dict[Hashable, int] = {}
@@ -311,7 +349,7 @@ class CountGroups:
                 self.counted = counted
 
     def count_of(self, tally: Tally, table: NodeTable) -> Counts:
-        """The pods of a tally in each group. Earlier counts are updated by what has changed."""
+        """What a tally has in each group. Earlier counts are updated by what has changed."""
         size, kept = max(self._size, 1), self._kept.get(tally)
         changes: Iterable[tuple[str, int]] | None = None
         if (
@@ -327,12 +365,16 @@ class CountGroups:
                 del self._kept[next(iter(self._kept))]
             kept = self._kept[tally] = _KeptCounts(0, self.counted, table.rows, counts)
             changes = tally.nodes.items()
+        counts = kept.counts
         for node, by in changes:
             group = self.counted[table.rows.get(node, UNKNOWN_ROW)]
             if group >= 0:
-                kept.counts[group] += by
+                counts[group] = min(counts.item(group) + by, FULL)
         kept.version = tally.version
-        return kept.counts.copy()
+        if self._adds_amounts and counts.max(initial=0) == FULL:
+            # What is beyond it was not added, so it cannot be taken away either.
+            del self._kept[tally]
+        return counts.copy()
 
     def bounds(self) -> Bounds | None:
         """The number of the bound of each group; None where it is a constant of the clause."""
@@ -356,12 +398,18 @@ class CountGroups:
         if np.logical_and.reduce(opened) and not np.logical_or.reduce(outside):
             # The usual case: no bound is near.
             every = np.ones(len(ids), np.bool_)
-            return Headroom(self.clause, every, every, ids, counts, self._narrow)
+            roomy = leaves_room(self.clause, counts) if self._adds_amounts else None
+            roomy = roomy[ids] if roomy is not None else None
+            return Headroom(self.clause, every, every, ids, counts, self._narrow, roomy)
         passes = self.clause.count.missing == "pass"
         here = opened[ids]
         hopeful = open_groups(self.clause, counts.hopeful())[ids]
         here[outside] = hopeful[outside] = passes
-        return Headroom(self.clause, here, hopeful, ids, counts, self._narrow)
+        roomy = leaves_room(self.clause, counts) if self._adds_amounts else None
+        if roomy is not None:
+            roomy = roomy[ids]
+            roomy[outside] = passes
+        return Headroom(self.clause, here, hopeful, ids, counts, self._narrow, roomy)
 
     def _group(self, table: NodeTable, row: int, frame: Frame, report: Report) -> int:
         view = table.views[row]
@@ -379,13 +427,19 @@ class CountGroups:
         if group >= 0:
             try:
                 if self._compute is not None:
-                    self._bound(group, number_of(self._compute(frame), percent=self._percent))
+                    self._bound(group, self._number_of(self._compute(frame)))
                 if self._compute_domains is not None:
                     self.min_domains = number_of(self._compute_domains(frame), percent=False)
             except EvaluationError as error:
                 report(count.policy, count.name, error)
                 return OUTSIDE
         return group
+
+    def _number_of(self, value: object) -> float:
+        if self._adds_amounts:
+            assert isinstance(self.clause, LimitProgram), "only limits have sums"
+            return sum_bound(value, up=self.clause.bound.kind == "at least")
+        return number_of(value, percent=self._percent)
 
     def _counted_of(
         self, table: NodeTable, rows: NodeRows, groups: Sequence[int], frame: Frame

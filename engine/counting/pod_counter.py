@@ -7,6 +7,7 @@ longer, and so do the functions that say which pods they count.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from typing import NamedTuple, TypeAlias
@@ -16,15 +17,16 @@ import numpy as np
 
 from engine.cache.cache import Cache
 from engine.cache.node_table import UNKNOWN_ROW, NodeTable
-from engine.cache.tallies import Scope, Tally
+from engine.cache.tallies import FULL, Adds, Scope, Tally
 from engine.counting.groups import CountGroups, Counts, GroupCounts, has_lower_bound
 from engine.counting.in_flight_pods import GroupIds, InFlightPod
 from engine.objects.codec import Namespace
 from engine.objects.peer import Peer, Workload, key_of
 from engine.objects.request_pod import RequestPod
-from engine.program.frame import MEMO_BYTES, Evaluate, Frame, unlimited
+from engine.program.frame import MEMO_BYTES, Evaluate, Frame, Report, unlimited
+from engine.program.operations import added
 from engine.program.policy_time import BRIEF_SECONDS, CallTime
-from engine.program.program import CountClause, ShareProgram, SpreadProgram
+from engine.program.program import CountClause, CountProgram, ShareProgram, SpreadProgram
 from grammar.errors import EvaluationError, MissingError
 from grammar.values.sizes import STEPS
 
@@ -43,7 +45,7 @@ class CountContext(msgspec.Struct, frozen=True, eq=False):
 
     `peer` decodes the pod as other pods see it (BadObjectError). `root` is its root controller,
     None if not known. `shape` identifies all that rules read of the pod; `frame` may be of another
-    pod of that shape.
+    pod of that shape. `report` hears of amounts that pods do not have, also later, from tallies.
     """
 
     pod: RequestPod
@@ -52,17 +54,18 @@ class CountContext(msgspec.Struct, frozen=True, eq=False):
     time: CallTime
     root: Workload | None
     shape: Hashable
+    report: Report
 
 
 class _Membership(NamedTuple):
     """The pods that a clause counts.
 
-    `counts` tests a pod, `scope` is where such pods can be (None: only the pod in question),
-    and `name` identifies the function for tallies (None: do not keep). `by_labels` is the same
-    function where labels are enough to tell, else None.
+    `counts` tests a pod, or gives what it adds to a sum, `scope` is where such pods can be (None:
+    only the pod in question), and `name` identifies the function for tallies (None: do not keep).
+    `by_labels` is the same function where labels are enough to tell, else None.
     """
 
-    counts: Callable[[Peer], bool]
+    counts: Adds
     scope: Scope | None
     name: Hashable
     by_labels: Callable[[CountedPod], bool] | None
@@ -128,39 +131,53 @@ class PodCounter:
         self, clause: CountClause, groups: CountGroups, *, predicted: bool, of_revision: bool
     ) -> GroupCounts:
         count = clause.count
-        membership = self._membership(clause, groups)
+        members = self._membership(clause, groups)
         if of_revision:
-            membership = self._of_revision(membership)
-        counts, scope, name, by_labels = membership
+            members = self._of_revision(members)
+        counts, scope, name, by_labels = members
+        if (amount := count.peers.amount) is not None:
+            counts, scope, name, by_labels = self._adding(members, count, amount)
         context = self._context
         uid = context.pod.uid
 
-        def inside(pod: Peer) -> bool:
-            return scope is not None and scope.holds(pod) and counts(pod)
+        def inside(pod: Peer) -> int:
+            return counts(pod) if scope is not None and scope.holds(pod) else 0
 
         tally = self._tally(name, scope, counts, kept=not count.peers.time_dependent)
         high = groups.count_of(tally, self._table)
         known = self._pods.pod(self._key)
-        there = known is not None and known.uid == uid and counts(known)
+        there = counts(known) if known is not None and known.uid == uid else 0
         if there and known is not None and known.nodeName:
-            self._add(high, groups, known.nodeName, -1)
+            self._add(high, groups, known.nodeName, -there)
         low = high.copy()
         for pod in self._pods.assumed():
-            if pod.uid != uid and inside(pod):
-                self._add(low, groups, pod.nodeName, -1)
-        if name is None or count.peers.time_dependent:
-            in_flight = [each for each in self._in_flight if each.is_such(inside)]
+            if pod.uid != uid and (adds := inside(pod)):
+                self._add(low, groups, pod.nodeName, -adds)
+        in_flight: defaultdict[int, list[InFlightPod]] = defaultdict(list)
+        kept = name is not None and not count.peers.time_dependent
+        if kept and amount is None:
+            # The usual case, and with many pods in flight the slowest part of a count.
+            in_flight[1] = [each for each in self._in_flight if each.counts(tally, inside)]
         else:
-            in_flight = [each for each in self._in_flight if each.counts(tally, inside)]
-        if predicted:
-            _add_all(high, [groups.counted[[each.predicted]] for each in in_flight])
-        else:
-            _add_all(high, [each.groups(groups.counted) for each in in_flight])
+            for each in self._in_flight:
+                adds = each.counts(tally, inside) if kept else each.adds(inside)
+                in_flight[adds].append(each)
+        ids = groups.counted
+        for adds, such in in_flight.items():
+            if predicted:
+                _add_all(high, [ids[[each.predicted]] for each in such], adds)
+            else:
+                _add_all(high, [each.groups(ids) for each in such], adds)
         for pod in self._nominated:
-            if inside(pod):
-                self._add(high, groups, pod.nominatedNodeName, 1)
-        own = int(by_labels(context.pod) if by_labels is not None else counts(context.peer()))
-        others = tally.placed + len(tally.waiting) - int(there)
+            if adds := inside(pod):
+                self._add(high, groups, pod.nominatedNodeName, adds)
+        if amount is not None:
+            own = self._own(members.counts, count, amount)
+        else:
+            own = int(by_labels(context.pod) if by_labels is not None else counts(context.peer()))
+        waits = bool(there) and known is not None and not known.nodeName
+        queued = len(tally.waiting) - waits
+        others = tally.placed - (0 if waits else there) + queued
         total, pods = others + own, others + own
         if isinstance(clause, ShareProgram):
             total, pods = self._totals(clause, tally, own, known if there else None)
@@ -175,6 +192,7 @@ class PodCounter:
             domains=groups.domains() if isinstance(clause, SpreadProgram) else _NO_DOMAINS,
             bounds=groups.bounds(),
             min_domains=groups.min_domains,
+            queued=queued > 0,
         )
 
     def _totals(
@@ -206,8 +224,8 @@ class PodCounter:
         if template is None:
             return found
 
-        def counts(pod: Peer) -> bool:
-            return pod.labels.get(TEMPLATE_HASH) == template and found.counts(pod)
+        def counts(pod: Peer) -> int:
+            return found.counts(pod) if pod.labels.get(TEMPLATE_HASH) == template else 0
 
         name = None if found.name is None else (found.name, template)
         return found._replace(counts=counts, name=name)
@@ -251,11 +269,7 @@ class PodCounter:
                 return holds(pod)
 
         def holds(pod: CountedPod) -> bool:
-            # Each pod takes a step, so that many of them look at the clock.
-            frame.peer, frame.reserve = pod, STEPS
-            frame.fuel -= 1
-            if frame.fuel < 0:
-                frame.refuel()
+            _begin(frame, pod)
             try:
                 return where(frame) is True
             except MissingError:
@@ -266,6 +280,47 @@ class PodCounter:
         # A change of the namespaces makes another tally; such changes are rare.
         name = (count, context.shape if count.peers.by_pod else None, inside)
         return _Membership(counts, scope, name, counts if count.peers.by_labels else None)
+
+    def _adding(
+        self, membership: _Membership, count: CountProgram, amount: Evaluate
+    ) -> _Membership:
+        """The membership with what each pod adds: 0 where it has no amount, which is reported."""
+        counts, scope, name, _ = membership
+        context, frame = self._context, self._frame
+        times, charge, report = context.time.times, context.time.charge, context.report
+
+        def adds(pod: Peer) -> int:
+            if not counts(pod):
+                return 0
+            if times is None:
+                return reported(pod)
+            if frame.check is not unlimited:
+                charge(count.policy)
+                return reported(pod)
+            with times.using(count.policy):
+                return reported(pod)
+
+        def reported(pod: Peer) -> int:
+            try:
+                return _amount(frame, pod, amount)
+            except EvaluationError as error:
+                report(count.policy, count.name, error)
+                return 0
+
+        # A name may stand for the pods of a workload, for whatever clause.
+        return _Membership(adds, scope, None if name is None else (name, count), None)
+
+    def _own(self, counts: Adds, count: CountProgram, amount: Evaluate) -> int:
+        """What the pod in question adds to a sum. It fits nowhere if it has no amount."""
+        peer = self._context.peer()
+        if not counts(peer):
+            return 0
+        try:
+            return _amount(self._frame, peer, amount)
+        except EvaluationError as error:
+            self._context.report(count.policy, count.name, error)
+            passes = isinstance(error, MissingError) and count.missing == "pass"
+            return 0 if passes else FULL
 
     def _inside(self, wanted: Evaluate | None) -> frozenset[str] | None:
         """The names of the namespaces for which an expression is true; None for all of them."""
@@ -296,9 +351,7 @@ class PodCounter:
 
         return _Membership(counts, Scope(peer.namespace, uid), ("workload", terminating), None)
 
-    def _tally(
-        self, name: Hashable, scope: Scope | None, counts: Callable[[Peer], bool], *, kept: bool
-    ) -> Tally:
+    def _tally(self, name: Hashable, scope: Scope | None, counts: Adds, *, kept: bool) -> Tally:
         if scope is not None and kept:
             return self._pods.tally(name, scope, counts)
         tally = Tally(counts)
@@ -309,8 +362,9 @@ class PodCounter:
 
     def _add(self, found: Counts, groups: CountGroups, node: str, amount: int) -> None:
         row = self._table.rows.get(node, UNKNOWN_ROW)
-        if (group := groups.counted[row]) >= 0:
-            found[group] += amount
+        # What is full stays full: what is beyond it was not added.
+        if (group := groups.counted[row]) >= 0 and found[group] < FULL:
+            found[group] = min(found.item(group) + amount, FULL)
 
 
 def surplus(pods: KnownPods, numbers: Mapping[str, int]) -> int:
@@ -323,11 +377,31 @@ def surplus(pods: KnownPods, numbers: Mapping[str, int]) -> int:
     return found
 
 
-def _add_all(counts: Counts, groups: Sequence[GroupIds]) -> None:
-    """Adds one to each of the groups, as often as it is listed."""
-    if groups:
-        named = np.concatenate(groups)
-        counts += np.bincount(named[named >= 0], minlength=len(counts))
+def _begin(frame: Frame, pod: CountedPod) -> None:
+    """Prepares a frame for a pod. Each takes a step, so that many of them look at the clock."""
+    frame.peer, frame.reserve = pod, STEPS
+    frame.fuel -= 1
+    if frame.fuel < 0:
+        frame.refuel()
+
+
+def _amount(frame: Frame, pod: Peer, amount: Evaluate) -> int:
+    """What a pod adds to a sum. Raises EvaluationError if it has no amount."""
+    _begin(frame, pod)
+    return added(amount(frame))
+
+
+def _add_all(counts: Counts, groups: Sequence[GroupIds], amount: int) -> None:
+    """Adds an amount to each of the groups, as often as it is listed."""
+    if not groups or not amount:
+        return
+    named = np.concatenate(groups)
+    times = np.bincount(named[named >= 0], minlength=len(counts))
+    if amount == 1:
+        counts += times
+    else:
+        more = np.where(times > FULL // amount, FULL, times * amount)
+        np.minimum(counts + more, FULL, out=counts)
 
 
 class PodsExcluding:
@@ -337,7 +411,7 @@ class PodsExcluding:
         self._pods = pods
         self._gone = {key_of(pod): pod for pod in gone}
 
-    def tally(self, name: Hashable, scope: Scope, counts: Callable[[Peer], bool]) -> Tally:
+    def tally(self, name: Hashable, scope: Scope, counts: Adds) -> Tally:
         whole = self._pods.tally(name, scope, counts)
         left = Tally(counts)
         left.nodes, left.placed = whole.nodes.copy(), whole.placed

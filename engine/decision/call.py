@@ -86,7 +86,7 @@ class Call(msgspec.Struct, frozen=True, eq=False):
             if namespace is None
             else partial(pod.rooted, root, namespace.labels)
         )
-        return CountContext(pod, peer, frame, evaluation.time, root, plan)
+        return CountContext(pod, peer, frame, evaluation.time, root, plan, evaluation.report)
 
 
 class CallOpener:

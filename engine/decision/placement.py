@@ -111,14 +111,14 @@ class Placement:
         if before is not None and not before.excused:
             before.excused = True
             raise WaitingError(NOT_BOUND)
-        is_narrow = any(headroom.narrow for headroom in headrooms)
+        narrow = [headroom for headroom in headrooms if headroom.narrows(opened)]
         kept = opened
-        if is_narrow:
+        if narrow:
             tried = np.isin(question.rows, before.tried) if before is not None else ~feasible
-            kept = narrowed(headrooms, opened, question.suits(), tried)
+            kept = narrowed(narrow, opened, question.suits(), tried)
         # It may run out of time, so it comes before the offer.
-        left = _rejected(decided, headrooms, feasible, kept, evaluation)
-        self._offer(question, kept, is_narrow=is_narrow, predicts=predicts)
+        left = _rejected(decided, headrooms, feasible, kept, evaluation, narrow)
+        self._offer(question, kept, is_narrow=bool(narrow), predicts=predicts)
         return left
 
     def _of(self, counts: CountClauses, question: Question) -> list[Headroom]:
@@ -143,10 +143,12 @@ def _rejected(
     feasible: Mask,
     kept: Mask,
     evaluation: Evaluation,
+    narrow: Sequence[Headroom] = (),
 ) -> Decision:
     """The decision with a rejection for each feasible node that is not kept.
 
-    It names the first clause without headroom, or else the first one that holds the node back.
+    It names the first clause without headroom, or else the first `narrow` one, which holds the node
+    back.
     """
     left = feasible & ~kept
     if not np.logical_or.reduce(left):
@@ -165,9 +167,7 @@ def _rejected(
         if (full := left & ~headroom.open).any():
             reject(headroom, full)
             left &= ~full
-    for headroom in headrooms:
-        if not headroom.narrow:
-            continue
+    for headroom in narrow:
         # These nodes have headroom as well, but another group was chosen.
         if (others := left & ~np.isin(headroom.groups, headroom.groups[kept])).any():
             reject(headroom, others)

@@ -132,7 +132,9 @@ class _PolicyCompiler:
                     yield self._spread(clause)
                 case Limit(per=per, bound=bound):
                     count, domain = self._count(clause), self._optional(per.domain)
-                    yield LimitProgram(count, per.scope == "node", domain, self._bound(bound))
+                    is_sum = count.peers.amount is not None
+                    limit = self._bound(bound, is_sum=is_sum)
+                    yield LimitProgram(count, per.scope == "node", domain, limit)
                 case Preempt():
                     yield self._preempt(clause)
                 case _:
@@ -176,8 +178,11 @@ class _PolicyCompiler:
             clause.nodes or "eligible",
         )
 
-    def _bound(self, bound: Bound) -> BoundProgram:
-        return BoundProgram(bound.kind, constant(bound.amount, self._environment), bound.percent)
+    def _bound(self, bound: Bound, *, is_sum: bool = False) -> BoundProgram:
+        amount = constant(bound.amount, self._environment)
+        if is_sum and amount is not None:
+            amount = operations.sum_bound(amount, up=bound.kind == "at least")
+        return BoundProgram(bound.kind, amount, bound.percent)
 
     def _computed(self, clause: CountingClause) -> Evaluate | None:
         """The closure of the number of the clause's bound; None for a constant."""
@@ -205,6 +210,7 @@ class _PolicyCompiler:
             namespaces=self._optional(pods.namespaces),
             placed=pods.placed,
             replicas=where is None,
+            amount=self._optional(pods.amount),
         )
 
     def _optional(self, expr: Expr | None) -> Evaluate | None:

@@ -182,6 +182,7 @@ class Counting:
         replicas: int | None = None,
         pods: KnownPods | None = None,
         check: CheckDeadline = unlimited,
+        report: Report = unexpected,
     ) -> PodCounter:
         """The counter of one request."""
         request = RequestPodReader(CODEC).read(raw(asked))
@@ -203,6 +204,7 @@ class Counting:
             CheckedTime(lambda: 0.0, math.inf, look=check),
             root,
             shape,
+            report,
         )
         in_flight = self.in_flight.others(request.uid, self.table.owner)
         return PodCounter(pods or self.cache, in_flight, self.table, context)
@@ -215,11 +217,12 @@ class Counting:
         predicted: bool = False,
         replicas: int | None = None,
         pods: KnownPods | None = None,
+        report: Report = unexpected,
     ) -> Counted:
         """The counts of a clause by the number of a group, or by the node of a limit per node."""
         groups = CountGroups(clause)
         update(groups, self.table, asked)
-        counter = self.counter(asked, replicas=replicas, pods=pods)
+        counter = self.counter(asked, replicas=replicas, pods=pods, report=report)
         found = counter.count(clause, groups, predicted=predicted)
         per_node = isinstance(clause, LimitProgram) and clause.per_node
         names = {row: name for name, row in self.table.rows.items() if per_node}
@@ -237,14 +240,20 @@ class Counting:
         )
 
     def headrooms(
-        self, text: str, asked: Object = ASKED, nodes: Sequence[str] | None = None
+        self,
+        text: str,
+        asked: Object = ASKED,
+        nodes: Sequence[str] | None = None,
+        *,
+        report: Report = unexpected,
     ) -> list[Headroom]:
         """The headroom of each strict clause of a text, over these nodes or all."""
         table = self.table
         rows = table.find(list(table.rows) if nodes is None else nodes)
         evaluation = evaluation_of(frame_of(asked))
         clauses = CountClauses(clauses_of(text), evaluation)
-        return clauses.headrooms(self.counter(asked), table, rows, evaluation)
+        counter = self.counter(asked, report=report)
+        return clauses.headrooms(counter, table, rows, evaluation)
 
     def deletion_cost(self, text: str, to: str, asked: Object = ASKED) -> int | None:
         """The deletion cost that strict clauses give a pod that is about to be bound to a node."""
