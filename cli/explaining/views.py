@@ -19,8 +19,8 @@ from engine.counting.groups import ON, GroupCounts, fewest, wanted_on
 from engine.decision.inspection import Contribution, Objection
 from engine.decision.registry import Registry, Selection
 from engine.decision.verdict import Failed, Feasible
+from engine.program.amounts import THOUSANDTHS
 from engine.program.frame import Frame
-from engine.program.operations import THOUSANDTHS
 from engine.program.program import (
     BoundProgram,
     CountClause,

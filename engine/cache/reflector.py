@@ -45,9 +45,11 @@ class Timing:
     """The times of a reflector in seconds: those of client-go unless a comment says otherwise."""
 
     backoff_first: float = 0.8
-    backoff_most: float = 30.0
-    # The backoff starts again after so long without a failure.
-    backoff_reset: float = 120.0
+    # In client-go 30 s, and starting again after 120 s without a failure. There are few replicas,
+    # and pods under strict counts wait for what a watch has missed.
+    backoff_most: float = 8.0
+    # The backoff starts again after so long without a failure. It is longer than any wait.
+    backoff_reset: float = 20.0
     # The longest wait that a server may ask for.
     retry_after_most: float = 300.0
     # After so many server errors in a row a list replaces the watch; client-go tries for a minute.

@@ -82,14 +82,6 @@ class Tally:
         """Counts with an equal function from now on, whose evaluations another call waits for."""
         self._counts = counts
 
-    def by_workload(self, *, placed: bool) -> dict[str, int]:
-        """The number of pods of each workload, by its uid; of those with a node, or of all."""
-        found = self.placed_of.copy()
-        if not placed:
-            for uid, number in self.waiting_of.items():
-                found[uid] = found.get(uid, 0) + number
-        return found
-
     def since(self, version: int) -> Iterator[tuple[str, int]] | None:
         """The changes of `nodes` since a version; None if they are not kept any more."""
         count = self.version - version

@@ -25,9 +25,9 @@ from engine.cache.node_table import UNKNOWN_ROW, NodeRows, NodeTable
 from engine.cache.tallies import FULL, Tally
 from engine.counting.in_flight_pods import GroupIds
 from engine.objects import eligibility
+from engine.program.amounts import sum_bound
 from engine.program.columns import Freshness, grown
 from engine.program.frame import Evaluation, Frame, Report
-from engine.program.operations import sum_bound
 from engine.program.program import (
     BoundProgram,
     CountClause,
@@ -245,11 +245,6 @@ def bounds_every_group(clause: CountClause) -> bool:
             assert_never(clause)
 
 
-def has_lower_bound(clause: CountClause) -> bool:
-    """Whether it is a limit that wants pods in a group, but for the first one."""
-    return isinstance(clause, LimitProgram) and clause.bound.kind != "at most"
-
-
 class Headroom(msgspec.Struct, frozen=True, eq=False):
     """The nodes on which a strict clause allows the pod, in the order of the rows asked about.
 
@@ -267,10 +262,6 @@ class Headroom(msgspec.Struct, frozen=True, eq=False):
     narrow: bool
     roomy: Mask | None = None
 
-    def narrows(self, opened: Mask) -> bool:
-        """Whether the clause has a pod offered one group of these nodes, not all of them."""
-        return self.narrow and (self.roomy is None or not (opened & self.roomy).any())
-
 
 @dataclass(slots=True)
 class _KeptCounts:
@@ -286,8 +277,10 @@ class CountGroups:
     """The group of each node for one clause and one pod shape; re-evaluated where a node changes.
 
     `ids` has the group of each row, `counted` the same without the nodes that the clause does not
-    count; each is another array whenever any group is another. `min_domains` is the computed one of
-    a spread. `by_labels` is for PodCounter: by the id of their labels, which pods count.
+    count; each is another array whenever any group is another. `bounds` has the number of the bound
+    of each group, None where it is a constant of the clause; `min_domains` is the computed one of a
+    spread. `has_lower_bound` says that it is a limit that wants pods in a group, but for the first
+    one. `by_labels` is for PodCounter: by the id of their labels, which pods count.
 
     A number that the clause computes is computed with the group of each node. A node for which that
     fails is in no group.
@@ -298,6 +291,8 @@ class CountGroups:
         self.ids: GroupIds = np.empty(0, np.int32)
         self.counted: GroupIds = self.ids
         self.min_domains: float | None = None
+        self.bounds: Bounds | None = None
+        self.has_lower_bound = isinstance(clause, LimitProgram) and clause.bound.kind != "at most"
         self.by_labels: dict[int, tuple[Mapping[str, str], bool]] = {}
         self._size = 2 if isinstance(clause, ShareProgram) else 0
         least = None
@@ -347,6 +342,10 @@ class CountGroups:
                 self.counted = self.ids
             elif not np.array_equal(counted, self.counted):
                 self.counted = counted
+            if self._compute is not None:
+                groups = max(self._size, 1)
+                self._bounds = grown(self._bounds, groups, _LARGEST)
+                self.bounds = self._bounds[:groups]
 
     def count_of(self, tally: Tally, table: NodeTable) -> Counts:
         """What a tally has in each group. Earlier counts are updated by what has changed."""
@@ -376,14 +375,6 @@ class CountGroups:
             del self._kept[tally]
         return counts.copy()
 
-    def bounds(self) -> Bounds | None:
-        """The number of the bound of each group; None where it is a constant of the clause."""
-        if self._compute is None:
-            return None
-        size = max(self._size, 1)
-        self._bounds = grown(self._bounds, size, _LARGEST)
-        return self._bounds[:size]
-
     def domains(self) -> Mask:
         """The groups that have a node that counts."""
         found = np.zeros(self._size, np.bool_)
@@ -397,17 +388,16 @@ class CountGroups:
         outside = ids < 0
         if np.logical_and.reduce(opened) and not np.logical_or.reduce(outside):
             # The usual case: no bound is near.
-            every = np.ones(len(ids), np.bool_)
-            roomy = leaves_room(self.clause, counts) if self._adds_amounts else None
-            roomy = roomy[ids] if roomy is not None else None
-            return Headroom(self.clause, every, every, ids, counts, self._narrow, roomy)
-        passes = self.clause.count.missing == "pass"
-        here = opened[ids]
-        hopeful = open_groups(self.clause, counts.hopeful())[ids]
-        here[outside] = hopeful[outside] = passes
-        roomy = leaves_room(self.clause, counts) if self._adds_amounts else None
-        if roomy is not None:
-            roomy = roomy[ids]
+            here = hopeful = np.ones(len(ids), np.bool_)
+            passes = True
+        else:
+            passes = self.clause.count.missing == "pass"
+            here = opened[ids]
+            hopeful = open_groups(self.clause, counts.hopeful())[ids]
+            here[outside] = hopeful[outside] = passes
+        roomy = None
+        if self._adds_amounts and (found := leaves_room(self.clause, counts)) is not None:
+            roomy = found[ids]
             roomy[outside] = passes
         return Headroom(self.clause, here, hopeful, ids, counts, self._narrow, roomy)
 

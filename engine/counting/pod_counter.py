@@ -18,13 +18,13 @@ import numpy as np
 from engine.cache.cache import Cache
 from engine.cache.node_table import UNKNOWN_ROW, NodeTable
 from engine.cache.tallies import FULL, Adds, Scope, Tally
-from engine.counting.groups import CountGroups, Counts, GroupCounts, has_lower_bound
+from engine.counting.groups import CountGroups, Counts, GroupCounts
 from engine.counting.in_flight_pods import GroupIds, InFlightPod
 from engine.objects.codec import Namespace
 from engine.objects.peer import Peer, Workload, key_of
 from engine.objects.request_pod import RequestPod
+from engine.program.amounts import added
 from engine.program.frame import MEMO_BYTES, Evaluate, Frame, Report, unlimited
-from engine.program.operations import added
 from engine.program.policy_time import BRIEF_SECONDS, CallTime
 from engine.program.program import CountClause, CountProgram, ShareProgram, SpreadProgram
 from grammar.errors import EvaluationError, MissingError
@@ -188,9 +188,9 @@ class PodCounter:
             total=total,
             pods=pods,
             # As for InterPodAffinity: a pod that waits, or is on a node without the domain, is not.
-            anywhere=has_lower_bound(clause) and bool(np.logical_or.reduce(high)),
+            anywhere=groups.has_lower_bound and bool(np.logical_or.reduce(high)),
             domains=groups.domains() if isinstance(clause, SpreadProgram) else _NO_DOMAINS,
-            bounds=groups.bounds(),
+            bounds=groups.bounds,
             min_domains=groups.min_domains,
             queued=queued > 0,
         )
@@ -213,7 +213,7 @@ class PodCounter:
             return (pods, pods) if wanted is None else (wanted, max(wanted, pods))
         if not share.bound.percent:
             return pods, pods
-        numbers = tally.by_workload(placed=peers.placed)
+        numbers = by_workload(tally, placed=peers.placed)
         if root is not None:
             numbers[root.uid] = numbers.get(root.uid, 0) + adds
         return pods - surplus(self._pods, numbers), pods
@@ -365,6 +365,15 @@ class PodCounter:
         # What is full stays full: what is beyond it was not added.
         if (group := groups.counted[row]) >= 0 and found[group] < FULL:
             found[group] = min(found.item(group) + amount, FULL)
+
+
+def by_workload(tally: Tally, *, placed: bool) -> dict[str, int]:
+    """The pods of a tally by the uid of their workload: those with a node, or all."""
+    found = tally.placed_of.copy()
+    if not placed:
+        for uid, number in tally.waiting_of.items():
+            found[uid] = found.get(uid, 0) + number
+    return found
 
 
 def surplus(pods: KnownPods, numbers: Mapping[str, int]) -> int:

@@ -14,7 +14,7 @@ import numpy as np
 from engine.cache.snapshot import Snapshot
 from engine.cache.tallies import Scope
 from engine.counting.groups import ON, CountGroups, wanted_on
-from engine.counting.pod_counter import KnownPods, surplus
+from engine.counting.pod_counter import KnownPods, by_workload, surplus
 from engine.objects.peer import Peer
 from engine.program.frame import Evaluation
 from engine.program.program import ShareProgram
@@ -72,7 +72,7 @@ class ShareStatus:
         on = int(amounts[self._groups.ids[rows] == ON].sum())
         if self._share.bound.amount is None:
             return PodCounts(matched, on)
-        total = matched - surplus(pods, tally.by_workload(placed=False))
+        total = matched - surplus(pods, by_workload(tally, placed=False))
         wanted = wanted_on(self._share.bound, total, matched)
         # Too many on the share, except for `at least`; too many elsewhere, except for `at most`.
         over = max(0, on - wanted) if self._share.bound.kind != "at least" else 0

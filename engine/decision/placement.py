@@ -111,7 +111,7 @@ class Placement:
         if before is not None and not before.excused:
             before.excused = True
             raise WaitingError(NOT_BOUND)
-        narrow = [headroom for headroom in headrooms if headroom.narrows(opened)]
+        narrow = [headroom for headroom in headrooms if _narrows(headroom, opened)]
         kept = opened
         if narrow:
             tried = np.isin(question.rows, before.tried) if before is not None else ~feasible
@@ -135,6 +135,11 @@ class Placement:
         self.in_flight.offer(
             pod.uid, context.peer, pod.revision, owner, rows, best, is_narrow=is_narrow
         )
+
+
+def _narrows(headroom: Headroom, opened: Mask) -> bool:
+    """Whether a clause has a pod offered one group of these nodes, not all of them."""
+    return headroom.narrow and (headroom.roomy is None or not (opened & headroom.roomy).any())
 
 
 def _rejected(

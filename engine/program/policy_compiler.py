@@ -7,6 +7,7 @@ from itertools import chain
 from typing import assert_never
 
 from engine.program import operations
+from engine.program.amounts import sum_bound
 from engine.program.compiler import Compiler
 from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import Evaluate, Message
@@ -181,7 +182,7 @@ class _PolicyCompiler:
     def _bound(self, bound: Bound, *, is_sum: bool = False) -> BoundProgram:
         amount = constant(bound.amount, self._environment)
         if is_sum and amount is not None:
-            amount = operations.sum_bound(amount, up=bound.kind == "at least")
+            amount = sum_bound(amount, up=bound.kind == "at least")
         return BoundProgram(bound.kind, amount, bound.percent)
 
     def _computed(self, clause: CountingClause) -> Evaluate | None:

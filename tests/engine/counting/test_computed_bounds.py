@@ -268,12 +268,12 @@ def test_a_number_follows_its_node() -> None:
     groups = groups_of(limit(f"node at most {SLOTS}"))
     update(groups, cache.snapshot().table)
     a, b = cache.snapshot().table.find(["a", "b"])
-    before, bounds = groups.ids, groups.bounds()
+    before, bounds = groups.ids, groups.bounds
     assert bounds is not None
     assert bounds[[a, b]].tolist() == [2, 3]
     cache.put_node(node_of(node("a", labels={"slots": "9"})))
     assert update(groups, cache.snapshot().table) == ["a"]
-    bounds = groups.bounds()
+    bounds = groups.bounds
     assert bounds is not None
     assert bounds[[a, b]].tolist() == [9, 3]
     assert groups.ids is before, "another number moves no node"
@@ -284,7 +284,7 @@ def test_a_constant_has_no_numbers_by_group() -> None:
     for text in (limit("node at most 2"), "let n = 2 " + limit("node at most n")):
         groups = groups_of(text)
         update(groups, counting_of(NODES).table)
-        assert groups.bounds() is None
+        assert groups.bounds is None
 
 
 def test_large_numbers_are_no_bound() -> None:
@@ -309,5 +309,5 @@ def test_rows_without_a_number_close_nothing() -> None:
     groups = groups_of(limit(f"node at most {SLOTS}"))
     update(groups, table, report=Reports())
     counts = numbers([0] * len(table.views))
-    counts = msgspec.structs.replace(counts, bounds=groups.bounds())
+    counts = msgspec.structs.replace(counts, bounds=groups.bounds)
     assert open_groups(groups.clause, counts).all()
