@@ -8,7 +8,7 @@ from typing import Any
 from typing import Literal as OneOf
 
 from grammar import catalogue
-from grammar.ast import Expr, Literal, MapLiteral
+from grammar.ast import Expr, Ident, Literal, MapLiteral
 from grammar.catalogue import ParseError
 from grammar.clauses import (
     At,
@@ -288,13 +288,11 @@ class Builder(ExpressionBuilder):
         kind: OneOf["at most", "at least", "exactly"] = (
             "at most" if _has(c, "MOST") else "at least" if _has(c, "LEAST") else "exactly"
         )
-        (token,) = _tokens(c, "INT", "PERCENT")
-        if token.type == "INT":
-            return _Part("bound", Bound(kind, int(str(token), 0), False, span_of(c)), span_of(c))
-        percent = _number(str(token)[:-1])
-        if percent > 100:
-            raise _bad_number(token, "percentage of pods", "at most `100%`")
-        return _Part("bound", Bound(kind, percent, True, span_of(c)), span_of(c))
+        if not (percents := _tokens(c, "PERCENT")):
+            amount = _whole(_expr(c), "number of pods", 0)
+            return _Part("bound", Bound(kind, amount, False, span_of(c)), span_of(c))
+        (token,) = percents
+        return _Part("bound", Bound(kind, _percentage(token), True, span_of(c)), span_of(c))
 
     def strength(self, c: list[Child]) -> _Part:
         numbers = _tokens(c, "SIGNED")
@@ -354,6 +352,27 @@ def _weight(token: Token) -> float:
     if number == 0:
         raise _bad_number(token, "weight", "a number other than 0")
     return number
+
+
+def _whole(expr: Expr, what: str, least: int) -> int | Expr:
+    """A number that is written as such, which must be from `least`; else the expression."""
+    if not isinstance(expr, Literal) or not isinstance(expr.value, int) or expr.type != INT:
+        return expr
+    if expr.value < least:
+        allowed = f"a whole number from {least}"
+        raise ParseError(catalogue.bad_number(str(expr.value), what, allowed, expr.span))
+    # The limits of the language refuse what does not fit in an int.
+    return expr.value if expr.value < 2**63 else expr
+
+
+def _percentage(token: Token) -> float | Expr:
+    """`40%` as a number, `n%` as a name."""
+    text = str(token)[:-1]
+    if not text[0].isdigit():
+        return Ident(text, False, Span(token.start_pos, token.end_pos - 1))
+    if (percent := _number(text)) > 100:
+        raise _bad_number(token, "percentage of pods", "at most `100%`")
+    return percent
 
 
 def _positive(token: Token, what: str) -> int:

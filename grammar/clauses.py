@@ -45,10 +45,10 @@ class PodSet:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """`at most|at least|exactly N` or `N%`."""
+    """`at most|at least|exactly N` or `N%`. The amount is a number, or an expression for it."""
 
     kind: OneOf["at most", "at least", "exactly"]
-    amount: float
+    amount: float | Expr
     percent: bool = False
     span: Span = field(default=NO_SPAN, compare=False)
 

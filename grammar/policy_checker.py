@@ -10,6 +10,7 @@ from grammar import access, catalogue
 from grammar.ast import Call, Expr, Ident
 from grammar.checker import Checker, coerce
 from grammar.clauses import (
+    Bound,
     Bounds,
     Clause,
     CountingClause,
@@ -36,7 +37,18 @@ from grammar.environment import Environment
 from grammar.limits import MAX_DEPTH, MAX_NAME
 from grammar.schema import Schema
 from grammar.source import Span
-from grammar.types import BOOL, DURATION, POISON, QUANTITY, TIMESTAMP, Type, agrees, list_of
+from grammar.types import (
+    BOOL,
+    DURATION,
+    DYN,
+    INT,
+    POISON,
+    QUANTITY,
+    TIMESTAMP,
+    Type,
+    agrees,
+    list_of,
+)
 from grammar.walk import Definitions, children, reads, walk
 
 
@@ -99,6 +111,7 @@ VARIABLES = {
     "peer": Type("Peer"),
     "victim": Type("Peer"),
     "victims": list_of(Type("Peer")),
+    "domain": DYN,
     "namespaceObject": Type("Namespace"),
     "now": TIMESTAMP,
 }
@@ -106,6 +119,10 @@ _NAMESPACE = frozenset({"namespaceObject"})
 _POD = frozenset({"pod", "namespaceObject", "now"})
 _PLACE = _POD | {"node"}
 _PEER = _POD | {"peer"}
+# The number of a bound must not change with the time, nor from one counted pod to the next.
+_BOUND = _POD - {"now"}
+_NODE_BOUND = _BOUND | {"node"}
+_DOMAIN_BOUND = _BOUND | {"domain"}
 _VICTIM = _PLACE | {"victim"}
 _VICTIMS = _PLACE | {"victims"}
 # A message may read only what stays equal between two calls for one pod (C47).
@@ -116,6 +133,7 @@ _CONSTANT = (
     ("pod", "spec"),
 )
 C = TypeVar("C", bound=RejectingClause)
+N = TypeVar("N", int, float)
 _NUMBERS = ("int", "double", "dyn", "error")
 
 
@@ -255,12 +273,16 @@ class _PolicyChecker:
             case Score():
                 return self._score(item)
             case Share():
-                return replace(item, on=self._bool(item.on, _PLACE, "`on nodes where`"))
+                on = self._bool(item.on, _PLACE, "`on nodes where`")
+                return replace(item, on=on, bound=self._bound(item.bound, "share", _BOUND))
             case Spread():
                 return replace(item, over=self._domain(item.over))
             case Limit():
                 domain = self._domain(item.per.domain) if item.per.domain else None
-                return replace(item, per=replace(item.per, domain=domain))
+                scope = item.per.scope
+                allowed = {"node": _NODE_BOUND, "domain": _DOMAIN_BOUND, "cluster": _BOUND}[scope]
+                bound = self._bound(item.bound, f"limit per {scope}", allowed)
+                return replace(item, per=replace(item.per, domain=domain), bound=bound)
             case Preempt():
                 return self._preempt(item)
             case _:
@@ -350,6 +372,23 @@ class _PolicyChecker:
             expected = "a value that names a domain"
             self._found.append(catalogue.wrong_type(domain.type, expected, domain.span))
         return domain
+
+    def _bound(self, bound: Bound, clause: str, allowed: frozenset[str]) -> Bound:
+        amount = self._number(bound.amount, f"the bound of a {clause}", allowed)
+        return replace(bound, amount=amount)
+
+    def _number(self, number: N | Expr, where: str, allowed: frozenset[str]) -> N | Expr:
+        """A number of a clause, or the checked expression for it."""
+        if not isinstance(number, Expr):
+            return number
+        named = (f"`{name}`" for name in ("pod", "node", "domain") if name in allowed)
+        names = catalogue.listed(named, "and")
+        checked = self._check(number, None, allowed, f"{where}, which reads {names}")
+        if checked.type.name not in _NUMBERS:
+            hint = catalogue.wanted_hint(INT, checked.type)
+            expected = "a whole number"
+            self._found.append(catalogue.wrong_type(checked.type, expected, checked.span, hint))
+        return checked
 
     def _texts(self, item: C) -> C:
         """The message and the detail of a clause."""

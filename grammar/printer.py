@@ -323,7 +323,7 @@ def _parts(clause: Clause, source: Source) -> Iterator[_Part]:
         case Share():
             yield from _pod_set(clause.pods, "of ")
             yield "on nodes where ", clause.on, clause.on.span
-            yield _bound(clause.bound), None, clause.bound.span
+            yield _bound(clause.bound)
         case Spread():
             yield from _pod_set(clause.pods)
             yield "over ", clause.over, clause.over.span
@@ -334,7 +334,7 @@ def _parts(clause: Clause, source: Source) -> Iterator[_Part]:
             yield from _pod_set(clause.pods)
             head, domain = f"per {clause.per.scope}", clause.per.domain
             yield (f"{head} ", domain, domain.span) if domain else (head, None, None)
-            yield _bound(clause.bound), None, clause.bound.span
+            yield _bound(clause.bound)
         case Preempt():
             yield from (("protect victim where ", e, e.span) for e in clause.protect)
             if clause.allow is not None:
@@ -366,8 +366,17 @@ def _pod_set(pods: PodSet | None, head: str = "") -> Iterator[_Part]:
         yield f"{head}{words}pods where ", pods.where, pods.where.span
 
 
-def _bound(bound: Bound) -> str:
-    return f"{bound.kind} {bound.amount}{'%' if bound.percent else ''}"
+def _bound(bound: Bound) -> _Part:
+    if bound.percent and isinstance(bound.amount, ast.Expr):
+        return f"{bound.kind} {print_expression(bound.amount)}%", None, bound.span
+    return _number(bound.kind, bound.amount, bound.span, "%" if bound.percent else "")
+
+
+def _number(head: str, number: float | ast.Expr, span: Span | None, unit: str = "") -> _Part:
+    """A number behind a keyword, or the expression for it."""
+    if isinstance(number, ast.Expr):
+        return f"{head} ", number, span or number.span
+    return f"{head} {number}{unit}", None, span
 
 
 def _test_item(item: TestItem) -> str:

@@ -92,6 +92,7 @@ class Scene:
             "peer": node.pods[0],
             "victim": node.pods[0],
             "victims": tuple(node.pods),
+            "domain": node.labels["topology.kubernetes.io/zone"],
         }
 
 

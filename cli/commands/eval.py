@@ -32,6 +32,7 @@ examples:
   placet eval --cluster cluster.json --pod shop/web-1 --all-nodes 'node.usage["memory"]'
 """
 _OF_CLAUSES = "it exists only in `preempt` and `pods where` clauses"
+_OF_BOUNDS = "it exists only in the bounds of limits per domain and of spreads"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -92,6 +93,7 @@ def _every_node(expression: Expression, frame: Frame, cluster: Cluster, values: 
 def _checked(args: argparse.Namespace, schema: Schema) -> Expression | None:
     """The checked expression; None after its errors were printed."""
     hidden = dict.fromkeys(("peer", "victim", "victims"), _OF_CLAUSES)
+    hidden["domain"] = _OF_BOUNDS
     if not args.pod and not args.pod_file:
         hint = "give a pod with --pod NS/NAME or --pod-file FILE"
         hidden |= {"pod": hint, "namespaceObject": hint}

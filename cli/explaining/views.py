@@ -20,6 +20,7 @@ from engine.decision.registry import Registry, Selection
 from engine.decision.verdict import Failed, Feasible
 from engine.program.frame import Frame
 from engine.program.program import (
+    BoundProgram,
     CountClause,
     FilterProgram,
     LimitProgram,
@@ -29,7 +30,7 @@ from engine.program.program import (
 )
 from engine.program.trace import Step
 from grammar.ast import Expr
-from grammar.clauses import Bound, Filter, Score
+from grammar.clauses import Filter, Score
 from grammar.errors import EvaluationError
 from grammar.texts import cut
 
@@ -323,10 +324,11 @@ def _bar(start: float, end: float) -> str:
 def count_text(clause: CountClause, counts: GroupCounts, group: int) -> str:
     """A sentence about the counts without this pod; `group` is that of the node, or -1."""
     if group < 0:
-        return "the node has no value for the domain"
+        return "the node has no value for the domain, or for the bound"
     here = int(counts.high[group])
     match clause:
-        case ShareProgram(bound=bound):
+        case ShareProgram():
+            bound = counts.bound_of(clause, group)
             side = "one" if group == ON else "not one"
             wanted = target(bound, counts.total)
             share = f" ({_amount(bound)} of {counts.total})" if bound.percent else ""
@@ -337,7 +339,8 @@ def count_text(clause: CountClause, counts: GroupCounts, group: int) -> str:
         case SpreadProgram(skew=skew):
             least = fewest(clause, counts)
             return f"{here} in this node's domain, {least} in the emptiest one; skew at most {skew}"
-        case LimitProgram(bound=bound, per_node=per_node, domain=domain):
+        case LimitProgram(per_node=per_node, domain=domain):
+            bound = counts.bound_of(clause, group)
             scope = "on this node" if per_node else "in the cluster"
             where = scope if domain is None else "in this node's domain"
             return f"{here} {where}, {bound.kind} {_amount(bound)} with this pod"
@@ -345,5 +348,5 @@ def count_text(clause: CountClause, counts: GroupCounts, group: int) -> str:
             assert_never(clause)
 
 
-def _amount(bound: Bound) -> str:
+def _amount(bound: BoundProgram) -> str:
     return f"{bound.amount:g}{'%' if bound.percent else ''}"

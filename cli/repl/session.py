@@ -34,6 +34,7 @@ from policies.validation import Validation, Validator
 Reply = Part | Finding | CommandError
 
 _CLAUSES_ONLY = "use it in `preempt` and `pods where`, in a policy"
+_BOUNDS_ONLY = "use it in the bound of a limit per domain or a spread, in a policy"
 _NO_CLUSTER = "load one with `:cluster SNAPSHOT`"
 _NO_POD = "choose one with `:pod NAMESPACE/NAME`"
 _NO_NODE = "choose one with `:node NAME`"
@@ -191,6 +192,7 @@ class Session:
     def _hidden(self) -> dict[str, str]:
         """The variables that have no value yet, each with a hint."""
         hidden = dict.fromkeys(("peer", "victim", "victims"), _CLAUSES_ONLY)
+        hidden["domain"] = _BOUNDS_ONLY
         if self.pod is None:
             hidden |= dict.fromkeys(("pod", "namespaceObject"), _NO_POD)
         if self.cluster is None:

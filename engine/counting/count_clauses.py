@@ -14,8 +14,7 @@ from engine.cache.node_table import NodeRows, NodeTable
 from engine.counting.groups import ON, CountGroups, Headroom, Mask, points, target
 from engine.counting.pod_counter import PodCounter
 from engine.program.frame import Evaluation, Floats, Term
-from engine.program.program import CountClause, ShareProgram, applies
-from grammar.clauses import Bound
+from engine.program.program import BoundProgram, CountClause, ShareProgram, applies
 
 # A side that gets no more pods, such as the other one of 100 %, ends the search.
 _MOST_PODS = 100_000
@@ -86,11 +85,12 @@ def deletion_cost(headrooms: Sequence[Headroom]) -> int | None:
         clause, counts = headroom.clause, headroom.counts
         group = int(headroom.groups[0])
         if isinstance(clause, ShareProgram) and clause.bound.percent and counts.own and group >= 0:
-            return -_position(clause.bound, int(counts.high[group]) + 1, on=group == ON)
+            bound = counts.bound_of(clause, group)
+            return -_position(bound, int(counts.high[group]) + 1, on=group == ON)
     return None
 
 
-def _position(bound: Bound, which: int, *, on: bool) -> int:
+def _position(bound: BoundProgram, which: int, *, on: bool) -> int:
     """The position in the fill order, from 1, of the pod number `which` of one side."""
     selected = found = 0
     for position in range(1, _MOST_PODS):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import assert_never
@@ -24,17 +24,26 @@ from engine.counting.in_flight_pods import GroupIds
 from engine.objects import eligibility
 from engine.program.columns import Freshness, grown
 from engine.program.frame import Evaluation, Frame, Report
-from engine.program.program import CountClause, LimitProgram, ShareProgram, SpreadProgram
-from grammar.clauses import Bound
+from engine.program.program import (
+    BoundProgram,
+    CountClause,
+    LimitProgram,
+    ShareProgram,
+    SpreadProgram,
+)
 from grammar.errors import EvaluationError, MissingError
 
 Counts = npt.NDArray[np.int64]
+# Numbers of bounds by group: counts, or percentages.
+Bounds = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 
 # The groups of a share: the nodes for which its `on` is not true, and those for which it is.
 OFF, ON = 0, 1
-# The group of a node that is in none: it has no value for the domain.
+# The group of a node that is in none: it has no value for the domain, or for the bound.
 OUTSIDE = -1
+# A computed number is never larger. Groups without a node have it, so that they are open.
+_LARGEST = 2**62
 
 
 class GroupCounts(msgspec.Struct, frozen=True, eq=False):
@@ -43,7 +52,8 @@ class GroupCounts(msgspec.Struct, frozen=True, eq=False):
     `high` counts every pod that is or may be in a group, `low` only those that a watch has shown
     there. `own` is 1 if the clause counts the pod in question, else 0. `total` is the number of
     pods that the bound is a part of, the pod in question included. `anywhere` says whether the
-    clause counts any other pod. `domains` marks the groups that a spread compares.
+    clause counts any other pod. `domains` marks the groups that a spread compares. `bounds` has the
+    number of the bound of each group; None where it is a constant of the clause.
     """
 
     high: Counts
@@ -52,18 +62,28 @@ class GroupCounts(msgspec.Struct, frozen=True, eq=False):
     total: int
     anywhere: bool
     domains: Mask
+    bounds: Bounds | None = None
 
     def hopeful(self) -> GroupCounts:
         """The counts if every in-flight pod ends where it helps, and nowhere else."""
-        return GroupCounts(self.low, self.high, self.own, self.total, self.anywhere, self.domains)
+        return GroupCounts(
+            self.low, self.high, self.own, self.total, self.anywhere, self.domains, self.bounds
+        )
+
+    def bound_of(self, clause: ShareProgram | LimitProgram, group: int) -> BoundProgram:
+        """The bound of one group, with its number."""
+        if self.bounds is None:
+            return clause.bound
+        return replace(clause.bound, amount=self.bounds[group].item())
 
 
 @lru_cache(4096)
-def target(bound: Bound, total: int) -> int:
-    """The number of pods that a bound means, of `total`; never more than `total`.
+def target(bound: BoundProgram, total: int) -> int:
+    """The number of pods that a bound with its number means, of `total`; never more than `total`.
 
     A percentage is rounded to the safe side: down for `at most` and `exactly`, up for `at least`.
     """
+    assert bound.amount is not None, "the caller has asked for the bound of a group"
     if not bound.percent:
         return min(int(bound.amount), total)
     # percent * total / 100, exactly: as binary fractions, 7 % of 100 is more than 7.
@@ -75,7 +95,7 @@ def open_groups(clause: CountClause, counts: GroupCounts) -> Mask:
     """The groups in which the pod in question would break no bound."""
     match clause:
         case ShareProgram():
-            return _open_sides(clause.bound, counts)
+            return _open_sides(counts.bound_of(clause, ON), counts)
         case SpreadProgram():
             # pods in the domain + this pod - pods in the emptiest domain <= maximum skew
             return counts.high + counts.own - fewest(clause, counts) <= clause.skew
@@ -85,7 +105,7 @@ def open_groups(clause: CountClause, counts: GroupCounts) -> Mask:
             assert_never(clause)
 
 
-def _open_sides(bound: Bound, counts: GroupCounts) -> Mask:
+def _open_sides(bound: BoundProgram, counts: GroupCounts) -> Mask:
     wanted = target(bound, counts.total)
     # pods on the nodes of the share + this pod <= pods that the bound means
     on = counts.high[ON] + counts.own <= wanted
@@ -103,11 +123,12 @@ def _open_sides(bound: Bound, counts: GroupCounts) -> Mask:
             assert_never(bound.kind)
 
 
-def _within_limit(bound: Bound, counts: GroupCounts) -> Mask:
+def _within_limit(bound: BoundProgram, counts: GroupCounts) -> Mask:
+    amount = _number(bound.amount, counts)
     # pods in the group + this pod <= the limit
-    most = counts.high + counts.own <= bound.amount
+    most = counts.high + counts.own <= amount
     # certain pods in the group >= the limit; the first pod of all may go anywhere
-    least = (counts.low >= bound.amount) | bool(counts.own and not counts.anywhere)
+    least = (counts.low >= amount) | bool(counts.own and not counts.anywhere)
     match bound.kind:
         case "at most":
             return most
@@ -117,6 +138,14 @@ def _within_limit(bound: Bound, counts: GroupCounts) -> Mask:
             return most & least
         case _:
             assert_never(bound.kind)
+
+
+def _number(constant: float | None, counts: GroupCounts) -> float | Bounds:
+    """The number of a bound: the constant of its clause, or what is computed for each group."""
+    if counts.bounds is not None:
+        return counts.bounds
+    assert constant is not None, "a number that is no constant is computed"
+    return constant
 
 
 def fewest(clause: SpreadProgram, counts: GroupCounts) -> int:
@@ -185,6 +214,9 @@ class CountGroups:
     `ids` has the group of each row; it is another array whenever any group is another. `eligible`
     marks the nodes whose domains a spread compares. `by_labels` is for PodCounter: by the id of
     their labels, which pods count.
+
+    A number that the clause computes is computed with the group of each node. A node for which that
+    fails is in no group.
     """
 
     def __init__(self, clause: CountClause) -> None:
@@ -193,6 +225,9 @@ class CountGroups:
         self.eligible: Mask = np.empty(0, np.bool_)
         self.by_labels: dict[int, tuple[Mapping[str, str], bool]] = {}
         self._size = 2 if isinstance(clause, ShareProgram) else 0
+        self._compute = clause.count.number
+        self._percent = isinstance(clause, ShareProgram) and clause.bound.percent
+        self._bounds: Bounds = np.empty(0, np.float64 if self._percent else np.int64)
         self._narrow = bounds_every_group(clause)
         self._kept: _KeptCounts | None = None
         self._fresh = Freshness()
@@ -249,6 +284,14 @@ class CountGroups:
         kept.version = tally.version
         return kept.counts.copy()
 
+    def bounds(self) -> Bounds | None:
+        """The number of the bound of each group; None where it is a constant of the clause."""
+        if self._compute is None:
+            return None
+        size = max(self._size, 1)
+        self._bounds = grown(self._bounds, size, _LARGEST)
+        return self._bounds[:size]
+
     def domains(self) -> Mask:
         """The groups that have an eligible node."""
         found = np.zeros(self._size, np.bool_)
@@ -279,20 +322,37 @@ class CountGroups:
         self.eligible[row] = not isinstance(self.clause, SpreadProgram) or eligibility.is_eligible(
             frame.pod, view
         )
+        count = self.clause.count
         try:
-            return self._evaluated(row, frame)
+            group = self._evaluated(row, frame)
         except EvaluationError as error:
             # A node that lacks the field is off the share, and has no domain.
             if not isinstance(error, MissingError):
-                report(self.clause.count.policy, self.clause.count.name, error)
-            return OFF if isinstance(self.clause, ShareProgram) else OUTSIDE
+                report(count.policy, count.name, error)
+            group = OFF if isinstance(self.clause, ShareProgram) else OUTSIDE
+        if self._compute is not None and group >= 0:
+            try:
+                self._bound(group, number_of(self._compute(frame), percent=self._percent))
+            except EvaluationError as error:
+                report(count.policy, count.name, error)
+                return OUTSIDE
+        return group
+
+    def _bound(self, group: int, number: float) -> None:
+        if group >= len(self._bounds):
+            self._bounds = grown(self._bounds, 2 * group + 2, _LARGEST)
+        if isinstance(self.clause, ShareProgram):
+            # Both sides have the number, whether there is a node on each or not.
+            self._bounds[:] = number
+        else:
+            self._bounds[group] = number
 
     def _evaluated(self, row: int, frame: Frame) -> int:
         match self.clause:
             case ShareProgram(on=on):
                 return ON if on(frame) is True else OFF
             case SpreadProgram(domain=domain):
-                return self._domain(domain(frame))
+                return self._domain(domain(frame), frame)
             case LimitProgram(per_node=True):
                 self._size = max(self._size, row + 1)
                 return row
@@ -301,14 +361,27 @@ class CountGroups:
                 return 0
             case LimitProgram(domain=domain):
                 assert domain is not None
-                return self._domain(domain(frame))
+                return self._domain(domain(frame), frame)
             case _:
                 assert_never(self.clause)
 
-    def _domain(self, value: object) -> int:
+    def _domain(self, value: object, frame: Frame) -> int:
         """The number of a domain. It stays the same, even while no node has the domain."""
         if not isinstance(value, str | int):
             raise EvaluationError("a domain is a string, an int or a bool")
         found = self._domains.setdefault((type(value), value), len(self._domains))
         self._size = len(self._domains)
+        frame.domain = value
         return found
+
+
+def number_of(value: object, *, percent: bool) -> float:
+    """The number of a bound that was computed; a negative one is 0.
+
+    Raises EvaluationError for anything but a whole number, or a number for a percentage.
+    """
+    if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
+        raise EvaluationError("the bound is not a number")
+    if not percent and value % 1:
+        raise EvaluationError(f"the bound is {value}, which is not a whole number")
+    return min(max(value, 0), 100 if percent else _LARGEST)

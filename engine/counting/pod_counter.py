@@ -156,6 +156,7 @@ class PodCounter:
             total=self._total(count, tally, others, own),
             anywhere=bool(others) or bool(in_flight),
             domains=groups.domains() if isinstance(clause, SpreadProgram) else _NO_DOMAINS,
+            bounds=groups.bounds(),
         )
 
     def _total(self, count: CountProgram, tally: Tally, others: int, own: int) -> int:

@@ -7,7 +7,7 @@ as one version of the policy is enforced.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,6 +23,8 @@ from engine.program.program import ShareProgram
 @dataclass(frozen=True, slots=True)
 class PodCounts:
     """The pods that a policy selects: all, those on the nodes of its share, and those wanted there.
+
+    There is no target where it depends on the pod.
 
     `violations` is the number of pods beyond the bounds. Drift makes them: decisions keep to the
     bounds.
@@ -49,7 +51,10 @@ class ShareStatus:
         self._scope = scope
         self._counts = counts
         self._share = share
-        self._groups = CountGroups(share) if share is not None else None
+        # There is no pod to compute a number with: only the sides count.
+        self._groups = None
+        if share is not None:
+            self._groups = CountGroups(replace(share, count=replace(share.count, number=None)))
 
     def count(self, pods: KnownPods, snapshot: Snapshot, evaluation: Evaluation) -> PodCounts:
         """The counts now. The frame has no pod: a share of this kind reads none.
@@ -65,6 +70,8 @@ class ShareStatus:
         rows = snapshot.table.find(list(tally.nodes))
         amounts = np.fromiter(tally.nodes.values(), np.int64, len(tally.nodes))
         on = int(amounts[self._groups.ids[rows] == ON].sum())
+        if self._share.bound.amount is None:
+            return PodCounts(matched, on)
         wanted = target(self._share.bound, matched)
         # Too many on the share, except for `at least`; too many elsewhere, except for `at most`.
         over = max(0, on - wanted) if self._share.bound.kind != "at least" else 0

@@ -47,15 +47,17 @@ MEMO_BYTES = 32 << 10
 class Frame:
     """The state of one request.
 
-    `locals` has a slot for every macro variable and parameter of every program. `memo` keeps the
-    values that are computed once per pod, `room` is the bytes that they may still take, and `spent`
-    the steps of the last of them. `fuel` falls by the steps of macros and of functions that go
-    through their arguments, before these begin; code that takes it below 0 calls `refuel`, which
-    takes from `reserve`. `check` raises at the deadline.
+    `domain` is the value of the domain whose bound is computed. `locals` has a slot for every macro
+    variable and parameter of every program. `memo` keeps the values that are computed once per pod,
+    `room` is the bytes that they may still take, and `spent` the steps of the last of them. `fuel`
+    falls by the steps of macros and of functions that go through their arguments, before these
+    begin; code that takes it below 0 calls `refuel`, which takes from `reserve`. `check` raises at
+    the deadline.
     """
 
     __slots__ = (
         "check",
+        "domain",
         "fuel",
         "locals",
         "memo",
@@ -85,6 +87,7 @@ class Frame:
         self.now = now
         self.namespaceObject = namespace
         self.peer: object = None
+        self.domain: object = None
         self.victim: object = None
         self.victims: object = None
         self.locals: list[object] = [None] * slots

@@ -12,6 +12,7 @@ from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import Evaluate, Message
 from engine.program.pod_shape import Path, PodReads
 from engine.program.program import (
+    BoundProgram,
     ClauseProgram,
     Condition,
     CountClause,
@@ -27,7 +28,9 @@ from engine.program.program import (
 )
 from grammar.ast import Expr, Literal
 from grammar.checks.costs import Costs
+from grammar.checks.numbers import constant
 from grammar.clauses import (
+    Bound,
     Bounds,
     Clause,
     CountingClause,
@@ -89,7 +92,7 @@ class _PolicyCompiler:
         self._policy = owner
         self._costs = Costs(checked.environment)
         self._compiler = Compiler(checked.environment, fast_paths=FAST_PATHS)
-        environment = checked.environment
+        self._environment = environment = checked.environment
         self._definitions = Definitions(environment.lets, environment.defs)
         self._pod_reads = PodReads(self._definitions)
 
@@ -122,12 +125,12 @@ class _PolicyCompiler:
                 case Score():
                     yield self._score(clause)
                 case Share(on=on, bound=bound):
-                    yield ShareProgram(self._count(clause), compiled(on), bound)
+                    yield ShareProgram(self._count(clause), compiled(on), self._bound(bound))
                 case Spread(over=over, skew=skew, min_domains=least):
                     yield SpreadProgram(self._count(clause), compiled(over), skew, least)
                 case Limit(per=per, bound=bound):
                     count, domain = self._count(clause), self._optional(per.domain)
-                    yield LimitProgram(count, per.scope == "node", domain, bound)
+                    yield LimitProgram(count, per.scope == "node", domain, self._bound(bound))
                 case Preempt():
                     yield self._preempt(clause)
                 case _:
@@ -153,12 +156,24 @@ class _PolicyCompiler:
             when=self._condition(clause.when),
             peers=self._peers(clause.pods) if clause.pods is not None else Peers(),
             weight=clause.strength.weight,
+            number=self._computed(clause),
             message=self._message(clause.message, clause.name),
             missing=clause.missing,
             # As for PodTopologySpread and InterPodAffinity.
             terminating=isinstance(clause, Limit),
             nodes_per_look=self._nodes_per_look(clause),
         )
+
+    def _bound(self, bound: Bound) -> BoundProgram:
+        return BoundProgram(bound.kind, constant(bound.amount, self._environment), bound.percent)
+
+    def _computed(self, clause: CountingClause) -> Evaluate | None:
+        """The closure of the number of the clause's bound; None for a constant."""
+        number = clause.skew if isinstance(clause, Spread) else clause.bound.amount
+        if constant(number, self._environment) is not None:
+            return None
+        assert isinstance(number, Expr), "a number is a constant"
+        return self._compiler.compile(number)
 
     def _peers(self, pods: PodSet) -> Peers:
         where = pods.where

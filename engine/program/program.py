@@ -10,7 +10,7 @@ from typing import Literal as OneOf
 
 from engine.program.frame import Evaluate, Evaluation, Message
 from engine.program.pod_shape import Path
-from grammar.clauses import Bound, MissingRule
+from grammar.clauses import MissingRule
 from grammar.errors import EvaluationError, MissingError
 
 
@@ -85,12 +85,25 @@ class Peers:
     replicas: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class BoundProgram:
+    """A compiled bound: so many pods, or so many percent of them.
+
+    `amount` is None where the clause computes it for each group.
+    """
+
+    kind: OneOf["at most", "at least", "exactly"]
+    amount: float | None
+    percent: bool = False
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class CountProgram:
     """The common part of share, spread and limit clauses.
 
     `weight` is None for a strict clause, else its weight in the mean. With `terminating` a
-    terminating pod counts until it is gone.
+    terminating pod counts until it is gone. `number` computes the number of the bound for the
+    group of the frame's node; it is None where that number is a constant.
     """
 
     policy: str
@@ -98,6 +111,7 @@ class CountProgram:
     when: Condition | None
     peers: Peers
     weight: float | None
+    number: Evaluate | None
     message: Message
     missing: MissingRule | None
     terminating: bool
@@ -110,7 +124,7 @@ class ShareProgram:
 
     count: CountProgram
     on: Evaluate
-    bound: Bound
+    bound: BoundProgram
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -130,7 +144,7 @@ class LimitProgram:
     count: CountProgram
     per_node: bool
     domain: Evaluate | None
-    bound: Bound
+    bound: BoundProgram
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from grammar.checks.conditions import (
 )
 from grammar.checks.costs import LIMIT, expensive_expressions
 from grammar.checks.numbers import (
+    bounds,
     conflicting_shares,
     light_weights,
     sampled_ranges,
@@ -33,6 +34,7 @@ CHECKS: tuple[Check, ...] = (
     constant_conditions,
     contradictions,
     bad_patterns,
+    bounds,
     vanishing_percentages,
     sampled_ranges,
     conflicting_shares,

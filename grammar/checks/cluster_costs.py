@@ -80,10 +80,10 @@ def _clause_steps(checked: Checked, size: ClusterSize) -> list[tuple[Clause, int
 
 
 def _node_readers(checked: Checked) -> Callable[[Expr], bool]:
-    """Whether an expression reads the node; any other has one value for all nodes."""
+    """Whether an expression reads the node or its domain; any other is the same for all nodes."""
     environment = checked.environment
     definitions = Definitions(environment.lets, environment.defs)
-    return lambda expr: any(read.path[0] == "node" for read in reads(expr, definitions))
+    return lambda expr: any(read.path[0] in ("node", "domain") for read in reads(expr, definitions))
 
 
 def _shown(seconds: float) -> str:

@@ -6,9 +6,47 @@ from collections.abc import Iterator
 from fractions import Fraction
 from math import floor
 
-from grammar.clauses import Bound, Clause, CountingClause, Score, Share
+from grammar import catalogue
+from grammar.ast import Expr, LetReference, Literal
+from grammar.checks.conditions import fold
+from grammar.clauses import Bound, Clause, CountingClause, Limit, Score, Share
 from grammar.diagnostics import Diagnostic
+from grammar.environment import Environment
 from grammar.policy_checker import Checked
+
+
+def constant(number: float | Expr, environment: Environment) -> float | None:
+    """The value of a number that is written as such or as a constant expression, else None.
+
+    A `let` of a constant is one, too.
+    """
+    if not isinstance(number, Expr):
+        return number
+    while isinstance(number, LetReference):
+        number = environment.lets[number.name]
+    folded = fold(number, environment)
+    if not isinstance(folded, Literal) or isinstance(folded.value, bool):
+        return None
+    return folded.value if isinstance(folded.value, int | float) else None
+
+
+def bounds(checked: Checked) -> Iterator[Diagnostic]:
+    """An error (P0204) for each constant expression that is no number for its bound.
+
+    The parser has looked at the numbers that are written as such.
+    """
+    for clause in checked.policy.clauses:
+        if isinstance(clause, Share | Limit) and isinstance(clause.bound.amount, Expr):
+            bound = clause.bound
+            found = constant(bound.amount, checked.environment)
+            if found is None:
+                continue
+            if bound.percent and not 0 <= found <= 100:
+                allowed = "a number from 0 to 100"
+                yield catalogue.bad_number(f"{found}%", "percentage of pods", allowed, bound.span)
+            elif not bound.percent and (found < 0 or found % 1):
+                allowed = "a whole number from 0"
+                yield catalogue.bad_number(str(found), "number of pods", allowed, bound.span)
 
 
 def vanishing_percentages(checked: Checked) -> Iterator[Diagnostic]:
@@ -20,12 +58,13 @@ def vanishing_percentages(checked: Checked) -> Iterator[Diagnostic]:
         if not isinstance(clause, Share) or not clause.strength.strict:
             continue
         bound = clause.bound
-        if not bound.percent or bound.kind == "at least" or not 0 < bound.amount < 100:
+        amount = constant(bound.amount, checked.environment)
+        if amount is None or not bound.percent or bound.kind == "at least" or not 0 < amount < 100:
             continue
-        part = Fraction(str(bound.amount)) / 100
+        part = Fraction(str(amount)) / 100
         most = max(n for n in range(1, 101) if floor(part * n) == 0)
         counts = "1 pod" if most == 1 else f"up to {most} pods"
-        message = f"{bound.amount}% of {counts} is 0"
+        message = f"{amount}% of {counts} is 0"
         hint = "write a number if such a workload may have a pod on these nodes"
         yield Diagnostic("P0313", "warning", message, bound.span, hint=hint)
 
@@ -39,18 +78,24 @@ def conflicting_shares(checked: Checked) -> Iterator[Diagnostic]:
     for number, later in enumerate(strict):
         for earlier in strict[:number]:
             same = (earlier.pods, earlier.on, earlier.when) == (later.pods, later.on, later.when)
-            if same and _clash(earlier.bound, later.bound):
-                says = f"{earlier.bound.kind} {earlier.bound.amount}"
+            if same and _clash(earlier.bound, later.bound, checked.environment):
+                amount = constant(earlier.bound.amount, checked.environment)
+                says = f"{earlier.bound.kind} {amount}"
                 message = f"this contradicts share `{earlier.name}`"
                 hint = f"change one of them: that share says {says}"
                 yield Diagnostic("P0312", "warning", message, later.bound.span, hint=hint)
 
 
-def _clash(one: Bound, other: Bound) -> bool:
+def _clash(one: Bound, other: Bound, environment: Environment) -> bool:
     if one.percent != other.percent:
         return False
-    low = max((b.amount for b in (one, other) if b.kind != "at most"), default=0)
-    high = min((b.amount for b in (one, other) if b.kind != "at least"), default=float("inf"))
+    low, high = 0.0, float("inf")
+    for bound in (one, other):
+        # A number that is computed contradicts nothing that is known here.
+        if (amount := constant(bound.amount, environment)) is None:
+            return False
+        low = max(low, amount) if bound.kind != "at most" else low
+        high = min(high, amount) if bound.kind != "at least" else high
     return low > high
 
 

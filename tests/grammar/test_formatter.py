@@ -21,6 +21,8 @@ policy   shop in namespace 'shop' {   # main policy
   }
   score "s" weight 40 { missing 0 range 0 .. 1 value -a * (b + c) }
   limit "one" { per node strict at most 1 }
+  limit "some" { strict at most  int( node.labels['slots'] )  per node }
+  share "part" { at most n%  of replicas on nodes where spot strict }
   # the end
 }
 test "t" { node "n" { 'labels' : {"a":"b"}} expect score "n" >= 7 expect reject "n" by "long" }
@@ -44,6 +46,8 @@ policy shop in namespace "shop" {  # main policy
   }
   score "s" weight 40 { value -a * (b + c) range 0 .. 1 missing 0 }
   limit "one" { per node at most 1 strict }
+  limit "some" { per node at most int(node.labels["slots"]) strict }
+  share "part" { of replicas on nodes where spot at most n% strict }
   # the end
 }
 

@@ -20,8 +20,7 @@ from engine.counting.pod_counter import CountContext, KnownPods, PodCounter
 from engine.objects.peer import Peer
 from engine.objects.request_pod import RequestPodReader
 from engine.program.frame import CheckDeadline, Frame, Report, unlimited
-from engine.program.program import CountClause, LimitProgram, ShareProgram
-from grammar.clauses import Bound
+from engine.program.program import BoundProgram, CountClause, LimitProgram, ShareProgram
 from grammar.errors import EvaluationError
 from grammar.values.time import Timestamp
 from tests.support.builders import Object, pod, raw
@@ -58,7 +57,7 @@ def clause_of(text: str) -> CountClause:
     return clause
 
 
-def bound_of(text: str) -> Bound:
+def bound_of(text: str) -> BoundProgram:
     """`at most 40%` and the like."""
     clause = clause_of(f'share "s" {{ of pods where true on nodes where true {text} strict }}')
     assert isinstance(clause, ShareProgram)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from engine.cache.node_table import NodeView
 from engine.program.frame import Frame
 from engine.program.policy_compiler import compile_policy
-from engine.program.program import Program
-from grammar.clauses import Bound
+from engine.program.program import BoundProgram, Program
 from grammar.parser import parse_file
 from grammar.policy_checker import check_policy
 from grammar.source import Source
@@ -50,7 +49,7 @@ def test_share() -> None:
     assert share.count.peers.where is not None
     assert share.count.peers.where(frame) is True
     assert (share.count.peers.placed, share.count.peers.replicas) == (True, False)
-    assert share.bound == Bound("at most", 40, percent=True)
+    assert share.bound == BoundProgram("at most", 40, percent=True)
     assert share.count.message(evaluation_of(frame)) == "policy p: s"
     assert (replicas.count.weight, replicas.count.peers.replicas) == (3, True)
     assert program.strict

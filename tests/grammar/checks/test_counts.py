@@ -78,6 +78,78 @@ def test_shares_that_cannot_hold_together(items: str, wanted: list[str]) -> None
     assert found(items, ["P0312"]) == wanted
 
 
+# ---- P0204: constants that are no bound
+
+
+@pytest.mark.parametrize(
+    ("items", "wanted"),
+    [
+        pytest.param(
+            'let n = -1 limit "l" { per node at most n strict }',
+            ["P0204 at most n"],
+            id="a negative number",
+        ),
+        pytest.param(
+            'limit "l" { per node at most 1.0 / 2.0 strict }',
+            ["P0204 at most 1.0 / 2.0"],
+            id="a part of a pod",
+        ),
+        pytest.param("let n = 101 " + share("at most n%"), ["P0204 at most n%"], id="over 100%"),
+        # near misses
+        pytest.param('let n = 4.0 limit "l" { per node at most n strict }', [], id="not 4.0"),
+        pytest.param("let n = 12.5 " + share("at most n%"), [], id="not a part of a percent"),
+        pytest.param(
+            'limit "l" { per cluster at most -pod.priority strict }',
+            [],
+            id="not a number that may be negative",
+        ),
+    ],
+)
+def test_constants_that_are_no_bound(items: str, wanted: list[str]) -> None:
+    assert found(items, ["P0204"]) == wanted
+
+
+@pytest.mark.parametrize(
+    ("items", "wanted"),
+    [
+        pytest.param(
+            'limit "l" { per node at most node.labels["slots"] strict }',
+            ['P0105 node.labels["slots"]'],
+            id="a text",
+        ),
+        pytest.param(
+            'limit "l" { per node at most node.age.getHours() strict }',
+            ["P0111 node.age"],
+            id="the age of a node, which reads the time",
+        ),
+        pytest.param(
+            'limit "l" { per cluster at most size(node.pods) strict }',
+            ["P0111 node.pods"],
+            id="the node, in a limit per cluster",
+        ),
+        pytest.param(
+            'limit "l" { per domain node.zone at most size(node.pods) strict }',
+            ["P0111 node.pods"],
+            id="the node, in a limit per domain",
+        ),
+        pytest.param(
+            'limit "l" { per node at most size(string(domain)) strict }',
+            ["P0111 domain"],
+            id="a domain, in a limit per node",
+        ),
+        pytest.param(
+            'let n = size(peer.labels) limit "l" { per node at most n strict }',
+            ["P0111 n"],
+            id="a peer, behind a let",
+        ),
+        pytest.param(share("at most size(node.pods)"), ["P0111 node.pods"], id="the node, a share"),
+        pytest.param(share("at most n%"), ["P0101 n"], id="a percentage that nothing names"),
+    ],
+)
+def test_what_a_bound_may_read(items: str, wanted: list[str]) -> None:
+    assert found(items, ["P0101", "P0105", "P0111"]) == wanted
+
+
 # ---- P0313: percentages that are none of few pods
 
 

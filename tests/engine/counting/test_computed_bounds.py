@@ -1,0 +1,267 @@
+"""Computed bounds: numbers that are read from the pod, the node or the domain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+import pytest
+
+from engine.counting.count_clauses import CountClauses, deletion_cost
+from engine.counting.groups import Headroom, open_groups
+from tests.engine.counting.helpers import (
+    ASKED,
+    ON_SPOT,
+    WEB,
+    Reports,
+    clauses_of,
+    counting_of,
+    groups_of,
+    numbers,
+    update,
+)
+from tests.support.builders import Object, node, pod
+from tests.support.engines import cache_of, evaluation_of, frame_of, node_of
+
+NODES = [
+    node("a", labels={"slots": "2", "zone": "x", "cap": "spot"}),
+    node("b", labels={"slots": "1", "zone": "x"}),
+    node("c", labels={"slots": "-7", "zone": "y"}),
+    node("d", labels={"slots": "many", "zone": "y"}),
+    node("e"),
+]
+SLOTS = 'int(node.labels["slots"])'
+
+
+def web(name: str, on: str | None = None) -> Object:
+    return pod(name, labels={"app": "web"}, on=on)
+
+
+def asked(**annotations: str) -> Object:
+    return pod("asked", labels={"app": "web"}, annotations=annotations)
+
+
+def headroom(
+    text: str, pods: Sequence[Object] = (), question: Object = ASKED, nodes: str = "abcde"
+) -> tuple[Headroom, list[str]]:
+    """The headroom of the only clause of a text, and what was reported."""
+    counting = counting_of(NODES, pods)
+    heard = Reports()
+    evaluation = evaluation_of(frame_of(question), report=heard)
+    clauses = CountClauses(clauses_of(text), evaluation)
+    rows = counting.table.find(list(nodes))
+    (found,) = clauses.headrooms(counting.counter(question), counting.table, rows, evaluation)
+    return found, heard.heard
+
+
+def opened(text: str, pods: Sequence[Object] = (), question: Object = ASKED) -> str:
+    found, _ = headroom(text, pods, question)
+    return "".join(n for n, is_open in zip("abcde", found.open, strict=True) if is_open)
+
+
+def limit(per: str, strength: str = "strict") -> str:
+    return f'limit "l" {{ {WEB} per {per} {strength} }}'
+
+
+@pytest.mark.parametrize(
+    ("text", "pods", "wanted"),
+    [
+        pytest.param(limit(f"node at most {SLOTS}"), [], "ab", id="each node has its own number"),
+        pytest.param(
+            limit(f"node at most {SLOTS}"),
+            [web("p", on="a"), web("q", on="b")],
+            "a",
+            id="a node that has as many is full",
+        ),
+        pytest.param(
+            limit(f"node at least {SLOTS}"),
+            [web("p", on="a"), web("q", on="b")],
+            "bc",
+            id="at least: a negative number is 0",
+        ),
+        pytest.param(
+            limit(f"node exactly {SLOTS}"), [web("p", on="a")], "", id="exactly: neither of both"
+        ),
+        pytest.param(
+            limit('domain node.labels["zone"] at most domain == "x" ? 1 : 0'),
+            [],
+            "ab",
+            id="each domain has its own number",
+        ),
+        pytest.param(
+            limit('domain node.labels["zone"] at most {"x": 2, "y": 1}[domain]'),
+            [web("p", on="a"), web("q", on="d")],
+            "ab",
+            id="a map gives the number of a domain",
+        ),
+        pytest.param(
+            "def most(zone: string): int = size(zone) "
+            + limit('domain node.labels["zone"] at most most(domain)'),
+            [web("p", on="a")],
+            "cd",
+            id="a def may get the domain",
+        ),
+        pytest.param(
+            'let most = domain == "x" ? 1 : 0 ' + limit('domain node.labels["zone"] at most most'),
+            [],
+            "ab",
+            id="a let may read the domain",
+        ),
+        pytest.param(
+            limit("cluster at most pod.priority + 1"),
+            [],
+            "abcde",
+            id="the cluster has the number of the pod",
+        ),
+        pytest.param(
+            limit("cluster at most pod.priority + 1"), [web("p", on="a")], "", id="and may be full"
+        ),
+        pytest.param("let n = 1 + 1 " + limit("node at most n"), [], "abcde", id="a let"),
+        pytest.param(
+            "let n = 1 let m = n " + limit("node at most m"),
+            [web("p", on="a")],
+            "bcde",
+            id="a let of a let",
+        ),
+        pytest.param(
+            f'share "s" {{ of {WEB} {ON_SPOT} at most size(pod.annotations) strict }}',
+            [],
+            "bcde",
+            id="a share has the number of the pod",
+        ),
+        pytest.param(
+            f'share "s" {{ of {WEB} on nodes where false at least size(pod.annotations) strict }}',
+            [],
+            "abcde",
+            id="the number of a share holds where no node is on it",
+        ),
+    ],
+)
+def test_the_number_of_each_group(text: str, pods: Sequence[Object], wanted: str) -> None:
+    assert opened(text, pods) == wanted
+
+
+@pytest.mark.parametrize(
+    ("percent", "pods", "wanted"),
+    [
+        pytest.param("50", [web("p")], "abcde", id="50% of 2 is 1"),
+        pytest.param("49.9", [web("p")], "bcde", id="49.9% of 2 is 0"),
+        pytest.param("700", [web("p", on="a")], "abcde", id="more than 100% is all"),
+        pytest.param("-1", [], "bcde", id="less than 0% is none"),
+        pytest.param("much", [], "", id="a text is an error"),
+    ],
+)
+def test_a_percentage_of_the_pod(percent: str, pods: Sequence[Object], wanted: str) -> None:
+    text = (
+        'let part = double(pod.annotations["part"])'
+        f' share "s" {{ of {WEB} {ON_SPOT} at most part% strict }}'
+    )
+    assert opened(text, pods, asked(part=percent)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("number", "error"),
+    [
+        pytest.param('int(node.labels["none"])', "there is no key `none`", id="missing"),
+        pytest.param(SLOTS, "`many` is not an int", id="a text that is no number"),
+        pytest.param(
+            "double(size(node.labels)) / 2.0 + 0.25",
+            "the bound is 1.75, which is not a whole number",
+            id="a part of a pod",
+        ),
+        pytest.param(
+            "double(size(node.labels)) / 0.0", "the bound is not a number", id="infinitely many"
+        ),
+        pytest.param("dyn(node.name)", "the bound is not a number", id="a text of unknown type"),
+        pytest.param("dyn(node.ready)", "the bound is not a number", id="a bool of unknown type"),
+    ],
+)
+def test_a_bound_without_a_number_rejects_and_is_reported(number: str, error: str) -> None:
+    for bound in ("at most", "at least", "exactly"):
+        found, heard = headroom(limit(f"node {bound} {number}"), nodes="d")
+        assert (found.open.tolist(), found.hopeful.tolist()) == ([False], [False])
+        assert f"l: {error}" in heard
+
+
+def test_a_pod_without_a_number_is_rejected_everywhere() -> None:
+    """By a share, a limit per cluster, and a limit per domain, alike."""
+    number = 'int(pod.annotations["slots"])'
+    for text in (
+        f'share "l" {{ of {WEB} {ON_SPOT} at most {number} strict }}',
+        limit(f"cluster at least {number}"),
+        limit(f'domain node.labels["zone"] at most {number}'),
+    ):
+        found, heard = headroom(text)
+        assert not found.open.any()
+        assert not found.hopeful.any()
+        assert set(heard) == {"l: there is no key `slots`"}
+
+
+def test_missing_pass_lets_the_node_pass() -> None:
+    text = limit(f"node at most {SLOTS}", "strict missing pass")
+    found, heard = headroom(text, [web("p", on="b")])
+    assert found.open.tolist() == [True, False, False, True, True]
+    assert heard == ["l: `many` is not an int", "l: there is no key `slots`"]
+
+
+@pytest.mark.parametrize(
+    ("missing", "wanted"), [("", [100, 0, 0, 0, 0]), (" missing 30", [100, 0, 0, 30, 30])]
+)
+def test_points_of_a_best_effort_bound(missing: str, wanted: list[float]) -> None:
+    text = limit(f"node at most {SLOTS}", f"best effort weight 5{missing}")
+    counting = counting_of(NODES, [web("p", on="b")])
+    evaluation = evaluation_of(frame_of(ASKED), report=Reports())
+    clauses = CountClauses(clauses_of(text), evaluation)
+    rows = counting.table.find(list("abcde"))
+    ((weight, points),) = clauses.terms(counting.counter(), counting.table, rows, evaluation)
+    assert (weight, points.tolist()) == (5, wanted)
+
+
+def test_a_number_follows_its_node() -> None:
+    cache = cache_of([node("a", labels={"slots": "2"}), node("b", labels={"slots": "3"})])
+    groups = groups_of(limit(f"node at most {SLOTS}"))
+    update(groups, cache.snapshot().table)
+    a, b = cache.snapshot().table.find(["a", "b"])
+    before, bounds = groups.ids, groups.bounds()
+    assert bounds is not None
+    assert bounds[[a, b]].tolist() == [2, 3]
+    cache.put_node(node_of(node("a", labels={"slots": "9"})))
+    assert update(groups, cache.snapshot().table) == ["a"]
+    bounds = groups.bounds()
+    assert bounds is not None
+    assert bounds[[a, b]].tolist() == [9, 3]
+    assert groups.ids is before, "another number moves no node"
+
+
+def test_a_constant_has_no_numbers_by_group() -> None:
+    """A warm call does not compute it."""
+    for text in (limit("node at most 2"), "let n = 2 " + limit("node at most n")):
+        groups = groups_of(text)
+        update(groups, counting_of(NODES).table)
+        assert groups.bounds() is None
+
+
+def test_large_numbers_are_no_bound() -> None:
+    for number in (f"{2**63 - 1} - pod.priority", "1e300 - double(pod.priority)"):
+        assert opened(limit(f"cluster at most {number}")) == "abcde"
+
+
+def test_the_deletion_cost_of_a_computed_share() -> None:
+    """It is that of the constant share: the order is off, off, on, off, on."""
+    part = 'let part = double(pod.annotations["part"]) '
+    costs = []
+    for lets, percent in ((part, "part%"), ("", "40%")):
+        text = f'{lets}share "s" {{ of {WEB} {ON_SPOT} exactly {percent} strict }}'
+        found, _ = headroom(text, [web("p"), web("q")], asked(part="40"), nodes="a")
+        costs.append(deletion_cost([found]))
+    assert costs == [-3, -3]
+
+
+def test_rows_without_a_number_close_nothing() -> None:
+    """Else the usual case, in which every group is open, would never be found."""
+    table = counting_of([node("a", labels={"slots": "2"}), node("b")]).table
+    groups = groups_of(limit(f"node at most {SLOTS}"))
+    update(groups, table, report=Reports())
+    counts = numbers([0] * len(table.views))
+    counts = msgspec.structs.replace(counts, bounds=groups.bounds())
+    assert open_groups(groups.clause, counts).all()
