@@ -339,6 +339,12 @@ def count_text(clause: CountClause, counts: GroupCounts, group: int) -> str:
         case SpreadProgram(skew=skew):
             least = fewest(clause, counts)
             return f"{here} in this node's domain, {least} in the emptiest one; skew at most {skew}"
+        case LimitProgram(nodes="used" | "empty" as unit):
+            bound = counts.bound_of(clause, group)
+            words = f"{bound.kind} {_amount(bound)} {unit}"
+            if not here:
+                return f"with this pod no more nodes are used; {words}"
+            return f"up to {here} of {counts.total} nodes are used with this pod; {words}"
         case LimitProgram(per_node=per_node, domain=domain):
             bound = counts.bound_of(clause, group)
             scope = "on this node" if per_node else "in the cluster"

@@ -38,7 +38,8 @@ Counts = npt.NDArray[np.int64]
 Bounds = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 
-# The groups of a share: the nodes for which its `on` is not true, and those for which it is.
+# The groups of a share: the nodes for which its `on` is not true, and those for which it is. Of a
+# limit that counts nodes, OFF has those that do not count; each other one is a group of its own.
 OFF, ON = 0, 1
 # The group of a node that is in none: it has no value for the domain, or for the bound.
 OUTSIDE = -1
@@ -48,6 +49,10 @@ _LARGEST = 2**62
 
 class GroupCounts(msgspec.Struct, frozen=True, eq=False):
     """The pods in each group, without the pod in question.
+
+    Where a limit counts nodes, `high` and `low` are the most and the fewest nodes in use once the
+    pod in question is in the group, 0 where it takes no further node; `total` is the number of the
+    nodes that count.
 
     `high` counts every pod that is or may be in a group, `low` only those that a watch has shown
     there. `own` is 1 if the clause counts the pod in question, else 0. `total` is the number of
@@ -100,6 +105,8 @@ def open_groups(clause: CountClause, counts: GroupCounts) -> Mask:
             # pods in the domain + this pod - pods in the emptiest domain <= maximum skew
             return counts.high + counts.own - fewest(clause, counts) <= clause.skew
         case LimitProgram():
+            if clause.nodes is not None:
+                return _within_nodes(clause, counts)
             return _within_limit(clause.bound, counts)
         case _:
             assert_never(clause)
@@ -140,6 +147,15 @@ def _within_limit(bound: BoundProgram, counts: GroupCounts) -> Mask:
             assert_never(bound.kind)
 
 
+def _within_nodes(clause: LimitProgram, counts: GroupCounts) -> Mask:
+    amount = _number(clause.bound.amount, counts)
+    # The nodes that must stay empty are not to be used.
+    most = amount if clause.nodes == "used" else counts.total - amount
+    # nodes in use with this pod <= nodes that may be used; a node in use makes no difference
+    found: Mask = (counts.high == 0) | (counts.high <= most)
+    return found
+
+
 def _number(constant: float | None, counts: GroupCounts) -> float | Bounds:
     """The number of a bound: the constant of its clause, or what is computed for each group."""
     if counts.bounds is not None:
@@ -176,7 +192,8 @@ def bounds_every_group(clause: CountClause) -> bool:
         case SpreadProgram():
             return True
         case LimitProgram():
-            return clause.bound.kind != "at least"
+            # What is offered of a limit that counts nodes takes one of them at most.
+            return clause.bound.kind != "at least" and clause.nodes is None
         case _:
             assert_never(clause)
 
@@ -225,6 +242,8 @@ class CountGroups:
         self.eligible: Mask = np.empty(0, np.bool_)
         self.by_labels: dict[int, tuple[Mapping[str, str], bool]] = {}
         self._size = 2 if isinstance(clause, ShareProgram) else 0
+        of_nodes = isinstance(clause, LimitProgram) and clause.nodes is not None
+        self._has_off = isinstance(clause, ShareProgram) or of_nodes
         self._compute = clause.count.number
         self._percent = isinstance(clause, ShareProgram) and clause.bound.percent
         self._bounds: Bounds = np.empty(0, np.float64 if self._percent else np.int64)
@@ -329,7 +348,7 @@ class CountGroups:
             # A node that lacks the field is off the share, and has no domain.
             if not isinstance(error, MissingError):
                 report(count.policy, count.name, error)
-            group = OFF if isinstance(self.clause, ShareProgram) else OUTSIDE
+            group = OFF if self._has_off else OUTSIDE
         if self._compute is not None and group >= 0:
             try:
                 self._bound(group, number_of(self._compute(frame), percent=self._percent))
@@ -354,8 +373,10 @@ class CountGroups:
             case SpreadProgram(domain=domain):
                 return self._domain(domain(frame), frame)
             case LimitProgram(per_node=True):
-                self._size = max(self._size, row + 1)
-                return row
+                return self._own_group(row)
+            case LimitProgram(nodes="used" | "empty", pool=pool):
+                self._size = max(self._size, 1)
+                return self._own_group(row) if pool is None or pool(frame) is True else OFF
             case LimitProgram(domain=None):
                 self._size = 1
                 return 0
@@ -364,6 +385,10 @@ class CountGroups:
                 return self._domain(domain(frame), frame)
             case _:
                 assert_never(self.clause)
+
+    def _own_group(self, row: int) -> int:
+        self._size = max(self._size, row + 1)
+        return row
 
     def _domain(self, value: object, frame: Frame) -> int:
         """The number of a domain. It stays the same, even while no node has the domain."""

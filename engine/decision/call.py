@@ -22,6 +22,7 @@ from engine.decision.plan import Plan
 from engine.decision.registry import Registry
 from engine.errors import NotSyncedError
 from engine.objects.codec import ObjectCodec
+from engine.objects.peer import Peer
 from engine.objects.request_pod import Exemptions, RequestPod
 from engine.program.frame import Evaluation, Frame
 from engine.program.policy_time import CallTime
@@ -68,6 +69,7 @@ class Call(msgspec.Struct, frozen=True, eq=False):
     plan: Plan
     evaluation: Evaluation
     view: ClusterView
+    exempts: Callable[[Peer], bool]
 
     @property
     def snapshot(self) -> Snapshot:
@@ -81,7 +83,9 @@ class Call(msgspec.Struct, frozen=True, eq=False):
         replicas = root.replicas if root is not None else None
         plan, evaluation = self.plan, self.evaluation
         frame = evaluation.frame() if plan.time_dependent_counts else plan.frame
-        return CountContext(pod, partial(pod.rooted, root), frame, evaluation.time, replicas, plan)
+        return CountContext(
+            pod, partial(pod.rooted, root), frame, evaluation.time, replicas, plan, self.exempts
+        )
 
 
 class CallOpener:
@@ -138,7 +142,7 @@ class CallOpener:
         for loser in plan.selection.losers:
             assert plan.selection.governing is not None, "there is no loser without a winner"
             self._observer.conflict(plan.selection.governing.address, loser.address)
-        return Call(pod, known, plan, evaluation, self.view)
+        return Call(pod, known, plan, evaluation, self.view, exemptions.exempts)
 
     def snapshot(self) -> Snapshot | None:
         """The cluster, or None while not all of it is known."""
