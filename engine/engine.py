@@ -309,7 +309,8 @@ class Engine:
         snapshot = call.snapshot
         counter = self._placement.counter(snapshot.table, call.context(snapshot))
         frame = call.evaluation.frame()
-        return Inspection(call.plan.selection, frame, snapshot.table, counter)
+        mutual = call.plan.counts.mutual
+        return Inspection(call.plan.selection, frame, snapshot.table, counter, mutual)
 
     # ---- changes
 

@@ -42,6 +42,8 @@ NAMED = 4
 _STEPS = 40
 # The longest value in a trace.
 _VALUE = 60
+# What is said of a limit that other pods have.
+KEPT_OUT = "a pod that is there, or may end there, has this limit"
 PASS, _PASSES = Text("pass", "green"), Text("passes", "green")
 FAIL, _FAILS = Text("fail", "red"), Text("fails", "red")
 # The width of the bar of a score of 10, and its characters, also for ASCII terminals.
@@ -102,6 +104,8 @@ def one_node(world: World, found: Explanation, name: str) -> Iterator[Part]:
             yield f"  {detail}"
         if isinstance(objection.program, FilterProgram):
             yield from _traces(written, frame, values)
+        elif objection.is_mutual:
+            yield f"  {KEPT_OUT}"
         else:
             counts, group = found.inspection.group_counts(objection.program, name)
             yield f"  {count_text(objection.program, counts, group)}"

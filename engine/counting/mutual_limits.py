@@ -231,7 +231,7 @@ class MutualLimit:
         scope: Scope,
         look: _Look,
     ) -> tuple[Counts, Counts]:
-        """The pods with these keys in each group of nodes: those that may be, and that are there."""
+        """The number of pods with these keys in each group of nodes: at most, and at least."""
         high = np.zeros(look.size, np.int64)
         placed = [self._in_groups(k, g, look) for k in keys if (g := census.groups.get(k))]
         if placed:
