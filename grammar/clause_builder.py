@@ -50,6 +50,7 @@ from grammar.expression_builder import (
     text_of,
     token_span,
 )
+from grammar.printer import print_expression
 from grammar.source import Span
 from grammar.types import (
     BOOL,
@@ -256,11 +257,14 @@ class Builder(ExpressionBuilder):
         return _Part("missing", _choice(c, "rule for missing values", ("fail", "pass")), span_of(c))
 
     def range(self, c: list[Child]) -> _Part:
-        edges = _tokens(c, "SIGNED", "STRING")
-        if not edges:
-            return _Part("range", _choice(c, "range", ("minmax", "rank")), span_of(c))
-        low, high = (_edge(e) for e in edges)
-        return _Part("range", Bounds(low, high), span_of(c))
+        low, *more = nodes(c)
+        if more:
+            return _Part("range", Bounds(low, *more), span_of(c))
+        allowed = ("minmax", "rank")
+        if not isinstance(low, Ident) or low.name not in allowed:
+            word = print_expression(low)
+            raise ParseError(catalogue.bad_word(word, "range", allowed, low.span))
+        return _Part("range", low.name, span_of(c))
 
     def of(self, c: list[Child]) -> _Part:
         return _Part("of", self._pod_set(c), span_of(c))
@@ -283,11 +287,15 @@ class Builder(ExpressionBuilder):
         return _Part("per", Per("node" if _has(c, "NODE") else "cluster"), span_of(c))
 
     def skew(self, c: list[Child]) -> _Part:
-        return _Part("skew", _positive(_tokens(c, "INT")[0], "skew"), span_of(c))
+        return _Part("skew", _whole(_expr(c), "skew", 1), span_of(c))
 
     def min_domains(self, c: list[Child]) -> _Part:
-        number = _positive(_tokens(c, "INT")[0], "number of domains")
-        return _Part("min domains", number, span_of(c))
+        return _Part("min domains", _whole(_expr(c), "number of domains", 1), span_of(c))
+
+    def nodes(self, c: list[Child]) -> _Part:
+        return _Part(
+            "nodes", _choice(c, "set of nodes", ("eligible", "selected", "all")), span_of(c)
+        )
 
     def bound(self, c: list[Child]) -> _Part:
         kind: OneOf["at most", "at least", "exactly"] = (
@@ -391,9 +399,3 @@ def _positive(token: Token, what: str) -> int:
 
 def _bad_number(token: Token, what: str, allowed: str) -> ParseError:
     return ParseError(catalogue.bad_number(str(token), what, allowed, token_span(token)))
-
-
-def _edge(token: Token) -> Expr:
-    if token.type == "STRING":
-        return Literal(text_of(token), STRING, token_span(token))
-    return Literal(_number(str(token)), DOUBLE if "." in str(token) else INT, token_span(token))

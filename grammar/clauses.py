@@ -10,6 +10,10 @@ from grammar.source import Span
 from grammar.types import Type
 
 MissingRule = OneOf["fail", "pass"] | float
+# The ranges that compare the nodes of a request.
+Order = OneOf["minmax", "rank"]
+# The nodes that a spread counts.
+NodeSet = OneOf["eligible", "selected", "all"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +26,7 @@ class Template:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """`range a .. b`: two numbers, or two strings with a quantity or a duration."""
+    """`range a .. b`: two numbers, quantities or durations, or expressions for them."""
 
     low: Expr
     high: Expr
@@ -146,7 +150,7 @@ class Score(_Clause):
     weight: float
     value: Expr
     _: KW_ONLY
-    range: Bounds | OneOf["minmax", "rank"] | None = None
+    range: Bounds | Order | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,12 +163,16 @@ class Share(_CountingClause):
 
 @dataclass(frozen=True, slots=True)
 class Spread(_CountingClause):
-    """The count in a node's domain minus the lowest count of all domains."""
+    """The count in a node's domain minus the lowest count of all domains.
+
+    `nodes` are those on which pods count, and whose domains are compared; `eligible` by default.
+    """
 
     over: Expr
-    skew: int
+    skew: int | Expr
     _: KW_ONLY
-    min_domains: int | None = None
+    min_domains: int | Expr | None = None
+    nodes: NodeSet | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,6 +134,7 @@ _CONSTANT = (
 )
 C = TypeVar("C", bound=RejectingClause)
 N = TypeVar("N", int, float)
+_RANGE = "the range of a score, which reads `pod` and `node`"
 _NUMBERS = ("int", "double", "dyn", "error")
 
 
@@ -276,7 +277,13 @@ class _PolicyChecker:
                 on = self._bool(item.on, _PLACE, "`on nodes where`")
                 return replace(item, on=on, bound=self._bound(item.bound, "share", _BOUND))
             case Spread():
-                return replace(item, over=self._domain(item.over))
+                where = "the skew of a spread"
+                skew = self._number(item.skew, where, _DOMAIN_BOUND)
+                least = item.min_domains
+                if least is not None:
+                    least = self._number(least, "the number of domains of a spread", _BOUND)
+                over = self._domain(item.over)
+                return replace(item, over=over, skew=skew, min_domains=least)
             case Limit():
                 return self._limit(item)
             case Preempt():
@@ -298,7 +305,8 @@ class _PolicyChecker:
 
     def _bounds(self, bounds: Bounds, value: Expr) -> Bounds:
         """The two ends of a range; strings become quantities or durations like the value."""
-        kind, low, high = value.type, bounds.low, bounds.high
+        kind = value.type
+        low, high = (self._check(e, None, _NODE_BOUND, _RANGE) for e in (bounds.low, bounds.high))
         if kind == BOOL:
             self._found.append(catalogue.range_of_bool(value.span))
             return bounds

@@ -327,10 +327,12 @@ def _parts(clause: Clause, source: Source) -> Iterator[_Part]:
             yield _bound(clause.bound)
         case Spread():
             yield from _pod_set(clause.pods)
+            if clause.nodes is not None:
+                yield f"nodes {clause.nodes}", None, None
             yield "over ", clause.over, clause.over.span
-            yield f"skew at most {clause.skew}", None, None
+            yield _number("skew at most", clause.skew, None)
             if clause.min_domains is not None:
-                yield f"min domains {clause.min_domains}", None, None
+                yield _number("min domains", clause.min_domains, None)
         case Limit():
             yield from _pod_set(clause.pods)
             yield _per(clause.per)

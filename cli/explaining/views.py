@@ -340,9 +340,11 @@ def count_text(clause: CountClause, counts: GroupCounts, group: int) -> str:
             return (
                 f"{there} on these nodes, {bound.kind} {wanted}{share}; this node is {side} of them"
             )
-        case SpreadProgram(skew=skew):
-            least = fewest(clause, counts)
-            return f"{here} in this node's domain, {least} in the emptiest one; skew at most {skew}"
+        case SpreadProgram():
+            least, skew = fewest(clause, counts), counts.skew_of(clause, group)
+            return (
+                f"{here} in this node's domain, {least} in the emptiest one; skew at most {skew:g}"
+            )
         case LimitProgram(nodes="used" | "empty" as unit):
             bound = counts.bound_of(clause, group)
             words = f"{bound.kind} {_amount(bound)} {unit}"

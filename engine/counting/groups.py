@@ -8,11 +8,11 @@ as long as the plan for that shape. GroupCounts and Headroom are of one call.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import assert_never
+from typing import Any, assert_never
 
 import msgspec
 import numpy as np
@@ -31,11 +31,12 @@ from engine.program.program import (
     ShareProgram,
     SpreadProgram,
 )
+from grammar.clauses import NodeSet
 from grammar.errors import EvaluationError, MissingError
 
 Counts = npt.NDArray[np.int64]
-# Numbers of bounds by group: counts, or percentages.
-Bounds = npt.NDArray[np.int64] | npt.NDArray[np.float64]
+# Numbers of bounds by group: ints, or floats for percentages.
+Bounds = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
 
 # The groups of a share: the nodes for which its `on` is not true, and those for which it is. Of a
@@ -45,6 +46,14 @@ OFF, ON = 0, 1
 OUTSIDE = -1
 # A computed number is never larger. Groups without a node have it, so that they are open.
 _LARGEST = 2**62
+
+
+# Whether a spread counts a node for a pod, by its `nodes`; None where it counts every node.
+_COUNTED: Mapping[NodeSet, Callable[[object, object], bool] | None] = {
+    "eligible": eligibility.is_eligible,
+    "selected": eligibility.matches_affinity,
+    "all": None,
+}
 
 
 class GroupCounts(msgspec.Struct, frozen=True, eq=False):
@@ -58,7 +67,8 @@ class GroupCounts(msgspec.Struct, frozen=True, eq=False):
     there. `own` is 1 if the clause counts the pod in question, else 0. `total` is the number of
     pods that the bound is a part of, the pod in question included. `anywhere` says whether the
     clause counts any other pod. `domains` marks the groups that a spread compares. `bounds` has the
-    number of the bound of each group; None where it is a constant of the clause.
+    number of the bound of each group; None where it is a constant of the clause. `min_domains` is
+    that of a spread, None where it is a constant.
     """
 
     high: Counts
@@ -68,11 +78,19 @@ class GroupCounts(msgspec.Struct, frozen=True, eq=False):
     anywhere: bool
     domains: Mask
     bounds: Bounds | None = None
+    min_domains: float | None = None
 
     def hopeful(self) -> GroupCounts:
         """The counts if every in-flight pod ends where it helps, and nowhere else."""
         return GroupCounts(
-            self.low, self.high, self.own, self.total, self.anywhere, self.domains, self.bounds
+            self.low,
+            self.high,
+            self.own,
+            self.total,
+            self.anywhere,
+            self.domains,
+            self.bounds,
+            self.min_domains,
         )
 
     def bound_of(self, clause: ShareProgram | LimitProgram, group: int) -> BoundProgram:
@@ -80,6 +98,11 @@ class GroupCounts(msgspec.Struct, frozen=True, eq=False):
         if self.bounds is None:
             return clause.bound
         return replace(clause.bound, amount=self.bounds[group].item())
+
+    def skew_of(self, clause: SpreadProgram, group: int) -> float:
+        """The skew of one domain."""
+        skew = _number(clause.skew, self)
+        return skew if isinstance(skew, int | float) else float(skew[group])
 
 
 @lru_cache(4096)
@@ -103,7 +126,8 @@ def open_groups(clause: CountClause, counts: GroupCounts) -> Mask:
             return _open_sides(counts.bound_of(clause, ON), counts)
         case SpreadProgram():
             # pods in the domain + this pod - pods in the emptiest domain <= maximum skew
-            return counts.high + counts.own - fewest(clause, counts) <= clause.skew
+            skew = _number(clause.skew, counts)
+            return counts.high + counts.own - fewest(clause, counts) <= skew
         case LimitProgram():
             if clause.nodes is not None:
                 return _within_nodes(clause, counts)
@@ -167,7 +191,8 @@ def _number(constant: float | None, counts: GroupCounts) -> float | Bounds:
 def fewest(clause: SpreadProgram, counts: GroupCounts) -> int:
     """The pods in the emptiest domain; 0 where there are fewer domains than the clause wants."""
     among = counts.low[counts.domains]
-    if not len(among) or (clause.min_domains is not None and len(among) < clause.min_domains):
+    least = clause.min_domains if counts.min_domains is None else counts.min_domains
+    if not len(among) or (isinstance(least, int | float) and len(among) < least):
         return 0
     return int(among.min())
 
@@ -228,9 +253,9 @@ class _KeptCounts:
 class CountGroups:
     """The group of each node for one clause and one pod shape; re-evaluated where a node changes.
 
-    `ids` has the group of each row; it is another array whenever any group is another. `eligible`
-    marks the nodes whose domains a spread compares. `by_labels` is for PodCounter: by the id of
-    their labels, which pods count.
+    `ids` has the group of each row, `counted` the same without the nodes that the clause does not
+    count; each is another array whenever any group is another. `min_domains` is the computed one of
+    a spread. `by_labels` is for PodCounter: by the id of their labels, which pods count.
 
     A number that the clause computes is computed with the group of each node. A node for which that
     fails is in no group.
@@ -239,12 +264,18 @@ class CountGroups:
     def __init__(self, clause: CountClause) -> None:
         self.clause = clause
         self.ids: GroupIds = np.empty(0, np.int32)
-        self.eligible: Mask = np.empty(0, np.bool_)
+        self.counted: GroupIds = self.ids
+        self.min_domains: float | None = None
         self.by_labels: dict[int, tuple[Mapping[str, str], bool]] = {}
         self._size = 2 if isinstance(clause, ShareProgram) else 0
         of_nodes = isinstance(clause, LimitProgram) and clause.nodes is not None
         self._has_off = isinstance(clause, ShareProgram) or of_nodes
+        least = None
+        self._is_counted = None
+        if isinstance(clause, SpreadProgram):
+            least, self._is_counted = clause.min_domains, _COUNTED[clause.nodes]
         self._compute = clause.count.number
+        self._compute_domains = least if callable(least) else None
         self._percent = isinstance(clause, ShareProgram) and clause.bound.percent
         self._bounds: Bounds = np.empty(0, np.float64 if self._percent else np.int64)
         self._narrow = bounds_every_group(clause)
@@ -262,7 +293,7 @@ class CountGroups:
             return
         size = len(table.views)
         ids = grown(self.ids, size, OUTSIDE).copy()
-        self.eligible = grown(self.eligible, size, 0)
+        counted = ids if self._is_counted is None else grown(self.counted, size, OUTSIDE).copy()
         time, count = evaluation.time, self.clause.count
         try:
             time.charge(count.policy)
@@ -274,11 +305,17 @@ class CountGroups:
                         time.check()
                     found.append(self._group(table, row, frame, report))
                 ids[portion] = found
+                if self._is_counted is not None:
+                    counted[portion] = self._counted_of(table, portion, found, frame)
                 self._fresh.worked_out(table, portion)
             time.rest()
         finally:
             if not np.array_equal(ids, self.ids):
                 self.ids = ids
+            if self._is_counted is None:
+                self.counted = self.ids
+            elif not np.array_equal(counted, self.counted):
+                self.counted = counted
 
     def count_of(self, tally: Tally, table: NodeTable) -> Counts:
         """The pods of a tally in each group. Earlier counts are updated by what has changed."""
@@ -287,17 +324,17 @@ class CountGroups:
         if (
             kept is not None
             and kept.tally is tally
-            and kept.ids is self.ids
+            and kept.ids is self.counted
             and kept.rows is table.rows
             and len(kept.counts) == size
         ):
             changes = tally.since(kept.version)
         if changes is None or kept is None:
             counts = np.zeros(size, np.int64)
-            kept = self._kept = _KeptCounts(tally, 0, self.ids, table.rows, counts)
+            kept = self._kept = _KeptCounts(tally, 0, self.counted, table.rows, counts)
             changes = tally.nodes.items()
         for node, by in changes:
-            group = self.ids[table.rows.get(node, UNKNOWN_ROW)]
+            group = self.counted[table.rows.get(node, UNKNOWN_ROW)]
             if group >= 0:
                 kept.counts[group] += by
         kept.version = tally.version
@@ -312,10 +349,9 @@ class CountGroups:
         return self._bounds[:size]
 
     def domains(self) -> Mask:
-        """The groups that have an eligible node."""
+        """The groups that have a node that counts."""
         found = np.zeros(self._size, np.bool_)
-        here = self.ids[self.eligible[: len(self.ids)] & (self.ids >= 0)]
-        found[here] = True
+        found[self.counted[self.counted >= 0]] = True
         return found
 
     def headroom(self, counts: GroupCounts, rows: NodeRows) -> Headroom:
@@ -338,9 +374,6 @@ class CountGroups:
         if row == UNKNOWN_ROW or view is None:
             return OUTSIDE
         frame.node = view
-        self.eligible[row] = not isinstance(self.clause, SpreadProgram) or eligibility.is_eligible(
-            frame.pod, view
-        )
         count = self.clause.count
         try:
             group = self._evaluated(row, frame)
@@ -349,13 +382,27 @@ class CountGroups:
             if not isinstance(error, MissingError):
                 report(count.policy, count.name, error)
             group = OFF if self._has_off else OUTSIDE
-        if self._compute is not None and group >= 0:
+        if group >= 0:
             try:
-                self._bound(group, number_of(self._compute(frame), percent=self._percent))
+                if self._compute is not None:
+                    self._bound(group, number_of(self._compute(frame), percent=self._percent))
+                if self._compute_domains is not None:
+                    self.min_domains = number_of(self._compute_domains(frame), percent=False)
             except EvaluationError as error:
                 report(count.policy, count.name, error)
                 return OUTSIDE
         return group
+
+    def _counted_of(
+        self, table: NodeTable, rows: NodeRows, groups: Sequence[int], frame: Frame
+    ) -> list[int]:
+        """The groups of these rows, OUTSIDE for the nodes that the spread does not count."""
+        assert self._is_counted is not None, "the caller has looked"
+        views = (table.views[row] for row in rows)
+        return [
+            group if group >= 0 and self._is_counted(frame.pod, view) else OUTSIDE
+            for group, view in zip(groups, views, strict=True)
+        ]
 
     def _bound(self, group: int, number: float) -> None:
         if group >= len(self._bounds):

@@ -188,13 +188,13 @@ class PodCounter:
         else:
             in_flight = [each for each in self._in_flight if each.counts(tally, inside)]
         if predicted:
-            places = [groups.ids[[each.predicted]] for each in in_flight]
+            places = [groups.counted[[each.predicted]] for each in in_flight]
         else:
-            places = [each.groups(groups.ids) for each in in_flight]
+            places = [each.groups(groups.counted) for each in in_flight]
         nominated = [pod.nominatedNodeName for pod in self._nominated if inside(pod)]
         of_nodes = isinstance(clause, LimitProgram) and clause.nodes is not None
         if of_nodes:
-            places += [groups.ids[[self._table.rows.get(n, UNKNOWN_ROW)]] for n in nominated]
+            places += [groups.counted[[self._table.rows.get(n, UNKNOWN_ROW)]] for n in nominated]
         else:
             _add_all(high, places)
             for node in nominated:
@@ -210,9 +210,11 @@ class PodCounter:
             low=low,
             own=own,
             total=total,
-            anywhere=bool(others) or bool(in_flight),
+            # As for InterPodAffinity: a pod that waits, or is on a node without the domain, is not.
+            anywhere=bool(high.any()),
             domains=groups.domains() if isinstance(clause, SpreadProgram) else _NO_DOMAINS,
             bounds=groups.bounds(),
+            min_domains=groups.min_domains,
         )
 
     def _total(self, count: CountProgram, tally: Tally, others: int, own: int) -> int:
@@ -327,7 +329,7 @@ class PodCounter:
 
     def _add(self, found: Counts, groups: CountGroups, node: str, amount: int) -> None:
         row = self._table.rows.get(node, UNKNOWN_ROW)
-        if (group := groups.ids[row]) >= 0:
+        if (group := groups.counted[row]) >= 0:
             found[group] += amount
 
 

@@ -343,6 +343,29 @@ def magnitude(value: object) -> float:
     return float(value)
 
 
+def ranged(value: Evaluate, low: Evaluate, high: Evaluate) -> Evaluate:
+    """A score's value in points, between two ends that are computed: 0 at `low`, 100 at `high`."""
+
+    def run(frame: Frame) -> object:
+        number = _finite(value(frame))
+        try:
+            start, end = _finite(low(frame)), _finite(high(frame))
+        except MissingError as error:
+            # Only a value may be missing in silence.
+            raise EvaluationError(f"an end of the range is missing: {error}") from None
+        if start == end:
+            raise EvaluationError("both ends of the range are equal")
+        return 100 * (number - start) / (end - start)
+
+    return run
+
+
+def _finite(value: object) -> float:
+    if not isinstance(value, int | float | Quantity | Duration):
+        raise EvaluationError("a range is of numbers, quantities or durations")
+    return magnitude(value)
+
+
 def list_literal(elements: tuple[Evaluate, ...], marked: frozenset[int]) -> Evaluate:
     """`[a, ?b]`; `marked` are the indexes of the elements with `?`."""
     if not marked:

@@ -24,15 +24,16 @@ from engine.program.program import (
     Peers,
     PreemptProgram,
     Program,
+    Range,
     Reads,
     ScoreProgram,
     ShareProgram,
     SpreadProgram,
 )
-from grammar.ast import Expr, Literal
+from grammar.ast import Expr
 from grammar.checks.costs import Costs
 from grammar.checks.mutual import kept
-from grammar.checks.numbers import constant
+from grammar.checks.numbers import constant, literal
 from grammar.clauses import (
     Bound,
     Bounds,
@@ -40,6 +41,7 @@ from grammar.clauses import (
     CountingClause,
     Filter,
     Limit,
+    Order,
     PodSet,
     Policy,
     Preempt,
@@ -110,8 +112,8 @@ class _PolicyCompiler:
         """The paths of the pod that a decision reads; messages do not decide."""
         deciders = children((self._selector, self._clauses), skip=(Template,))
         read = frozenset(chain.from_iterable(map(self._pod_reads.paths, deciders)))
-        spreads = any(isinstance(clause, Spread) for clause in self._clauses)
-        return read | _ELIGIBILITY if spreads else read
+        selects = any(isinstance(c, Spread) and c.nodes != "all" for c in self._clauses)
+        return read | _ELIGIBILITY if selects else read
 
     def time_dependent(self) -> bool:
         """Whether the time may change if the policy or one of its scores applies."""
@@ -132,8 +134,8 @@ class _PolicyCompiler:
                     yield self._score(clause)
                 case Share(on=on, bound=bound):
                     yield ShareProgram(self._count(clause), compiled(on), self._bound(bound))
-                case Spread(over=over, skew=skew, min_domains=least):
-                    yield SpreadProgram(self._count(clause), compiled(over), skew, least)
+                case Spread():
+                    yield self._spread(clause)
                 case Limit(per=per, bound=bound):
                     count, domain = self._count(clause), self._optional(per.domain)
                     yield LimitProgram(
@@ -203,14 +205,29 @@ class _PolicyCompiler:
             nodes_per_look=self._nodes_per_look(clause),
         )
 
+    def _spread(self, clause: Spread) -> SpreadProgram:
+        least = clause.min_domains
+        return SpreadProgram(
+            self._count(clause),
+            self._compiler.compile(clause.over),
+            constant(clause.skew, self._environment),
+            self._number(least) if least is not None else None,
+            clause.nodes or "eligible",
+        )
+
     def _bound(self, bound: Bound) -> BoundProgram:
         return BoundProgram(bound.kind, constant(bound.amount, self._environment), bound.percent)
 
     def _computed(self, clause: CountingClause) -> Evaluate | None:
         """The closure of the number of the clause's bound; None for a constant."""
         number = clause.skew if isinstance(clause, Spread) else clause.bound.amount
-        if constant(number, self._environment) is not None:
-            return None
+        computed = self._number(number)
+        return None if isinstance(computed, int | float) else computed
+
+    def _number(self, number: float | Expr) -> float | Evaluate:
+        """A constant, or a closure."""
+        if (known := constant(number, self._environment)) is not None:
+            return known
         assert isinstance(number, Expr), "a number is a constant"
         return self._compiler.compile(number)
 
@@ -251,23 +268,32 @@ class _PolicyCompiler:
         )
 
     def _score(self, clause: Score) -> ScoreProgram:
-        bounds = clause.range
-        edges = (_edge(bounds.low), _edge(bounds.high)) if isinstance(bounds, Bounds) else bounds
+        value, scale = self._ranged(clause.value, clause.range)
         return ScoreProgram(
             policy=self._policy.address,
             name=clause.name,
             weight=clause.weight,
             when=self._condition(clause.when),
-            value=self._compiler.compile(clause.value),
-            range=edges,
+            value=value,
+            range=scale,
             missing=float(clause.missing or 0),
             time_dependent=self._reads_time(clause.value),
             nodes_per_look=self._nodes_per_look(clause),
         )
 
+    def _ranged(self, value: Expr, scale: Bounds | Order | None) -> tuple[Evaluate, Range]:
+        """The closure of a value, and its range. A computed range is a part of the closure."""
+        compiled = self._compiler.compile
+        if not isinstance(scale, Bounds):
+            return compiled(value), scale
+        low, high = (literal(end, self._environment) for end in (scale.low, scale.high))
+        if low is not None and high is not None:
+            return compiled(value), (operations.magnitude(low), operations.magnitude(high))
+        return operations.ranged(compiled(value), compiled(scale.low), compiled(scale.high)), None
+
     def _nodes_per_look(self, clause: Clause) -> int:
         """The number of nodes for which the clause takes about a millisecond at most."""
-        steps = sum(map(self._costs.steps, children(clause, skip=(Template, Bounds))))
+        steps = sum(map(self._costs.steps, children(clause, skip=(Template,))))
         return max(1, _STEPS_PER_LOOK // max(1, steps))
 
     def _condition(self, when: Expr | None) -> Condition | None:
@@ -289,7 +315,7 @@ class _PolicyCompiler:
         return operations.message(self._policy.address, clause, parts)
 
 
-# The paths of the pod that select the domains that a spread compares.
+# The paths of the pod that select the nodes that a spread counts.
 _ELIGIBILITY = frozenset(
     {
         ("spec", "nodeSelector"),
@@ -300,9 +326,3 @@ _ELIGIBILITY = frozenset(
 _OF_NODES: Mapping[str, OneOf["used", "empty"]] = {"used nodes": "used", "empty nodes": "empty"}
 # The paths of the node that depend on the pods on it.
 _OCCUPANCY = frozenset({("node", "requested"), ("node", "free"), ("node", "pods")})
-
-
-def _edge(expr: Expr) -> float:
-    """The number of a range's edge, which the parser has made a constant."""
-    assert isinstance(expr, Literal)
-    return operations.magnitude(expr.value)

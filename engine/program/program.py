@@ -10,8 +10,11 @@ from typing import Literal as OneOf
 
 from engine.program.frame import Evaluate, Evaluation, Message
 from engine.program.pod_shape import Path
-from grammar.clauses import MissingRule
+from grammar.clauses import MissingRule, NodeSet, Order
 from grammar.errors import EvaluationError, MissingError
+
+# The two ends of a score's range, or how it compares the nodes of a request.
+Range = tuple[float, float] | Order | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +50,7 @@ class FilterProgram:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScoreProgram:
-    """A compiled score clause.
+    """A compiled score clause. A range that is computed is a part of `value`.
 
     `missing` are the points of a node without a value. The sign of the weight does not turn them.
     """
@@ -57,7 +60,7 @@ class ScoreProgram:
     weight: float
     when: Condition | None
     value: Evaluate
-    range: tuple[float, float] | OneOf["minmax", "rank"] | None
+    range: Range
     missing: float
     time_dependent: bool
     nodes_per_look: int
@@ -129,12 +132,17 @@ class ShareProgram:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SpreadProgram:
-    """A compiled spread: bounds a domain's count minus the least count of all domains."""
+    """A compiled spread: bounds a domain's count minus the least count of all domains.
+
+    `skew` is None where the clause computes it for each domain. `min_domains` may be computed for
+    the pod. `nodes` are those on which pods count, and whose domains are compared.
+    """
 
     count: CountProgram
     domain: Evaluate
-    skew: int
-    min_domains: int | None
+    skew: float | None
+    min_domains: float | Evaluate | None
+    nodes: NodeSet
 
 
 @dataclass(frozen=True, slots=True)

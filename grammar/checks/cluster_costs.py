@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from grammar.ast import Expr
 from grammar.checks.costs import Costs
-from grammar.clauses import Bounds, Clause, CountingClause, PodSet, Preempt, Score, Template
+from grammar.clauses import Clause, CountingClause, PodSet, Preempt, Score, Template
 from grammar.diagnostics import Diagnostic
 from grammar.policy_checker import Checked
 from grammar.walk import Definitions, children, reads
@@ -71,7 +71,7 @@ def _clause_steps(checked: Checked, size: ClusterSize) -> list[tuple[Clause, int
         if isinstance(clause, Preempt):
             continue
         steps = 0
-        for expr in children(clause, skip=(Template, Bounds, PodSet)):
+        for expr in children(clause, skip=(Template, PodSet)):
             steps += costs.steps(expr) * (size.nodes if reads_node(expr) else 1)
         if isinstance(clause, CountingClause) and clause.pods is not None:
             steps += sum(map(costs.steps, children(clause.pods))) * size.pods

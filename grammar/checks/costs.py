@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from grammar import ast
-from grammar.clauses import Bounds, Clause, ForPods
+from grammar.clauses import Bounds, Clause, ForPods, Score
 from grammar.diagnostics import Diagnostic
 from grammar.environment import Environment
 from grammar.policy_checker import Checked
@@ -70,10 +70,12 @@ def expensive_expressions(checked: Checked, limit: int) -> Iterator[Diagnostic]:
 
 
 def expressions(checked: Checked) -> Iterator[ast.Expr]:
-    """The outermost expressions of a policy, of messages and details too; no edges of ranges."""
+    """The outermost expressions of a policy, of messages and details too; no constant ranges."""
     for item in checked.policy.items:
         if isinstance(item, ForPods | Clause):
             yield from children(item, skip=(Bounds,))
+        if isinstance(item, Score) and isinstance(item.range, Bounds):
+            yield from (e for e in children(item.range) if not isinstance(e, ast.Literal))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,44 +9,68 @@ from math import floor
 from grammar import catalogue
 from grammar.ast import Expr, LetReference, Literal
 from grammar.checks.conditions import fold
-from grammar.clauses import Bound, Clause, CountingClause, Limit, Score, Share
+from grammar.clauses import Bound, Bounds, Clause, CountingClause, Limit, Score, Share, Spread
 from grammar.diagnostics import Diagnostic
 from grammar.environment import Environment
 from grammar.policy_checker import Checked
 
 
 def constant(number: float | Expr, environment: Environment) -> float | None:
-    """The value of a number that is written as such or as a constant expression, else None.
-
-    A `let` of a constant is one, too.
-    """
+    """The value of a number that is written as such or as a constant expression, else None."""
     if not isinstance(number, Expr):
         return number
-    while isinstance(number, LetReference):
-        number = environment.lets[number.name]
-    folded = fold(number, environment)
-    if not isinstance(folded, Literal) or isinstance(folded.value, bool):
-        return None
-    return folded.value if isinstance(folded.value, int | float) else None
+    value = literal(number, environment)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return value
+    return None
+
+
+def literal(expr: Expr, environment: Environment) -> object:
+    """The value of a constant expression, or of a `let` of one; None for any other."""
+    while isinstance(expr, LetReference):
+        expr = environment.lets[expr.name]
+    folded = fold(expr, environment)
+    return folded.value if isinstance(folded, Literal) else None
 
 
 def bounds(checked: Checked) -> Iterator[Diagnostic]:
-    """An error (P0204) for each constant expression that is no number for its bound.
+    """An error for each constant expression that is no number for its bound (P0204, P0208).
 
     The parser has looked at the numbers that are written as such.
     """
+    environment = checked.environment
     for clause in checked.policy.clauses:
-        if isinstance(clause, Share | Limit) and isinstance(clause.bound.amount, Expr):
-            bound = clause.bound
-            found = constant(bound.amount, checked.environment)
-            if found is None:
-                continue
-            if bound.percent and not 0 <= found <= 100:
-                allowed = "a number from 0 to 100"
-                yield catalogue.bad_number(f"{found}%", "percentage of pods", allowed, bound.span)
-            elif not bound.percent and (found < 0 or found % 1):
-                allowed = "a whole number from 0"
-                yield catalogue.bad_number(str(found), "number of pods", allowed, bound.span)
+        match clause:
+            case Share(bound=bound) if bound.percent:
+                found = constant(bound.amount, environment)
+                if found is not None and not 0 <= found <= 100:
+                    allowed = "a number from 0 to 100"
+                    yield catalogue.bad_number(f"{found}%", _PERCENTAGE, allowed, bound.span)
+            case Share() | Limit():
+                yield from _no_count(clause.bound.amount, "number of pods", 0, environment)
+            case Spread(skew=skew, min_domains=least):
+                yield from _no_count(skew, "skew", 1, environment)
+                if least is not None:
+                    yield from _no_count(least, "number of domains", 1, environment)
+            case Score(range=Bounds(low, high)):
+                written = isinstance(low, Literal) and isinstance(high, Literal)
+                end = literal(low, environment)
+                if not written and end is not None and end == literal(high, environment):
+                    yield catalogue.empty_range(low.span)
+            case _:
+                pass
+
+
+_PERCENTAGE = "percentage of pods"
+
+
+def _no_count(
+    number: float | Expr, what: str, least: int, environment: Environment
+) -> Iterator[Diagnostic]:
+    """The error for a constant that is not a whole number from `least`."""
+    found = constant(number, environment)
+    if isinstance(number, Expr) and found is not None and (found < least or found % 1):
+        yield catalogue.bad_number(str(found), what, f"a whole number from {least}", number.span)
 
 
 def vanishing_percentages(checked: Checked) -> Iterator[Diagnostic]:

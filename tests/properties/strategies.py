@@ -66,6 +66,8 @@ ints = st.one_of(
     st.just("9223372036854775807"),
     st.just("node.age.getHours()"),
 )
+# The ends of a range, and the numbers of a bound, which read no time.
+ends = ints.filter(lambda text: "age" not in text)
 _order = st.sampled_from((" < ", " <= ", " > ", " >= ", " == ", " != "))
 _atoms = st.one_of(
     _wrap(strings, st.sampled_from((" == ", " != ", " < ")), strings),
@@ -207,9 +209,10 @@ def filters(draw: st.DrawFn, name: str) -> str:
 @st.composite
 def scores(draw: st.DrawFn, name: str) -> str:
     weight = draw(st.sampled_from((-20, 1, 2.5, 40)))
-    shape = draw(
-        st.sampled_from(("", " range 0 .. 10", " range 1 .. 0", " range minmax", " range rank"))
-    )
+    shapes = ("", " range 0 .. 10", " range 1 .. 0", " range minmax", " range rank", "computed")
+    shape = draw(st.sampled_from(shapes))
+    if shape == "computed":
+        shape = f" range {draw(ends)} .. {draw(ends)}"
     value = draw(values)
     missing = draw(st.sampled_from(("", " missing 30")))
     return f'score "{name}" weight {weight} {{ value {value}{shape}{missing} }}'

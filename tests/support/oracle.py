@@ -107,7 +107,12 @@ def _filter(clause: Filter, checked: Checked, variables: Mapping[str, Any]) -> s
 def _score(
     clause: Score, checked: Checked, variables: Mapping[str, Any], nodes: Sequence[Any]
 ) -> list[float]:
-    numbers = [_number(clause, checked, {**variables, "node": node}) for node in nodes]
+    numbers = [_number(clause.value, checked, {**variables, "node": node}) for node in nodes]
+    if isinstance(clause.range, Bounds):
+        numbers = [
+            None if n is None else _between(n, clause.range, checked, {**variables, "node": node})
+            for n, node in zip(numbers, nodes, strict=True)
+        ]
     known = sorted({n for n in numbers if n is not None})
     missing = float(clause.missing or 0)
     points = []
@@ -121,22 +126,27 @@ def _score(
 
 
 def _placed(clause: Score, number: float, known: list[float]) -> float:
-    bounds = clause.range
-    if isinstance(bounds, Bounds):
-        low, high = (float(e.value) for e in (bounds.low, bounds.high))  # type: ignore[union-attr, arg-type]
-        number = 100 * (number - low) / (high - low)
-    elif bounds is not None:
+    if isinstance(clause.range, str):
         if len(known) == 1:
             return 50
-        if bounds == "minmax":
+        if clause.range == "minmax":
             return 100 * (number - known[0]) / (known[-1] - known[0])
         return 100 * known.index(number) / (len(known) - 1)
     return min(100.0, max(0.0, number))
 
 
-def _number(clause: Score, checked: Checked, variables: Mapping[str, Any]) -> float | None:
+def _between(
+    number: float, bounds: Bounds, checked: Checked, variables: Mapping[str, Any]
+) -> float | None:
+    low, high = (_number(end, checked, variables) for end in (bounds.low, bounds.high))
+    if low is None or high is None or low == high:
+        return None
+    return 100 * (number - low) / (high - low)
+
+
+def _number(expr: Expr, checked: Checked, variables: Mapping[str, Any]) -> float | None:
     try:
-        value: Any = evaluate(clause.value, variables, checked.environment)
+        value: Any = evaluate(expr, variables, checked.environment)
     except EvaluationError:
         return None
     if isinstance(value, bool):

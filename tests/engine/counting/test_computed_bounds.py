@@ -63,6 +63,10 @@ def limit(per: str, strength: str = "strict") -> str:
     return f'limit "l" {{ {WEB} per {per} {strength} }}'
 
 
+def spread(bound: str) -> str:
+    return f'spread "l" {{ {WEB} over node.labels["zone"] {bound} strict }}'
+
+
 @pytest.mark.parametrize(
     ("text", "pods", "wanted"),
     [
@@ -115,6 +119,48 @@ def limit(per: str, strength: str = "strict") -> str:
         ),
         pytest.param(
             limit("cluster at most pod.priority + 1"), [web("p", on="a")], "", id="and may be full"
+        ),
+        pytest.param(
+            spread('skew at most domain == "x" ? 2 : 1'),
+            [web("p", on="a")],
+            "abcd",
+            id="a domain may have more skew than another one",
+        ),
+        pytest.param(
+            spread('skew at most domain == "x" ? 1 : 2'),
+            [web("p", on="a")],
+            "cd",
+            id="or less",
+        ),
+        pytest.param(
+            spread('skew at most {"x": 1}[domain]'),
+            [],
+            "ab",
+            id="a domain without a skew is no domain",
+        ),
+        pytest.param(
+            spread("skew at most 1 min domains pod.priority + 2"),
+            [web("p", on="a"), web("q", on="c")],
+            "abcd",
+            id="as many domains as the pod wants",
+        ),
+        pytest.param(
+            spread("skew at most 1 min domains pod.priority + 3"),
+            [web("p", on="a"), web("q", on="c")],
+            "",
+            id="fewer domains than the pod wants",
+        ),
+        pytest.param(
+            spread("skew at most 1 min domains -1 - pod.priority"),
+            [web("p", on="a"), web("q", on="c")],
+            "abcd",
+            id="a negative number of domains is 0",
+        ),
+        pytest.param(
+            spread('skew at most 1 min domains int(pod.annotations["none"])'),
+            [],
+            "",
+            id="a number of domains that is missing rejects everywhere",
         ),
         pytest.param("let n = 1 + 1 " + limit("node at most n"), [], "abcde", id="a let"),
         pytest.param(

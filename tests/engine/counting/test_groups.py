@@ -140,6 +140,53 @@ def test_a_node_with_an_error_is_reported(clause: str, group: int, error: str) -
 
 
 TAINT = {"taints": [{"key": "gpu", "effect": "NoSchedule"}]}
+ELIGIBLE, SELECTED, EVERY = (
+    (SPREAD % "1").replace("over", f"nodes {nodes} over")
+    for nodes in ("eligible", "selected", "all")
+)
+
+
+@pytest.mark.parametrize(
+    ("clause", "other", "spec", "wanted"),
+    [
+        pytest.param(ELIGIBLE, {}, {}, True, id="eligible: a node like others"),
+        pytest.param(
+            ELIGIBLE, {"spec": {"unschedulable": True}}, {}, False, id="eligible: no cordoned node"
+        ),
+        pytest.param(ELIGIBLE, {"spec": TAINT}, {}, False, id="eligible: no taint that forbids"),
+        pytest.param(
+            ELIGIBLE, {}, {"nodeSelector": {"zone": "x"}}, False, id="eligible: no other node"
+        ),
+        pytest.param(
+            SELECTED, {"spec": {"unschedulable": True}}, {}, True, id="selected: a cordoned node"
+        ),
+        pytest.param(SELECTED, {"spec": TAINT}, {}, True, id="selected: any taint"),
+        pytest.param(
+            SELECTED, {}, {"nodeSelector": {"zone": "x"}}, False, id="selected: no other node"
+        ),
+        pytest.param(EVERY, {"spec": TAINT}, {}, True, id="all: any taint"),
+        pytest.param(EVERY, {}, {"nodeSelector": {"zone": "x"}}, True, id="all: any node"),
+    ],
+)
+def test_nodes_that_a_spread_counts(clause: str, other: Object, spec: Object, wanted: bool) -> None:
+    """One set for the counts and for the minimum; every node has a group."""
+    nodes = [node("a", labels={"zone": "x"}), node("b", labels={"zone": "y"}) | other]
+    table = snapshot_of(nodes).table
+    groups = groups_of(clause)
+    update(groups, table, pod("asked", spec=spec))
+    tally = Tally(lambda _: True)
+    tally.arrives("default/p", peer_of(pod("p", on="b")))
+    assert groups.domains().tolist() == [True, wanted]
+    assert groups.count_of(tally, table).tolist() == [0, int(wanted)]
+    assert by_name(groups, dict(table.rows)) == {"a": 0, "b": 1}
+
+
+def test_the_groups_of_other_clauses_have_all_nodes() -> None:
+    table = snapshot_of([node("a", unschedulable=True)]).table
+    for clause in (LIMIT % "node at most 1", SHARE % "at most 1", EVERY):
+        groups = groups_of(clause)
+        update(groups, table, pod("asked", spec={"nodeSelector": {"zone": "x"}}))
+        assert groups.counted is groups.ids
 
 
 @pytest.mark.parametrize(

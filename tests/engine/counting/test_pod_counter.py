@@ -308,13 +308,55 @@ def test_the_pod_is_counted_once(asked: Object, known: Sequence[Object], wanted:
         pytest.param([], False, id="none"),
         pytest.param([ASKED], False, id="itself"),
         pytest.param([pod("a", on="n1")], False, id="a pod of another kind"),
-        pytest.param([web("a")], True, id="one that waits"),
-        pytest.param([web("a", on="gone")], True, id="one on an unknown node"),
+        pytest.param([web("a")], False, id="one that waits"),
+        pytest.param([web("a", on="gone")], False, id="one on an unknown node"),
+        pytest.param([web("a", on="n1")], False, id="one on a node without the domain"),
+        pytest.param([web("a", on="n3")], True, id="one on a node with the domain"),
     ],
 )
 def test_anywhere(pods: Sequence[Object], wanted: bool) -> None:
-    """Whether another pod of the kind exists: the first one may go where `at least` has none."""
-    assert counted(PER_NODE, pods).anywhere is wanted
+    """Whether another pod of the kind is in a group: the first may go where `at least` has none.
+
+    As for InterPodAffinity, which counts the pods on nodes with the topology key.
+    """
+    near = f'limit "l" {{ pods where {IS_WEB} per domain node.labels["cap"] at least 1 strict }}'
+    assert counted(near, pods).anywhere is wanted
+
+
+@pytest.mark.parametrize("in_flight", [False, True])
+@pytest.mark.parametrize(
+    ("nodes", "wanted"), [("eligible", {}), ("selected", {}), ("all", {"0": 1})]
+)
+def test_a_spread_counts_pods_on_the_nodes_of_its_minimum(
+    nodes: str, in_flight: bool, wanted: dict[str, int]
+) -> None:
+    """As for PodTopologySpread: of the nodes arm-a, amd-a and arm-b, an arm pod counts two."""
+    arm, amd = {"arch": "arm"}, {"arch": "amd"}
+    cluster = [
+        node("arm-a", "a", labels=arm),
+        node("amd-a", "a", labels=amd),
+        node("arm-b", "b", labels=arm),
+    ]
+    text = (
+        f'spread "z" {{ nodes {nodes} pods where {IS_WEB} over node.zone skew at most 1 strict }}'
+    )
+    asked = web("asked", spec={"nodeSelector": arm})
+    counting = counting_of(cluster, [] if in_flight else [web("p", on="amd-a")])
+    if in_flight:
+        counting.offer(web("p"), "amd-a")
+    assert counting.count(clause_of(text), asked).high == wanted
+    (found,) = counting.headrooms(text, asked)
+    opened = [
+        name for name, is_open in zip(counting.table.rows, found.open, strict=True) if is_open
+    ]
+    assert opened == (["arm-b"] if wanted else ["arm-a", "amd-a", "arm-b"])
+
+
+def test_a_pod_on_its_way_is_somewhere() -> None:
+    """Else two first pods would go to two domains."""
+    counting = counting_of(NODES)
+    counting.offer(web("b"), "n3")
+    assert counting.count(clause_of(PER_NODE)).anywhere
 
 
 # ---- pods that are not there yet

@@ -42,6 +42,40 @@ def numbered(number: int) -> Object:
         pytest.param('node.allocatable["cpu"] range "0" .. "16"', 8.0, [], id="a quantity"),
         pytest.param('int(node.labels["m"])', math.nan, [], id="missing: none, and no error"),
         pytest.param("1 / pod.priority", math.nan, ["s: division by zero"], id="an error: none"),
+        pytest.param(
+            f"1 range 0 .. {NUMBER} * 2",
+            25.0,
+            [],
+            id="up to a number of the node",
+        ),
+        pytest.param(
+            'quantity("6") range "0" .. node.allocatable["cpu"]', 75.0, [], id="up to a quantity"
+        ),
+        pytest.param(f"8 range {NUMBER} * 5 .. {NUMBER} * 0", 20.0, [], id="from high to low"),
+        pytest.param(
+            "12 range pod.priority .. 10", 120.0, [], id="beyond it, which is cut off later"
+        ),
+        pytest.param(
+            'int(node.labels["m"]) range 0 .. pod.priority + 1', math.nan, [], id="no value in it"
+        ),
+        pytest.param(
+            '1 range 0 .. int(node.labels["m"])',
+            math.nan,
+            ["s: an end of the range is missing: there is no key `m`"],
+            id="an end is missing: none, and an error",
+        ),
+        pytest.param(
+            "1 range 2 .. pod.priority + 2",
+            math.nan,
+            ["s: both ends of the range are equal"],
+            id="nothing between the ends",
+        ),
+        pytest.param(
+            "1 range dyn(node.name) .. 2",
+            math.nan,
+            ["s: a range is of numbers, quantities or durations"],
+            id="an end that is a text",
+        ),
         pytest.param("1e300 * 1e300", math.nan, ["s: the value is inf"], id="infinite: none"),
     ],
 )
@@ -150,6 +184,16 @@ class Scores:
             'score "a" weight 1 { value int(node.labels["n"]) range 0 .. 3 }',
             [0, 3, 7, 10],
             id="a range of numbers",
+        ),
+        pytest.param(
+            'let most = 3 score "a" weight 1 { value int(node.labels["n"]) range 0 .. most }',
+            [0, 3, 7, 10],
+            id="a let as the end of a range",
+        ),
+        pytest.param(
+            'score "a" weight -1 { value int(node.labels["n"]) range 0 .. pod.priority + 2 }',
+            [10, 5, 0, 0],
+            id="a computed range, turned round and cut off",
         ),
         pytest.param(
             'score "a" weight -1 { value int(node.labels["n"]) range 0 .. 3 }',

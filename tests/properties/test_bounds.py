@@ -1,0 +1,279 @@
+"""Shares, spreads and limits with bounds of any kind: open where the plain evaluator says so."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from engine.cache.node_table import NodeView
+from engine.counting.count_clauses import CountClauses
+from engine.objects.peer import Peer
+from engine.program.policy_compiler import compile_policy
+from grammar.ast import Expr
+from grammar.clauses import CountingClause, Limit, Share, Spread
+from grammar.errors import EvaluationError
+from grammar.evaluator import evaluate
+from grammar.policy_checker import Checked
+from grammar.source import Source
+from policies.validation import check_source
+from tests.engine.counting.helpers import Counting, counting_of
+from tests.properties import strategies
+from tests.support.builders import Object, raw
+from tests.support.engines import CODEC, SCHEMA, evaluation_of, frame_of, peer_of
+from tests.support.examples import examples
+
+Cluster = tuple[list[Object], list[Object]]
+
+_OF_POD = (
+    "0",
+    "1",
+    "2",
+    "n",
+    "pod.priority",
+    "-pod.priority",
+    "size(pod.labels)",
+    'int(pod.labels["tier"])',
+    'int(pod.labels[?"tier"].orValue("3"))',
+    "double(pod.priority) / 2.0",
+    "1000 / pod.priority",
+    "dyn(pod.name)",
+    "pod.spec.terminationGracePeriodSeconds",
+)
+of_pod = st.sampled_from(_OF_POD)
+of_domain = st.sampled_from(
+    (
+        *_OF_POD,
+        'domain == "a" ? 1 : 2',
+        '{"a": 1, "spot": 3}[domain]',
+        "size(string(domain))",
+        "int(domain)",
+        "domain",
+    )
+)
+of_node = st.one_of(of_domain.filter(lambda text: "domain" not in text), strategies.ends)
+domains = st.sampled_from(
+    ('node.labels["zone"]', 'node.labels[?"pool"].orValue("")', "node.ready", "size(node.labels)")
+)
+kinds = st.sampled_from(("at most", "at least", "exactly"))
+pod_sets = st.sampled_from(
+    ('peer.labels["tier"] == "web"', 'peer.labels["tier"] == pod.labels["tier"]')
+)
+
+
+@st.composite
+def clauses(draw: st.DrawFn) -> str:
+    """A policy's items with one strict clause, and a `let` that it may use."""
+    where, bound = f"pods where {draw(pod_sets)}", draw(kinds)
+    missing = draw(st.sampled_from(("", " missing pass")))
+    made = draw(st.sampled_from(("share", "part", "spread", "node", "domain", "cluster")))
+    value = draw(st.sampled_from(("1", "0", "1 + 2", "size(pod.labels)")))
+    head = f"let n = {value} "
+    if made in ("share", "part"):
+        amount = draw(of_pod)
+        if made == "part":
+            head += f"let part = {amount} "
+            amount = "part%"
+        on = 'node.labels["pool"] == "spot"'
+        body = f'share "c" {{ of {where} on nodes where {on} {bound} {amount} strict{missing} }}'
+    elif made == "spread":
+        nodes = draw(st.sampled_from(("", "nodes eligible ", "nodes selected ", "nodes all ")))
+        least = draw(st.one_of(st.just(""), of_pod.map(lambda text: f" min domains {text}")))
+        body = (
+            f'spread "c" {{ {where} {nodes}over {draw(domains)}'
+            f" skew at most {draw(of_domain)}{least} strict{missing} }}"
+        )
+    else:
+        per, amount = made, draw(of_node if made == "node" else of_pod)
+        if made == "domain":
+            per, amount = f"domain {draw(domains)}", draw(of_domain)
+        body = f'limit "c" {{ {where} per {per} {bound} {amount} strict{missing} }}'
+    return head + body
+
+
+def policy_of(items: str) -> Checked | None:
+    """The checked policy; None if it has an error, such as a constant that is no bound."""
+    text = f'policy p in namespace "shop" {{ {items} }}'
+    file = check_source(Source("p.policy", text), SCHEMA)
+    assert all(d.code in ("P0204", "P0303") for d in file.diagnostics if d.severity == "error")
+    (policy,) = file.policies
+    return None if any(d.severity == "error" for d in file.diagnostics) else policy
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """Decides by docs/language.md with the plain evaluator, without anything that is kept."""
+
+    checked: Checked
+    pod: Any
+    peer: Peer
+    nodes: Sequence[NodeView]
+
+    @property
+    def clause(self) -> CountingClause:
+        (clause,) = self.checked.policy.clauses
+        assert isinstance(clause, CountingClause)
+        return clause
+
+    def value(self, expr: Expr, variables: Mapping[str, object]) -> object:
+        return evaluate(expr, {"pod": self.pod, **variables}, self.checked.environment)
+
+    def number(
+        self, number: float | Expr, variables: Mapping[str, object], *, percent: bool = False
+    ) -> float | None:
+        if not isinstance(number, Expr):
+            return number
+        try:
+            value = self.value(number, variables)
+        except EvaluationError:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return None
+        if not math.isfinite(value) or (not percent and value != math.floor(value)):
+            return None
+        return max(0, value)
+
+    def counts(self, peer: Peer) -> int:
+        pods = self.clause.pods
+        assert pods is not None
+        assert pods.where is not None
+        try:
+            return int(self.value(pods.where, {"peer": peer}) is True)
+        except EvaluationError:
+            return 0
+
+    def there(self, nodes: Sequence[NodeView]) -> int:
+        return sum(self.counts(peer) for node in nodes for peer in node.pods or ())
+
+    def group(self, node: NodeView) -> tuple[type, object] | None:
+        """What a node has in common with the others of its group; None outside of all."""
+        clause = self.clause
+        match clause:
+            case Share():
+                try:
+                    return bool, self.value(clause.on, {"node": node}) is True
+                except EvaluationError:
+                    return bool, False
+            case Spread(over=domain):
+                pass
+            case Limit(per=per):
+                if per.domain is None:
+                    return str, node.name if per.scope == "node" else ""
+                domain = per.domain
+        try:
+            value = self.value(domain, {"node": node})
+        except EvaluationError:
+            return None
+        return type(value), value
+
+    def bound(self, node: NodeView) -> float | None:
+        """The number for the node's group; None outside of all."""
+        group, clause = self.group(node), self.clause
+        if group is None:
+            return None
+        variables = {"node": node, "domain": group[1]}
+        if isinstance(clause, Spread):
+            least = clause.min_domains
+            if least is not None and self.number(least, variables) is None:
+                return None
+            return self.number(clause.skew, variables)
+        bound = clause.bound
+        return self.number(bound.amount, variables, percent=bound.percent)
+
+    def is_counted(self, node: NodeView) -> bool:
+        """Whether a spread counts the node. The pod tolerates nothing and has no affinity."""
+        assert isinstance(self.clause, Spread)
+        nodes = self.clause.nodes or "eligible"
+        selector = self.pod.spec.nodeSelector or {}
+        if nodes == "all":
+            return True
+        if any(node.labels.get(key) != value for key, value in selector.items()):
+            return False
+        spec = node.spec
+        return nodes == "selected" or spec is None or not (spec.unschedulable or spec.taints)
+
+    def opened(self, node: NodeView) -> bool:
+        number, group, clause = self.bound(node), self.group(node), self.clause
+        if number is None:
+            return clause.missing == "pass"
+        alike = [n for n in self.nodes if self.bound(n) is not None and self.group(n) == group]
+        own = self.counts(self.peer)
+        match clause:
+            case Share():
+                return self.side(clause, number, on=group == (bool, True), own=own)
+            case Spread():
+                counted = [
+                    n for n in self.nodes if self.bound(n) is not None and self.is_counted(n)
+                ]
+                found: dict[object, list[NodeView]] = {}
+                for each in counted:
+                    found.setdefault(self.group(each), []).append(each)
+                here = self.there(found.get(group, ()))
+                fewest = min(map(self.there, found.values()), default=0)
+                least = clause.min_domains
+                if least is not None and len(found) < (self.number(least, {}) or 0):
+                    fewest = 0
+                return here + own - fewest <= number
+            case Limit():
+                here = self.there(alike)
+                anywhere = self.there([n for n in self.nodes if self.bound(n) is not None])
+                most = here + own <= number
+                enough = here >= number or (bool(own) and not anywhere)
+                kind = clause.bound.kind
+                return (kind == "at least" or most) and (kind == "at most" or enough)
+
+    def side(self, clause: Share, number: float, *, on: bool, own: int) -> bool:
+        total = self.there(self.nodes) + own
+        wanted = min(number, total)
+        if clause.bound.percent:
+            part = Fraction(number) * total / 100
+            rounded = math.ceil(part) if clause.bound.kind == "at least" else math.floor(part)
+            wanted = min(rounded, total)
+        placed = {
+            side: self.there([n for n in self.nodes if self.group(n) == (bool, side)])
+            for side in (True, False)
+        }
+        match clause.bound.kind:
+            case "at most":
+                return not on or placed[True] + own <= wanted
+            case "at least":
+                return on or placed[True] >= wanted
+            case "exactly":
+                return placed[on] + own <= (wanted if on else total - wanted)
+
+
+def opened(policy: Checked, counting: Counting, asked: Object) -> list[bool]:
+    """The nodes that the only clause leaves open, asked twice: what is kept is used too."""
+    (clause,) = compile_policy(policy).counts
+    evaluation = evaluation_of(frame_of(asked), report=lambda *_: None)
+    clauses, table = CountClauses([clause], evaluation), counting.table
+    rows = table.find(list(table.rows))
+    found = []
+    for _ in range(2):
+        (headroom,) = clauses.headrooms(counting.counter(asked), table, rows, evaluation)
+        found.append([bool(is_open) for is_open in headroom.open])
+    assert found[0] == found[1]
+    return found[0]
+
+
+@settings(max_examples=examples(150), deadline=None)
+@given(clauses(), strategies.pods(), strategies.clusters(), st.booleans())
+def test_open_nodes_are_those_of_the_plain_evaluator(
+    items: str, asked: Object, cluster: Cluster, selects: bool
+) -> None:
+    policy = policy_of(items)
+    assume(policy is not None)
+    assert policy is not None
+    asked["metadata"].setdefault("labels", {})
+    if selects:
+        asked["spec"]["nodeSelector"] = {"zone": "a"}
+    counting = counting_of(*cluster)
+    views = [counting.table.view(name) for name in counting.table.rows]
+    nodes = [view for view in views if view is not None]
+    plain = Plain(policy, CODEC.pod(raw(asked)), peer_of(asked), nodes)
+    assert opened(policy, counting, asked) == [plain.opened(node) for node in nodes]
