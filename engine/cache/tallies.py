@@ -231,9 +231,10 @@ class Tallies:
         return found
 
     def leaves(self, key: str, pod: Peer) -> None:
-        for (scope, _), census in self._censuses.items():
-            if scope.holds(pod):
-                census.leaves(pod)
+        if self._censuses:
+            for (scope, _), census in self._censuses.items():
+                if scope.holds(pod):
+                    census.leaves(pod)
         self._follow(Tally.leaves, key, pod)
         for of, unfinished in list(self._unfinished.items()):
             if key in unfinished.seen:
@@ -244,9 +245,10 @@ class Tallies:
                     del self._unfinished[of]
 
     def arrives(self, key: str, pod: Peer) -> None:
-        for (scope, _), census in self._censuses.items():
-            if scope.holds(pod):
-                census.arrives(pod)
+        if self._censuses:
+            for (scope, _), census in self._censuses.items():
+                if scope.holds(pod):
+                    census.arrives(pod)
         self._follow(Tally.arrives, key, pod)
 
     def _follow(self, event: Callable[[Tally, str, Peer], None], key: str, pod: Peer) -> None:

@@ -132,8 +132,13 @@ def placed_pod(peer: Peer) -> PlacedPod:
 
 def values_at(paths: Collection[tuple[str, ...]]) -> Callable[[Peer], Hashable]:
     """A function for the values of a peer at some paths, as a key: equal for equal values."""
-    read = [_value_at(path) for path in sorted(paths)]
-    return lambda peer: tuple([value(peer) for value in read])
+    match [_value_at(path) for path in sorted(paths)]:
+        case [one]:
+            return one
+        case [one, other]:
+            return lambda peer: (one(peer), other(peer))
+        case read:
+            return lambda peer: tuple([value(peer) for value in read])
 
 
 def _value_at(path: tuple[str, ...]) -> Callable[[Peer], Hashable]:

@@ -125,6 +125,27 @@ def test_it_is_asked_again_before_the_binding() -> None:
     assert engine.admit(raw(web("web-1")), "n2", math.inf).is_counted
 
 
+def test_its_text_is_known_and_the_pod_is_tried_again_when_it_would_pass() -> None:
+    cache = cache_of(NODES[:1], [db("db-0", on="n1")])
+    engine = engine_over(APART, cache)
+    asked = engine.read(raw(web("web-1")))
+    assert engine.has_refused(asked, "0/1 nodes are available: 1 a database wants to be alone.")
+    assert not engine.would_pass(asked)
+    cache.remove_pod("default/db-0")
+    assert engine.would_pass(asked)
+
+
+def test_an_inspection_says_whose_limit_it_is() -> None:
+    """A node that a limit rejects in both ways is in one objection."""
+    text = APART.replace("at most 0", "at most 1").replace('peer.labels["app"] != "db"', "true")
+    cache = cache_of(NODES, [db("db-0", on="n1"), web("web-0", on="n2"), web("web-1", on="n2")])
+    engine = engine_over(text, cache)
+    for asked, whose in ((web("web-2"), [(True, ["n1"])]), (db("db-1"), [(False, ["n1", "n2"])])):
+        found = engine.inspect(raw(asked)).all_objections(["n1", "n2", "n3"])
+        names = [[f"n{i + 1}" for i in o.refused.nonzero()[0]] for o in found]
+        assert list(zip((o.is_mutual for o in found), names, strict=True)) == whose
+
+
 def test_victims_keep_nobody_out() -> None:
     cache = cache_of(NODES, [db("db-0", on="n1"), db("db-1", on="n2"), db("db-2", on="n2")])
     engine = engine_over(APART, cache)
