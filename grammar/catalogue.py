@@ -326,6 +326,11 @@ def too_many_uses(most: int, span: Span) -> Diagnostic:
     return _error("P0121", message, span, "use each policy once, or put their clauses into one")
 
 
+def percentage_of_nothing(span: Span) -> Diagnostic:
+    hint = "write a number of pods, or a `share`, which has a percentage of its pods"
+    return _error("P0122", "a limit cannot be a percentage", span, hint)
+
+
 def bound_of_nodes(scope: str, kind: str, span: Span) -> Diagnostic:
     """A bound that cannot say how many nodes may be used, or must stay empty."""
     message = f"the bound of `{scope}` is `{kind}` a number of nodes"

@@ -262,8 +262,8 @@ class Builder(ExpressionBuilder):
             return _Part("range", Bounds(low, *more), span_of(c))
         allowed = ("minmax", "rank")
         if not isinstance(low, Ident) or low.name not in allowed:
-            word = print_expression(low)
-            raise ParseError(catalogue.bad_word(word, "range", allowed, low.span))
+            word, known = print_expression(low), (*allowed, "a .. b")
+            raise ParseError(catalogue.bad_word(word, "range", known, low.span))
         return _Part("range", low.name, span_of(c))
 
     def of(self, c: list[Child]) -> _Part:

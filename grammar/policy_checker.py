@@ -326,9 +326,11 @@ class _PolicyChecker:
         allowed = {"node": _NODE_BOUND, "domain": _DOMAIN_BOUND}.get(scope, _BOUND)
         of = f"of {scope}" if per.of_nodes else f"per {scope}"
         bound = self._bound(item.bound, f"limit {of}", allowed)
+        if bound.percent:
+            self._found.append(catalogue.percentage_of_nothing(bound.span))
         if per.of_nodes:
             kind = "at most" if scope == "used nodes" else "at least"
-            if bound.kind != kind or bound.percent:
+            if bound.kind != kind:
                 self._found.append(catalogue.bound_of_nodes(scope, kind, bound.span))
         return replace(item, per=replace(per, domain=domain, where=where), bound=bound)
 

@@ -27,13 +27,13 @@ _STEP = re.compile(r"[^.\[\]]+|\[[^\]]*\]")
 # The meaning of each variable, and the clauses that can read it.
 _WHERE = {
     "pod": ("the pod that kube-scheduler asks about", "everywhere but in a domain"),
-    "node": ("a candidate node", "filters, scores, binds, shares, domains, bounds per node"),
+    "node": ("a candidate node", "filters, scores, binds, shares, domains, bounds"),
     "peer": ("another pod that a clause may count", "`pods where`"),
     "victim": ("a pod that may be evicted", "`protect`"),
     "victims": ("the pods that may be evicted together", "`allow`, `keep`"),
     "namespaceObject": ("the pod's namespace", "everywhere but in a domain"),
-    "now": ("the time of the request", "everywhere but in a domain and in bounds"),
-    "domain": ("the value of the domain", "bounds of a spread and of a limit per domain"),
+    "now": ("the time of the request", "everywhere but in domains and bounds"),
+    "domain": ("the value of the domain", "bounds per domain, skews"),
 }
 
 

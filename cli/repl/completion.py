@@ -38,6 +38,7 @@ _CHOICES = {
     "mode": ("enforce", "audit"),
     "failure": ("fail", "ignore"),
     "missing": ("fail", "pass"),
+    "nodes": ("eligible", "selected", "all"),
     "range": ("minmax", "rank"),
 }
 _SETTINGS = ("rows", "time off", "time on", "trace off", "trace on")
@@ -190,7 +191,7 @@ def _words(session: Session, code: str, before: Sequence[Token], offset: int) ->
     if code.strip() and any(sets[1:]):
         sets[0] = set()  # a text that can be a clause is not an expression that starts like one
     accepted = set[str]().union(*sets)
-    if "NAME" in accepted and before:
+    if before and not accepted.isdisjoint({"NAME", "IDENT"}):
         yield from ((word, "word") for word in _CHOICES.get(before[-1].text, ()))
     if "IDENT" in accepted and "NOT" in accepted:
         yield from _names(session, code)

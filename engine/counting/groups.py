@@ -65,10 +65,10 @@ class GroupCounts(msgspec.Struct, frozen=True, eq=False):
 
     `high` counts every pod that is or may be in a group, `low` only those that a watch has shown
     there. `own` is 1 if the clause counts the pod in question, else 0. `total` is the number of
-    pods that the bound is a part of, the pod in question included. `anywhere` says whether the
-    clause counts any other pod. `domains` marks the groups that a spread compares. `bounds` has the
-    number of the bound of each group; None where it is a constant of the clause. `min_domains` is
-    that of a spread, None where it is a constant.
+    pods that the bound is a part of, the pod in question included. `anywhere` says, for a limit
+    with a lower bound, whether any other pod is or may be in a group. `domains` marks the groups
+    that a spread compares. `bounds` has the number of the bound of each group; None where it is a
+    constant of the clause. `min_domains` is that of a spread, None where it is a constant.
     """
 
     high: Counts
@@ -221,6 +221,11 @@ def bounds_every_group(clause: CountClause) -> bool:
             return clause.bound.kind != "at least" and clause.nodes is None
         case _:
             assert_never(clause)
+
+
+def has_lower_bound(clause: CountClause) -> bool:
+    """Whether it is a limit that wants pods in a group, but for the first one."""
+    return isinstance(clause, LimitProgram) and clause.bound.kind != "at most"
 
 
 class Headroom(msgspec.Struct, frozen=True, eq=False):

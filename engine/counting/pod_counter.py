@@ -17,7 +17,7 @@ import numpy as np
 from engine.cache.cache import Cache
 from engine.cache.node_table import UNKNOWN_ROW, NodeTable
 from engine.cache.tallies import Census, Scope, Tally
-from engine.counting.groups import OFF, CountGroups, Counts, GroupCounts
+from engine.counting.groups import OFF, CountGroups, Counts, GroupCounts, has_lower_bound
 from engine.counting.in_flight_pods import GroupIds, InFlightPod
 from engine.counting.used_nodes import nodes_in_use
 from engine.objects.codec import Namespace
@@ -211,7 +211,7 @@ class PodCounter:
             own=own,
             total=total,
             # As for InterPodAffinity: a pod that waits, or is on a node without the domain, is not.
-            anywhere=bool(high.any()),
+            anywhere=has_lower_bound(clause) and bool(np.logical_or.reduce(high)),
             domains=groups.domains() if isinstance(clause, SpreadProgram) else _NO_DOMAINS,
             bounds=groups.bounds(),
             min_domains=groups.min_domains,

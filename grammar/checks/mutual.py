@@ -76,7 +76,7 @@ def _parts(clause: Limit, checked: Checked) -> Iterator[Diagnostic]:
     if clause.per.of_nodes:
         hint = "write `per node`, `per domain …` or `per cluster`, or remove `mutual`"
         yield catalogue.not_mutual("counts pods, not nodes", clause.name_span, hint)
-    elif bound.kind != "at most" or bound.percent or amount is None:
+    elif bound.kind != "at most" or amount is None:
         hint = "write a number, or remove `mutual`"
         yield catalogue.not_mutual("has a bound `at most` a constant number", bound.span, hint)
     if not clause.strength.strict:

@@ -122,6 +122,45 @@ def test_limit_per_node(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(WORLDS))
+def test_limit_by_a_label(seed: int) -> None:
+    """Each node has its own number of places, and no place stays empty."""
+    random = Random(seed)
+    nodes, count = cluster(random), random.randint(1, 12)
+    slots = {n["metadata"]["name"]: random.randint(0, 3) for n in nodes}
+    for each in nodes:
+        each["metadata"]["labels"]["slots"] = str(slots[each["metadata"]["name"]])
+    rules = registry(
+        f'limit "few" {{ pods where {WEB} per node at most int(node.labels["slots"]) strict }}'
+    )
+
+    def broken(bound: list[Object]) -> str | None:
+        found = Counter(web(bound))
+        return str(found) if any(found[name] > slots[name] for name in found) else None
+
+    world = World(seed, rules, CODEC, nodes, apps(count, "web"), broken)
+    world.play(1500)
+    assert len(web(world.server.bound())) == min(count, sum(slots.values()))
+
+
+@pytest.mark.parametrize("seed", range(WORLDS))
+def test_affinity_to_the_own_kind(seed: int) -> None:
+    """The first pod decides about the zone, whichever it is, and all others follow."""
+    random = Random(seed)
+    nodes, count = cluster(random), random.randint(1, 12)
+    rules = registry(
+        f'limit "one zone" {{ pods where {WEB} per domain node.zone at least 1 strict }}'
+    )
+
+    def broken(bound: list[Object]) -> str | None:
+        zones = {label(nodes, n, "topology.kubernetes.io/zone") for n in web(bound)}
+        return str(zones) if len(zones) > 1 else None
+
+    world = World(seed, rules, CODEC, nodes, apps(count, "web"), broken)
+    world.play()
+    assert len(web(world.server.bound())) == count
+
+
+@pytest.mark.parametrize("seed", range(WORLDS))
 def test_used_nodes(seed: int) -> None:
     """Never more nodes of the pool than allowed, however many pods are in flight."""
     random = Random(seed)

@@ -18,18 +18,20 @@ def test_without_a_path_there_are_the_variables(placet: Placet) -> None:
     assert (
         done.out
         == """\
-variable         type        is                               can be read in
-pod              Pod         the pod that kube-scheduler      everywhere but in a domain
-                             asks about
-node             Node        a candidate node                 filters, scores, binds, shares,
-                                                              domains
-peer             Peer        another pod that a clause may    `pods where`
+variable         type        is                                can be read in
+pod              Pod         the pod that kube-scheduler asks  everywhere but in a domain
+                             about
+node             Node        a candidate node                  filters, scores, binds, shares,
+                                                               domains, bounds
+peer             Peer        another pod that a clause may     `pods where`
                              count
-victim           Peer        a pod that may be evicted        `protect`
-victims          list(Peer)  the pods that may be evicted     `allow`, `keep`
+victim           Peer        a pod that may be evicted         `protect`
+victims          list(Peer)  the pods that may be evicted      `allow`, `keep`
                              together
-namespaceObject  Namespace   the pod's namespace              everywhere but in a domain
-now              timestamp   the time of the request          everywhere but in a domain
+domain           dyn         the value of the domain           bounds per domain, skews
+namespaceObject  Namespace   the pod's namespace               everywhere but in a domain
+now              timestamp   the time of the request           everywhere but in domains and
+                                                               bounds
 
 `placet schema node` shows the fields of a variable
 """

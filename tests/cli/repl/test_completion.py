@@ -98,7 +98,7 @@ def test_keys_and_values_are_those_of_the_cluster(
         ("for pods ", ["where"]),
         ("mode ", ["enforce", "audit"]),
         ('score "s" weight 1 ', ["when"]),
-        ('score "s" weight 1 { value 1 range ', ["minmax", "rank"]),
+        ('spread "s" { nodes ', ["eligible", "selected", "all"]),
         ("policy p { fil", ["filter"]),
         ("let a = ", None),
         ("let ", []),
@@ -114,6 +114,12 @@ def test_words_are_those_that_the_grammar_accepts(
         assert {"node", "pod", "now", "true", "has(", "size("} <= set(found)
     else:
         assert found == words
+
+
+def test_a_range_begins_with_a_word_or_an_expression(session: Session) -> None:
+    found = [c.text for c in complete(session, 'score "s" weight 1 { value 1 range ')]
+    assert found[:2] == ["minmax", "rank"]
+    assert {"node", "pod", "size("} <= set(found)
 
 
 def test_typed_names_are_offered(session: Session, say: Say) -> None:

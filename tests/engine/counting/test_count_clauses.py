@@ -82,6 +82,15 @@ def test_headroom_of_each_node(
     assert (names(found.open), names(found.hopeful)) == (wanted, hopeful)
 
 
+def test_the_first_pod_of_its_kind_may_go_to_any_domain() -> None:
+    """One that waits, or is on a node without the domain, is nobody to be near to."""
+    near = f'limit "l" {{ pods where {IS_WEB} per domain node.labels["zone"] at least 1 strict }}'
+    (found,) = counting_of(NODES, [web("p", on="d"), web("q")]).headrooms(near)
+    assert names(found.open) == "abc"
+    (found,) = counting_of(NODES, [web("p", on="d"), web("q", on="c")]).headrooms(near)
+    assert names(found.open) == "c"
+
+
 def test_headroom_is_in_the_order_that_is_asked_for() -> None:
     (found,) = counting_of(NODES).headrooms(share("at most 0"), nodes=["c", "a", "c", "unknown"])
     assert found.open.tolist() == [True, False, True, False]

@@ -17,6 +17,7 @@ from engine.engine import Engine
 from engine.errors import WaitingError
 from engine.objects.codec import ObjectCodec, decode_namespace
 from engine.objects.request_pod import BYPASS, Exemptions
+from grammar.ast import Expr
 from grammar.clauses import Limit
 from grammar.errors import EvaluationError
 from grammar.evaluator import evaluate
@@ -294,7 +295,7 @@ class _Model:
         here = self.domain(name)
         there = [p for p, nodes in places if here in {self.domain(n) for n in nodes}]
         most = self.limit.bound.amount
-        assert isinstance(most, int)
+        assert not isinstance(most, Expr)
         owners = [owner for owner in there if self.governs(owner) and self.counts(owner, asked)]
         if self.governs(asked):
             own = int(self.counts(asked, asked))

@@ -108,6 +108,10 @@ def test_a_policy_without_a_share_has_only_the_number_of_its_pods() -> None:
     assert counts(None, pods(1, 2, 3)) == PodCounts(6)
 
 
+def test_there_is_no_target_that_depends_on_the_pod() -> None:
+    assert counts("at most size(pod.labels)", pods(1, 2, 3)) == PodCounts(6, placed=1)
+
+
 def test_the_next_count_has_what_changed() -> None:
     cache, status = cache_of(NODES, pods(1, 1)), status_of("exactly 50%")
     assert counted(status, cache) == PodCounts(2, 1, 1, 0)

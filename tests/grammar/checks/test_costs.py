@@ -69,6 +69,14 @@ TRIPLES = f"node.pods.all(c, {PAIRS})"
             0,
             id="not a label, which is short",
         ),
+        pytest.param(
+            f'limit "l" {{ per node at most {TRIPLES} ? 1 : 2 strict }}', 1, id="in a bound"
+        ),
+        pytest.param(
+            f'score "s" weight 1 {{ value 1 range ({TRIPLES} ? 1 : 2) .. ({TRIPLES} ? 3 : 4) }}',
+            2,
+            id="in the ends of a range",
+        ),
         # near misses
         pytest.param(
             'filter "f" { require node.name.replace("a", "b").split("-")'

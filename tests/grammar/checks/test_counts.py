@@ -95,6 +95,21 @@ def test_shares_that_cannot_hold_together(items: str, wanted: list[str]) -> None
             id="a part of a pod",
         ),
         pytest.param("let n = 101 " + share("at most n%"), ["P0204 at most n%"], id="over 100%"),
+        pytest.param(
+            'let n = 0 spread "s" { over node.zone skew at most n strict }',
+            ["P0204 n"],
+            id="no skew",
+        ),
+        pytest.param(
+            'spread "s" { over node.zone skew at most 1 min domains 1 - 1 strict }',
+            ["P0204 1 - 1"],
+            id="no domains",
+        ),
+        pytest.param(
+            'let n = 3 score "s" weight 1 { value 1 range n .. 3 }',
+            ["P0208 n"],
+            id="an empty range",
+        ),
         # near misses
         pytest.param('let n = 4.0 limit "l" { per node at most n strict }', [], id="not 4.0"),
         pytest.param("let n = 12.5 " + share("at most n%"), [], id="not a part of a percent"),
@@ -106,7 +121,7 @@ def test_shares_that_cannot_hold_together(items: str, wanted: list[str]) -> None
     ],
 )
 def test_constants_that_are_no_bound(items: str, wanted: list[str]) -> None:
-    assert found(items, ["P0204"]) == wanted
+    assert found(items, ["P0204", "P0208"]) == wanted
 
 
 @pytest.mark.parametrize(
@@ -141,6 +156,26 @@ def test_constants_that_are_no_bound(items: str, wanted: list[str]) -> None:
             'let n = size(peer.labels) limit "l" { per node at most n strict }',
             ["P0111 n"],
             id="a peer, behind a let",
+        ),
+        pytest.param(
+            'spread "s" { over node.zone skew at most size(node.pods) strict }',
+            ["P0111 node.pods"],
+            id="the node, in a skew",
+        ),
+        pytest.param(
+            'spread "s" { over node.zone skew at most 1 min domains size(string(domain)) strict }',
+            ["P0111 domain"],
+            id="a domain, in a number of domains",
+        ),
+        pytest.param(
+            'score "s" weight 1 { value 1 range 0 .. now.getHours() }',
+            ["P0111 now"],
+            id="the time, in a range",
+        ),
+        pytest.param(
+            'score "s" weight 1 { value 1 range 0 .. size(node.name) }',
+            [],
+            id="not the node, in a range",
         ),
         pytest.param(share("at most size(node.pods)"), ["P0111 node.pods"], id="the node, a share"),
         pytest.param(share("at most n%"), ["P0101 n"], id="a percentage that nothing names"),

@@ -52,7 +52,7 @@ def test_parts_of_a_mutual_limit(text: str, wanted: list[str]) -> None:
         ("used nodes at least 3", ["P0130 at least 3"]),
         ("used nodes exactly 3", ["P0130 exactly 3"]),
         ("empty nodes at most 3", ["P0130 at most 3"]),
-        ("used nodes at most 40%", ["P0130 at most 40%"]),
+        ("used nodes at most 40%", ["P0122 at most 40%"]),
         ("used nodes where node.name at most 3", ["P0105 node.name"]),
         ("used nodes where now > node.metadata.creationTimestamp at most 3", ["P0111 now"]),
         ('empty nodes at least int(node.labels["n"])', ["P0111 node.labels"]),

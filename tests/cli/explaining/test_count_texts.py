@@ -1,0 +1,65 @@
+"""The sentence about the counts of a clause on one node, with the number that holds there."""
+
+from __future__ import annotations
+
+import pytest
+
+from cli.explaining.views import count_text
+from engine.counting.groups import CountGroups
+from tests.engine.counting.helpers import ON_SPOT, WEB, Reports, clause_of, counting_of, update
+from tests.support.builders import node, pod
+
+NODES = [node("a", labels={"slots": "2", "zone": "x", "cap": "spot"}), node("b")]
+PODS = [pod("p", labels={"app": "web"}, on="a")]
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "wanted"),
+    [
+        pytest.param(
+            f'limit "l" {{ {WEB} per node at most int(node.labels["slots"]) strict }}',
+            "a",
+            "1 on this node, at most 2 with this pod",
+            id="a number of the node",
+        ),
+        pytest.param(
+            f'limit "l" {{ {WEB} per node at most int(node.labels["slots"]) strict }}',
+            "b",
+            "the node has no value for the domain, or for the bound",
+            id="a node without the number",
+        ),
+        pytest.param(
+            f'limit "l" {{ {WEB} per domain node.labels["zone"]'
+            " at most size(string(domain)) strict }",
+            "a",
+            "1 in this node's domain, at most 1 with this pod",
+            id="a number of the domain",
+        ),
+        pytest.param(
+            f'spread "l" {{ {WEB} over node.labels["zone"] skew at most 2 + pod.priority strict }}',
+            "a",
+            "1 in this node's domain, 1 in the emptiest one; skew at most 2",
+            id="a skew of the pod",
+        ),
+        pytest.param(
+            'let part = 12.5 * double(pod.priority + 4) share "l"'
+            f" {{ of {WEB} {ON_SPOT} at most part% strict }}",
+            "a",
+            "1 on these nodes, at most 1 (50% of 2); this node is one of them",
+            id="a percentage of the pod",
+        ),
+        pytest.param(
+            f'spread "l" {{ {WEB} over node.labels["zone"] skew at most 3 strict }}',
+            "a",
+            "1 in this node's domain, 1 in the emptiest one; skew at most 3",
+            id="a constant skew",
+        ),
+    ],
+)
+def test_a_text_has_the_number_of_its_group(text: str, name: str, wanted: str) -> None:
+    clause = clause_of(text)
+    counting, groups = counting_of(NODES, PODS), CountGroups(clause)
+    update(groups, counting.table, report=Reports())
+    counts = counting.counter().count(clause, groups, predicted=False)
+    (row,) = counting.table.find([name])
+    assert count_text(clause, counts, int(groups.ids[row])) == wanted
