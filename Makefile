@@ -14,7 +14,7 @@ COMPILE = pip compile --universal --python-version 3.11 --generate-hashes --no-e
 # Without bytecode each of the many processes that tests start would compile Placet again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test thorough answers check fmt e2e chaos bench kube conformance lock clean
+.PHONY: demo test thorough answers check fmt e2e differential rollouts chaos bench kube conformance lock clean
 .DELETE_ON_ERROR:
 
 demo: .venv/stamp  ## serve a built-in cluster and ready-made policies until Ctrl-C
@@ -25,7 +25,7 @@ test: .venv/stamp  ## run every test except thorough, e2e, bench and chaos; a pa
 
 thorough: .venv/stamp answers  ## run all of `test` with all examples, and what takes too long for it
 	.venv/bin/python -m pytest --numprocesses=auto --dist=worksteal \
-	  -m "not e2e and not bench and not chaos" --hypothesis-profile=thorough
+	  -m "not e2e and not bench and not chaos and not rollouts" --hypothesis-profile=thorough
 
 answers: .venv/stamp  ## compare the answers in all recorded worlds; `test` compares a few
 	.venv/bin/python -m tests.recorder --compare tests/golden/answers.json
@@ -43,7 +43,14 @@ fmt: .venv/stamp  ## format the source
 	.venv/bin/ruff check --fix-only .
 
 e2e: .venv/stamp  ## test with a real kube-scheduler; runs `kube` first, or says why it skips
-	.venv/bin/python -m pytest -m e2e -o faulthandler_timeout=3600 tests/e2e
+	.venv/bin/python -m pytest -m e2e -o faulthandler_timeout=3600 tests/e2e tests/differential
+
+differential: .venv/stamp  ## compare with the plugins of kube-scheduler: make differential WORLDS=2000 SEED=1
+	WORLDS=$(or $(WORLDS),2000) .venv/bin/python -m pytest -m e2e -o faulthandler_timeout=3600 \
+	  tests/differential/test_differential.py
+
+rollouts: .venv/stamp  ## roll out Deployments of all strategies and sizes on a real control plane
+	.venv/bin/python -m pytest -m rollouts -o faulthandler_timeout=7200 tests/e2e/test_rollouts.py
 
 chaos: .venv/stamp  ## disturb a real control plane: make chaos SEED=1 MINUTES=2, or POLICIES=200
 	.venv/bin/python -m pytest -m chaos -rP -o faulthandler_timeout=7200 \
@@ -52,7 +59,7 @@ chaos: .venv/stamp  ## disturb a real control plane: make chaos SEED=1 MINUTES=2
 bench: .venv/stamp .bench/peers/stamp  ## measure; print a table and write .bench/results.json
 	.venv/bin/python -m pytest -m bench -o faulthandler_timeout=3600 tests/benchmarks tests/test_simulate_page.py
 
-kube:  ## build etcd, kube-apiserver, kube-scheduler and kubectl into a cache outside the tree
+kube:  ## build etcd, kubectl, the programs of Kubernetes and the plugins into a cache outside the tree
 	tests/e2e/kube/build
 
 conformance: .venv/stamp  ## run cases of the CEL conformance suite: make conformance CASES=file.json

@@ -20,7 +20,7 @@ import numpy as np
 from engine.cache.names import KnownRows
 from engine.cache.node_table import NodeRows, NodeTable
 from engine.cache.snapshot import Snapshot
-from engine.counting.count_clauses import CountClauses, deletion_cost
+from engine.counting.count_clauses import CountClauses
 from engine.counting.in_flight_pods import DEFAULT_SCHEDULERS, InFlightPods, Schedulers
 from engine.decision import filtering
 from engine.decision.call import Call, CallOpener, ClusterView, Observer, OfferedNodes
@@ -250,7 +250,7 @@ class Engine:
             return Admission(peer, None)
         self._check_gate(call)
         question = _question(call, snapshot, snapshot.table.find([node]))
-        cost = deletion_cost(self._placement.take(call.plan.counts, question))
+        cost = self._placement.take(call.plan.counts, question)
         return Admission(peer, cost, is_counted=True)
 
     # ---- questions that answer no request
@@ -321,7 +321,7 @@ class Engine:
             now = {program.address: program for program in registry.programs}
             self._times.changed(a for a in before if now.get(a) is not before[a])
         counts_first = registry.counts and not self.registry.counts
-        self._calls.registry = registry
+        self._calls.adopt(registry)
         if self._journal is not None:
             self._journal.adopted()
         if counts_first and (snapshot := self._calls.snapshot()) is not None:

@@ -21,6 +21,10 @@ class WaitingError(EngineError):
     """The pod has to wait for time or for in-flight pods; a later call may succeed."""
 
 
+class InFlightError(WaitingError):
+    """Only in-flight pods are in the way of the pod; most of them are bound within milliseconds."""
+
+
 class HandoverError(WaitingError):
     """Another replica is or was the leader; the handover takes seconds."""
 
@@ -94,8 +98,13 @@ class ApiError(EngineError):
         """
         return self.status == _UNAUTHORIZED or _DENIED.search(self.message) is not None
 
+    @property
+    def is_passing(self) -> bool:
+        """Whether the same request may succeed later: the server is busy or has failed."""
+        return self.status == _TOO_MANY or self.status >= _INTERNAL
 
-_UNAUTHORIZED = 401
+
+_UNAUTHORIZED, _TOO_MANY, _INTERNAL = 401, 429, 500
 # A part of every authorizer's answer 403.
 _DENIED = re.compile(r'User "([^"]*)" cannot (\w+) resource "([^"]*)"')
 _SERVICE_ACCOUNT = "system:serviceaccount:"

@@ -9,11 +9,11 @@ shown: a whole object may not be used for that.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from grammar import catalogue
-from grammar.ast import Call, Comprehension, Expr, Has, Ident, Index, Select
+from grammar.ast import Call, Comprehension, DefCall, Expr, Has, Ident, Index, Select
 from grammar.clauses import CountingClause, Def, ForPods, Let, Policy, Setting, Use
 from grammar.diagnostics import Diagnostic
 from grammar.schema import Schema
@@ -32,6 +32,8 @@ OPEN_FIELDS = (
     "nodeName",
     "phase",
     "created",
+    "hostPorts",
+    "namespaceLabels",
 )
 _ENV = "`env` values of pods"
 # Functions that give back the objects that they get, or say how many there are.
@@ -56,7 +58,7 @@ class Beyond:
 
 def beyond(policy: Policy, schema: Schema, definitions: Definitions) -> list[Beyond]:
     """The reads of a checked policy beyond what a policy of a namespace may read, in order."""
-    finder = _Finder(schema)
+    finder = _Finder(schema, {i.name: i for i in policy.items if isinstance(i, Def)})
     found: dict[Beyond, None] = {}
     for item in policy.items:
         match item:
@@ -67,7 +69,10 @@ def beyond(policy: Policy, schema: Schema, definitions: Definitions) -> list[Bey
                 found.update(dict.fromkeys(finder.of(value)))
             case Def(parameters=parameters, body=body):
                 hidden = frozenset(p.name for p in parameters)
-                found.update(dict.fromkeys(finder.root(body, hidden)))
+                # The call keeps the type of the result, as a name does.
+                found.update(dict.fromkeys(finder.of(body, hidden)))
+                if not finder.keeps(body, item.result):
+                    found[_whole(body)] = None
             case _:
                 roots = [item.where] if isinstance(item, ForPods) else children(item)
                 for root in roots:
@@ -94,14 +99,15 @@ def _of_all(clause: CountingClause, definitions: Definitions) -> Iterator[Beyond
     In other clauses a peer is a pod of the policy's own namespace.
     """
     pods = clause.pods
-    if pods is None or not pods.all or pods.where is None:
+    if pods is None or not pods.all:
         return
-    for read in reads(pods.where, definitions):
-        match read.path:
-            case ("peer", field, *_) if field not in OPEN_FIELDS:
-                yield _of_others(field, read.span)
-            case _:
-                pass
+    for expr in (pods.amount, pods.where):
+        for read in reads(expr, definitions) if expr is not None else ():
+            match read.path:
+                case ("peer", field, *_) if field not in OPEN_FIELDS:
+                    yield _of_others(field, read.span)
+                case _:
+                    pass
 
 
 def _of_others(field: str, span: Span) -> Beyond:
@@ -116,8 +122,9 @@ def _whole(expr: Expr) -> Beyond:
 class _Finder:
     """Finds reads by type; for the time of one policy."""
 
-    def __init__(self, schema: Schema) -> None:
+    def __init__(self, schema: Schema, defs: Mapping[str, Def]) -> None:
         self._schema = schema
+        self._defs = defs
         # Whether a record has closed fields, itself or further down.
         self._guarded: dict[str, bool] = {}
 
@@ -155,8 +162,16 @@ class _Finder:
                 return True
             case Call(function) if function not in _PASSING:
                 return False
+            case DefCall(name, args):
+                # The parameter keeps the type, so what the body reads of it is found there.
+                number = next(n for n, arg in enumerate(args) if arg is part)
+                return self.keeps(part, self._defs[name].parameters[number].type)
             case _:
                 return kept <= self._kept(parent.type)
+
+    def keeps(self, expr: Expr, wanted: Type) -> bool:
+        """Whether a value that is passed on as the wanted type keeps its records."""
+        return self._kept(expr.type) <= self._kept(wanted)
 
     def _kept(self, found: Type) -> frozenset[str]:
         """The records with closed fields in a type."""

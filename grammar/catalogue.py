@@ -13,7 +13,7 @@ from typing import TypedDict
 from grammar.diagnostics import Diagnostic, Fix, nearest, only_nearest
 from grammar.source import Span
 from grammar.texts import escaped
-from grammar.types import BOOL, STRING, Type
+from grammar.types import BOOL, STRING, Type, loses_record
 
 
 class ParseError(Exception):
@@ -276,8 +276,12 @@ def not_kept(record: Type, name: str, span: Span, kept: Iterable[str]) -> Diagno
     return _error("P0112", f"the cache does not keep `{name}` of {an(record)}", span, hint)
 
 
-def unknown_type(name: str, candidates: Iterable[str], span: Span) -> Diagnostic:
-    return _error("P0113", f"unknown type `{name}`", span, **_similar(name, candidates, span))
+def unknown_type(name: str, candidates: Iterable[str], span: Span, whole: Type) -> Diagnostic:
+    """The error for a name in a declared type, which is `whole` at the span."""
+    more = _similar(name, candidates, span)
+    if whole.args and more:
+        more["fix"] = None
+    return _error("P0113", f"unknown type `{name}`", span, **more)
 
 
 def wrong_count(name: str, wanted: int, given: int, span: Span) -> Diagnostic:
@@ -292,6 +296,59 @@ def must_index(name: str, span: Span) -> Diagnostic:
 def branches_differ(then: Type, otherwise: Type, span: Span) -> Diagnostic:
     hint = "give both the same type, or write `dyn(…)` around one of them"
     return _error("P0116", f"one branch is {an(then)}, the other is {an(otherwise)}", span, hint)
+
+
+def unknown_parameter(name: str, policy: str, known: Iterable[str], span: Span) -> Diagnostic:
+    names = tuple(known)
+    shown = listed((f"`{n}`" for n in names), "and") if names else ""
+    hint = f"it has {shown}" if names else "remove it: the policy has no parameters"
+    if (close := nearest(name, names)) is not None:
+        hint = f"a similar name exists: `{close}`"
+    return _error("P0126", f"policy `{policy}` has no parameter `{name}`", span, hint)
+
+
+def unused_value(name: str, candidates: Iterable[str], span: Span) -> Diagnostic:
+    """The error for a value on an object that none of its `use`s takes."""
+    names = sorted(candidates)
+    shown = listed((f"`{n}`" for n in names), "and") if names else ""
+    hint = f"they have {shown}" if names else "remove it, or `use` a policy that has it"
+    message = f"no policy that the rules use has a parameter `{name}`"
+    return _error("P0126", message, span, hint)
+
+
+def lacking_parameter(name: str, policy: str, example: str, span: Span) -> Diagnostic:
+    hint = f"set it in the `use`, as in `({name}: {example})`"
+    return _error("P0127", f"policy `{policy}` needs a value for `{name}`", span, hint)
+
+
+def no_default(name: str, span: Span) -> Diagnostic:
+    hint = "write a default behind `=`; only a policy with `for pods where false` needs none"
+    return _error("P0127", f"the parameter `{name}` has no value", span, hint)
+
+
+def wrong_parameter(name: str, wanted: Type, found: Type, example: str, span: Span) -> Diagnostic:
+    message = f"`{name}` must be {an(wanted)}, not {an(found)}"
+    return _error("P0128", message, span, f"write {an(wanted)}, such as `{example}`")
+
+
+def not_constant(name: str, span: Span) -> Diagnostic:
+    hint = "write a number, a text, `true` or `false`, a list or map of them, or a parameter"
+    return _error("P0212", f"the value of `{name}` is not a constant", span, hint)
+
+
+def large_value(name: str, limit: int, span: Span) -> Diagnostic:
+    message = f"the value of `{name}` has more than {limit - 1} items"
+    return _error("P0212", message, span, "shorten it")
+
+
+def bad_filling(policy: str, reason: Diagnostic, span: Span) -> Diagnostic:
+    message = f"policy `{policy}` does not accept these values: {reason.message}"
+    return _error("P0213", message, span, reason.hint)
+
+
+def needs_type(name: str, span: Span) -> Diagnostic:
+    hint = f'declare the type, as in `def f(x: Node): …`; for a key of a map write `["{name}"]`'
+    return _error("P0129", f"`{name}` needs an object whose type is known", span, hint, label="dyn")
 
 
 def unknown_policy(name: str, candidates: Iterable[str], span: Span) -> Diagnostic:
@@ -331,10 +388,25 @@ def percentage_of_nothing(span: Span) -> Diagnostic:
     return _error("P0122", "a limit cannot be a percentage", span, hint)
 
 
+def sum_of_pods(keyword: str, span: Span) -> Diagnostic:
+    """A sum in a share or a spread, which are about numbers of pods."""
+    if keyword == "share":
+        message = "a share is a part of the pods, and has no sum"
+        return _error("P0124", message, span, "write a `limit` with this sum, or no `sum`")
+    message = "a skew is a number of pods, and has no sum"
+    return _error("P0125", message, span, "write a `limit … per domain` with this sum, or no `sum`")
+
+
 def bound_of_nodes(scope: str, kind: str, span: Span) -> Diagnostic:
     """A bound that cannot say how many nodes may be used, or must stay empty."""
     message = f"the bound of `{scope}` is `{kind}` a number of nodes"
     return _error("P0130", message, span, f"write `{kind}` and a whole number")
+
+
+def sum_of_nodes(scope: str, span: Span) -> Diagnostic:
+    """A sum in a limit that counts nodes."""
+    hint = "write `per node`, `per domain …` or `per cluster`, or no `sum`"
+    return _error("P0130", f"a limit of `{scope}` counts nodes, and has no sum", span, hint)
 
 
 def not_mutual(reason: str, span: Span, hint: str) -> Diagnostic:
@@ -359,6 +431,8 @@ def wanted_hint(wanted: Type, found: Type) -> str | None:
     """Advice on how to get from one type to the other."""
     if wanted == BOOL:
         return "compare it with something: `== …`, `< …`, or `has(…)`"
+    if loses_record(wanted, found):
+        return "give the object itself, or declare `dyn`"
     if wanted == STRING:
         return "convert it to a string: `string(…)`"
     return _conversion_hint((wanted, found))

@@ -33,6 +33,7 @@ from grammar.types import (
     comparable,
     join,
     list_of,
+    loses_record,
     map_of,
     optional_of,
     resolve,
@@ -192,7 +193,7 @@ class Checker:
         if wanted is None:
             return checked
         checked = coerce(checked, wanted, self.found)
-        if not agrees(wanted, checked.type):
+        if not agrees(wanted, checked.type) or loses_record(wanted, checked.type):
             hint = catalogue.wanted_hint(wanted, checked.type)
             self.found.append(
                 catalogue.wrong_type(checked.type, catalogue.an(wanted), checked.span, hint)
@@ -289,6 +290,10 @@ class Checker:
         match inner:
             case Type("dyn" | "error"):
                 found = inner
+                schema = self.environment.schema
+                if inner == DYN and schema is not None and schema.reads_more(expr.name):
+                    self.found.append(catalogue.needs_type(expr.name, expr.name_span))
+                    found = POISON
             case Type("map", (_, value)):
                 found = value
             case Type() if inner.is_record:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from typing import Literal as OneOf
 
@@ -11,6 +11,7 @@ from grammar import catalogue
 from grammar.ast import Expr, Ident, Literal, MapLiteral
 from grammar.catalogue import ParseError
 from grammar.clauses import (
+    Argument,
     At,
     Bound,
     Bounds,
@@ -35,6 +36,7 @@ from grammar.clauses import (
     Spread,
     Strength,
     Test,
+    TestNamespace,
     TestNode,
     TestPod,
     Use,
@@ -52,25 +54,7 @@ from grammar.expression_builder import (
 )
 from grammar.printer import print_expression
 from grammar.source import Span
-from grammar.types import (
-    BOOL,
-    DOUBLE,
-    DURATION,
-    DYN,
-    INT,
-    QUANTITY,
-    SEMVER,
-    STRING,
-    TIMESTAMP,
-    Type,
-    list_of,
-    map_of,
-)
-
-# The types that a `def` may declare, besides lists and maps.
-_TYPES = {
-    str(t): t for t in (BOOL, INT, DOUBLE, STRING, QUANTITY, DURATION, TIMESTAMP, SEMVER, DYN)
-}
+from grammar.types import INT, Type
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,10 +142,23 @@ class Builder(ExpressionBuilder):
         name = text_of(token) if token.type == "STRING" else str(token)
         items = tuple(i for i in c if isinstance(i, Item))
         namespace = text_of(more[0]) if more else None
-        return Policy(name, items, namespace, cluster, span_of(c), token_span(token))
+        declared = next((p.value for p in c if isinstance(p, _Part)), ())
+        where = span_of(c), token_span(token)
+        return Policy(name, items, namespace, cluster, declared, (), *where)
+
+    def parameters(self, c: list[Child]) -> _Part:
+        return _Part("parameters", tuple(p for p in c if isinstance(p, Parameter)), span_of(c))
+
+    def parameter(self, c: list[Child]) -> Parameter:
+        return replace(self.param(c), default=next(iter(nodes(c)), None))
 
     def use(self, c: list[Child]) -> Use:
-        return Use(text_of(_string(c)), span_of(c))
+        arguments = tuple(a for a in c if isinstance(a, Argument))
+        return Use(text_of(_string(c)), arguments, span_of(c))
+
+    def argument(self, c: list[Child]) -> Argument:
+        (name,) = _tokens(c, "IDENT")
+        return Argument(str(name), _expr(c), span_of(c))
 
     def description(self, c: list[Child]) -> Setting:
         return Setting("description", text_of(_string(c)), span_of(c))
@@ -189,24 +186,22 @@ class Builder(ExpressionBuilder):
     def def_(self, c: list[Child]) -> Def:
         (name,) = _tokens(c, "IDENT")
         parameters = tuple(p for p in c if isinstance(p, Parameter))
-        (result,) = (t for t in c if isinstance(t, Type))
-        return Def(str(name), parameters, result, _expr(c), span_of(c), token_span(name))
+        (result,) = (p for p in c if isinstance(p, _Part))
+        where = span_of(c), token_span(name), result.span
+        return Def(str(name), parameters, result.value, _expr(c), *where)
 
     def param(self, c: list[Child]) -> Parameter:
         (name,) = _tokens(c, "IDENT")
-        (declared,) = (t for t in c if isinstance(t, Type))
-        return Parameter(str(name), declared)
+        (declared,) = (p for p in c if isinstance(p, _Part))
+        return Parameter(
+            str(name), declared.value, type_span=declared.span, name_span=token_span(name)
+        )
 
-    def type(self, c: list[Child]) -> Type:
+    def type(self, c: list[Child]) -> _Part:
+        """A type as it is written; the checker knows which there are."""
         (token,) = _tokens(c, "IDENT")
-        name, args = str(token), tuple(t for t in c if isinstance(t, Type))
-        if name == "list" and len(args) == 1:
-            return list_of(*args)
-        if name == "map" and len(args) == 2:
-            return map_of(*args)
-        if name in _TYPES and not args:
-            return _TYPES[name]
-        raise ParseError(catalogue.unknown_type(name, (*_TYPES, "list", "map"), token_span(token)))
+        args = tuple(p.value for p in c if isinstance(p, _Part))
+        return _Part("type", Type(str(token), args), span_of(c))
 
     # ---- clauses
 
@@ -218,8 +213,11 @@ class Builder(ExpressionBuilder):
         return Filter(**self._head(c), **parts, at_bind=True)
 
     def score(self, c: list[Child]) -> Score:
+        parts = _collect(c, "the score", ("value",))
+        if named := _tokens(c, "IDENT"):
+            return Score(weight=1, weight_from=_ident(named[0]), **self._head(c), **parts)
         (token,) = _tokens(c, "SIGNED")
-        return Score(weight=_weight(token), **self._head(c), **_collect(c, "the score", ("value",)))
+        return Score(weight=_weight(token), **self._head(c), **parts)
 
     def share(self, c: list[Child]) -> Share:
         return Share(**self._head(c), **_collect(c, "the share", ("of", "on", "bound", "strength")))
@@ -273,8 +271,10 @@ class Builder(ExpressionBuilder):
         return _Part("pods", self._pod_set(c), span_of(c))
 
     def _pod_set(self, c: list[Child]) -> PodSet:
-        where = next(iter(nodes(c)), None)
-        return PodSet(where, _has(c, "ALL"), _has(c, "PLACED"), span=span_of(c))
+        found = list(nodes(c))
+        amount = found.pop(0) if _has(c, "SUM") else None
+        where = found[0] if found else None
+        return PodSet(where, _has(c, "ALL"), _has(c, "PLACED"), amount=amount, span=span_of(c))
 
     def per(self, c: list[Child]) -> _Part:
         if _has(c, "DOMAIN"):
@@ -308,6 +308,9 @@ class Builder(ExpressionBuilder):
         return _Part("bound", Bound(kind, _percentage(token), True, span_of(c)), span_of(c))
 
     def strength(self, c: list[Child]) -> _Part:
+        if named := _tokens(c, "IDENT"):
+            strength = Strength(1, span_of(c), _ident(named[0]))
+            return _Part("strength", strength, span_of(c))
         numbers = _tokens(c, "SIGNED")
         weight = _weight(numbers[0]) if numbers else None
         if weight is not None and weight < 0:
@@ -326,7 +329,9 @@ class Builder(ExpressionBuilder):
     def test(self, c: list[Child]) -> Test:
         name = _string(c)
         items = tuple(
-            i for i in c if isinstance(i, TestNode | TestPod | Expectation | ClusterFile | At)
+            i
+            for i in c
+            if isinstance(i, TestNamespace | TestNode | TestPod | Expectation | ClusterFile | At)
         )
         return Test(text_of(name), items, span_of(c), token_span(name))
 
@@ -335,6 +340,10 @@ class Builder(ExpressionBuilder):
 
     def at(self, c: list[Child]) -> At:
         return At(text_of(_string(c)), span_of(c))
+
+    def test_namespace(self, c: list[Child]) -> TestNamespace:
+        body = next((b for b in c if isinstance(b, MapLiteral)), None)
+        return TestNamespace(text_of(_string(c)), body, span_of(c))
 
     def test_node(self, c: list[Child]) -> TestNode:
         body = next((b for b in c if isinstance(b, MapLiteral)), None)
@@ -361,6 +370,10 @@ def _choice(c: list[Child], part: str, allowed: tuple[str, ...]) -> str:
     if str(token) not in allowed:
         raise ParseError(catalogue.bad_word(str(token), part, allowed, token_span(token)))
     return str(token)
+
+
+def _ident(token: Token) -> Ident:
+    return Ident(str(token), False, token_span(token))
 
 
 def _weight(token: Token) -> float:

@@ -34,16 +34,18 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class PodSet:
-    """`[all|placed] pods where e`. `where` is None for `of replicas`.
+    """`[sum a of] [all|placed] pods where e`. `where` is None for the pods of the workload.
 
-    `namespaces` restricts `all` pods to the namespaces for which it is true. Only an object with a
-    `namespaceSelector` has it; it reads `namespaceObject`.
+    `amount` is what each of the pods adds; without it each adds one. `namespaces` restricts `all`
+    pods to the namespaces for which it is true. Only an object with a `namespaceSelector` has it;
+    it reads `namespaceObject`.
     """
 
     where: Expr | None
     all: bool = False
     placed: bool = False
     namespaces: Expr | None = None
+    amount: Expr | None = None
     span: Span = field(default=NO_SPAN, compare=False)
 
 
@@ -59,10 +61,11 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Strength:
-    """`strict`, or `best effort weight N` with its weight."""
+    """`strict`, or `best effort weight N` with its weight, or the parameter that gives it."""
 
     weight: float | None = None
     span: Span = field(default=NO_SPAN, compare=False)
+    weight_from: Expr | None = None
 
     @property
     def strict(self) -> bool:
@@ -145,11 +148,15 @@ class Filter(_RejectingClause):
 
 @dataclass(frozen=True, slots=True)
 class Score(_Clause):
-    """A value scaled to 0..100, with its weight in the policy's mean."""
+    """A value scaled to 0..100, with its weight in the policy's mean.
+
+    `weight_from` is the parameter that gives the weight, until it is filled.
+    """
 
     weight: float
     value: Expr
     _: KW_ONLY
+    weight_from: Expr | None = None
     range: Bounds | Order | None = None
 
 
@@ -179,7 +186,8 @@ class Spread(_CountingClause):
 class Limit(_CountingClause):
     """A bound on the pods on a node, in a domain or in the cluster, or on the nodes that have some.
 
-    A `mutual` one of a pod that is there already keeps other pods out, too.
+    It can bound the sum of an amount of the pods instead. A `mutual` one of a pod that is there
+    already keeps other pods out, too.
     """
 
     per: Per
@@ -206,10 +214,20 @@ Clause = RejectingClause | Score | Preempt
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
-    """`use "NAME"`: another policy's clauses."""
+class Argument:
+    """`NAME: VALUE`: the value of a parameter of a policy that is used."""
 
     name: str
+    value: Expr
+    span: Span = field(default=NO_SPAN, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """`use "NAME" (…)`: another policy's clauses, and values for its parameters."""
+
+    name: str
+    arguments: tuple[Argument, ...] = ()
     span: Span = field(default=NO_SPAN, compare=False)
 
 
@@ -225,10 +243,13 @@ class Let:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A `def`'s parameter and its declared type."""
+    """A parameter of a `def` or of a policy: its declared type, and the default of a policy's."""
 
     name: str
     type: Type
+    default: Expr | None = None
+    type_span: Span = field(default=NO_SPAN, compare=False)
+    name_span: Span = field(default=NO_SPAN, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +262,7 @@ class Def:
     body: Expr
     span: Span = field(default=NO_SPAN, compare=False)
     name_span: Span = field(default=NO_SPAN, compare=False)
+    result_span: Span = field(default=NO_SPAN, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,12 +287,18 @@ Item = Setting | ForPods | Let | Def | Use | Clause
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """A policy as written. `namespace` is None for a policy of all namespaces."""
+    """A policy as written. `namespace` is None for a policy of all namespaces.
+
+    `values` are for parameters of the policies that it uses, where a `use` does not set them. Only
+    an object has them.
+    """
 
     name: str
     items: tuple[Item, ...]
     namespace: str | None = None
     cluster: bool = False
+    parameters: tuple[Parameter, ...] = ()
+    values: tuple[Argument, ...] = ()
     span: Span = field(default=NO_SPAN, compare=False)
     name_span: Span = field(default=NO_SPAN, compare=False)
 
@@ -297,6 +325,15 @@ class Policy:
         return next(
             (i.value for i in self.items if isinstance(i, Setting) and i.name == name), default
         )
+
+
+@dataclass(frozen=True, slots=True)
+class TestNamespace:
+    """`namespace "NAME" {…}` in a test."""
+
+    name: str
+    body: MapLiteral | None
+    span: Span = field(default=NO_SPAN, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,7 +383,7 @@ class At:
     span: Span = field(default=NO_SPAN, compare=False)
 
 
-TestItem = TestNode | TestPod | Expectation | ClusterFile | At
+TestItem = TestNamespace | TestNode | TestPod | Expectation | ClusterFile | At
 
 
 @dataclass(frozen=True, slots=True)

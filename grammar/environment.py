@@ -25,6 +25,7 @@ from grammar.values import (
     time,
 )
 from grammar.values.kinds import TYPE_NAMES, TypeValue, kind
+from grammar.values.maps import record_names
 from grammar.values.sizes import Size
 
 Functions = Mapping[str, tuple[Overload, ...]]
@@ -152,6 +153,20 @@ class Environment:
 
     def field(self, record: Type, name: str) -> Field | None:
         return self.schema.field(record.name, name) if self.schema is not None else None
+
+    def member(self, value: object, name: str) -> tuple[str, Field]:
+        """The record that a value is, and its field, where the type is known only at run time.
+
+        Raises EvaluationError for a value without fields, and for a field that it does not have.
+        """
+        records = self.schema.records if self.schema is not None else {}
+        record = next((n for n in record_names(value) if n in records), None)
+        if record is None:
+            raise EvaluationError(f"no such overload: `.{name}` of a value without fields")
+        known = records[record].fields.get(name)
+        if known is None or known.parameter is not None:
+            raise EvaluationError(f"{record} has no field `{name}`")
+        return record, known
 
     def zero(self, known: Field) -> object:
         """The value of an absent field; None for an optional one, which is missing then."""

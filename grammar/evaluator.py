@@ -13,6 +13,7 @@ from typing import assert_never
 from grammar import ast
 from grammar.environment import Environment, dotted
 from grammar.errors import EvaluationError, MissingError, StepLimitError
+from grammar.schema import short_form
 from grammar.types import DYN, Overload
 from grammar.values import lists, maps
 from grammar.values.kinds import equals
@@ -236,7 +237,10 @@ class _Evaluator:
         inside = expr.operand.type.args[0] if expr.operand.type.name == "optional" else None
         if inside is not None and (known := self._environment.field(inside, name)) is not None:
             return read_field(value, name, self._environment.zero(known), optional=known.optional)
-        raise EvaluationError(f"no such overload: `.{name}` of a value without fields")
+        _, known = self._environment.member(value, name)
+        if known.derived is not None:
+            return self.value(short_form(known.derived), {"self": value})
+        return read_field(value, name, self._environment.zero(known), optional=known.optional)
 
     def _qualified(self, expr: ast.Select, local: Locals) -> tuple[object] | None:
         """The value of `a.b.c` in a tuple, if that is one variable or the name of a type."""
@@ -259,9 +263,14 @@ class _Evaluator:
                 return False
             held = held.value
         if isinstance(operand, ast.Select) and not isinstance(held, Mapping):
-            if operand.operand.type.name == "optional":
+            kind = operand.operand.type
+            if kind.name == "optional" and kind.args[0].is_record:
                 return getattr(held, operand.name, None) is not None
-            raise EvaluationError("no such overload: `has` of a value without fields")
+            _, known = self._environment.member(held, operand.name)
+            form = short_form(known.derived) if known.derived is not None else None
+            if isinstance(form, ast.Select | ast.Index):
+                return self._has(form, {"self": held})
+            return form is not None or getattr(held, operand.name, None) is not None
         try:
             _element(held, at)
         except MissingError:

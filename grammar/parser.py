@@ -30,7 +30,7 @@ from grammar.source import Source, Span
 _BLOCKS = frozenset({"policy", "cluster", "test"})
 _CLAUSES = frozenset({"bind", *(clause.__name__.lower() for clause in get_args(Clause))})
 _POLICY_ITEMS = _CLAUSES | frozenset("use description weight mode failure for let def".split())
-_ITEMS = _POLICY_ITEMS | frozenset("node pod at expect".split())
+_ITEMS = _POLICY_ITEMS | frozenset("namespace node pod at expect".split())
 _TOKEN = re.compile(
     r"(?P<skip>[ \t\r\f]+|(?:#|//)[^\n]*)|(?P<line>\n)|(?P<open>\{)|(?P<close>\})"
     r"|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|(?P<word>[A-Za-z_]\w*)|[\s\S]",

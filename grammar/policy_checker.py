@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar, assert_never
 
-from grammar import access, catalogue
+from grammar import access, catalogue, parameters
 from grammar.ast import Call, Expr, Ident
 from grammar.checker import Checker, coerce
 from grammar.clauses import (
@@ -39,6 +39,7 @@ from grammar.schema import Schema
 from grammar.source import Span
 from grammar.types import (
     BOOL,
+    DECLARED,
     DURATION,
     DYN,
     INT,
@@ -48,6 +49,7 @@ from grammar.types import (
     Type,
     agrees,
     list_of,
+    unknown_type,
 )
 from grammar.walk import Definitions, children, reads, walk
 
@@ -119,6 +121,8 @@ _NAMESPACE = frozenset({"namespaceObject"})
 _POD = frozenset({"pod", "namespaceObject", "now"})
 _PLACE = _POD | {"node"}
 _PEER = _POD | {"peer"}
+# What a pod adds to a sum is the same whichever pod is asked about.
+_AMOUNT = frozenset({"peer"})
 # The number of a bound must not change with the time, nor from one counted pod to the next.
 _BOUND = _POD - {"now"}
 _NODE_BOUND = _BOUND | {"node"}
@@ -135,7 +139,8 @@ _CONSTANT = (
 C = TypeVar("C", bound=RejectingClause)
 N = TypeVar("N", int, float)
 _RANGE = "the range of a score, which reads `pod` and `node`"
-_NUMBERS = ("int", "double", "dyn", "error")
+_NUMBERS: tuple[str, ...] = ("int", "double", "dyn", "error")
+_AMOUNTS, _AN_AMOUNT = (*_NUMBERS, "quantity"), "an amount: a number or a quantity"
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +148,7 @@ class Checked:
     """A typed policy, the environment of its expressions, and its diagnostics.
 
     `partial` says that parts of its file could not be parsed, so that not all checks were made.
+    `template` is the policy as it is written if it has parameters, which have values in `policy`.
     """
 
     policy: Policy
@@ -150,15 +156,27 @@ class Checked:
     diagnostics: tuple[Diagnostic, ...]
     uses: tuple[Checked, ...] = ()
     partial: bool = False
+    template: Policy | None = None
 
     @property
     def broken(self) -> bool:
         return self.partial or any(d.severity == "error" for d in self.diagnostics)
 
 
-def check_policy(policy: Policy, schema: Schema) -> Checked:
-    """Checks every item; one pass reports every error."""
-    return _PolicyChecker(policy, schema).run()
+def check_policy(
+    policy: Policy, schema: Schema, values: Mapping[str, Expr] | None = None
+) -> Checked:
+    """Checks every item; one pass reports every error.
+
+    `values` are checked ones of its parameters; the other parameters have their default.
+    """
+    if not policy.parameters:
+        return _PolicyChecker(policy, schema).run()
+    defaults, found = parameters.declared(policy, schema)
+    filled, wrong = parameters.filled(policy, {**defaults, **(values or {})})
+    checked = _PolicyChecker(filled, schema).run()
+    diagnostics = sorted((*found, *wrong, *checked.diagnostics), key=lambda d: d.span.start)
+    return replace(checked, diagnostics=tuple(diagnostics), template=policy)
 
 
 class _PolicyChecker:
@@ -168,7 +186,7 @@ class _PolicyChecker:
         self._environment = Environment(variables=VARIABLES, schema=schema)
         self._found: list[Diagnostic] = []
         self._lets = {i.name: i for i in policy.items if isinstance(i, Let)}
-        self._defs = {i.name: i for i in policy.items if isinstance(i, Def)}
+        self._defs = {i.name: self._declared(i) for i in policy.items if isinstance(i, Def)}
         self._checked: dict[str, Let | Def] = {}
         self._open: list[str] = []
         self._definitions = Definitions({}, {})
@@ -198,8 +216,19 @@ class _PolicyChecker:
         if policy.namespace is None and not policy.cluster and policy.selector is None:
             self._found.append(catalogue.selects_everything(policy.name, policy.name_span))
         seen: set[tuple[str, str]] = set()
+        for parameter in policy.parameters:
+            if parameter.name in VARIABLES:
+                where = parameter.name_span
+                found = catalogue.duplicate_name("the parameter", parameter.name, where)
+                self._found.append(found)
         for item in policy.items:
             if isinstance(item, Use):
+                names = [argument.name for argument in item.arguments]
+                self._found.extend(
+                    catalogue.twice(a.name, "the `use`", a.span)
+                    for number, a in enumerate(item.arguments)
+                    if a.name in names[:number]
+                )
                 continue
             is_definition, is_clause = isinstance(item, Let | Def), isinstance(item, Clause)
             kind = "name" if is_definition else "clause" if is_clause else "setting"
@@ -216,6 +245,24 @@ class _PolicyChecker:
     def _name(self, kind: str, name: str, span: Span) -> None:
         if len(name) > MAX_NAME or not name.isprintable():
             self._found.append(catalogue.bad_name(kind, name, MAX_NAME, span))
+
+    def _declared(self, item: Def) -> Def:
+        """The definition; an unknown type agrees with every other, so that it is one error."""
+        parameters = tuple(
+            replace(p, type=self._type(p.type, p.type_span)) for p in item.parameters
+        )
+        return replace(
+            item, parameters=parameters, result=self._type(item.result, item.result_span)
+        )
+
+    def _type(self, declared: Type, span: Span) -> Type:
+        """The declared type, or the poison type if there is no such type."""
+        records = self._schema.records
+        if (unknown := unknown_type(declared, records)) is None:
+            return declared
+        names = (*map(str, DECLARED), "list", "map", *records)
+        self._found.append(catalogue.unknown_type(str(unknown), names, span, declared))
+        return POISON
 
     def _define(self, item: Let | Def) -> None:
         """Checks a definition after the ones it uses, which enter the environment first."""
@@ -265,8 +312,10 @@ class _PolicyChecker:
         item = replace(item, when=self._when(item))
         if isinstance(item, RejectingClause):
             item = self._texts(item)
+        if isinstance(item, CountingClause):
+            self._no_parameter(item.strength.weight_from)
         if isinstance(item, CountingClause) and item.pods is not None:
-            item = replace(item, pods=self._pods(item.pods))
+            item = replace(item, pods=self._pods(item.pods, item))
         match item:
             case Filter():
                 requires = tuple(self._bool(r, _PLACE, "`require`") for r in item.requires)
@@ -292,6 +341,7 @@ class _PolicyChecker:
                 assert_never(item)
 
     def _score(self, item: Score) -> Score:
+        self._no_parameter(item.weight_from)
         value = self._check(item.value, None, _PLACE, "`value`")
         kind, bounds = value.type, item.range
         if isinstance(bounds, Bounds):
@@ -302,6 +352,12 @@ class _PolicyChecker:
         elif kind.name not in (*_NUMBERS, "bool"):
             self._found.append(catalogue.wrong_type(kind, "a bool or a number", value.span))
         return replace(item, value=value, range=bounds)
+
+    def _no_parameter(self, weight: Expr | None) -> None:
+        """An error for the name of a weight that is not a parameter."""
+        if isinstance(weight, Ident):
+            names = (parameter.name for parameter in self._policy.parameters)
+            self._found.append(catalogue.unknown_name(weight.name, names, weight.span))
 
     def _bounds(self, bounds: Bounds, value: Expr) -> Bounds:
         """The two ends of a range; strings become quantities or durations like the value."""
@@ -325,13 +381,15 @@ class _PolicyChecker:
         where = self._bool(per.where, _NODE_BOUND, "`nodes where`") if per.where else None
         allowed = {"node": _NODE_BOUND, "domain": _DOMAIN_BOUND}.get(scope, _BOUND)
         of = f"of {scope}" if per.of_nodes else f"per {scope}"
-        bound = self._bound(item.bound, f"limit {of}", allowed)
+        bound = self._bound(item.bound, f"limit {of}", allowed, item.pods)
         if bound.percent:
             self._found.append(catalogue.percentage_of_nothing(bound.span))
         if per.of_nodes:
             kind = "at most" if scope == "used nodes" else "at least"
             if bound.kind != kind:
                 self._found.append(catalogue.bound_of_nodes(scope, kind, bound.span))
+            if item.pods is not None and item.pods.amount is not None:
+                self._found.append(catalogue.sum_of_nodes(scope, item.pods.amount.span))
         return replace(item, per=replace(per, domain=domain, where=where), bound=bound)
 
     def _preempt(self, item: Preempt) -> Preempt:
@@ -376,7 +434,16 @@ class _PolicyChecker:
         where = f"the `when` of a {item.keyword}, which reads only the pod"
         return self._bool(item.when, _POD, where)
 
-    def _pods(self, pods: PodSet) -> PodSet:
+    def _pods(self, pods: PodSet, clause: CountingClause) -> PodSet:
+        if (amount := pods.amount) is not None:
+            if not isinstance(clause, Limit):
+                self._found.append(catalogue.sum_of_pods(clause.keyword, amount.span))
+            amount = self._check(amount, None, _AMOUNT, "`sum`, which reads only the peer")
+            if amount.type.name not in _AMOUNTS:
+                hint = catalogue.wanted_hint(QUANTITY, amount.type)
+                wrong = catalogue.wrong_type(amount.type, _AN_AMOUNT, amount.span, hint)
+                self._found.append(wrong)
+            pods = replace(pods, amount=amount)
         if pods.where is None:
             return pods
         namespaces = pods.namespaces
@@ -392,20 +459,32 @@ class _PolicyChecker:
             self._found.append(catalogue.wrong_type(domain.type, expected, domain.span))
         return domain
 
-    def _bound(self, bound: Bound, clause: str, allowed: frozenset[str]) -> Bound:
-        amount = self._number(bound.amount, f"the bound of a {clause}", allowed)
+    def _bound(
+        self, bound: Bound, clause: str, allowed: frozenset[str], pods: PodSet | None = None
+    ) -> Bound:
+        added = pods.amount if pods is not None else None
+        amount = self._number(bound.amount, f"the bound of a {clause}", allowed, added)
         return replace(bound, amount=amount)
 
-    def _number(self, number: N | Expr, where: str, allowed: frozenset[str]) -> N | Expr:
-        """A number of a clause, or the checked expression for it."""
+    def _number(
+        self, number: N | Expr, where: str, allowed: frozenset[str], added: Expr | None = None
+    ) -> N | Expr:
+        """A number of a clause, or the checked expression for it.
+
+        What is `added` up may be quantities: a constant beside it is a quantity, too.
+        """
         if not isinstance(number, Expr):
             return number
         named = (f"`{name}`" for name in ("pod", "node", "domain") if name in allowed)
         names = catalogue.listed(named, "and")
         checked = self._check(number, None, allowed, f"{where}, which reads {names}")
-        if checked.type.name not in _NUMBERS:
-            hint = catalogue.wanted_hint(INT, checked.type)
-            expected = "a whole number"
+        if added is not None and added.type == QUANTITY:
+            checked = coerce(checked, QUANTITY, self._found)
+        types, kind, expected = _NUMBERS, INT, "a whole number"
+        if added is not None:
+            types, kind, expected = _AMOUNTS, QUANTITY, _AN_AMOUNT
+        if checked.type.name not in types:
+            hint = catalogue.wanted_hint(kind, checked.type)
             self._found.append(catalogue.wrong_type(checked.type, expected, checked.span, hint))
         return checked
 

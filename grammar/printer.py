@@ -24,6 +24,7 @@ from grammar.clauses import (
     Item,
     Let,
     Limit,
+    Parameter,
     Per,
     PodSet,
     Policy,
@@ -35,6 +36,7 @@ from grammar.clauses import (
     Spread,
     Test,
     TestItem,
+    TestNamespace,
     TestNode,
     TestPod,
     Use,
@@ -226,14 +228,20 @@ def _block(block: Policy | Test, comments: list[_Comment], source: Source) -> It
             head = f"cluster policy {name}" if block.cluster else f"policy {name}"
             if block.namespace is not None:
                 head += f" in namespace {print_string(block.namespace)}"
+            if block.parameters:
+                rows, head = _parameters(head, block, comments)
+                yield from rows
         case Test():
             head = f"test {print_string(block.name)}"
         case _:
             assert_never(block)
-    if not block.items and not any(block.span.start < c.offset < block.span.end for c in comments):
-        yield _Row(0, f"{head} {{ }}", block.span)
+    start = block.span.start
+    if isinstance(block, Policy) and block.parameters:
+        start = _end(block.parameters[-1])
+    if not block.items and not any(start < c.offset < block.span.end for c in comments):
+        yield _Row(0, f"{head} {{ }}", Span(start, block.span.end))
         return
-    yield _Row(0, f"{head} {{", Span(block.span.start, block.span.start))
+    yield _Row(0, f"{head} {{", Span(start, start))
     previous: Item | TestItem | None = None
     for item in block.items:
         gap = source.text.rfind("\n\n", previous.span.end, item.span.start) if previous else -1
@@ -248,23 +256,58 @@ def _block(block: Policy | Test, comments: list[_Comment], source: Source) -> It
     yield _Row(0, "}", Span(block.span.end - 1, block.span.end))
 
 
+def _parameters(head: str, policy: Policy, comments: list[_Comment]) -> tuple[list[_Row], str]:
+    """The rows before the last one of a head with parameters, and the last one without its brace.
+
+    All of them stand on one line, or each on its own.
+    """
+    parameters = policy.parameters
+    line = f"{head} ({', '.join(map(print_parameter, parameters))})"
+    start, end = policy.span.start, _end(parameters[-1])
+    if len(f"{line} {{") <= WIDTH and not any(start < c.offset < end for c in comments):
+        return [], line
+    rows = [_Row(0, f"{head} (", Span(start, start))]
+    for number, parameter in enumerate(parameters, 1):
+        comma = "," if number < len(parameters) else ""
+        span = Span(parameter.name_span.start, _end(parameter))
+        rows.append(_Row(1, f"{print_parameter(parameter)}{comma}", span))
+    return rows, ")"
+
+
+def _end(parameter: Parameter) -> int:
+    default = parameter.default
+    return parameter.type_span.end if default is None else default.span.end
+
+
 def _item(item: Item, source: Source, *, wide: bool) -> Iterator[_Row]:
     match item:
         case Setting(name, value):
             shown = print_string(str(value)) if name == "description" else value
             yield _Row(1, f"{name} {shown}", item.span)
-        case Use(name):
-            yield _Row(1, f"use {print_string(name)}", item.span)
+        case Use(name, arguments):
+            values = ", ".join(f"{a.name}: {print_expression(a.value)}" for a in arguments)
+            yield _Row(1, f"use {print_string(name)}{f' ({values})' if values else ''}", item.span)
         case ForPods(where):
             yield from _wrapped(1, "for pods where ", where, item.span)
         case Let(name, value):
             yield from _wrapped(1, f"let {name} = ", value, item.span)
         case Def():
-            parameters = ", ".join(f"{p.name}: {p.type}" for p in item.parameters)
+            parameters = ", ".join(map(print_parameter, item.parameters))
             head = f"def {item.name}({parameters}): {item.result} = "
             yield from _wrapped(1, head, item.body, item.span)
         case _:
             yield from _clause(item, source, wide=wide)
+
+
+def print_parameter(parameter: Parameter) -> str:
+    """A parameter as it is declared."""
+    text = f"{parameter.name}: {parameter.type}"
+    default = parameter.default
+    return text if default is None else f"{text} = {print_expression(default)}"
+
+
+def _weight(weight: float, given: ast.Expr | None) -> str:
+    return f"weight {weight if given is None else print_expression(given)}"
 
 
 def _wrapped(depth: int, head: str, expr: ast.Expr, span: Span) -> Iterator[_Row]:
@@ -284,7 +327,7 @@ def _wrapped(depth: int, head: str, expr: ast.Expr, span: Span) -> Iterator[_Row
 def _clause(clause: Clause, source: Source, *, wide: bool) -> Iterator[_Row]:
     head = f"{clause.keyword} {print_string(clause.name)}"
     if isinstance(clause, Score):
-        head += f" weight {clause.weight}"
+        head += f" {_weight(clause.weight, clause.weight_from)}"
     if clause.when is not None:
         head += f" when {print_expression(clause.when)}"
     parts = list(_parts(clause, source))
@@ -322,7 +365,7 @@ def _parts(clause: Clause, source: Source) -> Iterator[_Part]:
                 case None:
                     pass
         case Share():
-            yield from _pod_set(clause.pods, "of ")
+            yield from _pod_set(clause.pods, "of ", replicas=True)
             yield "on nodes where ", clause.on, clause.on.span
             yield _bound(clause.bound)
         case Spread():
@@ -346,8 +389,8 @@ def _parts(clause: Clause, source: Source) -> Iterator[_Part]:
         case _:
             assert_never(clause)
     if isinstance(clause, CountingClause):
-        weight = clause.strength.weight
-        words = "strict" if weight is None else f"best effort weight {weight}"
+        weight, given = clause.strength.weight, clause.strength.weight_from
+        words = "strict" if weight is None else f"best effort {_weight(weight, given)}"
         yield words, None, clause.strength.span
         if isinstance(clause, Limit) and clause.mutual:
             yield "mutual", None, None
@@ -360,11 +403,16 @@ def _parts(clause: Clause, source: Source) -> Iterator[_Part]:
         yield f"missing {clause.missing}", None, None
 
 
-def _pod_set(pods: PodSet | None, head: str = "") -> Iterator[_Part]:
+def _pod_set(pods: PodSet | None, head: str = "", *, replicas: bool = False) -> Iterator[_Part]:
+    """`replicas` says that the pods of the workload are named."""
     if pods is None:
         return
+    if pods.amount is not None:
+        yield "sum ", pods.amount, pods.amount.span
+        head = "of "
     if pods.where is None:
-        yield f"{head}replicas", None, pods.span
+        if replicas:
+            yield f"{head}replicas", None, pods.span
     else:
         words = "all " if pods.all else "placed " if pods.placed else ""
         yield f"{head}{words}pods where ", pods.where, pods.where.span
@@ -393,6 +441,8 @@ def _number(head: str, number: float | ast.Expr, span: Span | None, unit: str = 
 
 def _test_item(item: TestItem) -> str:
     match item:
+        case TestNamespace(name, body):
+            return f"namespace {print_string(name)}{' ' + print_expression(body) if body else ''}"
         case TestNode(name, body):
             return f"node {print_string(name)}{' ' + print_expression(body) if body else ''}"
         case TestPod(name, body, on):

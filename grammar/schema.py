@@ -12,10 +12,10 @@ from grammar.ast import Expr, Ident
 from grammar.parser import parse_expression
 from grammar.source import Source, Span
 from grammar.types import Type
-from grammar.values.maps import EMPTY_RECORD
+from grammar.values.maps import EmptyRecord
 from grammar.values.quantity import Quantity
 from grammar.values.time import Duration, Timestamp
-from grammar.walk import rewritten
+from grammar.walk import Definitions, reads, rewritten
 
 # The kinds of lines in the file; all other lines are empty.
 _RECORD = re.compile(r"[A-Z]\w*")
@@ -61,6 +61,13 @@ class Schema:
         found = self.records.get(record)
         return None if found is None else found.fields.get(name)
 
+    def reads_more(self, name: str) -> bool:
+        """Whether a short form of this name reads more than the record that it belongs to."""
+        fields = (record.fields.get(name) for record in self.records.values())
+        forms = (f.derived for f in fields if f is not None and f.derived is not None)
+        nothing = Definitions({}, {})
+        return any(r.path[0] != "self" for form in forms for r in reads(short_form(form), nothing))
+
     def zero(self, type_: Type) -> object:
         """The value of an absent field: the zero value of its Go type, always a new object."""
         match type_.name:
@@ -83,7 +90,7 @@ class Schema:
             case "duration":
                 return Duration.ZERO
             case name if type_.is_record and name in self.records:
-                return EMPTY_RECORD
+                return EmptyRecord(name)
         raise ValueError(f"no field has the type {type_}")
 
 
@@ -144,11 +151,12 @@ def written_out(derived: str, operand: Expr, index: tuple[str, Expr] | None, spa
             return names.get(node.name, node)
         return span if isinstance(node, Span) else node
 
-    return rewritten(_parsed(derived), change)
+    return rewritten(short_form(derived), change)
 
 
 @functools.lru_cache(maxsize=256)
-def _parsed(text: str) -> Expr:
+def short_form(text: str) -> Expr:
+    """The expression of a short form, as it is written: over `self`, and not checked."""
     expr, found = parse_expression(Source("schema.txt", text))
     assert expr is not None, found
     return expr

@@ -44,6 +44,7 @@ _NAMED = frozenset({"Pod", "Node", "Peer", "Namespace", "ObjectMeta", "Workload"
 _NAMED |= {"PeerContainer", "NodeCondition", "PodCondition"}
 _KEY = Size(317)
 _VALUES = {"labels": Size(63), "matchLabels": Size(63), "nodeSelector": Size(63)}
+_VALUES |= {"namespaceLabels": Size(63)}
 _MAPS = frozenset({*_VALUES, "annotations", "requests", "limits", "allocatable", "capacity"})
 _MAPS |= {"free", "requested", "usage"}
 
@@ -60,9 +61,11 @@ _LENGTHS: Mapping[str, int] = {
     "volumesInUse": 256,
     "containers": 20,
     "initContainers": 20,
+    "hostPorts": 8,
     "tolerations": 30,
     "victims": 250,
     "labels": 60,
+    "namespaceLabels": 60,
     "annotations": 60,
     "allocatable": 30,
     "capacity": 30,

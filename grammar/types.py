@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,6 +48,10 @@ DYN = Type("dyn")
 POISON = Type("error")
 A = Type("<A>")
 B = Type("<B>")
+
+
+# The types that a declaration may name, besides lists, maps and records.
+DECLARED = (BOOL, INT, DOUBLE, STRING, QUANTITY, DURATION, TIMESTAMP, SEMVER, DYN)
 
 
 def list_of(item: Type) -> Type:
@@ -110,6 +114,16 @@ def member(
 Bindings = dict[str, Type]
 
 
+def unknown_type(declared: Type, records: Collection[str]) -> Type | None:
+    """The first part of a declared type that is not a type; None if the whole is one."""
+    match declared:
+        case Type("list", (_,)) | Type("map", (_, _)):
+            parts = (unknown_type(part, records) for part in declared.args)
+            return next((part for part in parts if part is not None), None)
+        case _:
+            return None if declared in DECLARED or str(declared) in records else declared
+
+
 def unify(parameter: Type, found: Type, bindings: Bindings) -> bool:
     """Whether a value of `found` fits `parameter`; binds its type variables.
 
@@ -134,6 +148,14 @@ def unify(parameter: Type, found: Type, bindings: Bindings) -> bool:
 def agrees(target: Type, found: Type) -> bool:
     """Whether a value of `found` may be used as `target`."""
     return unify(target, found, {})
+
+
+def loses_record(wanted: Type, found: Type) -> bool:
+    """Whether a dyn is given for a record: its fields would be read without knowing its type."""
+    if found == DYN:
+        return wanted.is_record or any(loses_record(arg, DYN) for arg in wanted.args)
+    pairs = zip(wanted.args, found.args, strict=False)
+    return any(loses_record(one, other) for one, other in pairs)
 
 
 def comparable(left: Type, right: Type) -> bool:

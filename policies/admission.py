@@ -15,7 +15,7 @@ import msgspec
 
 from grammar.checks.cluster_costs import UNKNOWN_SIZE, ClusterSize, with_estimates
 from grammar.checks.costs import LIMIT
-from grammar.clauses import File, Use
+from grammar.clauses import File
 from grammar.diagnostics import Diagnostic, Severity
 from grammar.policy_checker import Checked
 from grammar.schema import Schema
@@ -142,10 +142,12 @@ def _with_substitutes(
     remembered: tuple[Checked, ...] = ()
     refusing: tuple[Checked, ...] = ()
     if status is not None and status.inForce is not None:
-        last = msgspec.structs.replace(spec, rules=status.inForce.rules)
+        good = status.inForce
+        last = msgspec.structs.replace(spec, rules=good.rules, parameters=good.parameters)
         remembered = _policies(name, msgspec.structs.replace(manifest, spec=last), schema)
     if spec.enforcementMode == "Strict" and spec.failurePolicy == "Fail":
-        bare = msgspec.structs.replace(spec, rules=None, placementPolicy=None, policy=None)
+        empty = dict.fromkeys(("rules", "parameters", "placementPolicy", "policy"))
+        bare = msgspec.structs.replace(spec, **empty)
         refusing = _policies(name, msgspec.structs.replace(manifest, spec=bare), schema)
     return StoredObject(checked, remembered, refusing)
 
@@ -226,7 +228,7 @@ class Examiner:
         return replace(file, unread=(*file.unread, *found))
 
     def _about_uses(self, file: CheckedFile, known: Validation) -> Iterator[Diagnostic]:
-        if not any(isinstance(i, Use) for p in file.policies for i in p.policy.items):
+        if not any(uses.uses_others(checked.policy) for checked in file.policies):
             return
         names = uses.known_names(known.policies, self._library)
         for checked in file.policies:

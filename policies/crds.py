@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import yaml
 from msgspec.inspect import (
+    BoolType,
     DictType,
     Field,
     IntType,
@@ -165,6 +166,9 @@ def _schema(kind: Type, version: str) -> Schema:
             return extra | _schema(kind.type, version) | formats
         case UnionType() if bare(kind) is not kind:
             return _schema(bare(kind), version)
+        case UnionType() if any(isinstance(part, BoolType) for part in kind.types):
+            # A schema has one type; the values of parameters have those that policies declare.
+            return {"x-kubernetes-preserve-unknown-fields": True}
         case UnionType():
             return {"x-kubernetes-int-or-string": True, "maxLength": 16} | _checks([_SIZE])
         case StructType():

@@ -90,6 +90,11 @@ class Document:
     repeated: tuple[str, ...] = ()
     root: str = ""
 
+    def twice(self) -> Iterator[str]:
+        """The paths of `repeated` in this document, which may be one item of a List."""
+        root = join(self.root, "") if self.root else ""
+        return (p.removeprefix(root) for p in self.repeated if p.startswith(root))
+
     def line(self, path: str) -> int:
         """The line, from 1, of a field or of the nearest one around it; 0 if unknown."""
         found = self.fields.get(nearest_above(self._path(path), self.fields))

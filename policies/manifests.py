@@ -290,6 +290,7 @@ def parse_manifests(source: Source) -> tuple[File, list[Diagnostic]]:
     wrong: list[Diagnostic] = []
     for document in found:
         page = file_page(source, document)
+        wrong.extend(page.error(path, "is given twice", "keep one") for path in document.twice())
         if not is_ours(document.value):
             wrong.append(_not_a_policy(document.value, page))
             continue

@@ -28,6 +28,7 @@ _LINES = (
     "spec.weight",
     "spec.enforcementMode",
     "spec.failurePolicy",
+    "spec.parameters",
     RULES,
 )
 

@@ -28,6 +28,14 @@ _Matches = Annotated[
     dict[_Key, _Value], Meta(max_length=64, description="The required value of each key.")
 ]
 _Rules = Annotated[str, Meta(max_length=MAX_BYTES)]
+_Name = Annotated[str, Meta(min_length=1, max_length=63)]
+# The whole numbers that every reader of JSON keeps exact.
+_Int = Annotated[int, Meta(ge=-(2**53), le=2**53)]
+_Parameter = bool | _Int | float | Annotated[str, Meta(max_length=253)]
+_Parameters = Annotated[
+    dict[_Name, _Parameter | Annotated[tuple[_Parameter, ...], Meta(max_length=32)]],
+    Meta(max_length=64),
+]
 _Count = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 
 
@@ -129,6 +137,13 @@ class Spec(Base, frozen=True):
             description="Whether a rule that cannot be evaluated rejects the nodes or is ignored."
         ),
     ] = "Fail"
+    parameters: Annotated[
+        _Parameters | None,
+        Meta(
+            description="Values for parameters of the policies that the rules use, where a use"
+            " does not set them."
+        ),
+    ] = None
     rules: Annotated[
         _Rules | None,
         Meta(description="Clauses of the policy language, each with its own strictness."),
@@ -167,6 +182,7 @@ class InForce(Base, frozen=True):
 
     generation: int
     rules: _Rules = ""
+    parameters: _Parameters | None = None
 
 
 class Status(Base, frozen=True):

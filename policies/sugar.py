@@ -6,12 +6,13 @@ DoesNotExist are true for an object without the key; all other operators are fal
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import assert_never
 
 from grammar import catalogue
-from grammar.clauses import ForPods, Item, Policy, Setting, Share
+from grammar.clauses import Argument, ForPods, Item, Policy, Setting, Share
 from grammar.diagnostics import Diagnostic
 from grammar.parser import parse_expression, parse_rules
 from grammar.printer import print_string
@@ -24,6 +25,7 @@ from policies.resource import (
     NodeSelector,
     Requirement,
     Selector,
+    Spec,
     Target,
 )
 
@@ -146,10 +148,32 @@ def policy_of(manifest: Manifest, page: Page) -> tuple[Policy, list[Diagnostic]]
         items=tuple(items),
         namespace=_namespace(manifest),
         cluster=isinstance(manifest.spec, ClusterSpec),
+        values=tuple(_values(manifest.spec, page, found)),
         span=page.place(""),
         name_span=page.place("metadata.name"),
     )
     return policy, found
+
+
+def _values(spec: Spec, page: Page, found: list[Diagnostic]) -> Iterator[Argument]:
+    """The values for the policies that the rules use, as if they were written there."""
+    for name, value in (spec.parameters or {}).items():
+        place = page.place(f"spec.parameters.{name}")
+        expr, wrong = parse_expression(Source("spec.parameters", _constant(value)))
+        found.extend(replace(d, span=place, fix=None) for d in wrong)
+        if expr is not None:
+            yield Argument(name, put(expr, place), place)
+
+
+def _constant(value: object) -> str:
+    """A value of JSON as a literal of the language."""
+    match value:
+        case str():
+            return print_string(value)
+        case tuple():
+            return f"[{', '.join(map(_constant, value))}]"
+        case _:
+            return json.dumps(value)
 
 
 def parts(manifest: Manifest) -> Iterator[tuple[str, str]]:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import islice
 
-from grammar import catalogue, checks
+from grammar import catalogue, checks, parameters
 from grammar.access import beyond
+from grammar.ast import Expr
 from grammar.checks.costs import LIMIT
 from grammar.checks.mutual import has_mutual_limit, unknown_of_selector
-from grammar.clauses import Def, File, Let, Policy, Test, Use
+from grammar.clauses import Argument, Def, File, Let, Policy, Test, Use
 from grammar.diagnostics import Diagnostic, Fix
 from grammar.parser import parse_file
 from grammar.policy_checker import Checked, check_policy
+from grammar.printer import print_expression
 from grammar.schema import Schema
 from grammar.source import Source, Span
 from grammar.walk import Definitions
@@ -39,10 +42,24 @@ def known_names(policies: Iterable[Checked], library: Iterable[Checked]) -> dict
     return found
 
 
-def resolve(checked: Checked, names: Mapping[str, Checked]) -> Checked:
+# A policy with values for its parameters.
+Fill = Callable[[Checked, Mapping[str, Expr]], Checked]
+
+
+def fill(checked: Checked, values: Mapping[str, Expr]) -> Checked:
+    """The policy with checked values for its parameters, checked again."""
+    schema = checked.environment.schema
+    assert schema is not None, "policies are checked with a schema"
+    assert checked.template is not None, "it has parameters"
+    return _further(check_policy(checked.template, schema, values), LIMIT)
+
+
+def resolve(checked: Checked, names: Mapping[str, Checked], make: Fill = fill) -> Checked:
     """The policy with all policies that it uses, directly or not; errors become its diagnostics."""
     found: list[Diagnostic] = []
-    used = tuple(islice(_used(checked, names, [checked.policy.address], found), MOST_USED + 1))
+    path = [checked.policy.address]
+    used = tuple(islice(_used(checked, names, path, found, make), MOST_USED + 1))
+    found.extend(_about_values(checked.policy, names))
     if checked.policy.namespace is not None:
         found.extend(catalogue.closed_use(use.name, m, use.span) for use, m in _beyond(used))
     if not used and not found:
@@ -62,8 +79,17 @@ def resolve(checked: Checked, names: Mapping[str, Checked]) -> Checked:
     return replace(checked, uses=uses, diagnostics=(*checked.diagnostics, *found))
 
 
+def uses_others(policy: Policy) -> bool:
+    """Whether a policy names others, or has values for their parameters."""
+    return bool(policy.values) or any(isinstance(i, Use) for i in policy.items)
+
+
 def _used(
-    checked: Checked, names: Mapping[str, Checked], path: list[str], found: list[Diagnostic]
+    checked: Checked,
+    names: Mapping[str, Checked],
+    path: list[str],
+    found: list[Diagnostic],
+    make: Fill,
 ) -> Iterable[tuple[Use, Checked]]:
     for use in (i for i in checked.policy.items if isinstance(i, Use)):
         # Each of them compares names, which takes long if there are many.
@@ -76,11 +102,52 @@ def _used(
             found.append(catalogue.recursion([*path, other.policy.address], use.span))
         elif other.broken:
             found.append(catalogue.broken_use(use.name, use.span))
-        else:
-            yield use, other
-            inner = _used(other, names, [*path, other.policy.address], found)
+        elif (made := _filled(use, other, checked.policy.values, found, make)) is not None:
+            yield use, made
+            inner = _used(made, names, [*path, other.policy.address], found, make)
             # An error in a policy further down belongs to the `use` that leads there.
             yield from ((use, deeper) for _, deeper in inner)
+
+
+def _filled(
+    use: Use, other: Checked, more: Sequence[Argument], found: list[Diagnostic], make: Fill
+) -> Checked | None:
+    """The policy with the values that it gets; None for values that it does not accept.
+
+    `more` are values for every `use`. One in the `use` itself comes before them.
+    """
+    policy, schema = other.policy, other.environment.schema
+    assert schema is not None, "policies are checked with a schema"
+    own = {argument.name for argument in use.arguments}
+    known = {parameter.name for parameter in policy.parameters}
+    shared = (a for a in more if a.name in known - own)
+    values, wrong = parameters.given(policy, (*use.arguments, *shared), use.span, schema)
+    found.extend(wrong)
+    if wrong:
+        return None
+    if not values:
+        return other
+    made = make(other, values)
+    error = next((d for d in made.diagnostics if d.severity == "error"), None)
+    if error is not None:
+        found.append(catalogue.bad_filling(use.name, error, use.span))
+        return None
+    return made
+
+
+def _about_values(policy: Policy, names: Mapping[str, Checked]) -> Iterator[Diagnostic]:
+    """An error for each value for every `use` that none of the used policies has a parameter for.
+
+    None if one of these policies is unknown: it could have the parameter.
+    """
+    uses = (i for i in policy.items if isinstance(i, Use))
+    used = [_named(use.name, policy, names) for use in uses]
+    if None in used:
+        return
+    known = {p.name for other in used if other is not None for p in other.policy.parameters}
+    for value in policy.values:
+        if value.name not in known:
+            yield catalogue.unused_value(value.name, known, value.span)
 
 
 def _beyond(used: Iterable[tuple[Use, Checked]]) -> Iterator[tuple[Use, str]]:
@@ -159,6 +226,10 @@ class Validator:
         self._schema = schema
         self._cost_limit = cost_limit
         self._known: dict[Source, CheckedFile] = {}
+        # The policies with values, of this time and of the last one, by policy and values. The
+        # policy is kept too, so that no other one gets its id.
+        self._filled: dict[object, tuple[Checked, Checked]] = {}
+        self._before: dict[object, tuple[Checked, Checked]] = {}
 
     def validate(
         self, sources: Sequence[Source], objects: Sequence[CheckedFile] = ()
@@ -173,14 +244,29 @@ class Validator:
 
     def _with_uses(self, files: tuple[CheckedFile, ...]) -> tuple[CheckedFile, ...]:
         """The files, with each policy resolved."""
-        if not any(isinstance(i, Use) for f in files for p in f.policies for i in p.policy.items):
+        if not any(uses_others(p.policy) for f in files for p in f.policies):
             return files
-        library = [p for s in library_sources() for p in self._checked(s).policies]
+        library = self._library
+        self._before, self._filled = self._filled, {}
         shared = (p for f in files if not f.private for p in f.policies)
         names = known_names(shared, library)
         return tuple(
-            replace(f, policies=tuple(resolve(p, names) for p in f.policies)) for f in files
+            replace(f, policies=tuple(resolve(p, names, self._fill) for p in f.policies))
+            for f in files
         )
+
+    @cached_property
+    def _library(self) -> Sequence[Checked]:
+        return [p for s in library_sources() for p in self._checked(s).policies]
+
+    def _fill(self, checked: Checked, values: Mapping[str, Expr]) -> Checked:
+        written = sorted((name, print_expression(value)) for name, value in values.items())
+        key = id(checked), tuple(written)
+        known = self._filled.get(key) or self._before.get(key)
+        if known is None:
+            known = checked, fill(checked, values)
+        self._filled[key] = known
+        return known[1]
 
 
 def identity(policy: Policy) -> Identity:
@@ -229,7 +315,11 @@ def _further(checked: Checked, cost_limit: int) -> Checked:
     """The policy with the diagnostics of the static checks, which need a policy without errors."""
     if checked.broken:
         return checked
-    return replace(checked, diagnostics=(*checked.diagnostics, *checks.run(checked, cost_limit)))
+    found = checks.run(checked, cost_limit)
+    if any(p.default is None for p in checked.policy.parameters):
+        # The examples of values would get warnings.
+        found = [d for d in found if d.severity == "error"]
+    return replace(checked, diagnostics=(*checked.diagnostics, *found))
 
 
 def _without_echoes(checked: Checked, source: Source) -> Checked:

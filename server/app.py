@@ -110,7 +110,7 @@ def verbs_by_path(
     answered, fragments = AnsweredNames(), NameFragments()
     resolvable = settings.resolvable_rejections
     verbs: dict[str, Verb] = {
-        "filter": FilterVerb(decider, answered, fragments, resolvable_rejections=resolvable),
+        "filter": FilterVerb(decider, queue, answered, fragments, resolvable_rejections=resolvable),
         "prioritize": PrioritizeVerb(decider, answered, fragments),
         "preempt": PreemptVerb(decider, queue),
     }

@@ -20,6 +20,7 @@ import pytest
 
 from engine.cache import store
 from server.call import CallRecord
+from server.verbs.answering import DecisionQueue
 from server.verbs.filter import FilterVerb
 from server.verbs.names_mode import AnsweredNames, NameFragments
 from server.verbs.prioritize import PrioritizeVerb
@@ -108,13 +109,17 @@ class Extender:
         self.cache.add_event_handler(engine.in_flight.pod_changed)
         self.store = store.pods(CODEC, self.cache)
         answered, fragments = AnsweredNames(), NameFragments()
-        self._filter = FilterVerb(engine, answered, fragments, resolvable_rejections=False)
+        self._filter = FilterVerb(
+            engine, DecisionQueue(1), answered, fragments, resolvable_rejections=False
+        )
         self._prioritize = PrioritizeVerb(engine, answered, fragments)
         names = json.dumps([each["metadata"]["name"] for each in NODES], separators=(",", ":"))
         self._body = b'{"Pod":%b,"Nodes":null,"NodeNames":%b}\n' % (raw(WEB), names.encode())
 
     def filter(self) -> bytes:
-        return self._filter.decide(self._body, CallRecord("filter", time.monotonic()))
+        answer = self._filter.decide(self._body, CallRecord("filter", time.monotonic()))
+        assert isinstance(answer, bytes), "no pod is in flight"
+        return answer
 
     def prioritize(self) -> bytes:
         return self._prioritize.decide(self._body, CallRecord("prioritize", time.monotonic()))

@@ -14,11 +14,13 @@ from cli.explaining.explanation import Explanation, Written, WrittenClauses, row
 from cli.expressions import Values
 from cli.render import counted, named
 from cli.world import World
-from engine.counting.groups import ON, GroupCounts, fewest, target
+from engine.cache.tallies import FULL
+from engine.counting.groups import ON, GroupCounts, fewest, wanted_on
 from engine.decision.inspection import Contribution, Objection
 from engine.decision.registry import Registry, Selection
 from engine.decision.verdict import Failed, Feasible
 from engine.program.frame import Frame
+from engine.program.operations import THOUSANDTHS
 from engine.program.program import (
     BoundProgram,
     CountClause,
@@ -33,6 +35,7 @@ from grammar.ast import Expr
 from grammar.clauses import Filter, Score
 from grammar.errors import EvaluationError
 from grammar.texts import cut
+from grammar.values.quantity import NANO, Quantity
 
 # Explanations of more nodes than this show them by reason.
 LISTED = 20
@@ -334,8 +337,9 @@ def count_text(clause: CountClause, counts: GroupCounts, group: int) -> str:
         case ShareProgram():
             bound = counts.bound_of(clause, group)
             side = "one" if group == ON else "not one"
-            wanted = target(bound, counts.total)
-            share = f" ({_amount(bound)} of {counts.total})" if bound.percent else ""
+            wanted = wanted_on(bound, counts.total, counts.pods)
+            every = counts.pods if bound.amount == 100 else counts.total
+            share = f" ({_amount(bound)} of {every})" if bound.percent else ""
             there = int(counts.high[ON])
             return (
                 f"{there} on these nodes, {bound.kind} {wanted}{share}; this node is {side} of them"
@@ -355,9 +359,20 @@ def count_text(clause: CountClause, counts: GroupCounts, group: int) -> str:
             bound = counts.bound_of(clause, group)
             scope = "on this node" if per_node else "in the cluster"
             where = scope if domain is None else "in this node's domain"
+            if clause.count.peers.amount is not None:
+                own = "no amount" if counts.own == FULL else _sum(counts.own)
+                most = f"{bound.kind} {_sum(bound.amount or 0)}"
+                return f"{_sum(here)} {where}, {own} of this pod; {most}"
             return f"{here} {where}, {bound.kind} {_amount(bound)} with this pod"
         case _:
             assert_never(clause)
+
+
+def _sum(thousandths: float) -> str:
+    """A sum, which is in thousandths, as an amount."""
+    if thousandths >= FULL:
+        return "more than any bound"
+    return str(Quantity(int(thousandths) * NANO // THOUSANDTHS))
 
 
 def _amount(bound: BoundProgram) -> str:

@@ -25,10 +25,10 @@ from grammar import checker as macro_types
 from grammar import limits
 from grammar.checker import Checker
 from grammar.environment import Environment
-from grammar.parser import accepts, keywords, parse_expression
+from grammar.parser import accepts, keywords, parse_expression, parse_file
 from grammar.policy_checker import VARIABLES
 from grammar.source import Source
-from grammar.types import DYN, POISON, Type, agrees
+from grammar.types import DECLARED, DYN, POISON, Type, agrees
 from policies.loader import library_sources
 
 _COMMAND = re.compile(r"\s*(:[^\s]*)\Z")
@@ -195,7 +195,29 @@ def _words(session: Session, code: str, before: Sequence[Token], offset: int) ->
         yield from ((word, "word") for word in _CHOICES.get(before[-1].text, ()))
     if "IDENT" in accepted and "NOT" in accepted:
         yield from _names(session, code)
+    elif "IDENT" in accepted and before and before[-1].text == ":":
+        names = (*map(str, DECLARED), "list(", "map(", *session.schema.records)
+        yield from ((name, "type") for name in names)
+    elif "IDENT" in accepted:
+        yield from _parameters(session, before)
     yield from ((w, "word") for t, w in sorted(keywords().items()) if t in accepted - {"TEST"})
+
+
+def _parameters(session: Session, before: Sequence[Token]) -> Iterator[Offer]:
+    """The parameters of the policy that `use "NAME" (` names, without those that are set."""
+    opened = _open_parentheses(before)
+    if not opened or opened[-1] < 2 or before[opened[-1] - 2].text != "use":
+        return
+    name = before[opened[-1] - 1].text.strip("\"'")
+    policies = [checked.policy for checked in session.policies.validation.policies]
+    for source in library_sources():
+        if name == f"library/{Path(source.name).stem}":
+            policies += parse_file(source)[0].policies
+    given = {token.text for token in before[opened[-1] :]}
+    for policy in policies:
+        if policy.name == name.removeprefix("library/") or policy.address == name:
+            offered = (p for p in policy.parameters if p.name not in given)
+            yield from ((f"{p.name}: ", str(p.type)) for p in offered)
 
 
 # ---- names and types at the end of an unfinished text

@@ -232,7 +232,7 @@ def no_binder(ours: ExtenderEntry, context: CheckContext) -> Iterator[_Found]:
             f"without a `bindVerb` the sums of {_some(needs.amounts)} do not have the pods that "
             "are still on their way, so their bounds can be passed"
         )
-        yield _warning(at, message, hint)
+        yield _warning(at, message, f"write each as a `limit` with a `sum`; or {hint}")
     if needs.strict:
         message = (
             f"without a `bindVerb` the bounds of {_some(needs.strict)} are not checked "
@@ -296,7 +296,11 @@ def managed_resources(ours: ExtenderEntry, context: CheckContext) -> Iterator[_F
     for index, resource in enumerate(ours.managed):
         if resource.ignored:
             message = f"kube-scheduler does not check whether a node has enough `{resource.name}`"
-            hint = "remove `ignoredByScheduler`, or write a policy that counts the resource"
+            amount = f'peer.requests["{resource.name}"]'
+            hint = (
+                "remove `ignoredByScheduler`, or write a policy that counts the resource, with "
+                f"`limit … {{ sum {amount} … per node at most … strict }}`"
+            )
             yield _warning(f"{at}[{index}].ignoredByScheduler", message, hint)
 
 

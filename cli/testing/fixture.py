@@ -11,17 +11,17 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, assert_never
 
 import msgspec
 
 from cli.world import Cluster, NamedPod, bodies
 from engine.cache.cluster_file import ClusterFileError, ClusterFileReader, documents
 from engine.errors import BadObjectError
-from engine.objects.codec import ObjectCodec
+from engine.objects.codec import ObjectCodec, decode_namespace
 from grammar import catalogue
 from grammar.ast import Expr, ListLiteral, MapEntry, MapLiteral
-from grammar.clauses import At, ClusterFile, Test, TestNode, TestPod
+from grammar.clauses import At, ClusterFile, Test, TestNamespace, TestNode, TestPod
 from grammar.diagnostics import Diagnostic
 from grammar.environment import Environment
 from grammar.errors import EvaluationError
@@ -37,6 +37,7 @@ from grammar.values.time import Duration, Timestamp
 Json = Any
 Object = dict[str, Any]
 _Document = tuple[Path, bytes]
+TestObject = TestNamespace | TestNode | TestPod
 
 NAMESPACE = "default"
 # `now` of a test without a time: the same on every day.
@@ -80,16 +81,16 @@ class FixtureBuilder:
         snapshot = _snapshot(test, file.parent)
         now = self._now(test, snapshot)
         objects = ObjectBuilder(self._schema, now)
-        items = [item for item in test.items if isinstance(item, TestNode | TestPod)]
+        items = [item for item in test.items if isinstance(item, TestObject)]
         built = [self._object(objects, item) for item in items]
         if not snapshot and not any(isinstance(item, TestNode) for item in items):
             raise bad_test("the test has no node", test.name_span, 'add one, as in `node "node-1"`')
         pods = (item for item in items if isinstance(item, TestPod))
         namespaces = dict.fromkeys(_namespace(pod.name) for pod in pods)
         # Of two objects with one name the later counts: a namespace of the cluster file before one
-        # of the test, a node of the test before one of the cluster file.
+        # that only a pod names, and an object that the test lists before one of the cluster file.
         contents = [
-            *((file, msgspec.json.encode(o)) for o in map(_namespace_object, namespaces)),
+            *((file, msgspec.json.encode(namespace_object(name))) for name in namespaces),
             *snapshot,
             *((file, msgspec.json.encode(o)) for o in (*built, *objects.controllers)),
         ]
@@ -119,14 +120,20 @@ class FixtureBuilder:
             raise bad_test(error.message, next(spans, test.name_span), error.hint) from None
         return Cluster(reading.cache, [document for _, document in contents], files)
 
-    def _object(self, objects: ObjectBuilder, item: TestNode | TestPod) -> Object:
+    def _object(self, objects: ObjectBuilder, item: TestObject) -> Object:
         try:
-            if isinstance(item, TestNode):
-                built = objects.node(item)
-                self._codec.node(msgspec.json.encode(built))
-            else:
-                built = objects.pod(item)
-                self._codec.pod(msgspec.json.encode(built))
+            match item:
+                case TestNamespace():
+                    built = objects.namespace(item)
+                    decode_namespace(msgspec.json.encode(built))
+                case TestNode():
+                    built = objects.node(item)
+                    self._codec.node(msgspec.json.encode(built))
+                case TestPod():
+                    built = objects.pod(item)
+                    self._codec.pod(msgspec.json.encode(built))
+                case _:
+                    assert_never(item)
         except BadObjectError as error:
             raise bad_test(str(error), item.span) from None
         return built
@@ -136,7 +143,7 @@ def _check_duplicates(test: Test) -> None:
     """Raises BadTestError for two objects with one name, and for two times."""
     seen: set[tuple[type, str]] = set()
     for item in test.items:
-        if not isinstance(item, TestNode | TestPod | At):
+        if not isinstance(item, TestObject | At):
             continue
         name = "" if isinstance(item, At) else item.name
         if (type(item), name) in seen:
@@ -175,7 +182,8 @@ def _namespace(pod: str) -> str:
     return pod.rpartition("/")[0] or NAMESPACE
 
 
-def _namespace_object(name: str) -> Object:
+def namespace_object(name: str) -> Object:
+    """A Namespace with the label that the API server gives it."""
     labels = {"kubernetes.io/metadata.name": name}
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
 
@@ -188,6 +196,7 @@ _ZONES = {"zone": "topology.kubernetes.io/zone", "region": "topology.kubernetes.
 _STRING_MAP = map_of(STRING, STRING)
 _PARTS = ("metadata", "spec", "status")
 _NODE_FIELDS = ("labels", "annotations", "uid", "age", *_ZONES, "ready", "allocatable", *_PARTS)
+_NAMESPACE_FIELDS = ("labels", "annotations")
 _POD_FIELDS = (
     *("labels", "annotations", "uid", "age", "priority", "requests", "limits", "workload"),
     *_PARTS,
@@ -196,6 +205,7 @@ _POD_FIELDS = (
 _UNSETTABLE = {
     "name": "write it before the fields",
     "namespace": "write it before the fields, as in `shop/web-1`",
+    "hostPorts": "set `ports` of a container in `spec`",
     **dict.fromkeys(
         ("requested", "free", "usage", "pods"), "it is computed from the pods on the node"
     ),
@@ -233,6 +243,14 @@ class ObjectBuilder:
             spec = {field: self._pods[uid] if given is None else given}
             found.append({**workload, "spec": spec})
         return found
+
+    def namespace(self, item: TestNamespace) -> Object:
+        """The namespace with its labels and annotations. Raises BadTestError."""
+        _check_name(item, _NAME, "as in `shop`")
+        fields = self._fields("Namespace", item, _NAMESPACE_FIELDS)
+        given = {name: self._map(fields, name) for name in _NAMESPACE_FIELDS}
+        built = namespace_object(item.name)
+        return built | {"metadata": _merged(built["metadata"], given)}
 
     def node(self, item: TestNode) -> Object:
         """Ready, a day old, with 8 cpu, 32Gi and 110 pods. Raises BadTestError."""
@@ -290,7 +308,7 @@ class ObjectBuilder:
         return self._with_parts(built, "Pod", fields)
 
     def _fields(
-        self, record: str, item: TestNode | TestPod, known: tuple[str, ...]
+        self, record: str, item: TestObject, known: tuple[str, ...]
     ) -> Mapping[str, MapEntry]:
         fields = self._reader.fields(item.body)
         for name, field in fields.items():
@@ -366,7 +384,7 @@ class ObjectBuilder:
         return {"apiVersion": version, "kind": kind, "name": name, "uid": uid, "controller": True}
 
 
-def _check_name(item: TestNode | TestPod, form: re.Pattern[str], hint: str) -> None:
+def _check_name(item: TestObject, form: re.Pattern[str], hint: str) -> None:
     if not form.fullmatch(item.name):
         message = f"`{item.name}` is not a valid name" if item.name else "the name is empty"
         raise bad_test(message, item.span, hint)

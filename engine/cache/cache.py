@@ -23,9 +23,9 @@ import numpy as np
 from engine.cache.names import NameIndex
 from engine.cache.node_table import NodeTable, NodeView, Versions, view
 from engine.cache.snapshot import ENDED, Snapshot
-from engine.cache.tallies import Census, Scope, Tallies, Tally
+from engine.cache.tallies import Adds, Census, Scope, Tallies, Tally
 from engine.objects.codec import Namespace, Node
-from engine.objects.peer import Controller, Peer, Workload, key_of, root_of, rooted
+from engine.objects.peer import Controller, Peer, Workload, key_of, labelled, root_of, rooted
 from grammar.checks.cluster_costs import ClusterSize
 
 # ---- nodes
@@ -242,6 +242,8 @@ class Cache:
         # The pods without a node that are nominated to one, by key.
         self.nominated: dict[str, Peer] = {}
         self._namespaces: dict[str, Namespace] = {}
+        # The namespaces whose pods do not have their labels yet: the next snapshot gives them.
+        self._relabelled: set[str] = set()
         self._assumed: dict[str, _Assumption] = {}
         self._snapshot: Snapshot | None = None
         self._event_handlers: list[PodEventHandler] = []
@@ -272,7 +274,7 @@ class Cache:
             else:
                 self._assumed[key] = replace(assumed, seen=True)
                 pod = msgspec.structs.replace(pod, nodeName=assumed.node)
-        self._replace(key, rooted(pod, self._workloads.roots), revision)
+        self._replace(key, self._completed(pod), revision)
 
     def remove_pod(self, key: str) -> None:
         self._assumed.pop(key, None)
@@ -281,9 +283,11 @@ class Cache:
     def put_namespace(self, namespace: Namespace) -> None:
         if self._namespaces.get(namespace.name) != namespace:
             self._namespaces = {**self._namespaces, namespace.name: namespace}
+            self._relabelled.add(namespace.name)
             self._snapshot = None
 
     def remove_namespace(self, name: str) -> None:
+        self._relabelled.add(name)
         self._namespaces = {k: v for k, v in self._namespaces.items() if k != name}
         self._snapshot = None
 
@@ -291,7 +295,7 @@ class Cache:
         """Add or replace a controller, and give its pods their new root."""
         for uid in self._workloads.put(controller):
             for key in self._workloads.pods(uid):
-                self._replace(key, rooted(self._pods[key], self._workloads.roots))
+                self._replace(key, self._completed(self._pods[key]))
         self._snapshot = None
 
     def remove_controller(self, uid: str) -> None:
@@ -309,7 +313,7 @@ class Cache:
         known = self._pods.get(key)
         self._assumed[key] = _Assumption(pod.uid, node, until, seen=known is not None)
         placed = msgspec.structs.replace(known or pod, nodeName=node)
-        self._replace(key, rooted(placed, self._workloads.roots))
+        self._replace(key, self._completed(placed))
 
     def confirm(self, key: str, uid: str) -> None:
         """Note that the API server has bound an assumed pod: from now on it is there for certain.
@@ -346,12 +350,15 @@ class Cache:
         return [self._pods[key] for key, assumed in self._assumed.items() if not assumed.confirmed]
 
     def holds_pod(self, key: str, pod: Peer) -> bool:
-        """Whether the cache has this state of a pod, its assumption and root aside."""
+        """Whether the cache has this state of a pod, its assumption, root and namespace aside."""
         known = self._pods.get(key)
         if pod.phase in ENDED or known is None:
             return pod.phase in ENDED and known is None
         node = self._assumed[key].node if key in self._assumed else pod.nodeName
-        return known == msgspec.structs.replace(pod, nodeName=node, workload=known.workload)
+        beside = known.workload, known.namespaceLabels
+        return known == msgspec.structs.replace(
+            pod, nodeName=node, workload=beside[0], namespaceLabels=beside[1]
+        )
 
     def namespace(self, name: str) -> Namespace | None:
         return self._namespaces.get(name)
@@ -362,8 +369,13 @@ class Cache:
     def controller(self, uid: str) -> Controller | None:
         return self._workloads.get(uid)
 
-    def tally(self, name: Hashable, scope: Scope, counts: Callable[[Peer], bool]) -> Tally:
-        """The number of pods of a scope on each node for which `counts` is true.
+    def replicas(self, uid: str) -> int | None:
+        """The number of pods that a controller wants; None if it is not known."""
+        controller = self._workloads.get(uid)
+        return controller.workload.replicas if controller is not None else None
+
+    def tally(self, name: Hashable, scope: Scope, counts: Adds) -> Tally:
+        """What the pods of a scope add up to on each node, each as `counts` says.
 
         The cache keeps it up to date. See `Tallies.get` for `name` and `counts`.
         """
@@ -384,6 +396,7 @@ class Cache:
     def snapshot(self) -> Snapshot:
         """The cluster now. Without a change it is the last snapshot again."""
         if self._snapshot is None:
+            self._relabel()
             self._snapshot = Snapshot(
                 table=self.nodes.table(),
                 pending=self._pending.copy(),
@@ -394,6 +407,24 @@ class Cache:
         return self._snapshot
 
     # ---- changes
+
+    def _completed(self, pod: Peer) -> Peer:
+        """The pod with what other objects say of it: its root, and the labels of its namespace."""
+        pod = rooted(pod, self._workloads.roots)
+        if not self._namespaces:
+            return pod
+        namespace = self._namespaces.get(pod.namespace)
+        return pod if namespace is None else labelled(pod, namespace.labels)
+
+    def _relabel(self) -> None:
+        """Gives the pods of changed namespaces their labels, in one pass for all of these."""
+        if not self._relabelled:
+            return
+        changed, self._relabelled = self._relabelled, set()
+        for key in [key for key, pod in self._pods.items() if pod.namespace in changed]:
+            pod = self._pods[key]
+            namespace = self._namespaces.get(pod.namespace)
+            self._replace(key, labelled(pod, namespace.labels if namespace is not None else {}))
 
     def _replace(self, key: str, pod: Peer | None, revision: int = 0) -> None:
         """Replace the state of a pod. Every change of a pod passes here."""

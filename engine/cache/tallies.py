@@ -1,6 +1,8 @@
 """Tallies: pods counted by node, kept up to date event by event, for shares, spreads and limits.
 
-The cache owns them. A tally lives until so many others were used later that it is dropped.
+A count is a sum of ones: a tally adds up what each pod adds, which is one, or an amount in
+thousandths. The cache owns tallies. A tally lives until so many others were used later that it is
+dropped.
 """
 
 from __future__ import annotations
@@ -22,6 +24,11 @@ _MOST_CHANGES = 256
 _MOST_CENSUSES = 256
 # The unfinished tallies that are kept.
 _MOST_UNFINISHED = 64
+# The most that a pod adds, and that sums rise to: more than any bound. Two of them fit 64 bits.
+FULL = 2**61
+
+# What a pod adds to a tally: 0 if it does not count, else one, also as True, or its amount.
+Adds = Callable[[Peer], int]
 
 
 class Scope(NamedTuple):
@@ -45,25 +52,45 @@ _ANYWHERE = Scope()
 
 
 class Tally:
-    """The pods of a scope for which `counts` is true.
+    """The pods of a scope for which `counts` is not 0, added up.
 
-    `nodes` has the number on each node, `placed` is their sum, and `waiting` has the keys of those
-    without a node. `version` rises by one with each change of `nodes`.
+    `nodes` has the sum on each node, `placed` is their sum, and `waiting` has the keys of the pods
+    without a node. `placed_of` and `waiting_of` have the numbers of pods of each workload, by its
+    uid. `version` rises by one with each change of `nodes`.
     """
 
-    __slots__ = ("_changes", "_counts", "nodes", "placed", "version", "waiting")
+    __slots__ = (
+        "_changes",
+        "_counts",
+        "nodes",
+        "placed",
+        "placed_of",
+        "version",
+        "waiting",
+        "waiting_of",
+    )
 
-    def __init__(self, counts: Callable[[Peer], bool]) -> None:
+    def __init__(self, counts: Adds) -> None:
         self._counts = counts
         self.nodes: Counter[str] = Counter()
         self.placed = 0
         self.waiting: set[str] = set()
+        self.placed_of: dict[str, int] = {}
+        self.waiting_of: dict[str, int] = {}
         self.version = 0
         self._changes: deque[tuple[str, int]] = deque(maxlen=_MOST_CHANGES)
 
-    def continue_with(self, counts: Callable[[Peer], bool]) -> None:
+    def continue_with(self, counts: Adds) -> None:
         """Counts with an equal function from now on, whose evaluations another call waits for."""
         self._counts = counts
+
+    def by_workload(self, *, placed: bool) -> dict[str, int]:
+        """The number of pods of each workload, by its uid; of those with a node, or of all."""
+        found = self.placed_of.copy()
+        if not placed:
+            for uid, number in self.waiting_of.items():
+                found[uid] = found.get(uid, 0) + number
+        return found
 
     def since(self, version: int) -> Iterator[tuple[str, int]] | None:
         """The changes of `nodes` since a version; None if they are not kept any more."""
@@ -73,30 +100,48 @@ class Tally:
         return islice(self._changes, len(self._changes) - count, None)
 
     def leaves(self, key: str, pod: Peer) -> None:
-        if not self._counts(pod):
+        if not (amount := self._counts(pod)):
             return
         if not pod.nodeName:
-            self.waiting.discard(key)
+            if key in self.waiting:
+                self.waiting.discard(key)
+                _add(self.waiting_of, pod, -1)
             return
-        if self.nodes[pod.nodeName] == 1:
+        _add(self.placed_of, pod, -1)
+        if self.nodes[pod.nodeName] == amount:
             del self.nodes[pod.nodeName]
         else:
-            self.nodes[pod.nodeName] -= 1
-        self._changed(pod.nodeName, -1)
+            self.nodes[pod.nodeName] -= amount
+        self._changed(pod.nodeName, -amount)
 
     def arrives(self, key: str, pod: Peer) -> None:
-        if not self._counts(pod):
+        if not (amount := self._counts(pod)):
             return
         if not pod.nodeName:
-            self.waiting.add(key)
+            if key not in self.waiting:
+                self.waiting.add(key)
+                _add(self.waiting_of, pod, 1)
             return
-        self.nodes[pod.nodeName] += 1
-        self._changed(pod.nodeName, 1)
+        _add(self.placed_of, pod, 1)
+        self.nodes[pod.nodeName] += amount
+        self._changed(pod.nodeName, amount)
 
     def _changed(self, node: str, by: int) -> None:
         self.placed += by
         self.version += 1
         self._changes.append((node, by))
+
+
+def _add(numbers: dict[str, int], pod: Peer, by: int) -> None:
+    """Adds to the number of the pod's workload, and drops a number that is zero."""
+    if pod.workload is None:
+        return
+    uid = pod.workload.uid
+    number = numbers.get(uid, 0) + by
+    if number:
+        numbers[uid] = number
+    else:
+        numbers.pop(uid, None)
 
 
 @dataclass(slots=True)
@@ -190,7 +235,7 @@ class Tallies:
         self,
         name: Hashable,
         scope: Scope,
-        counts: Callable[[Peer], bool],
+        counts: Adds,
         pods: Iterable[tuple[str, Peer]],
     ) -> Tally:
         """The tally of this name and scope, counted from `pods` if it is not kept yet.
@@ -262,9 +307,7 @@ class Tallies:
         for dropped in failed:
             self._drop(dropped)
 
-    def _counted(
-        self, of: _Key, counts: Callable[[Peer], bool], pods: Iterable[tuple[str, Peer]]
-    ) -> Tally:
+    def _counted(self, of: _Key, counts: Adds, pods: Iterable[tuple[str, Peer]]) -> Tally:
         unfinished = self._unfinished.pop(of, None)
         if unfinished is None:
             unfinished = _Unfinished(Tally(counts))

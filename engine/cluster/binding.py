@@ -45,7 +45,6 @@ DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 # The longest time that a pod counts on a node without a watch that shows it there.
 HOLD_SECONDS = 900.0
 _NOT_FOUND, _CONFLICT, _TOO_MANY = 404, 409, 429
-_SERVER_ERRORS = 500
 _PAUSE_SECONDS = 0.1
 # The pause between two GETs of a pod whose Binding has an unknown outcome.
 _CHECK_SECONDS = 1.0
@@ -238,9 +237,9 @@ class Binder:
                     text = why(_WORK, error)
                     self._report(_WORK, text)
                     raise RefusedError(text) from error
+                if not error.is_passing:
+                    raise
                 if error.status != _TOO_MANY:
-                    if error.status < _SERVER_ERRORS:
-                        raise
                     # The server may have failed after its work was done.
                     unknown = unknown or ApiUnreachableError(str(error))
                 never = error

@@ -77,7 +77,7 @@ class Events:
         """Send the waiting events within the limits. `now` is an RFC 3339 time in microseconds.
 
         An event that the API server refuses is dropped. Raises ApiUnreachableError, and ApiError if
-        Placet may send none; the events stay then.
+        Placet may send none or the server has failed; the events stay then.
         """
         while self._waiting:
             if self._bucket.take():
@@ -90,7 +90,7 @@ class Events:
             try:
                 await self._api.request("POST", path, body=body)
             except ApiError as error:
-                if error.is_denied:
+                if error.is_denied or error.is_passing:
                     raise
             self._waiting.popleft()
 

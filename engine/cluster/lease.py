@@ -118,8 +118,8 @@ class Lease:
         self._now = now
         self._report = report
         self._held_until = float("-inf")
-        # The Lease at its last change, and the time of that by our clock: the times in the Lease
-        # are of clocks that need not agree with ours.
+        # The Lease at its last change by a holder, and the time of that by our clock: the times in
+        # the Lease are of clocks that need not agree with ours.
         self._seen: tuple[object, ...] = ()
         self._seen_at = float("-inf")
         self._needed_at = self._last_early_turn = float("-inf")
@@ -198,24 +198,27 @@ class Lease:
             await self._take(_LeaseObject({"name": self._name}), "POST", self._folder, began)
             return
         self._observe(lease)
+        unchanged, duration = self._clock() - self._seen_at, self._times.duration
         wanted = lease.wanted_by not in ("", self.identity)
-        expired = self._clock() - self._seen_at > self._times.duration
+        called = not (self._is_uncalled(duration) or self._ends())
         if lease.holder == self.identity:
             if wanted and (self._ends() or self._is_uncalled(self._times.uncalled)):
                 await self._release(lease)
             else:
                 await self._take(lease, "PUT", self._path, began)
-        elif (not lease.holder and not wanted) or expired:
-            await self._take(lease, "PUT", self._path, began)
-        elif not self._is_uncalled(self._times.duration) and lease.wanted_by != self.identity:
+        elif (free_for := unchanged - (duration if lease.holder else 0.0)) >= 0:
+            # A replica that is not called leaves it to the one that wants it, if that still lives.
+            if called or not wanted or free_for > duration:
+                await self._take(lease, "PUT", self._path, began)
+        elif called and not lease.wanted_by:
             await self._want()
 
     def _observe(self, lease: _LeaseObject) -> None:
-        """Note the holder, and the time by our clock when the Lease last changed."""
+        """Note the holder, and the time by our clock when it was last renewed."""
         if lease.holder != self.identity:
             self._held_until = float("-inf")
         self.holder = lease.holder
-        seen = (lease.holder, lease.spec.renewTime, lease.spec.acquireTime, lease.wanted_by)
+        seen = (lease.holder, lease.spec.renewTime, lease.spec.acquireTime)
         if seen != self._seen:
             self._seen, self._seen_at = seen, self._clock()
 
@@ -230,10 +233,10 @@ class Lease:
         if lease.holder != self.identity:
             changes = (spec.leaseTransitions or 0) + bool(spec.acquireTime)
             spec.acquireTime, spec.leaseTransitions = stamp, changes
+            # Who still wants it writes that again.
+            (lease.metadata.get("annotations") or {}).pop(WANTED_BY, None)
         spec.holderIdentity, spec.renewTime = self.identity, stamp
         spec.leaseDurationSeconds = int(self._times.duration)
-        if lease.wanted_by == self.identity:
-            del lease.metadata["annotations"][WANTED_BY]
         # Known before the answer: whoever is cancelled while it waits has the Lease to release.
         self.holder = self.identity
         # Since the Lease was read, nobody else can have held it if this update succeeds.

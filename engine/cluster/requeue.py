@@ -10,9 +10,11 @@ and each at most four times a minute.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Protocol
 
 import msgspec
@@ -22,14 +24,21 @@ from engine.cluster.client import Api, TokenBucket
 from engine.counting.in_flight_pods import Schedulers
 from engine.decision.recent_answers import RejectedPods
 from engine.engine import MOST_PORTIONS
-from engine.errors import ApiError, BadObjectError, DeadlineExceededError, EngineError
-from engine.objects.peer import Peer
+from engine.errors import (
+    ApiError,
+    BadObjectError,
+    DeadlineExceededError,
+    EngineError,
+    NotSentError,
+)
+from engine.objects.peer import REQUEUE_CONDITION, Peer
 from engine.objects.request_pod import RequestPod
 
-CONDITION = "placement-policy.scheduling.x-k8s.io/Evaluate"
 _PER_SECOND, _BURST = 20.0, 20
 # The number of pods without a request so far that one round looks at.
 _MOST_LOOKS = 20
+# The pause before the next look at a pod that no decision is possible about.
+_AGAIN_SECONDS = 10.0
 _MOST_KNOWN = 100_000
 _MOST_PER_MINUTE = 4
 _MINUTE_SECONDS = 60.0
@@ -77,14 +86,17 @@ class Requeuer:
         # The times of the last requeues of a pod, by uid. A pod that is offered a node and then
         # rejected again begins with the shortest pause anew.
         self._requeued: LRUCache[str, deque[float]] = LRUCache(_MOST_KNOWN)
-        # The hashes of the reasons of pods, by uid, that were looked at without a request.
-        self._looked_at: LRUCache[str, int] = LRUCache(_MOST_KNOWN)
+        # The condition of a pod, by uid, as it was set or seen last.
+        self._conditions: LRUCache[str, str] = LRUCache(_MOST_KNOWN)
+        # Of pods that were looked at without a request, by uid: the hash of their reasons, and the
+        # time of the next look if these stay the same.
+        self._looked_at: LRUCache[str, tuple[int, float]] = LRUCache(_MOST_KNOWN)
 
     async def requeue(self, pending: Mapping[str, Peer], now: str) -> int:
         """Requeue the rejected pods that would pass. Returns their number.
 
         `pending` are the pods without a node, by key; `now` is an RFC 3339 time. Raises
-        ApiUnreachableError, and ApiError if Placet may not do this.
+        ApiUnreachableError, and ApiError if Placet may not do this or the server has failed.
         """
         requeued = 0
         due = self._rejected_pods.due()
@@ -98,26 +110,39 @@ class Requeuer:
             if not await self._would_pass(rejected_pod.pod):
                 self._bucket.give_back()
                 continue
+            times = self._count(rejected_pod.pod.uid)
+            try:
+                requeued += await self._patch(rejected_pod.pod, now)
+            except (ApiError, NotSentError):
+                # Nothing was written.
+                times.pop()
+                raise
             self._rejected_pods.requeued(rejected_pod)
-            times = self._requeued.setdefault(rejected_pod.pod.uid, deque(maxlen=_MOST_PER_MINUTE))
-            times.append(self._clock())
-            requeued += await self._patch(rejected_pod.pod, now)
         return requeued
 
     async def _would_pass(self, pod: RequestPod) -> bool:
         """Whether the pod would pass, as far as a few portions of time show."""
+        try:
+            passes = await self._told(lambda: self._judge.would_pass(pod))
+        except EngineError:
+            return False
+        if passes is None:
+            # A call of filter finds out; the pauses between these grow.
+            self._gave_up("requeueing", f"{pod.namespace}/{pod.name}")
+            return True
+        return passes
+
+    async def _told(self, look: Callable[[], bool]) -> bool | None:
+        """What a look says within a few portions of time; None if it takes more.
+
+        Raises EngineError.
+        """
         for _ in range(MOST_PORTIONS):
             # Between two portions, kube-scheduler's calls are answered.
             await asyncio.sleep(0)
-            try:
-                return self._judge.would_pass(pod)
-            except DeadlineExceededError:
-                continue
-            except EngineError:
-                return False
-        # A call of filter finds out; the pauses between these grow.
-        self._gave_up("requeueing", f"{pod.namespace}/{pod.name}")
-        return True
+            with suppress(DeadlineExceededError):
+                return look()
+        return None
 
     async def notice(self, pending: Mapping[str, Peer]) -> None:
         """Add pods that another replica, or this one before a restart, has refused.
@@ -127,34 +152,47 @@ class Requeuer:
         """
         looked = 0
         for key, peer in pending.items():
+            if peer.requeued and peer.requeued != self._conditions.get(peer.uid):
+                # Another replica has requeued it. Requeues of all of them count.
+                self._conditions[peer.uid] = peer.requeued
+                self._count(peer.uid)
             if looked == _MOST_LOOKS:
-                return
+                continue
             if peer.uid in self._rejected_pods or not _is_waiting(peer):
                 continue
             reasons = peer.unscheduled.message if peer.unscheduled is not None else None
             if not reasons or not self._schedulers.have(peer):
                 continue
-            if self._looked_at.get(peer.uid) == hash(reasons):
+            known, again = self._looked_at.get(peer.uid, (0, 0.0))
+            if known == hash(reasons) and self._clock() < again:
                 continue
-            self._looked_at[peer.uid] = hash(reasons)
             looked += 1
             namespace, _, name = key.partition("/")
             path = f"/api/v1/namespaces/{namespace}/pods/{name}"
             try:
                 pod = self._judge.read(await self._api.request("GET", path))
             except (ApiError, BadObjectError) as error:
-                if isinstance(error, ApiError) and error.is_denied:
+                if isinstance(error, ApiError) and (error.is_denied or error.is_passing):
                     raise
-                continue
-            if self._has_refused(pod, reasons):
+                pod = None
+            refused = pod is not None and await self._has_refused(pod, reasons)
+            again = self._clock() + _AGAIN_SECONDS if refused is None else math.inf
+            self._looked_at[peer.uid] = hash(reasons), again
+            if pod is not None and refused:
                 self._rejected_pods.answered(pod, offered=False)
 
-    def _has_refused(self, pod: RequestPod, reasons: str) -> bool:
+    async def _has_refused(self, pod: RequestPod, reasons: str) -> bool | None:
+        """Whether one of the reasons is ours; None if that cannot be told now."""
         try:
-            return self._judge.has_refused(pod, reasons)
+            return await self._told(lambda: self._judge.has_refused(pod, reasons))
         except EngineError:
-            # A look at whether it would pass finds out.
-            return True
+            return None
+
+    def _count(self, uid: str) -> deque[float]:
+        """Add a requeue of a pod to the times of the last ones, and return these."""
+        times = self._requeued.setdefault(uid, deque(maxlen=_MOST_PER_MINUTE))
+        times.append(self._clock())
+        return times
 
     def _waiting(self, pod: RequestPod, pending: Mapping[str, Peer]) -> Peer | None:
         """The rejected pod as a peer, if it waits in vain and may be requeued now."""
@@ -169,10 +207,11 @@ class Requeuer:
     async def _patch(self, pod: RequestPod, now: str) -> bool:
         """Set the condition. Returns False if the pod is gone or was replaced."""
         self._generation += 1
+        reason = self._conditions[pod.uid] = f"Generation{self._generation}"
         condition: dict[str, Any] = {
-            "type": CONDITION,
+            "type": REQUEUE_CONDITION,
             "status": "True",
-            "reason": f"Generation{self._generation}",
+            "reason": reason,
             "lastTransitionTime": now,
         }
         patch = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
@@ -184,7 +223,7 @@ class Requeuer:
                 content_type="application/strategic-merge-patch+json",
             )
         except ApiError as error:
-            if error.is_denied:
+            if error.is_denied or error.is_passing:
                 raise
             return False
         return True

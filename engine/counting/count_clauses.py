@@ -52,6 +52,25 @@ class CountClauses:
         found += [limit.headroom(counter, table, rows, evaluation) for limit in self.mutual]
         return found
 
+    def deletion_cost(self, counter: PodCounter, row: int) -> int | None:
+        """The deletion cost of a pod that is about to be bound to a node; None: no share sets one.
+
+        A share of 40 % fills up in the order off, off, on, off, on, and so on. Later pods of this
+        order cost less: those that are left when some are deleted are the first of it. A controller
+        deletes pods of one revision, so each revision has an order of its own.
+
+        It comes after `headrooms`, which has evaluated the node.
+        """
+        for groups in self._strict:
+            clause, group = groups.clause, int(groups.ids[row])
+            if not isinstance(clause, ShareProgram) or not clause.bound.percent or group < 0:
+                continue
+            counts = counter.count(clause, groups, predicted=False, of_revision=True)
+            if counts.own:
+                bound = counts.bound_of(clause, group)
+                return -_position(bound, int(counts.high[group]) + 1, on=group == ON)
+        return None
+
     def terms(
         self, counter: PodCounter, table: NodeTable, rows: NodeRows, evaluation: Evaluation
     ) -> list[Term]:
@@ -83,22 +102,6 @@ def narrowed(headrooms: Sequence[Headroom], feasible: Mask, suits: Floats, avoid
         if headroom.narrow:
             kept &= headroom.groups == headroom.groups[best]
     return kept
-
-
-def deletion_cost(headrooms: Sequence[Headroom]) -> int | None:
-    """The deletion cost of a pod that is about to be bound; None if no share sets one.
-
-    `headrooms` are of the one node. A share of 40 % fills up in the order off, off, on, off, on,
-    and so on. Later pods of this order cost less: those that are left when some are deleted are the
-    first of it.
-    """
-    for headroom in headrooms:
-        clause, counts = headroom.clause, headroom.counts
-        group = int(headroom.groups[0])
-        if isinstance(clause, ShareProgram) and clause.bound.percent and counts.own and group >= 0:
-            bound = counts.bound_of(clause, group)
-            return -_position(bound, int(counts.high[group]) + 1, on=group == ON)
-    return None
 
 
 def _position(bound: BoundProgram, which: int, *, on: bool) -> int:

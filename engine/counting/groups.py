@@ -1,5 +1,8 @@
 """Count groups: the groups of nodes that a count clause compares, and the pods in each of them.
 
+A count is a sum of ones. Where a clause adds up an amount instead, sums, what the pod in question
+adds, and bounds are in thousandths, and the rules are the same.
+
 The groups of a share are its two sides, those of a spread its domains, those of a limit its nodes,
 its domains, or the whole cluster. A CountGroups belongs to one clause and one pod shape, and lives
 as long as the plan for that shape. GroupCounts and Headroom are of one call.
@@ -19,11 +22,12 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.cache.node_table import UNKNOWN_ROW, NodeRows, NodeTable
-from engine.cache.tallies import Tally
+from engine.cache.tallies import FULL, Tally
 from engine.counting.in_flight_pods import GroupIds
 from engine.objects import eligibility
 from engine.program.columns import Freshness, grown
 from engine.program.frame import Evaluation, Frame, Report
+from engine.program.operations import sum_bound
 from engine.program.program import (
     BoundProgram,
     CountClause,
@@ -44,6 +48,8 @@ Mask = npt.NDArray[np.bool_]
 OFF, ON = 0, 1
 # The group of a node that is in none: it has no value for the domain, or for the bound.
 OUTSIDE = -1
+# The tallies of a clause whose counts by group are kept: all pods, and those of a few revisions.
+_MOST_KEPT = 3
 # A computed number is never larger. Groups without a node have it, so that they are open.
 _LARGEST = 2**62
 
@@ -59,38 +65,46 @@ _COUNTED: Mapping[NodeSet, Callable[[object, object], bool] | None] = {
 class GroupCounts(msgspec.Struct, frozen=True, eq=False):
     """The pods in each group, without the pod in question.
 
+    `high` adds up every pod that is or may be in a group, `low` only those that a watch has shown
+    there. `own` is what the pod in question adds: 0 if the clause does not count it, else 1, or its
+    amount, which is FULL where it has none. `total` is the number of pods that are wanted, of which
+    a percentage is a part, and `pods` the number of all there are to place: in a rollout there are
+    more than are wanted. Both include the pod in question. `anywhere` says, for a limit with a
+    lower bound, whether any other pod is or may be in a group, and `queued` whether the clause
+    counts another pod without a node. `domains` marks the groups that a spread compares. `bounds`
+    has the number of the bound of each group, in what is added up; None where it is a constant of
+    the clause. `min_domains` is that of a spread, None where it is a constant.
+
     Where a limit counts nodes, `high` and `low` are the most and the fewest nodes in use once the
     pod in question is in the group, 0 where it takes no further node; `total` is the number of the
     nodes that count.
-
-    `high` counts every pod that is or may be in a group, `low` only those that a watch has shown
-    there. `own` is 1 if the clause counts the pod in question, else 0. `total` is the number of
-    pods that the bound is a part of, the pod in question included. `anywhere` says, for a limit
-    with a lower bound, whether any other pod is or may be in a group. `domains` marks the groups
-    that a spread compares. `bounds` has the number of the bound of each group; None where it is a
-    constant of the clause. `min_domains` is that of a spread, None where it is a constant.
     """
 
     high: Counts
     low: Counts
     own: int
     total: int
+    pods: int
     anywhere: bool
     domains: Mask
     bounds: Bounds | None = None
     min_domains: float | None = None
+    queued: bool = False
 
     def hopeful(self) -> GroupCounts:
         """The counts if every in-flight pod ends where it helps, and nowhere else."""
+        # A new struct is made faster than a copy with other fields.
         return GroupCounts(
             self.low,
             self.high,
             self.own,
             self.total,
+            self.pods,
             self.anywhere,
             self.domains,
             self.bounds,
             self.min_domains,
+            self.queued,
         )
 
     def bound_of(self, clause: ShareProgram | LimitProgram, group: int) -> BoundProgram:
@@ -119,6 +133,16 @@ def target(bound: BoundProgram, total: int) -> int:
     return min(total, math.ceil(part) if bound.kind == "at least" else math.floor(part))
 
 
+def wanted_on(bound: BoundProgram, total: int, pods: int) -> int:
+    """The number of pods that a bound means on the nodes of a share.
+
+    A percentage is of the pods that are wanted. A count, and 100 %, bound those that there are: a
+    rollout has pods beside them, which must have a place.
+    """
+    part = bound.percent and bound.amount != 100
+    return target(bound, total if part else pods)
+
+
 def open_groups(clause: CountClause, counts: GroupCounts) -> Mask:
     """The groups in which the pod in question would break no bound."""
     match clause:
@@ -137,7 +161,7 @@ def open_groups(clause: CountClause, counts: GroupCounts) -> Mask:
 
 
 def _open_sides(bound: BoundProgram, counts: GroupCounts) -> Mask:
-    wanted = target(bound, counts.total)
+    wanted = wanted_on(bound, counts.total, counts.pods)
     # pods on the nodes of the share + this pod <= pods that the bound means
     on = counts.high[ON] + counts.own <= wanted
     match bound.kind:
@@ -147,8 +171,10 @@ def _open_sides(bound: BoundProgram, counts: GroupCounts) -> Mask:
             # Other nodes are open once the share is certain to have its pods.
             return np.array([counts.low[ON] >= wanted, True])
         case "exactly":
-            # pods on other nodes + this pod <= pods that are left for other nodes
-            off = counts.high[OFF] + counts.own <= counts.total - wanted
+            # pods on other nodes + this pod <= pods that are left for other nodes. That is of all
+            # pods, so that each pod of a rollout has a place. At its end as many may be missing on
+            # the nodes of the share as there were too many.
+            off = counts.high[OFF] + counts.own <= counts.pods - wanted
             return np.array([off, on])
         case _:
             assert_never(bound.kind)
@@ -177,6 +203,19 @@ def _within_nodes(clause: LimitProgram, counts: GroupCounts) -> Mask:
     most = amount if clause.nodes == "used" else counts.total - amount
     # nodes in use with this pod <= nodes that may be used; a node in use makes no difference
     found: Mask = (counts.high == 0) | (counts.high <= most)
+    return found
+
+
+def leaves_room(clause: CountClause, counts: GroupCounts) -> Mask | None:
+    """The groups of a sum in which a pod like the one in question fits beside it.
+
+    While no other pod waits, every group in which it fits. None for a clause that counts.
+    """
+    if not isinstance(clause, LimitProgram) or clause.count.peers.amount is None:
+        return None
+    more = 2 * counts.own if counts.queued else counts.own
+    # sum in the group + this pod + one like it <= the limit
+    found: Mask = counts.high + more <= _number(clause.bound.amount, counts)
     return found
 
 
@@ -233,7 +272,8 @@ class Headroom(msgspec.Struct, frozen=True, eq=False):
 
     `open` marks the nodes whose group has headroom for certain, `hopeful` those whose group would
     have it if every in-flight pod ended elsewhere. `groups` has the group of each node. A `narrow`
-    clause has a pod offered one group at a time.
+    clause has a pod offered one group at a time; that of a sum only where no node is `roomy`, which
+    means that the next pod fits there too.
     """
 
     clause: CountClause
@@ -242,13 +282,17 @@ class Headroom(msgspec.Struct, frozen=True, eq=False):
     groups: GroupIds
     counts: GroupCounts
     narrow: bool
+    roomy: Mask | None = None
+
+    def narrows(self, opened: Mask) -> bool:
+        """Whether the clause has a pod offered one group of these nodes, not all of them."""
+        return self.narrow and (self.roomy is None or not (opened & self.roomy).any())
 
 
 @dataclass(slots=True)
 class _KeptCounts:
-    """The pods in each group, of one version of a tally, for these groups and rows."""
+    """What is in each group, of one version of a tally, for these groups and rows."""
 
-    tally: Tally
     version: int
     ids: GroupIds
     rows: Mapping[str, int]
@@ -284,7 +328,8 @@ class CountGroups:
         self._percent = isinstance(clause, ShareProgram) and clause.bound.percent
         self._bounds: Bounds = np.empty(0, np.float64 if self._percent else np.int64)
         self._narrow = bounds_every_group(clause)
-        self._kept: _KeptCounts | None = None
+        self._adds_amounts = clause.count.peers.amount is not None
+        self._kept: dict[Tally, _KeptCounts] = {}
         self._fresh = Freshness()
         self._domains: dict[Hashable, int] = {}
 
@@ -323,12 +368,11 @@ class CountGroups:
                 self.counted = counted
 
     def count_of(self, tally: Tally, table: NodeTable) -> Counts:
-        """The pods of a tally in each group. Earlier counts are updated by what has changed."""
-        size, kept = max(self._size, 1), self._kept
+        """What a tally has in each group. Earlier counts are updated by what has changed."""
+        size, kept = max(self._size, 1), self._kept.get(tally)
         changes: Iterable[tuple[str, int]] | None = None
         if (
             kept is not None
-            and kept.tally is tally
             and kept.ids is self.counted
             and kept.rows is table.rows
             and len(kept.counts) == size
@@ -336,14 +380,20 @@ class CountGroups:
             changes = tally.since(kept.version)
         if changes is None or kept is None:
             counts = np.zeros(size, np.int64)
-            kept = self._kept = _KeptCounts(tally, 0, self.counted, table.rows, counts)
+            if tally not in self._kept and len(self._kept) >= _MOST_KEPT:
+                del self._kept[next(iter(self._kept))]
+            kept = self._kept[tally] = _KeptCounts(0, self.counted, table.rows, counts)
             changes = tally.nodes.items()
+        counts = kept.counts
         for node, by in changes:
             group = self.counted[table.rows.get(node, UNKNOWN_ROW)]
             if group >= 0:
-                kept.counts[group] += by
+                counts[group] = min(counts.item(group) + by, FULL)
         kept.version = tally.version
-        return kept.counts.copy()
+        if self._adds_amounts and counts.max(initial=0) == FULL:
+            # What is beyond it was not added, so it cannot be taken away either.
+            del self._kept[tally]
+        return counts.copy()
 
     def bounds(self) -> Bounds | None:
         """The number of the bound of each group; None where it is a constant of the clause."""
@@ -367,12 +417,18 @@ class CountGroups:
         if np.logical_and.reduce(opened) and not np.logical_or.reduce(outside):
             # The usual case: no bound is near.
             every = np.ones(len(ids), np.bool_)
-            return Headroom(self.clause, every, every, ids, counts, self._narrow)
+            roomy = leaves_room(self.clause, counts) if self._adds_amounts else None
+            roomy = roomy[ids] if roomy is not None else None
+            return Headroom(self.clause, every, every, ids, counts, self._narrow, roomy)
         passes = self.clause.count.missing == "pass"
         here = opened[ids]
         hopeful = open_groups(self.clause, counts.hopeful())[ids]
         here[outside] = hopeful[outside] = passes
-        return Headroom(self.clause, here, hopeful, ids, counts, self._narrow)
+        roomy = leaves_room(self.clause, counts) if self._adds_amounts else None
+        if roomy is not None:
+            roomy = roomy[ids]
+            roomy[outside] = passes
+        return Headroom(self.clause, here, hopeful, ids, counts, self._narrow, roomy)
 
     def _group(self, table: NodeTable, row: int, frame: Frame, report: Report) -> int:
         view = table.views[row]
@@ -390,13 +446,19 @@ class CountGroups:
         if group >= 0:
             try:
                 if self._compute is not None:
-                    self._bound(group, number_of(self._compute(frame), percent=self._percent))
+                    self._bound(group, self._number_of(self._compute(frame)))
                 if self._compute_domains is not None:
                     self.min_domains = number_of(self._compute_domains(frame), percent=False)
             except EvaluationError as error:
                 report(count.policy, count.name, error)
                 return OUTSIDE
         return group
+
+    def _number_of(self, value: object) -> float:
+        if self._adds_amounts:
+            assert isinstance(self.clause, LimitProgram), "only limits have sums"
+            return sum_bound(value, up=self.clause.bound.kind == "at least")
+        return number_of(value, percent=self._percent)
 
     def _counted_of(
         self, table: NodeTable, rows: NodeRows, groups: Sequence[int], frame: Frame

@@ -62,6 +62,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.cache.node_table import UNKNOWN_ROW, NodeRows
+from engine.cache.tallies import Adds
 from engine.errors import BadObjectError
 from engine.objects.peer import DEFAULT_SCHEDULER, Peer
 
@@ -187,7 +188,7 @@ class InFlightPod:
         # The rows as a bitmap: without bindVerb, many pods can be in flight at once.
         self._bits: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
         self._groups: dict[int, tuple[GroupIds, GroupIds]] = {}
-        self._members: dict[object, bool] = {}
+        self._members: dict[object, int] = {}
 
     def settle(self) -> None:
         """Decodes the pod and finds its rows, once."""
@@ -222,19 +223,19 @@ class InFlightPod:
     def predicted(self, row: int) -> None:
         self._predicted = row
 
-    def counts(self, tally: object, counts: Callable[[Peer], bool]) -> bool:
-        """Whether a tally's function is true for the pod; remembered by tally."""
+    def counts(self, tally: object, counts: Adds) -> int:
+        """What the pod adds by a tally's function, 0 if it does not count; remembered by tally."""
         known = self._members.get(tally)
         if known is None:
             if len(self._members) > _MOST_TALLIES:
                 self._members.clear()
-            known = self._members[tally] = self.is_such(counts)
+            known = self._members[tally] = self.adds(counts)
         return known
 
-    def is_such(self, counts: Callable[[Peer], bool]) -> bool:
-        """Whether a function is true for the pod. A pod that cannot be decoded counts nowhere."""
+    def adds(self, counts: Adds) -> int:
+        """What the pod adds by a function. A pod that cannot be decoded counts nowhere."""
         self._read_pod()
-        return self._pod is not None and counts(self._pod)
+        return 0 if self._pod is None else counts(self._pod)
 
     def _read_pod(self) -> None:
         if self._read is not None:

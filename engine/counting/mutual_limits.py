@@ -138,7 +138,7 @@ class MutualLimit:
         outside = ids < 0
         opened, hopeful = ~closed[ids] | outside, ~certain[ids] | outside
         high, low = closed.astype(np.int64), certain.astype(np.int64)
-        counts = GroupCounts(high, low, own=0, total=0, anywhere=True, domains=_NO_DOMAINS)
+        counts = GroupCounts(high, low, own=0, total=0, pods=0, anywhere=True, domains=_NO_DOMAINS)
         return Headroom(self.clause, opened, hopeful, ids, counts, narrow=False)
 
     def _look(self, counter: PodCounter, table: NodeTable, check: CheckDeadline) -> _Look:

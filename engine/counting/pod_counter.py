@@ -7,6 +7,7 @@ longer, and so do the functions that say which pods they count.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from typing import NamedTuple, TypeAlias
@@ -16,14 +17,15 @@ import numpy as np
 
 from engine.cache.cache import Cache
 from engine.cache.node_table import UNKNOWN_ROW, NodeTable
-from engine.cache.tallies import Census, Scope, Tally
+from engine.cache.tallies import FULL, Adds, Census, Scope, Tally
 from engine.counting.groups import OFF, CountGroups, Counts, GroupCounts, has_lower_bound
 from engine.counting.in_flight_pods import GroupIds, InFlightPod
 from engine.counting.used_nodes import nodes_in_use
 from engine.objects.codec import Namespace
-from engine.objects.peer import Peer, key_of
+from engine.objects.peer import Peer, Workload, key_of
 from engine.objects.request_pod import RequestPod
-from engine.program.frame import MEMO_BYTES, Evaluate, Frame, unlimited
+from engine.program.frame import MEMO_BYTES, Evaluate, Frame, Report, unlimited
+from engine.program.operations import added
 from engine.program.policy_time import BRIEF_SECONDS, CallTime
 from engine.program.program import (
     CountClause,
@@ -64,29 +66,31 @@ class PodChange(NamedTuple):
 class CountContext(msgspec.Struct, frozen=True, eq=False):
     """The pod in question, and what rules about other pods read of it.
 
-    `peer` decodes the pod as other pods see it (BadObjectError). `replicas` is the number of pods
-    that its root controller wants, None if not known. `shape` identifies all that rules read of the
-    pod; `frame` may be of another pod of that shape. `exempts` says which pods no policy governs.
+    `peer` decodes the pod as other pods see it (BadObjectError). `root` is its root controller,
+    None if not known. `shape` identifies all that rules read of the pod; `frame` may be of another
+    pod of that shape. `report` hears of amounts that pods do not have, also later, from tallies.
+    `exempts` says which pods no policy governs.
     """
 
     pod: RequestPod
     peer: Callable[[], Peer]
     frame: Frame
     time: CallTime
-    replicas: int | None
+    root: Workload | None
     shape: Hashable
+    report: Report
     exempts: Callable[[Peer], bool] = _exempts_none
 
 
 class _Membership(NamedTuple):
     """The pods that a clause counts.
 
-    `counts` tests a pod, `scope` is where such pods can be (None: only the pod in question),
-    and `name` identifies the function for tallies (None: do not keep). `by_labels` is the same
-    function where labels are enough to tell, else None.
+    `counts` tests a pod, or gives what it adds to a sum, `scope` is where such pods can be (None:
+    only the pod in question), and `name` identifies the function for tallies (None: do not keep).
+    `by_labels` is the same function where labels are enough to tell, else None.
     """
 
-    counts: Callable[[Peer], bool]
+    counts: Adds
     scope: Scope | None
     name: Hashable
     by_labels: Callable[[CountedPod], bool] | None
@@ -111,11 +115,18 @@ class PodCounter:
         self._in_flight = in_flight
         self._nominated = self._ahead(pods.nominated) if pods.nominated else ()
 
-    def count(self, clause: CountClause, groups: CountGroups, *, predicted: bool) -> GroupCounts:
+    def count(
+        self,
+        clause: CountClause,
+        groups: CountGroups,
+        *,
+        predicted: bool,
+        of_revision: bool = False,
+    ) -> GroupCounts:
         """The counts of a clause. Raises DeadlineExceededError and ExpensivePolicyError.
 
         An in-flight pod counts in every group that it was offered; with `predicted` only in the one
-        where it probably ends.
+        where it probably ends. With `of_revision` only pods of the same template count.
         """
         # The frame outlives this request in tallies, and its deadline must not.
         time, policy = self._context.time, clause.count.policy
@@ -125,7 +136,7 @@ class PodCounter:
         began = time.times.work() if time.times is not None else 0.0
         self._frame.check = time.check_within
         try:
-            return self._counts(clause, groups, predicted=predicted)
+            return self._counts(clause, groups, predicted=predicted, of_revision=of_revision)
         finally:
             self._frame.check = unlimited
             if time.policy:
@@ -164,67 +175,115 @@ class PodCounter:
         every = nominated.values()
         return [p for p in every if p.priority >= own.priority and p.uid not in elsewhere]
 
-    def _counts(self, clause: CountClause, groups: CountGroups, *, predicted: bool) -> GroupCounts:
+    def _counts(
+        self, clause: CountClause, groups: CountGroups, *, predicted: bool, of_revision: bool
+    ) -> GroupCounts:
         count = clause.count
-        counts, scope, name, by_labels = self._membership(clause, groups)
+        members = self._membership(clause, groups)
+        if of_revision:
+            members = self._of_revision(members)
+        counts, scope, name, by_labels = members
+        if (amount := count.peers.amount) is not None:
+            counts, scope, name, by_labels = self._adding(members, count, amount)
         context = self._context
         uid = context.pod.uid
 
-        def inside(pod: Peer) -> bool:
-            return scope is not None and scope.holds(pod) and counts(pod)
+        def inside(pod: Peer) -> int:
+            return counts(pod) if scope is not None and scope.holds(pod) else 0
 
         tally = self._tally(name, scope, counts, kept=not count.peers.time_dependent)
         high = groups.count_of(tally, self._table)
         known = self._pods.pod(self._key)
-        there = known is not None and known.uid == uid and counts(known)
+        there = counts(known) if known is not None and known.uid == uid else 0
         if there and known is not None and known.nodeName:
-            self._add(high, groups, known.nodeName, -1)
+            self._add(high, groups, known.nodeName, -there)
         low = high.copy()
         for pod in self._pods.assumed():
-            if pod.uid != uid and inside(pod):
-                self._add(low, groups, pod.nodeName, -1)
-        if name is None or count.peers.time_dependent:
-            in_flight = [each for each in self._in_flight if each.is_such(inside)]
+            if pod.uid != uid and (adds := inside(pod)):
+                self._add(low, groups, pod.nodeName, -adds)
+        in_flight: defaultdict[int, list[InFlightPod]] = defaultdict(list)
+        kept = name is not None and not count.peers.time_dependent
+        if kept and amount is None:
+            # The usual case, and with many pods in flight the slowest part of a count.
+            in_flight[1] = [each for each in self._in_flight if each.counts(tally, inside)]
         else:
-            in_flight = [each for each in self._in_flight if each.counts(tally, inside)]
-        if predicted:
-            places = [groups.counted[[each.predicted]] for each in in_flight]
+            for each in self._in_flight:
+                adds = each.counts(tally, inside) if kept else each.adds(inside)
+                in_flight[adds].append(each)
+        ids = groups.counted
+        places = {
+            adds: [ids[[each.predicted]] if predicted else each.groups(ids) for each in such]
+            for adds, such in in_flight.items()
+        }
+        ahead = [(pod.nominatedNodeName, adds) for pod in self._nominated if (adds := inside(pod))]
+        if amount is not None:
+            own = self._own(members.counts, count, amount)
         else:
-            places = [each.groups(groups.counted) for each in in_flight]
-        nominated = [pod.nominatedNodeName for pod in self._nominated if inside(pod)]
-        of_nodes = isinstance(clause, LimitProgram) and clause.nodes is not None
-        if of_nodes:
-            places += [groups.counted[[self._table.rows.get(n, UNKNOWN_ROW)]] for n in nominated]
+            own = int(by_labels(context.pod) if by_labels is not None else counts(context.peer()))
+        waits = bool(there) and known is not None and not known.nodeName
+        queued = len(tally.waiting) - waits
+        others = tally.placed - (0 if waits else there) + queued
+        total, pods = others + own, others + own
+        if isinstance(clause, ShareProgram):
+            total, pods = self._totals(clause, tally, own, known if there else None)
+        if isinstance(clause, LimitProgram) and clause.nodes is not None:
+            rows = self._table.rows
+            ends = places[1] + [ids[[rows.get(node, UNKNOWN_ROW)]] for node, _ in ahead]
+            high, low = nodes_in_use(high, low, ends) if own else (high * 0, low * 0)
+            total = int(np.count_nonzero(ids > OFF))
         else:
-            _add_all(high, places)
-            for node in nominated:
-                self._add(high, groups, node, 1)
-        own = int(by_labels(context.pod) if by_labels is not None else counts(context.peer()))
-        others = tally.placed + len(tally.waiting) - int(there)
-        total = self._total(count, tally, others, own)
-        if of_nodes:
-            high, low = nodes_in_use(high, low, places) if own else (high * 0, low * 0)
-            total = int(np.count_nonzero(groups.ids > OFF))
+            for adds, named in places.items():
+                _add_all(high, named, adds)
+            for node, adds in ahead:
+                self._add(high, groups, node, adds)
         return GroupCounts(
             high=high,
             low=low,
             own=own,
             total=total,
+            pods=pods,
             # As for InterPodAffinity: a pod that waits, or is on a node without the domain, is not.
             anywhere=has_lower_bound(clause) and bool(np.logical_or.reduce(high)),
             domains=groups.domains() if isinstance(clause, SpreadProgram) else _NO_DOMAINS,
             bounds=groups.bounds(),
             min_domains=groups.min_domains,
+            queued=queued > 0,
         )
 
-    def _total(self, count: CountProgram, tally: Tally, others: int, own: int) -> int:
-        if count.peers.replicas and self._context.replicas is not None:
-            return self._context.replicas
-        if count.peers.placed:
-            known = self._pods.pod(self._key)
-            there = known is not None and bool(known.nodeName)
-            return tally.placed - int(there) + own
-        return others + own
+    def _totals(
+        self, share: ShareProgram, tally: Tally, own: int, there: Peer | None
+    ) -> tuple[int, int]:
+        """The pods that are wanted, and all there are to place, for a share.
+
+        `there` is the pod in question if the tally has it. A rollout, or a controller that is
+        scaled down, has more pods than its workload wants.
+        """
+        peers, root = share.count.peers, self._context.root
+        adds = own
+        if there is not None and (there.nodeName or not peers.placed):
+            adds -= 1
+        pods = tally.placed + (0 if peers.placed else len(tally.waiting)) + adds
+        if peers.replicas:
+            wanted = root.replicas if root is not None else None
+            return (pods, pods) if wanted is None else (wanted, max(wanted, pods))
+        if not share.bound.percent:
+            return pods, pods
+        numbers = tally.by_workload(placed=peers.placed)
+        if root is not None:
+            numbers[root.uid] = numbers.get(root.uid, 0) + adds
+        return pods - surplus(self._pods, numbers), pods
+
+    def _of_revision(self, found: _Membership) -> _Membership:
+        """Those of the pods that have the template of the pod in question."""
+        template = self._context.pod.labels.get(TEMPLATE_HASH)
+        if template is None:
+            return found
+
+        def counts(pod: Peer) -> int:
+            return found.counts(pod) if pod.labels.get(TEMPLATE_HASH) == template else 0
+
+        name = None if found.name is None else (found.name, template)
+        return found._replace(counts=counts, name=name)
 
     def _membership(self, clause: CountClause, groups: CountGroups) -> _Membership:
         """The pods that the clause counts."""
@@ -265,11 +324,7 @@ class PodCounter:
                 return holds(pod)
 
         def holds(pod: CountedPod) -> bool:
-            # Each pod takes a step, so that many of them look at the clock.
-            frame.peer, frame.reserve = pod, STEPS
-            frame.fuel -= 1
-            if frame.fuel < 0:
-                frame.refuel()
+            _begin(frame, pod)
             try:
                 return where(frame) is True
             except MissingError:
@@ -280,6 +335,47 @@ class PodCounter:
         # A change of the namespaces makes another tally; such changes are rare.
         name = (count, context.shape if count.peers.by_pod else None, inside)
         return _Membership(counts, scope, name, counts if count.peers.by_labels else None)
+
+    def _adding(
+        self, membership: _Membership, count: CountProgram, amount: Evaluate
+    ) -> _Membership:
+        """The membership with what each pod adds: 0 where it has no amount, which is reported."""
+        counts, scope, name, _ = membership
+        context, frame = self._context, self._frame
+        times, charge, report = context.time.times, context.time.charge, context.report
+
+        def adds(pod: Peer) -> int:
+            if not counts(pod):
+                return 0
+            if times is None:
+                return reported(pod)
+            if frame.check is not unlimited:
+                charge(count.policy)
+                return reported(pod)
+            with times.using(count.policy):
+                return reported(pod)
+
+        def reported(pod: Peer) -> int:
+            try:
+                return _amount(frame, pod, amount)
+            except EvaluationError as error:
+                report(count.policy, count.name, error)
+                return 0
+
+        # A name may stand for the pods of a workload, for whatever clause.
+        return _Membership(adds, scope, None if name is None else (name, count), None)
+
+    def _own(self, counts: Adds, count: CountProgram, amount: Evaluate) -> int:
+        """What the pod in question adds to a sum. It fits nowhere if it has no amount."""
+        peer = self._context.peer()
+        if not counts(peer):
+            return 0
+        try:
+            return _amount(self._frame, peer, amount)
+        except EvaluationError as error:
+            self._context.report(count.policy, count.name, error)
+            passes = isinstance(error, MissingError) and count.missing == "pass"
+            return 0 if passes else FULL
 
     def _inside(self, wanted: Evaluate | None) -> frozenset[str] | None:
         """The names of the namespaces for which an expression is true; None for all of them."""
@@ -302,23 +398,15 @@ class PodCounter:
         if peer.workload is None:
             return _Membership(lambda pod: pod.uid == peer.uid, None, None, None)
         uid = peer.workload.uid
-        # In a rolling update, each revision has its own share.
-        exactly = isinstance(clause, ShareProgram) and clause.bound.kind == "exactly"
-        template = peer.labels.get(TEMPLATE_HASH) if exactly else None
 
         def counts(pod: Peer) -> bool:
             if pod.deletionTimestamp is not None and not terminating:
                 return False
-            if template is not None and pod.labels.get(TEMPLATE_HASH) != template:
-                return False
             return pod.workload is not None and pod.workload.uid == uid
 
-        scope = Scope(peer.namespace, uid)
-        return _Membership(counts, scope, ("workload", terminating, template), None)
+        return _Membership(counts, Scope(peer.namespace, uid), ("workload", terminating), None)
 
-    def _tally(
-        self, name: Hashable, scope: Scope | None, counts: Callable[[Peer], bool], *, kept: bool
-    ) -> Tally:
+    def _tally(self, name: Hashable, scope: Scope | None, counts: Adds, *, kept: bool) -> Tally:
         if scope is not None and kept:
             return self._pods.tally(name, scope, counts)
         tally = Tally(counts)
@@ -329,15 +417,46 @@ class PodCounter:
 
     def _add(self, found: Counts, groups: CountGroups, node: str, amount: int) -> None:
         row = self._table.rows.get(node, UNKNOWN_ROW)
-        if (group := groups.counted[row]) >= 0:
-            found[group] += amount
+        # What is full stays full: what is beyond it was not added.
+        if (group := groups.counted[row]) >= 0 and found[group] < FULL:
+            found[group] = min(found.item(group) + amount, FULL)
 
 
-def _add_all(counts: Counts, groups: Sequence[GroupIds]) -> None:
-    """Adds one to each of the groups, as often as it is listed."""
-    if groups:
-        named = np.concatenate(groups)
-        counts += np.bincount(named[named >= 0], minlength=len(counts))
+def surplus(pods: KnownPods, numbers: Mapping[str, int]) -> int:
+    """The pods beyond those that their workloads want; `numbers` has the pods of each, by uid."""
+    found = 0
+    for uid, number in numbers.items():
+        wanted = pods.replicas(uid)
+        if wanted is not None and number > wanted:
+            found += number - wanted
+    return found
+
+
+def _begin(frame: Frame, pod: CountedPod) -> None:
+    """Prepares a frame for a pod. Each takes a step, so that many of them look at the clock."""
+    frame.peer, frame.reserve = pod, STEPS
+    frame.fuel -= 1
+    if frame.fuel < 0:
+        frame.refuel()
+
+
+def _amount(frame: Frame, pod: Peer, amount: Evaluate) -> int:
+    """What a pod adds to a sum. Raises EvaluationError if it has no amount."""
+    _begin(frame, pod)
+    return added(amount(frame))
+
+
+def _add_all(counts: Counts, groups: Sequence[GroupIds], amount: int) -> None:
+    """Adds an amount to each of the groups, as often as it is listed."""
+    if not groups or not amount:
+        return
+    named = np.concatenate(groups)
+    times = np.bincount(named[named >= 0], minlength=len(counts))
+    if amount == 1:
+        counts += times
+    else:
+        more = np.where(times > FULL // amount, FULL, times * amount)
+        np.minimum(counts + more, FULL, out=counts)
 
 
 class PodsExcluding:
@@ -347,11 +466,12 @@ class PodsExcluding:
         self._pods = pods
         self._gone = {key_of(pod): pod for pod in gone}
 
-    def tally(self, name: Hashable, scope: Scope, counts: Callable[[Peer], bool]) -> Tally:
+    def tally(self, name: Hashable, scope: Scope, counts: Adds) -> Tally:
         whole = self._pods.tally(name, scope, counts)
         left = Tally(counts)
         left.nodes, left.placed = whole.nodes.copy(), whole.placed
         left.waiting = whole.waiting.copy()
+        left.placed_of, left.waiting_of = whole.placed_of.copy(), whole.waiting_of.copy()
         for key, pod in self._gone.items():
             if scope.holds(pod):
                 left.leaves(key, pod)
@@ -369,6 +489,9 @@ class PodsExcluding:
 
     def namespaces(self) -> Iterable[Namespace]:
         return self._pods.namespaces()
+
+    def replicas(self, uid: str) -> int | None:
+        return self._pods.replicas(uid)
 
     def assumed(self) -> Sequence[Peer]:
         return [pod for pod in self._pods.assumed() if key_of(pod) not in self._gone]

@@ -13,8 +13,8 @@ import numpy as np
 
 from engine.cache.snapshot import Snapshot
 from engine.cache.tallies import Scope
-from engine.counting.groups import ON, CountGroups, target
-from engine.counting.pod_counter import KnownPods
+from engine.counting.groups import ON, CountGroups, wanted_on
+from engine.counting.pod_counter import KnownPods, surplus
 from engine.objects.peer import Peer
 from engine.program.frame import Evaluation
 from engine.program.program import ShareProgram
@@ -26,8 +26,8 @@ class PodCounts:
 
     There is no target where it depends on the pod.
 
-    `violations` is the number of pods beyond the bounds. Drift makes them: decisions keep to the
-    bounds.
+    `violations` is the number of pods beyond the bounds. Drift makes them, and rollouts leave them:
+    decisions keep to the bounds.
     """
 
     matched: int
@@ -72,7 +72,8 @@ class ShareStatus:
         on = int(amounts[self._groups.ids[rows] == ON].sum())
         if self._share.bound.amount is None:
             return PodCounts(matched, on)
-        wanted = target(self._share.bound, matched)
+        total = matched - surplus(pods, tally.by_workload(placed=False))
+        wanted = wanted_on(self._share.bound, total, matched)
         # Too many on the share, except for `at least`; too many elsewhere, except for `at most`.
         over = max(0, on - wanted) if self._share.bound.kind != "at least" else 0
         short = max(0, placed - on - (matched - wanted))

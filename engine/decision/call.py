@@ -80,11 +80,16 @@ class Call(msgspec.Struct, frozen=True, eq=False):
         """The pod and what rules about other pods read of it."""
         pod, roots = self.pod, snapshot.workloads
         root = roots.get(pod.controller)
-        replicas = root.replicas if root is not None else None
         plan, evaluation = self.plan, self.evaluation
         frame = evaluation.frame() if plan.time_dependent_counts else plan.frame
+        namespace = snapshot.namespaces.get(pod.namespace)
+        peer = (
+            partial(pod.rooted, root)
+            if namespace is None
+            else partial(pod.rooted, root, namespace.labels)
+        )
         return CountContext(
-            pod, partial(pod.rooted, root), frame, evaluation.time, replicas, plan, self.exempts
+            pod, peer, frame, evaluation.time, root, plan, evaluation.report, self.exempts
         )
 
 
@@ -106,6 +111,11 @@ class CallOpener:
         self._observer = observer
         self._now = now
         self._plans: LRUCache[Hashable, Plan] = LRUCache(PLAN_BYTES, lambda plan: plan.bytes)
+
+    def adopt(self, registry: Registry) -> None:
+        """Takes other policies; what was kept for the old ones is forgotten."""
+        self.registry = registry
+        self._plans.clear()
 
     def open(self, pod: RequestPod, names: Sequence[str], time: CallTime) -> Call:
         """A call about these nodes. Raises EngineError."""
@@ -129,9 +139,9 @@ class CallOpener:
             return made[0]
 
         evaluation = Evaluation(frame, time, self.clause_failed, self._observer.shortened)
-        # A plan keeps its registry and namespace alive, so their ids are not reused.
+        # A plan keeps its namespace alive, so that its id is not reused.
         shape = pod.shape(registry.shapes)
-        key = (id(registry), id(namespace), pod.namespace, root, exempt, shape)
+        key = (id(namespace), pod.namespace, root, exempt, shape)
         plan = self._plans.get(key)
         if plan is None:
             plan = Plan(

@@ -18,7 +18,7 @@ from engine.counting.in_flight_pods import InFlightPods
 from engine.counting.pod_counter import CountContext, PodCounter, PodsExcluding
 from engine.decision.call import ClusterView
 from engine.decision.verdict import Decision, Rejected, Verdict
-from engine.errors import WaitingError
+from engine.errors import InFlightError, WaitingError
 from engine.objects.peer import Peer
 from engine.program.frame import Evaluation, Floats
 
@@ -67,8 +67,8 @@ class Placement:
             mask &= headroom.open
         return bool(mask.any())
 
-    def take(self, counts: CountClauses, question: Question) -> list[Headroom]:
-        """The headroom on the one node that the pod is about to be bound to.
+    def take(self, counts: CountClauses, question: Question) -> int | None:
+        """Takes the one node that the pod is about to be bound to. Returns its deletion cost.
 
         Bound pods alone count: another pod that may end there has its own look before it does.
         Raises WaitingError where a strict clause has none: another pod was bound first, and
@@ -78,7 +78,7 @@ class Placement:
         headrooms = counts.headrooms(counter, question.table, question.rows, question.evaluation)
         if full := [headroom for headroom in headrooms if not headroom.open.all()]:
             raise WaitingError(_joined(full, question.evaluation))
-        return headrooms
+        return counts.deletion_cost(counter, int(question.rows[0]))
 
     def answer(
         self, counts: CountClauses, question: Question, decided: Decision, *, predicts: bool
@@ -88,8 +88,8 @@ class Placement:
         The nodes that are left are offered to the pod. `predicts` says that some policy counts
         in-flight pods where they probably end.
 
-        Raises WaitingError where only in-flight pods are in the way, DeadlineExceededError and
-        ExpensivePolicyError.
+        Raises InFlightError where only in-flight pods are in the way, WaitingError once after a
+        narrow offer that did not end in a binding, DeadlineExceededError and ExpensivePolicyError.
         """
         feasible: Mask = decided.codes == 0
         if not counts.strict:
@@ -106,19 +106,19 @@ class Placement:
         if not np.logical_or.reduce(opened):
             self.in_flight.forget(question.context.pod.uid)
             if hopeful.any():
-                raise WaitingError(_waiting(headrooms, feasible, evaluation))
+                raise InFlightError(_waiting(headrooms, feasible, evaluation))
             return _rejected(decided, headrooms, feasible, opened, evaluation)
         if before is not None and not before.excused:
             before.excused = True
             raise WaitingError(NOT_BOUND)
-        is_narrow = any(headroom.narrow for headroom in headrooms)
+        narrow = [headroom for headroom in headrooms if headroom.narrows(opened)]
         kept = opened
-        if is_narrow:
+        if narrow:
             tried = np.isin(question.rows, before.tried) if before is not None else ~feasible
-            kept = narrowed(headrooms, opened, question.suits(), tried)
+            kept = narrowed(narrow, opened, question.suits(), tried)
         # It may run out of time, so it comes before the offer.
-        left = _rejected(decided, headrooms, feasible, kept, evaluation)
-        self._offer(question, kept, is_narrow=is_narrow, predicts=predicts)
+        left = _rejected(decided, headrooms, feasible, kept, evaluation, narrow)
+        self._offer(question, kept, is_narrow=bool(narrow), predicts=predicts)
         return left
 
     def _of(self, counts: CountClauses, question: Question) -> list[Headroom]:
@@ -143,10 +143,12 @@ def _rejected(
     feasible: Mask,
     kept: Mask,
     evaluation: Evaluation,
+    narrow: Sequence[Headroom] = (),
 ) -> Decision:
     """The decision with a rejection for each feasible node that is not kept.
 
-    It names the first clause without headroom, or else the first one that holds the node back.
+    It names the first clause without headroom, or else the first `narrow` one, which holds the node
+    back.
     """
     left = feasible & ~kept
     if not np.logical_or.reduce(left):
@@ -165,9 +167,7 @@ def _rejected(
         if (full := left & ~headroom.open).any():
             reject(headroom, full)
             left &= ~full
-    for headroom in headrooms:
-        if not headroom.narrow:
-            continue
+    for headroom in narrow:
         # These nodes have headroom as well, but another group was chosen.
         if (others := left & ~np.isin(headroom.groups, headroom.groups[kept])).any():
             reject(headroom, others)

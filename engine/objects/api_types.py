@@ -92,6 +92,14 @@ class ResourceRequirements(msgspec.Struct, frozen=True, gc=False):
     limits: Amounts | None = None
 
 
+class ContainerPort(msgspec.Struct, frozen=True, gc=False):
+    """A port of a container, which takes a port of the host unless `hostPort` is 0."""
+
+    hostPort: JsonInt | None = None
+    hostIP: str | None = None
+    protocol: str | None = None
+
+
 class Container(msgspec.Struct, frozen=True, gc=False):
     """A container; `restartPolicy` Always makes an init container a sidecar."""
 
@@ -99,6 +107,7 @@ class Container(msgspec.Struct, frozen=True, gc=False):
     image: str | None = None
     resources: ResourceRequirements | None = None
     restartPolicy: str | None = None
+    ports: tuple[ContainerPort, ...] | None = None
 
 
 class VolumeClaim(msgspec.Struct, frozen=True, gc=False):

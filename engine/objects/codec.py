@@ -13,7 +13,7 @@ import msgspec
 
 from engine.objects.api_types import ObjectMeta, SlimNamespace
 from engine.objects.decoding import ObjectDecoder, StructFactory
-from engine.objects.peer import Peer, PeerDecoder, Workload, workload_of
+from engine.objects.peer import HostPort, Peer, PeerDecoder, Workload, host_ports, workload_of
 from engine.objects.resources import PodRequests, Resources, pod_limits, pod_requests
 from grammar.schema import Schema
 from grammar.values.quantity import Quantity
@@ -46,6 +46,7 @@ class Pod:
     requests: PodRequests
     limits: Mapping[str, Quantity]
     workload: Workload | None
+    hostPorts: tuple[HostPort, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +98,7 @@ class ObjectCodec:
             requests=pod_requests(spec, pod.status),
             limits=pod_limits(spec, pod.status),
             workload=workload_of((metadata and metadata.ownerReferences) or ()),
+            hostPorts=host_ports(spec) if spec is not None else (),
         )
 
     def node(self, data: bytes | msgspec.Raw) -> Node:

@@ -5,12 +5,19 @@ Pods and nodes are records of the schema, or any objects with the same attribute
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 Record = Any
 # Taints with another effect are preferences.
 _FORBIDDING = frozenset({"NoSchedule", "NoExecute"})
+_CHOOSING = frozenset({"In", "NotIn"})
+# A value that a label can have, and a number. A node's label has at most 63 characters.
+_LABEL = re.compile(r"(?:(?:[A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
+_LONGEST = 63
+_INTEGER = re.compile(r"[+-]?[0-9]{1,63}")
 
 
 def is_eligible(pod: Record, node: Record) -> bool:
@@ -61,16 +68,28 @@ def _tolerates(toleration: Record, taint: Record) -> bool:
         return False
     if toleration.key and toleration.key != taint.key:
         return False
-    if (toleration.operator or "Equal") == "Exists":
+    operator = toleration.operator or "Equal"
+    if operator == "Exists":
         return True
+    # Gt and Lt have a feature gate, which is off by default: they tolerate nothing.
+    if operator != "Equal":
+        return False
     return bool(toleration.key) and (toleration.value or "") == (taint.value or "")
 
 
 def _matches_term(term: Record, node: Record) -> bool:
-    """Whether the node matches a term. A term without requirements matches no node."""
+    """Whether the node matches a term.
+
+    A term without requirements matches no node, and neither does one with a requirement that is
+    not valid: kube-scheduler drops the term and says nothing.
+    """
     expressions = term.matchExpressions or ()
     fields = term.matchFields or ()
     if not expressions and not fields:
+        return False
+    if not all(_is_valid(each.operator, tuple(each.values or ())) for each in expressions):
+        return False
+    if not all(each.operator in _CHOOSING and len(each.values or ()) == 1 for each in fields):
         return False
     return _match_all(expressions, node.labels) and _match_all(fields, {"metadata.name": node.name})
 
@@ -96,10 +115,32 @@ def _matches(requirement: Record, value: str | None) -> bool:
             return False
 
 
+@lru_cache(1024)
+def _is_valid(operator: str, values: tuple[str, ...]) -> bool:
+    """Whether a requirement about labels can be (labels.NewRequirement).
+
+    Every value must be one that a label can have, so `Gt` takes no negative number.
+    """
+    if operator in _CHOOSING:
+        counts = bool(values)
+    elif operator in ("Gt", "Lt"):
+        counts = len(values) == 1 and _whole(values[0]) is not None
+    else:
+        counts = not values
+    return counts and all(len(v) <= _LONGEST and _LABEL.fullmatch(v) for v in values)
+
+
 def _compares(operator: str, value: str | None, wanted: Iterable[str]) -> bool:
-    try:
-        (bound,) = wanted
-        left, right = int(value or ""), int(bound)
-    except ValueError:
+    (bound,) = map(_whole, wanted)
+    here = _whole(value or "")
+    if here is None or bound is None:
         return False
-    return left > right if operator == "Gt" else left < right
+    return here > bound if operator == "Gt" else here < bound
+
+
+def _whole(text: str) -> int | None:
+    """The int64 of a text as strconv.ParseInt reads it: no spaces, and no `_`."""
+    if _INTEGER.fullmatch(text) is None:
+        return None
+    found = int(text)
+    return found if -(2**63) <= found < 2**63 else None

@@ -35,6 +35,8 @@ DEFAULT_SCHEDULER = "default-scheduler"
 # The most values that peers share. Labels with the pod's own name are shared with no other pod;
 # without a bound they would fill the table.
 _MOST_SHARED = 65_536
+_EMPTY: Mapping[str, str] = {}
+_EVERY_ADDRESS = "0.0.0.0"  # noqa: S104
 
 
 class Workload(msgspec.Struct, frozen=True, gc=False):
@@ -57,6 +59,10 @@ def workload_of(owners: Iterable[OwnerReference]) -> Workload | None:
     return None
 
 
+# The type of the condition that Placet sets on a pod, so that kube-scheduler asks again.
+REQUEUE_CONDITION = "placement-policy.scheduling.x-k8s.io/Evaluate"
+
+
 class PeerContainer(msgspec.Struct, frozen=True, gc=False):
     """A container of a peer."""
 
@@ -64,14 +70,43 @@ class PeerContainer(msgspec.Struct, frozen=True, gc=False):
     image: str
 
 
+class HostPort(msgspec.Struct, frozen=True, gc=False):
+    """A port of the node that a pod takes; its fields are those of the schema's HostPort."""
+
+    hostPort: int
+    hostIP: str
+    protocol: str
+
+
+def host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
+    """The ports of the node that a pod takes, as for NodePorts.
+
+    Takes the slim struct, or any object with the same attributes. Of init containers only sidecars
+    count. A port without an address takes that of every address.
+    """
+    found = []
+    # Loops, because this runs for every event of a pod, and few pods have such a port.
+    for containers in (spec.initContainers, spec.containers):
+        for container in containers or ():
+            for port in container.ports or ():
+                if port.hostPort and (
+                    containers is spec.containers or container.restartPolicy == "Always"
+                ):
+                    ip, protocol = port.hostIP or _EVERY_ADDRESS, port.protocol or "TCP"
+                    found.append(HostPort(port.hostPort, ip, protocol))
+    return tuple(found)
+
+
 class Peer(msgspec.Struct, frozen=True, gc=False):
     """A pod as rules and counts see it, in less than 1 KB.
 
     The attributes up to `created` are those of the schema's Peer. `workload` is the direct
     controller until `rooted` replaces it by the root; `controller` is the uid of the direct one,
-    empty if there is none. `unscheduled` is the PodScheduled condition while it is not True.
-    `is_gated` says that the pod has scheduling gates, `has_claims` that it has no node yet, and
-    claims of volumes or devices, which kube-scheduler may have to bind before the pod.
+    empty if there is none. `namespaceLabels` are empty until `labelled` sets them. `unscheduled`
+    is the PodScheduled condition while it is not True. `requeued` is the reason of Placet's own
+    condition, another one after each requeue; empty if the pod has none, or has a node. `is_gated`
+    says that the pod has scheduling gates, `has_claims` that it has no node yet, and claims of
+    volumes or devices, which kube-scheduler may have to bind before the pod.
     Dictionaries are shared: never write to them.
     """
 
@@ -88,11 +123,14 @@ class Peer(msgspec.Struct, frozen=True, gc=False):
     nodeName: str
     phase: str
     containers: tuple[PeerContainer, ...]
+    hostPorts: tuple[HostPort, ...]
+    namespaceLabels: Mapping[str, str]
     created: Timestamp | None
     deletionTimestamp: Timestamp | None
     nominatedNodeName: str
     schedulerName: str
     unscheduled: Condition | None
+    requeued: str
     is_gated: bool
     has_claims: bool
 
@@ -177,6 +215,13 @@ def rooted(peer: Peer, roots: Mapping[str, Workload]) -> Peer:
     return msgspec.structs.replace(peer, workload=Workload(root.kind, root.name, root.uid))
 
 
+def labelled(peer: Peer, labels: Mapping[str, str]) -> Peer:
+    """The peer with the labels of its namespace."""
+    if peer.namespaceLabels == labels:
+        return peer
+    return msgspec.structs.replace(peer, namespaceLabels=labels)
+
+
 class PeerDecoder:
     """Decodes Pods to peers. Equal labels, requests and so on of several peers are one object.
 
@@ -198,15 +243,16 @@ class PeerDecoder:
         requests = pod_requests(spec, status)
         limits = pod_limits(spec, status)
         owner = workload_of(metadata.ownerReferences or ())
+        ports = host_ports(spec)
         containers = tuple(
-            PeerContainer(c.name or "", c.image or "") for c in spec.containers or ()
+            [PeerContainer(c.name or "", c.image or "") for c in spec.containers or ()]
         )
         return Peer(
             name=metadata.name or "",
             namespace=sys.intern(metadata.namespace or ""),
             uid=metadata.uid or "",
             labels=self._shared_texts(metadata.labels or {}),
-            annotations=self._shared_texts(self._kept(metadata.annotations or {})),
+            annotations=self._kept(metadata.annotations),
             requests=self._share(("requests", *requests.items()), requests),
             limits=self._share(("limits", *limits.items()), limits),
             priority=spec.priority or 0,
@@ -215,11 +261,14 @@ class PeerDecoder:
             nodeName=sys.intern(spec.nodeName or ""),
             phase=sys.intern(status.phase or ""),
             containers=self._share(containers, containers),
+            hostPorts=self._share(ports, ports) if ports else (),
+            namespaceLabels=_EMPTY,
             created=metadata.creationTimestamp,
             deletionTimestamp=metadata.deletionTimestamp,
             nominatedNodeName=sys.intern(status.nominatedNodeName or ""),
             schedulerName=sys.intern(spec.schedulerName or ""),
             unscheduled=_unscheduled(status),
+            requeued="" if spec.nodeName else _requeued(status),
             is_gated=bool(spec.schedulingGates),
             has_claims=not spec.nodeName and self._has_claims(spec),
         )
@@ -232,8 +281,11 @@ class PeerDecoder:
         found = self._volumes.decode(spec.volumes)
         return any(v.persistentVolumeClaim is not None or v.ephemeral is not None for v in found)
 
-    def _kept(self, annotations: dict[str, str]) -> dict[str, str]:
-        return {key: annotations[key] for key in self._annotations if key in annotations}
+    def _kept(self, annotations: dict[str, str] | None) -> Mapping[str, str]:
+        if not annotations or not self._annotations:
+            return _EMPTY
+        kept = {key: annotations[key] for key in self._annotations if key in annotations}
+        return self._shared_texts(kept)
 
     def _shared_texts(self, texts: dict[str, str]) -> dict[str, str]:
         key = ("texts", *texts.items())
@@ -259,6 +311,13 @@ def _unscheduled(status: PodStatus) -> Condition | None:
         if condition.type == "PodScheduled":
             return None if condition.status == "True" else condition
     return None
+
+
+def _requeued(status: PodStatus) -> str:
+    for condition in status.conditions or ():
+        if condition.type == REQUEUE_CONDITION:
+            return condition.reason or ""
+    return ""
 
 
 # ---- controllers

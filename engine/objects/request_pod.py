@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -11,12 +12,13 @@ import msgspec
 from engine.objects.api_types import OwnerReference
 from engine.objects.codec import ObjectCodec, Pod
 from engine.objects.decoding import ObjectDecoder, revision_of
-from engine.objects.peer import Peer, Workload, rooted, workload_of
+from engine.objects.peer import Peer, Workload, labelled, rooted, workload_of
 from policies.forms import GROUP
 
 # The annotation that exempts a pod from policies. Its value is the reason.
 BYPASS = f"{GROUP}/bypass"
 _MOST_REASON = 200
+_UNLABELLED: Mapping[str, str] = {}
 
 
 class _Annotations(msgspec.Struct, frozen=True, gc=False):
@@ -87,7 +89,7 @@ class RequestPod:
         self.controller = owner.uid if owner is not None else ""
         self._codec = codec
         self._shape: tuple[PodShapes, bytes] | None = None
-        self._rooted: tuple[Workload | None, Peer] | None = None
+        self._rooted: tuple[Workload | None, Mapping[str, str], Peer] | None = None
 
     @cached_property
     def pod(self) -> Pod:
@@ -99,12 +101,16 @@ class RequestPod:
         """The pod as rules about other pods see it. Raises BadObjectError."""
         return self._codec.peer(self.body)
 
-    def rooted(self, root: Workload | None) -> Peer:
-        """The peer with its root controller, if that is known. Raises BadObjectError."""
-        if self._rooted is None or self._rooted[0] is not root:
+    def rooted(self, root: Workload | None, labels: Mapping[str, str] = _UNLABELLED) -> Peer:
+        """The peer with its root controller and the labels of its namespace, where known.
+
+        Raises BadObjectError.
+        """
+        kept = self._rooted
+        if kept is None or kept[0] is not root or kept[1] is not labels:
             roots = {} if root is None else {self.controller: root}
-            self._rooted = (root, rooted(self.peer, roots))
-        return self._rooted[1]
+            kept = self._rooted = (root, labels, labelled(rooted(self.peer, roots), labels))
+        return kept[2]
 
     def shape(self, shapes: PodShapes) -> bytes:
         if self._shape is None or self._shape[0] is not shapes:

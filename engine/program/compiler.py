@@ -15,13 +15,16 @@ from typing import assert_never
 
 from engine.program import macros, operations
 from engine.program.columns import ColumnRoom, once_per_node, once_per_pod
-from engine.program.frame import Evaluate
+from engine.program.frame import Evaluate, Frame
 from grammar import ast
+from grammar.checker import Checker
 from grammar.environment import Environment
+from grammar.errors import MissingError
+from grammar.schema import short_form
 from grammar.steps import GREATEST, Estimate, Estimator
-from grammar.types import DYN, Type, Work
+from grammar.types import BOOL, DYN, Type, Work
 from grammar.values.kinds import equals
-from grammar.values.maps import read_field
+from grammar.values.maps import lookup, read_field
 from grammar.values.sizes import CHARACTERS, PARSED, equated
 from grammar.walk import children
 
@@ -337,6 +340,9 @@ class Compiler:
                 self.part(expr.operand), known.name, zero, optional=known.optional
             )
         inner = kind.args[0] if kind.name == "optional" else kind
+        if inner == DYN:
+            pick = self._member(expr.name, set_only=False)
+            return operations.member(self.part(expr.operand), pick, optional=expr.optional)
         return operations.select(
             self.part(expr.operand), self._choice(inner, expr.name), optional=expr.optional
         )
@@ -348,6 +354,47 @@ class Compiler:
             return lambda value: operations.key_of(value, name)
         zero = self.environment.zero(known)
         return lambda value: read_field(value, name, zero, optional=known.optional)
+
+    def _member(self, name: str, *, set_only: bool) -> operations.Pick:
+        """The choice of a key of a map, or of a field of a record, whose type shows at run time.
+
+        With `set_only` a field that is not set is missing, for `has`.
+        """
+        environment, slot = self.environment, self.slot()
+        records = environment.schema.records if environment.schema is not None else {}
+        forms = {
+            record: self._short_form(record, its.derived, slot, set_only=set_only)
+            for record in records
+            if (its := records[record].fields.get(name)) is not None and its.derived is not None
+        }
+
+        def pick(frame: Frame, value: object) -> object:
+            if isinstance(value, Mapping):
+                return lookup(value, name)
+            record, known = environment.member(value, name)
+            if record in forms:
+                frame.locals[slot] = value
+                found = forms[record](frame)
+                if set_only and found is False:
+                    raise MissingError(f"there is no `{name}`")
+                return found
+            zero = environment.zero(known)
+            return read_field(value, name, zero, optional=set_only or known.optional)
+
+        return pick
+
+    def _short_form(self, record: str, derived: str, slot: int, *, set_only: bool) -> Evaluate:
+        """The closure of a short form of the record in a slot; of `has` of it with `set_only`."""
+        form = short_form(derived)
+        if set_only and isinstance(form, ast.Select | ast.Index):
+            form = ast.Has(form)
+        elif set_only:
+            form = ast.Literal(True, BOOL)
+        checker = Checker(self.environment)
+        with checker.scope({"self": Type(record)}):
+            checked = checker.check(form)
+        self._estimator.of(checked)
+        return self.with_locals({"self": slot}, checked)
 
     def _index(self, expr: ast.Index) -> Evaluate:
         operand, index = expr.operand, expr.index
@@ -371,6 +418,10 @@ class Compiler:
             return operations.has(
                 operations.select(held, operations.set_field(operand.name), optional=False)
             )
+        inner = kind.args[0] if kind.name == "optional" else kind
+        if inner == DYN:
+            pick = self._member(operand.name, set_only=True)
+            return operations.has_member(held, pick)
         return operations.has(
             operations.select(held, self._choice(kind, operand.name), optional=False)
         )

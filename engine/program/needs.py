@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from engine.cache.informers import Needs
 from engine.objects.request_pod import BYPASS
 from grammar.ast import Ident, Literal, Select
-from grammar.clauses import CountingClause, Limit, Policy
+from grammar.clauses import CountingClause, Limit, Policy, Share
 from grammar.walk import walk
 
 
@@ -20,11 +20,17 @@ def needs(policies: Iterable[Policy]) -> Needs:
     bypass = {BYPASS} if mutual else set()
     counting = (c for p in known for c in p.clauses if isinstance(c, CountingClause))
     return Needs(
-        namespaces=any(isinstance(e, Ident) and e.name == "namespaceObject" for e in read),
+        namespaces=any(isinstance(e, Ident) and e.name == "namespaceObject" for e in read)
+        or any(isinstance(e, Select) and e.name == "namespaceLabels" for e in read),
         workloads=any(isinstance(e, Select) and e.name == "workload" for e in read)
-        or any(c.counts_by_workload for c in counting),
+        or any(c.counts_by_workload or _is_part(c) for c in counting),
         annotations=frozenset[str]().union(*map(named_annotations, known), bypass),
     )
+
+
+def _is_part(clause: CountingClause) -> bool:
+    """Whether a clause bounds a percentage: of the pods that their workloads want."""
+    return isinstance(clause, Share) and clause.bound.percent
 
 
 def named_annotations(tree: object) -> frozenset[str]:

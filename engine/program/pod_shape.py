@@ -34,7 +34,13 @@ _REQUESTED: tuple[Path, ...] = (
     ("status", "conditions", EACH, "type"),
     ("status", "conditions", EACH, "reason"),
 )
+_PORTS: tuple[Path, ...] = (
+    ("spec", "containers", EACH, "ports"),
+    ("spec", "initContainers", EACH, "ports"),
+    ("spec", "initContainers", EACH, "restartPolicy"),
+)
 COMPUTED: Mapping[str, tuple[Path, ...]] = {
+    "hostPorts": _PORTS,
     "requests": _REQUESTED,
     "limits": _REQUESTED,
     "workload": (("metadata", "ownerReferences"),),

@@ -138,11 +138,12 @@ class _PolicyCompiler:
                     yield self._spread(clause)
                 case Limit(per=per, bound=bound):
                     count, domain = self._count(clause), self._optional(per.domain)
+                    is_sum = count.peers.amount is not None
                     yield LimitProgram(
                         count,
                         per.scope == "node",
                         domain,
-                        self._bound(bound),
+                        self._bound(bound, is_sum=is_sum),
                         _OF_NODES.get(per.scope),
                         self._optional(per.where),
                         self._mutual(clause) if clause.mutual else None,
@@ -215,8 +216,11 @@ class _PolicyCompiler:
             clause.nodes or "eligible",
         )
 
-    def _bound(self, bound: Bound) -> BoundProgram:
-        return BoundProgram(bound.kind, constant(bound.amount, self._environment), bound.percent)
+    def _bound(self, bound: Bound, *, is_sum: bool = False) -> BoundProgram:
+        amount = constant(bound.amount, self._environment)
+        if is_sum and amount is not None:
+            amount = operations.sum_bound(amount, up=bound.kind == "at least")
+        return BoundProgram(bound.kind, amount, bound.percent)
 
     def _computed(self, clause: CountingClause) -> Evaluate | None:
         """The closure of the number of the clause's bound; None for a constant."""
@@ -244,6 +248,7 @@ class _PolicyCompiler:
             namespaces=self._optional(pods.namespaces),
             placed=pods.placed,
             replicas=where is None,
+            amount=self._optional(pods.amount),
         )
 
     def _optional(self, expr: Expr | None) -> Evaluate | None:
@@ -261,7 +266,7 @@ class _PolicyCompiler:
             passes_missing=clause.missing == "pass",
             ignores_errors=self._policy.setting("failure", "fail") == "ignore",
             # A result that depends on the pods of a node may change when some of them leave.
-            resolvable=any(p[:2] in _OCCUPANCY for p in paths),
+            resolvable=any(p[:2] in _OCCUPANCY or p == ("node",) for p in paths),
             at_bind=clause.at_bind,
             time_dependent=any(map(self._reads_time, children(clause, skip=(Template,)))),
             nodes_per_look=self._nodes_per_look(clause),

@@ -75,7 +75,7 @@ class Peers:
     `placed` only pods with a node count. With `everywhere` the pods of every namespace count, or of
     those for which `namespaces` is true. `by_pod` says that the set depends on the frame's pod,
     `by_labels` that peers with equal labels count alike, and `time_dependent` that the set may
-    change with the time.
+    change with the time. Each pod adds `amount`, which reads `peer`; None means that it adds one.
     """
 
     where: Evaluate | None = None
@@ -86,6 +86,7 @@ class Peers:
     namespaces: Evaluate | None = None
     placed: bool = False
     replicas: bool = False
+    amount: Evaluate | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +171,7 @@ class Mutual:
 class LimitProgram:
     """A compiled limit: bounds the count per node, per domain, or in the cluster without both.
 
+    The bound of a sum is in thousandths, as the sum is.
     With `nodes` it bounds the number of nodes instead: of those with a counted pod, or of those
     without one. They are among the nodes for which `pool` is true, or among all without it. A
     `mutual` one of a pod that is there keeps other pods out, too.

@@ -45,11 +45,11 @@ def demand(pod: Peer) -> Demand:
     """The demand of a pod.
 
     A peer has requests per pod, not per container, so defaults apply only to resources that none of
-    its containers requests.
+    its containers names. A request of 0 is one.
     """
     amounts = {resource: amount(resource, each) for resource, each in pod.requests.items()}
     containers = len(pod.containers)
-    scored = {r: amounts.get(r) or least * containers for r, least in _UNNAMED.items()}
+    scored = {r: amounts.get(r, least * containers) for r, least in _UNNAMED.items()}
     return Demand({r: n for r, n in amounts.items() if n} | {PODS: 1}, scored)
 
 

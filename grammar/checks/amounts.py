@@ -1,18 +1,21 @@
 """Amounts: filters that add up what the pods of a node ask for, and so bound it.
 
-The pods that are still on their way to the node are not in such a sum. Only at the binding is it
-complete, if Placet binds.
+The pods that are still on their way to the node are not in such a sum. A `limit` with the sum
+counts them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from grammar import ast
 from grammar.clauses import Clause, Filter
 from grammar.diagnostics import Diagnostic
 from grammar.policy_checker import Checked
-from grammar.walk import walk
+from grammar.printer import print_expression, print_string
+from grammar.types import BOOL, STRING
+from grammar.walk import Definitions, reads, rewritten, walk
 
 _AMOUNTS = frozenset({"requests", "limits"})
 
@@ -22,8 +25,74 @@ def sums_in_filters(checked: Checked) -> Iterator[Diagnostic]:
     for clause in checked.policy.clauses:
         if isinstance(clause, Filter) and not clause.at_bind and (sums := sum_of(clause, checked)):
             message = "this sum does not have the pods that are still on their way to the node"
-            hint = "write `bind` instead of `filter`, and serve with `--bind`"
+            limit = as_limit(clause, checked)
+            hint = f"write {limit} instead, which counts them"
             yield Diagnostic("P0318", "warning", message, sums.span, hint=hint)
+
+
+def as_limit(clause: Filter, checked: Checked) -> str:
+    """The text of a limit that says what such a filter means; its form, where that is not clear.
+
+    It is clear for `node.pods.map(p, AMOUNT).sum() + … <= BOUND`, also with a `filter` before the
+    `map`: the limit adds the pod itself.
+    """
+    match clause.requires:
+        case (ast.Binary("<=", left, bound),) if clause.when is None:
+            operands = left.operands if isinstance(left, ast.Chain) and left.op == "+" else (left,)
+            found = [each for each in map(_sum_of_peers, operands) if each is not None]
+            others = [each for each in operands if _sum_of_peers(each) is None]
+            if len(found) == 1 and _reads(others, checked) <= {"pod"}:
+                amount, where = found[0]
+                if _reads([bound], checked) <= {"pod", "node"} and _reads(
+                    [amount, where], checked
+                ) <= {"peer", "pod"}:
+                    return (
+                        f"`limit {print_string(clause.name)} {{ sum {print_expression(amount)} of"
+                        f" all pods where {print_expression(where)} per node at most"
+                        f" {_bound(bound)} strict }}`"
+                    )
+        case _:
+            pass
+    return "a `limit … { sum … of all pods where … per node at most … strict }`"
+
+
+def _bound(bound: ast.Expr) -> str:
+    """The text of a bound; a constant quantity as the string that it was."""
+    if isinstance(bound, ast.Literal) and bound.type.name == "quantity":
+        return print_expression(replace(bound, value=str(bound.value), type=STRING))
+    return print_expression(bound)
+
+
+def _reads(exprs: list[ast.Expr], checked: Checked) -> set[str]:
+    environment = checked.environment
+    definitions = Definitions(environment.lets, environment.defs)
+    return {read.path[0] for expr in exprs for read in reads(expr, definitions)}
+
+
+def _sum_of_peers(expr: ast.Expr) -> tuple[ast.Expr, ast.Expr] | None:
+    """What is added up of which pods in `node.pods.map(p, …).sum()`, with `peer` for the pods."""
+    match expr:
+        case ast.Call("sum", ast.Comprehension("map", target, (name,), (amount,)), ()):
+            where: ast.Expr = ast.Literal(True, BOOL)
+            if isinstance(target, ast.Comprehension) and target.macro == "filter":
+                (other,), (condition,) = target.variables, target.body
+                where, target = _of_peer(condition, other), target.target
+            if isinstance(target, ast.Select) and target.name == "pods":
+                return _of_peer(amount, name), where
+        case _:
+            pass
+    return None
+
+
+def _of_peer(expr: ast.Expr, name: str) -> ast.Expr:
+    """The expression with `peer` in the place of a variable."""
+
+    def change(node: object) -> object:
+        if isinstance(node, ast.Ident) and node.name == name:
+            return replace(node, name="peer")
+        return node
+
+    return rewritten(expr, change)
 
 
 def sum_of(clause: Clause, checked: Checked) -> ast.Expr | None:

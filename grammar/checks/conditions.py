@@ -55,8 +55,11 @@ def conditions(policy: Policy) -> Iterator[Condition]:
 def _of_clause(clause: Clause) -> Iterator[Condition]:
     if clause.when is not None:
         yield Condition(clause.when, "when")
-    if isinstance(clause, CountingClause) and clause.pods and clause.pods.where is not None:
-        yield Condition(clause.pods.where, "pods where")
+    pods = clause.pods if isinstance(clause, CountingClause) else None
+    # A sum of all pods can be said in no other way.
+    is_all = pods is not None and pods.amount and pods.where == ast.Literal(True, BOOL)
+    if pods is not None and pods.where is not None and not is_all:
+        yield Condition(pods.where, "pods where")
     match clause:
         case Filter():
             yield from (Condition(e, "require", clause.missing) for e in clause.requires)

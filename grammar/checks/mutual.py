@@ -76,6 +76,9 @@ def _parts(clause: Limit, checked: Checked) -> Iterator[Diagnostic]:
     if clause.per.of_nodes:
         hint = "write `per node`, `per domain …` or `per cluster`, or remove `mutual`"
         yield catalogue.not_mutual("counts pods, not nodes", clause.name_span, hint)
+    elif clause.pods is not None and clause.pods.amount is not None:
+        hint = "remove `sum … of`, or remove `mutual`"
+        yield catalogue.not_mutual("counts pods, and has no sum", clause.pods.amount.span, hint)
     elif bound.kind != "at most" or amount is None:
         hint = "write a number, or remove `mutual`"
         yield catalogue.not_mutual("has a bound `at most` a constant number", bound.span, hint)

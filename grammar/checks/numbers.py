@@ -9,7 +9,17 @@ from math import floor
 from grammar import catalogue
 from grammar.ast import Expr, LetReference, Literal
 from grammar.checks.conditions import fold
-from grammar.clauses import Bound, Bounds, Clause, CountingClause, Limit, Score, Share, Spread
+from grammar.clauses import (
+    Bound,
+    Bounds,
+    Clause,
+    CountingClause,
+    Limit,
+    PodSet,
+    Score,
+    Share,
+    Spread,
+)
 from grammar.diagnostics import Diagnostic
 from grammar.environment import Environment
 from grammar.policy_checker import Checked
@@ -46,6 +56,10 @@ def bounds(checked: Checked) -> Iterator[Diagnostic]:
                 if found is not None and not 0 <= found <= 100:
                     allowed = "a number from 0 to 100"
                     yield catalogue.bad_number(f"{found}%", _PERCENTAGE, allowed, bound.span)
+            case Limit(bound=bound, pods=PodSet(amount=amount)) if amount is not None:
+                found = constant(bound.amount, environment)
+                if found is not None and found < 0:
+                    yield catalogue.bad_number(str(found), "sum", "a number from 0", bound.span)
             case Share() | Limit():
                 yield from _no_count(clause.bound.amount, "number of pods", 0, environment)
             case Spread(skew=skew, min_domains=least):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from grammar import catalogue
-from grammar.ast import Binary, Call, DefCall, Expr, Index, LetReference, Literal, Select
+from grammar.ast import Binary, Call, DefCall, Expr, Ident, Index, LetReference, Literal, Select
 from grammar.clauses import Def, Let
 from grammar.diagnostics import Diagnostic, nearest
 from grammar.errors import EvaluationError
@@ -78,10 +78,17 @@ def bad_patterns(checked: Checked) -> Iterator[Diagnostic]:
 
 
 def unused_definitions(checked: Checked) -> Iterator[Diagnostic]:
-    """A warning (P0303) for each `let` and `def` that nothing uses."""
+    """A warning (P0303) for each `let`, `def` and parameter that nothing uses."""
     used = {e.name for e in walk(checked.policy) if isinstance(e, LetReference | DefCall)}
     for item in checked.policy.items:
         if isinstance(item, Let | Def) and item.name not in used:
             word = "let" if isinstance(item, Let) else "def"
             message = f"{word} `{item.name}` is never used"
             yield Diagnostic("P0303", "warning", message, item.name_span, hint="delete it")
+    if checked.template is None:
+        return
+    named = {e.name for e in walk(checked.template.items) if isinstance(e, Ident)}
+    for parameter in checked.template.parameters:
+        if parameter.name not in named:
+            message = f"parameter `{parameter.name}` is never used"
+            yield Diagnostic("P0303", "warning", message, parameter.name_span, hint="delete it")

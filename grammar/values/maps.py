@@ -89,10 +89,11 @@ OVERLOADS: tuple[Overload, ...] = (
 )
 
 
+@dataclass(frozen=True, slots=True)
 class EmptyRecord:
-    """A record without any field: the value of an absent record."""
+    """A record without any field: the value of an absent record of the type `type_name`."""
 
-    __slots__ = ()
+    type_name: str = ""
 
     def __getattr__(self, name: str) -> None:
         if name.startswith("__"):
@@ -103,6 +104,13 @@ class EmptyRecord:
 
 
 EMPTY_RECORD = EmptyRecord()
+
+
+def record_names(value: object) -> tuple[str, ...]:
+    """The names that the type of a record may have in the schema, the most precise first."""
+    if isinstance(value, EmptyRecord):
+        return (value.type_name,)
+    return tuple(c.__name__ for c in type(value).__mro__)
 
 
 def read_field(value: object, name: str, zero: object, *, optional: bool) -> object:

@@ -178,7 +178,8 @@ def _status(
     good = checked.holds and not errors
     in_force = written.inForce
     if good and checked.manifest is not None:
-        in_force = InForce(metadata.generation, checked.manifest.spec.rules or "")
+        spec = checked.manifest.spec
+        in_force = InForce(metadata.generation, spec.rules or "", spec.parameters)
     ready: _Outcome
     if program is None:
         ready = ("False", "NotInForce", "no version of it has compiled")

@@ -6,7 +6,9 @@ answer is encoded name by name. A node is in exactly one part of the answer (C22
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+import time
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
 
@@ -16,13 +18,19 @@ from aiohttp import web
 from msgspec import Struct
 
 from engine.cache.names import ListedNames
+from engine.cluster.client import TokenBucket
 from engine.decision.verdict import Decision, Feasible, texts
+from engine.errors import InFlightError
 from server.call import CallRecord
 from server.errors import CallFailure
-from server.verbs.answering import Decider, json_response
+from server.verbs.answering import Decider, DecisionQueue, json_response
 from server.verbs.names_mode import AnsweredNames, NameFragments, echoed
 from server.wire import ExtenderArgs
 
+# What calls may wait for in-flight pods: looks with pauses before them. kube-scheduler asks about
+# no other pod meanwhile, so all calls together wait for a tenth of the time at most.
+_PAUSE_SECONDS, _MOST_LOOKS = 0.01, 10
+_LOOKS_PER_SECOND, _LOOKS_AT_ONCE = 10.0, 20
 _ENCODER = msgspec.json.Encoder()
 
 
@@ -32,19 +40,56 @@ class FilterVerb:
     def __init__(
         self,
         decider: Decider,
+        queue: DecisionQueue,
         answered: AnsweredNames,
         fragments: NameFragments,
         *,
         resolvable_rejections: bool,
     ) -> None:
         self._decider = decider
+        self._queue = queue
         self._answered = answered
         self._fragments = fragments
         self._resolvable = resolvable_rejections
+        self._looks = TokenBucket(_LOOKS_PER_SECOND, _LOOKS_AT_ONCE, time.monotonic)
 
-    def decide(self, body: bytes, call: CallRecord) -> bytes:
+    def decide(self, body: bytes, call: CallRecord) -> bytes | Awaitable[bytes]:
+        args = self._answered.decode(body, call)
+        try:
+            return self._decided(args, call)
+        except InFlightError:
+            if not self._may_look():
+                raise
+        return self._waited(args, call)
+
+    def _may_look(self) -> bool:
+        """Whether a call may wait for one more look."""
+        if self._looks.take():
+            self._looks.give_back()
+            return False
+        return True
+
+    async def _waited(self, args: ExtenderArgs, call: CallRecord) -> bytes:
+        """The answer once in-flight pods are bound.
+
+        After an error, kube-scheduler would ask again after one to ten seconds, about all pods of a
+        burst at once.
+        """
+        looks = 1
+        while True:
+            await asyncio.sleep(_PAUSE_SECONDS)
+            await self._queue.begin(call.deadline)
+            try:
+                return self._decided(args, call)
+            except InFlightError:
+                if looks == _MOST_LOOKS or not self._may_look():
+                    raise
+            finally:
+                self._queue.end()
+            looks += 1
+
+    def _decided(self, args: ExtenderArgs, call: CallRecord) -> bytes:
         answered = self._answered
-        args = answered.decode(body, call)
         answered.names = None
         decided = self._decider.filter(args.pod, args.names, args.nodes, call.deadline)
         call.returned = len(decided.codes) - int(np.count_nonzero(decided.codes))

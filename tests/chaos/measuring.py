@@ -25,6 +25,14 @@ def quantile(values: Sequence[float], part: float) -> float:
     return sorted(values)[min(len(values) - 1, int(part * len(values)))] if values else 0.0
 
 
+def waited(task: str) -> float:
+    """The seconds that a task of `/proc` has been ready to run and had no processor."""
+    try:
+        return int(Path(f"/proc/{task}/schedstat").read_text().split()[1]) / 1e9
+    except (OSError, IndexError):
+        return 0.0
+
+
 class Bindings:
     """The moment at which each pod of a namespace was first seen on a node, by name."""
 

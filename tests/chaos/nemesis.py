@@ -15,13 +15,13 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.chaos.measuring import Memory
+from tests.chaos.measuring import Memory, waited
 from tests.chaos.observer import (
     MOST_A_NODE,
     MOST_SKEW,
@@ -442,8 +442,9 @@ class Nemesis:
             if server is None or process is None:
                 continue
             found = server.compare()
-            if found["differences"]:
-                self._find("cache differs", f"Placet {name}: {found['differences'][:5]}")
+            if different := found["differences"]:
+                text = f"Placet {name}: {len(different)}: {different[:5]}; {server.resources()}"
+                self._find("cache differs", text)
             memory = Memory(process.child.pid)
             memory.look()
             now = (process.child.pid, memory.now, server.descriptors(), server.cache()["tasks"])
@@ -484,26 +485,32 @@ class Nemesis:
             began, changes, server = time.monotonic(), replica.changes, replica.server
             late = began - slept - _PROBE_SECONDS
             if server is not None and not replica.frozen:
-                lives = _lives(server.port)
-                seconds = time.monotonic() - began
+                tasks = [f"{server.process.child.pid}", "thread-self"]
+                without = sum(map(waited, tasks))
+                said = _live(server.port)
+                lives = said == "200"
+                seconds = time.monotonic() - began - (sum(map(waited, tasks)) - without)
                 # What we do to it, and what a busy machine does to us, says nothing of it.
-                excused = not replica.is_as(changes)
+                excused = replica.ends or not replica.is_as(changes)
                 if lives and not excused:
                     answered = changes
                 if answered == changes and not excused and late < _PROBE_SECONDS:
                     self._report.live.append(seconds)
                     if seconds > _MOST_LIVE_SECONDS or not lives:
-                        said = "200" if lives else "no 200"
-                        self._find("not live", f"Placet {name}: {said} after {seconds:.1f} s")
+                        text = f"Placet {name}: {said} after {seconds:.1f} s, at {time.ctime()}"
+                        self._find("not live", text)
             slept = time.monotonic()
 
 
-def _lives(port: int) -> bool:
+def _live(port: int) -> str:
+    """The status of `/livez`, or the reason why there is none."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30.0)
-    with closing(connection), suppress(OSError, http.client.HTTPException):
-        connection.request("GET", "/livez")
-        return connection.getresponse().status == http.client.OK
-    return False
+    with closing(connection):
+        try:
+            connection.request("GET", "/livez")
+            return str(connection.getresponse().status)
+        except (OSError, http.client.HTTPException) as error:
+            return repr(error)
 
 
 def play(

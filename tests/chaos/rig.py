@@ -71,6 +71,8 @@ class Program:
     def kill(self) -> None:
         """End it at once."""
         if self.process is not None:
+            # Before it ends: another thread asks `is_as`.
+            self.changes += 1
             self.process.kill()
             self._ended()
 
@@ -88,10 +90,10 @@ class Program:
         self._ended()
 
     def _ended(self) -> None:
+        self.changes += 1
         self._running.close()
         self.process = None
         self.frozen = False
-        self.changes += 1
 
     def freeze(self) -> None:
         self._signal(signal.SIGSTOP, frozen=True)
@@ -102,9 +104,9 @@ class Program:
 
     def _signal(self, number: signal.Signals, *, frozen: bool) -> None:
         if self.process is not None and not self.has_ended:
+            self.changes += 1
             self.process.child.send_signal(number)
             self.frozen = frozen
-            self.changes += 1
 
 
 class Replica(Program):

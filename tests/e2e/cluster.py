@@ -155,6 +155,8 @@ class Cluster:
         return self.scheduled_condition(name)
 
     def clear(self) -> None:
-        """Remove this test's pods and every node; the namespace stays, as nobody finalises it."""
+        """Remove what this test has, and every node; the namespace stays: nobody finalises it."""
+        for kind in ("deployments", "replicasets", "statefulsets"):
+            self._api.request("DELETE", f"/apis/apps/v1/namespaces/{self.namespace}/{kind}")
         self.delete_pods()
         self._api.request("DELETE", "/api/v1/nodes", AT_ONCE)

@@ -17,7 +17,7 @@ from tests.e2e.stage import Stage, stage
 
 @pytest.fixture(scope="session")
 def programs(pytestconfig: pytest.Config) -> Path:
-    """Return the folder of etcd, kube-apiserver, kube-scheduler and kubectl, built if need be."""
+    """Return the folder of etcd, kubectl and the programs of Kubernetes, built if need be."""
     return built(pytestconfig)
 
 

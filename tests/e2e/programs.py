@@ -11,13 +11,23 @@ NO_GO = 3  # the exit status of kube/build
 
 
 def built(config: pytest.Config) -> Path:
-    """Return the folder of etcd, kube-apiserver, kube-scheduler and kubectl; skip without Go."""
+    """Return the folder of etcd, kubectl and the programs of Kubernetes; skip without Go."""
+    return _built(config)
+
+
+def built_plugins(config: pytest.Config) -> Path:
+    """Return the program of kube-scheduler's plugins; skip without Go."""
+    return _built(config, "plugins")
+
+
+def _built(config: pytest.Config, *wanted: str) -> Path:
     capture = config.pluginmanager.getplugin("capturemanager")
     assert capture is not None
     # Uncaptured: a build takes minutes, and its progress, or that there is no Go, is worth a line.
     with capture.global_and_fixture_disabled():
+        command = [str(BUILD), *wanted]
         done = subprocess.run(
-            [str(BUILD)], stdout=subprocess.PIPE, text=True, check=False, timeout=BUILD_SECONDS
+            command, stdout=subprocess.PIPE, text=True, check=False, timeout=BUILD_SECONDS
         )
     if done.returncode == NO_GO:
         pytest.skip("neither the programs of a control plane nor Go to build them")

@@ -165,6 +165,26 @@ def test_an_object_that_does_not_hold_keeps_the_last_good_version(
 
 
 @pytest.mark.usefixtures("nodes")
+def test_parameters_are_kept_and_checked(cluster: Cluster, served: Stage) -> None:
+    """The API server stores numbers, texts, bools and lists."""
+    applied = policy(cluster, rules='use "library/young-nodes"')
+    applied["spec"]["parameters"] = {"after": "0s"}
+    schedule(cluster, served, applied)
+    wait_ready(cluster, "web", "True", 60)
+    applied["spec"]["parameters"] = values = {"after": 1.5, "a": True, "b": ["c", 1]}
+    cluster.apply(applied)
+    wait_ready(cluster, "web", "False", 60)
+    stored = cluster.get("placementpolicies", "web")
+    assert stored["spec"]["parameters"] == values
+    assert stored["status"]["inForce"]["parameters"] == {"after": "0s"}
+    assert [line.partition(": ")[0] for line in stored["status"]["diagnostics"]] == [
+        "spec.parameters error[P0128]",
+        "spec.parameters error[P0126]",
+        "spec.parameters error[P0126]",
+    ]
+
+
+@pytest.mark.usefixtures("nodes")
 def test_status(cluster: Cluster, served: Stage) -> None:
     schedule(cluster, served, policy(cluster, "40%", enforcementMode="Strict"))
     cluster.wait_placed(create(cluster, 10))

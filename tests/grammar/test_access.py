@@ -104,6 +104,13 @@ def test_each_field_of_pods_of_the_own_namespace(field: str) -> None:
     assert refused(own.format(field)) == []
 
 
+@pytest.mark.parametrize("field", [field for field in PEER if field != "age"])
+def test_each_field_that_a_sum_adds_up(field: str) -> None:
+    added = 'limit "f" {{ sum dyn(peer.{}) of {}pods where true per node at most 1 strict }}'
+    assert refused(added.format(field, "")) == []
+    assert bool(refused(added.format(field, "all "))) is (field not in OPEN)
+
+
 def test_the_reference_lists_these_fields() -> None:
     (row,) = (line for line in PAGE.splitlines() if "clause with `all pods`" in line)
     assert set(re.findall(r"`(\w+)`", row.split("|")[2])) == OPEN

@@ -1,8 +1,8 @@
-"""The annotations that a cache must keep: all that the policies could ask for."""
+"""What a cache must keep for policies: annotations of other pods, and namespaces."""
 
 import pytest
 
-from engine.program.needs import named_annotations
+from engine.program.needs import named_annotations, needs
 from grammar.parser import parse_file
 from grammar.source import Source
 
@@ -26,3 +26,17 @@ def test_every_way_to_name_one_is_seen(rule: str, key: str) -> None:
 def test_policies_that_read_none_name_none() -> None:
     file, _ = parse_file(Source("a.policy", 'policy a { filter "x" { require pod.name == "y" } }'))
     assert named_annotations(file.policies) == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("rule", "wanted"),
+    [
+        ('namespaceObject.labels["team"] == "a"', True),
+        ('node.pods.all(p, p.namespaceLabels["team"] == "a")', True),
+        ("node.pods.all(p, p.?namespaceLabels.hasValue())", True),
+        ('node.pods.all(p, p.namespace == "a")', False),
+    ],
+)
+def test_namespaces_are_kept_for_rules_about_their_labels(rule: str, wanted: bool) -> None:
+    file, _ = parse_file(Source("a.policy", f'policy a {{ filter "x" {{ require {rule} }} }}'))
+    assert needs(file.policies).namespaces is wanted

@@ -12,7 +12,7 @@ import pytest
 from cli.main import main
 from engine.decision.preemption import Victims
 from grammar.parser import parse_file
-from grammar.printer import format_file
+from grammar.printer import format_file, print_parameter
 from grammar.schema import load_schema
 from grammar.source import Source
 from policies.loader import is_test_file, library_sources, load
@@ -63,7 +63,7 @@ def test_library_policy_governs_nothing_unasked(source: Source) -> None:
 
 
 def test_page_says_what_the_files_say() -> None:
-    """Each by its name, with its description, and the comment that says when to use it."""
+    """Each by its name, with its description, its parameters, and when to use it."""
     said = dict(re.findall(r"(?ms)^## (\S+)\n\n(.*?)(?=\n## |\Z)", PAGE))
     wanted = {}
     for source in library_sources():
@@ -71,7 +71,10 @@ def test_page_says_what_the_files_say() -> None:
         policy = checked.policy
         kind = "a cluster policy" if policy.cluster else "made for `use`"
         comment = re.findall(r"(?m)^# (.*)$", source.text[: policy.span.start])
-        wanted[policy.name] = f"{policy.setting('description', '')}; {kind}. {' '.join(comment)}"
+        (written,) = parse_file(source)[0].policies
+        declared = ", ".join(f"`{print_parameter(p)}`" for p in written.parameters)
+        said_first = f"{policy.setting('description', '')}; {kind}. {' '.join(comment)}"
+        wanted[policy.name] = f"{said_first} Parameters: {declared}."
     assert {name: " ".join(text.split()) for name, text in said.items()} == wanted
 
 

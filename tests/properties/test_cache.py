@@ -42,7 +42,12 @@ controllers = st.builds(
     replicas=st.integers(0, 3),
     owner=st.sampled_from([None, *DEPLOYMENTS]),
 ) | st.builds(controller, st.just("Deployment"), st.just("web"), replicas=st.integers(0, 9))
-namespaces = st.builds(Namespace, st.sampled_from(("x", "y")), st.just({"a": "b"}), st.just({}))
+namespaces = st.builds(
+    Namespace,
+    st.sampled_from(("default", "x")),
+    st.sampled_from(({}, {"a": "b"}, {"a": "c"})),
+    st.just({}),
+)
 events = st.one_of(
     st.tuples(st.just("node"), nodes),
     st.tuples(st.just("no node"), st.sampled_from(NODES)),
@@ -53,6 +58,7 @@ events = st.one_of(
     st.tuples(st.just("expire"), st.integers(1, 5)),
     st.tuples(st.just("controller"), controllers),
     st.tuples(st.just("namespace"), namespaces),
+    st.tuples(st.just("no namespace"), st.sampled_from(("default", "x"))),
     st.tuples(st.just("retain"), st.frozensets(st.sampled_from(PODS))),
 )
 
@@ -122,6 +128,9 @@ def happens(event: tuple[Any, ...], cache: Cache, model: Model) -> None:
         case ("namespace", made):
             cache.put_namespace(made)
             model.namespaces[made.name] = made
+        case ("no namespace", name):
+            cache.remove_namespace(name)
+            model.namespaces.pop(name, None)
         case ("retain", names):
             keys = {f"default/{name}" for name in names}
             for key in model.pods.keys() - keys:

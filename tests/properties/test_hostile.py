@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 import pytest
@@ -69,6 +70,20 @@ BOUNDED = {
             f'filter "f" {{ require {" && ".join(f"verylongnamf{i:04}y" for i in range(900))} }}',
         ),
         "P0101",
+    ),
+    "value of a parameter": (
+        (
+            f"cluster policy p (l: list(string) = {json.dumps([f'a{i}' for i in range(32)])}) {{"
+            f' filter "f" {{ require {" || ".join(["pod.name in l"] * 300)} }} }}'
+        ),
+        None,
+    ),
+    "parameters": (
+        (
+            f"cluster policy p ({', '.join(f'p{i}: int = {i}' for i in range(900))}) {{ filter"
+            f' "f" {{ require {" || ".join(f"pod.priority == p{i}" for i in range(900))} }} }}'
+        ),
+        None,
     ),
     "holes": (policy(f'filter "f" {{ require true message "{"{pod.name}" * 3_000}" }}'), None),
 }

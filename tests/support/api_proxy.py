@@ -160,7 +160,7 @@ class ApiProxy:
     ) -> None:
         """All that comes, at once, whether or not it may be passed on."""
         begun = bytearray()
-        last = _END
+        last = _BROKEN
         try:
             async for chunk in upstream.content.iter_chunked(_CHUNK):
                 begun += chunk
@@ -169,9 +169,11 @@ class ApiProxy:
                     begun = rest
                     for line in whole:
                         lines.put_nowait((self._loop.time() + self.delay, bytes(line)))
+            last = _END
         except aiohttp.ClientError:
-            last = _BROKEN
-        lines.put_nowait((0.0, last))
+            pass
+        finally:
+            lines.put_nowait((0.0, last))
 
     # ---- its life
 

@@ -23,7 +23,7 @@ from engine.decision.call import Observer
 from engine.decision.registry import Registry
 from engine.engine import Engine
 from engine.objects.codec import Namespace, Node, ObjectCodec
-from engine.objects.peer import Controller, Peer, key_of, root_of, rooted
+from engine.objects.peer import Controller, Peer, key_of, labelled, root_of, rooted
 from engine.program.frame import CheckDeadline, Evaluation, Frame, Report, ReportText, unlimited
 from engine.program.policy_compiler import compile_policy
 from engine.program.policy_time import CallTime
@@ -151,7 +151,10 @@ def snapshot_of(
     placed: dict[str, list[Peer]] = {name: [] for name in by_name}
     pending: dict[str, Peer] = {}
     strays: dict[str, Peer] = {}
-    for key, peer in {key_of(p): rooted(p, workloads) for p in peers}.items():
+    spaces = {n.name: n for n in namespaces}
+    labels = {name: space.labels for name, space in spaces.items()}
+    known_pods = (labelled(rooted(p, workloads), labels.get(p.namespace, {})) for p in peers)
+    for key, peer in {key_of(p): p for p in known_pods}.items():
         if peer.phase in ENDED:
             continue
         if not peer.nodeName:
@@ -164,7 +167,7 @@ def snapshot_of(
         table=table_of(view(node, tuple(placed[name])) for name, node in by_name.items()),
         pending=pending,
         strays=strays,
-        namespaces={n.name: n for n in namespaces},
+        namespaces=spaces,
         workloads=workloads,
     )
 

@@ -142,3 +142,20 @@ def test_without_a_cluster_the_schema_is_still_there(session: Session) -> None:
     assert offered(session, "node.lab") == ["node.labels"]
     assert offered(session, 'node.labels["') == []
     assert offered(session, ":node ") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        ("def f(c: Contai", ["Container", "ContainerImage", "ContainerPort"]),
+        ("def f(c: li", ["list("]),
+        ('use "library/spot-ceiling" (per', ["percent: "]),
+        ('use "library/spot-ceiling" (', ["percent: ", "label: ", "spot: "]),
+        ('use "library/spot-ceiling" (percent: 60, ', ["label: ", "spot: "]),
+        ('use "library/nothing" (', []),
+    ],
+)
+def test_types_and_parameters(session: Session, text: str, first: list[str]) -> None:
+    found = [candidate.text for candidate in complete(session, text)]
+    assert [text for text in found if text in first] == first
+    assert found or not first

@@ -40,6 +40,14 @@ NODE, POD = 'node "n"', 'pod "shop/p"'
         ('now == timestamp("2026-01-01T00:00:00Z")', NODE),
         ('now == timestamp("2026-01-31T12:00:00Z")', NODE + 'at "2026-01-31T13:00:00+01:00"'),
         ('namespaceObject.labels["kubernetes.io/metadata.name"] == "shop"', NODE),
+        (
+            (
+                'namespaceObject.labels["team"] == "web" && namespaceObject.annotations["a"] == "b"'
+                ' && namespaceObject.labels["kubernetes.io/metadata.name"] == "shop"'
+            ),
+            NODE + 'namespace "shop" {"labels": {"team": "web"}, "annotations": {"a": "b"}}',
+        ),
+        ('!("team" in namespaceObject.labels)', NODE + 'namespace "ads" {"labels": {"team": "a"}}'),
     ],
 )
 def test_node_has_defaults_and_given_fields(run_test: RunTest, condition: str, items: str) -> None:
@@ -94,6 +102,11 @@ def test_pod_has_defaults_and_given_fields(run_test: RunTest, condition: str, bo
             "it is computed from the pods on the node",
         ),
         (NODE + '{"name": "m"}', "a test cannot set `name`", "write it before the fields"),
+        (
+            'pod "b" {"hostPorts": []}',
+            "a test cannot set `hostPorts`",
+            "set `ports` of a container in `spec`",
+        ),
         (NODE + '{"age": "soon"}', "this is not an age: ", None),
         (NODE + '{"ready": "yes"}', "this must be true or false", None),
         (NODE + '{"zone": 1}', "a zone must be a string", None),
@@ -142,6 +155,14 @@ def test_pod_has_defaults_and_given_fields(run_test: RunTest, condition: str, bo
         (NODE + 'pod "a/b/c"', "`a/b/c` is not a valid name", "as in `shop/web-1`"),
         (NODE + 'node ""', "the name is empty", "as in `node-1`"),
         (NODE + NODE, "`n` is given twice", None),
+        (NODE + 'namespace "a" namespace "a"', "`a` is given twice", None),
+        (NODE + 'namespace "a/b"', "`a/b` is not a valid name", "as in `shop`"),
+        (
+            NODE + 'namespace "a" {"lables": {}}',
+            "Namespace has no field `lables`",
+            "a similar name exists: `labels`",
+        ),
+        (NODE + 'namespace "a" {"labels": {"a": 1}}', "bad Namespace at `metadata.labels", None),
         (
             NODE + 'at "2026-01-31T12:00:00Z" at "2026-01-31T13:00:00Z"',
             "the time is given twice",

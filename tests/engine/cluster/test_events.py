@@ -82,12 +82,15 @@ async def test_events_of_cluster_objects_are_in_default() -> None:
     assert api.sent[0][1]["metadata"]["namespace"] == "default"
 
 
-async def test_events_wait_for_an_unreachable_server_but_not_after_a_refusal() -> None:
+async def test_events_wait_for_a_failed_server_but_not_after_a_refusal() -> None:
     api = Api()
     events = Events(api, "host_1")
     events.add(news())
     api.error = ApiUnreachableError("gone")
     with pytest.raises(ApiUnreachableError):
+        await events.send(NOW)
+    api.error = ApiError(500, "", "")
+    with pytest.raises(ApiError):
         await events.send(NOW)
     api.error = None
     await events.send(NOW)

@@ -187,6 +187,44 @@ async def test_a_wish_of_a_dead_replica_does_not_leave_the_lease_free() -> None:
     assert replicas.holders == ["a"]
 
 
+async def test_two_replicas_that_want_the_lease_of_a_dead_one_get_it_when_it_expires() -> None:
+    replicas = Replicas(("a", "b", "c"))
+    await replicas.turns()
+    for _ in range(8):
+        for name in "bc":
+            replicas.leases[name].need()
+        replicas.wait(2)
+        await replicas.turns("b", "c")
+    assert replicas.holders == ["b"]
+
+
+async def test_a_replica_that_is_called_takes_what_another_one_has_wanted() -> None:
+    replicas = Replicas(("a", "b", "c"))
+    await replicas.turns()
+    replicas.leases["b"].need()
+    await replicas.turns("b")
+    replicas.wait(6)
+    replicas.leases["c"].need()
+    await replicas.turns("c", "a", "c")
+    assert replicas.holders == ["c"]
+    for _ in range(3):
+        replicas.leases["c"].need()
+        replicas.wait(2)
+        await replicas.turns()
+    assert replicas.holders == ["c"]
+
+
+async def test_a_replica_that_is_not_called_leaves_an_expired_lease_to_one_that_is() -> None:
+    replicas = Replicas(("a", "b", "c"))
+    await replicas.turns()
+    replicas.wait(8)
+    replicas.leases["c"].need()
+    await replicas.turns("b", "c")
+    replicas.wait(8)
+    await replicas.turns("b", "c")
+    assert replicas.holders == ["c"]
+
+
 async def test_it_is_released_when_the_replica_ends() -> None:
     replicas = Replicas()
     running = asyncio.create_task(replicas.leases["a"].run())

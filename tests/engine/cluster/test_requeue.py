@@ -11,14 +11,20 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from engine.cluster.requeue import CONDITION, Requeuer
+from engine.cluster.requeue import Requeuer
 from engine.counting.in_flight_pods import Schedulers
 from engine.decision.recent_answers import RejectedPods
 from engine.engine import MOST_PORTIONS
-from engine.errors import ApiError, DeadlineExceededError, WaitingError
+from engine.errors import (
+    ApiError,
+    DeadlineExceededError,
+    EngineError,
+    NotSentError,
+    WaitingError,
+)
 from engine.objects.api_types import Condition
 from engine.objects.codec import ObjectCodec
-from engine.objects.peer import Peer
+from engine.objects.peer import REQUEUE_CONDITION, Peer
 from engine.objects.request_pod import RequestPod, RequestPodReader
 from grammar.schema import load_schema
 from grammar.values.time import Timestamp
@@ -38,7 +44,7 @@ class Scene:
     pending: dict[str, Peer] = field(default_factory=dict)
     time: float = 100.0
     sent: list[tuple[str, str]] = field(default_factory=list)
-    error: ApiError | None = None
+    error: EngineError | None = None
     raises: bool = False
     # The portions that a look at one pod takes.
     portions: int = 1
@@ -97,7 +103,7 @@ class Scene:
         assert content_type == "application/strategic-merge-patch+json"
         patch = json.loads(body or b"")
         assert patch["metadata"] == {"uid": name}
-        assert patch["status"]["conditions"][0]["type"] == CONDITION
+        assert patch["status"]["conditions"][0]["type"] == REQUEUE_CONDITION
         return b"{}"
 
     # ---- the judge
@@ -106,15 +112,21 @@ class Scene:
         return RequestPodReader(CODEC).read(pod)
 
     def has_refused(self, asked: RequestPod, reasons: str) -> bool:
+        if self.raises:
+            raise WaitingError("not synced")
+        self._portion()
         return asked.name != "free" and reasons == OURS
 
     def would_pass(self, asked: RequestPod) -> bool:
         if self.raises:
             raise WaitingError("not synced")
+        self._portion()
+        return asked.name in self.passing
+
+    def _portion(self) -> None:
         self.looks += 1
         if self.looks % self.portions:
             raise DeadlineExceededError("the portion is over")
-        return asked.name in self.passing
 
 
 async def test_only_pods_that_would_pass_are_requeued() -> None:
@@ -252,6 +264,31 @@ async def test_pods_that_nobody_asked_about_are_left_alone(fields: dict[str, Any
     assert await scene.times(300.0) == []
 
 
+async def test_requeues_of_other_replicas_count() -> None:
+    scene = Scene(passing={"a"})
+    for number in range(3):
+        scene.add("a", requeued=f"Generation{number}")
+        scene.time += 0.1
+        await scene.look()
+    assert len(await scene.times(50.0)) == 1
+
+
+async def test_a_pod_whose_reasons_take_too_long_to_tell_is_looked_at_again() -> None:
+    scene = Scene(passing={"a"}, portions=MOST_PORTIONS + 1)
+    scene.add("a", refused=False)
+    assert await scene.look() == []
+    scene.portions = 1
+    assert len(await scene.times(12.0)) == 1
+
+
+async def test_a_pod_that_cannot_be_decided_about_now_is_not_taken_for_a_refused_one() -> None:
+    scene = Scene(passing={"free"}, raises=True)
+    scene.add("free", refused=False)
+    assert await scene.times(12.0) == []
+    scene.raises = False
+    assert await scene.times(60.0) == []
+
+
 async def test_a_pod_that_another_replica_refuses_later_is_noticed_then() -> None:
     scene = Scene(passing={"a"})
     scene.add("a", refused=False, unscheduled=replace(UNSCHEDULABLE, message="1 no room."))
@@ -267,6 +304,27 @@ async def test_failures_do_not_end_a_round() -> None:
     assert await scene.look() == []
     scene.raises, scene.error = False, ApiError(404, "NotFound", "")
     assert await scene.look() == ["a"]
+
+
+@pytest.mark.parametrize("error", [ApiError(500, "", ""), NotSentError("refused")])
+async def test_a_failed_server_is_asked_again_at_once(error: EngineError) -> None:
+    scene = Scene(passing={"a"}, error=error)
+    scene.add("a")
+    for _ in range(6):
+        scene.time += 1.0
+        with pytest.raises(type(error)):
+            await scene.look()
+    scene.error = None
+    assert await scene.look() == ["a"]
+
+
+async def test_a_pod_that_a_failed_server_did_not_show_is_noticed_later() -> None:
+    scene = Scene(passing={"a"}, error=ApiError(500, "", ""))
+    scene.add("a", refused=False)
+    with pytest.raises(ApiError):
+        await scene.look()
+    scene.error = None
+    assert len(await scene.times(2.0)) == 1
 
 
 async def test_a_missing_right_is_an_error() -> None:

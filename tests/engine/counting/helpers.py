@@ -17,7 +17,7 @@ from engine.counting.count_clauses import CountClauses
 from engine.counting.groups import CountGroups, GroupCounts, Headroom
 from engine.counting.in_flight_pods import InFlightPods
 from engine.counting.pod_counter import CountContext, KnownPods, PodCounter
-from engine.objects.peer import Peer
+from engine.objects.peer import Peer, Workload
 from engine.objects.request_pod import RequestPodReader
 from engine.program.frame import CheckDeadline, Frame, Report, unlimited
 from engine.program.program import BoundProgram, CountClause, LimitProgram, ShareProgram
@@ -70,15 +70,20 @@ def numbers(
     *,
     own: int = 1,
     total: int = 0,
+    pods: int | None = None,
     anywhere: bool = True,
     domains: Sequence[bool] | None = None,
 ) -> GroupCounts:
-    """Counts by group; by default a watch has shown every pod, and every group is a domain."""
+    """Counts by group; by default a watch has shown every pod, and every group is a domain.
+
+    There are as many `pods` as are wanted, the `total`, if nothing else is said.
+    """
     return GroupCounts(
         high=np.array(high, np.int64),
         low=np.array(high if low is None else low, np.int64),
         own=own,
         total=total,
+        pods=total if pods is None else pods,
         anywhere=anywhere,
         domains=np.array([True] * len(high) if domains is None else domains, np.bool_),
     )
@@ -135,6 +140,7 @@ class Counted:
     low: dict[str, int]
     own: int
     total: int
+    pods: int
     anywhere: bool
 
 
@@ -176,21 +182,29 @@ class Counting:
         replicas: int | None = None,
         pods: KnownPods | None = None,
         check: CheckDeadline = unlimited,
+        report: Report = unexpected,
     ) -> PodCounter:
         """The counter of one request."""
         request = RequestPodReader(CODEC).read(raw(asked))
 
         def peer() -> Peer:
-            return request.rooted(self.cache.snapshot().workloads.get(request.controller))
+            known = self.cache.snapshot()
+            namespace = known.namespaces.get(request.namespace)
+            labels = namespace.labels if namespace is not None else {}
+            return request.rooted(known.workloads.get(request.controller), labels)
 
+        root = self.cache.snapshot().workloads.get(request.controller)
+        if replicas is not None:
+            root = Workload("ReplicaSet", "web-1", request.controller, replicas)
         shape = raw(asked["metadata"]["labels"])
         context = CountContext(
             request,
             peer,
             frame_of(asked, self.now),
             CheckedTime(lambda: 0.0, math.inf, look=check),
-            replicas,
+            root,
             shape,
+            report,
         )
         in_flight = self.in_flight.others(request.uid, self.table.owner)
         return PodCounter(pods or self.cache, in_flight, self.table, context)
@@ -203,11 +217,12 @@ class Counting:
         predicted: bool = False,
         replicas: int | None = None,
         pods: KnownPods | None = None,
+        report: Report = unexpected,
     ) -> Counted:
         """The counts of a clause by the number of a group, or by the node of a limit per node."""
         groups = CountGroups(clause)
         update(groups, self.table, asked)
-        counter = self.counter(asked, replicas=replicas, pods=pods)
+        counter = self.counter(asked, replicas=replicas, pods=pods, report=report)
         found = counter.count(clause, groups, predicted=predicted)
         per_node = isinstance(clause, LimitProgram) and clause.per_node
         names = {row: name for name, row in self.table.rows.items() if per_node}
@@ -215,17 +230,38 @@ class Counting:
         def named(counts: Iterable[int]) -> dict[str, int]:
             return {names.get(i, str(i)): int(n) for i, n in enumerate(counts) if n}
 
-        return Counted(named(found.high), named(found.low), found.own, found.total, found.anywhere)
+        return Counted(
+            named(found.high),
+            named(found.low),
+            found.own,
+            found.total,
+            found.pods,
+            found.anywhere,
+        )
 
     def headrooms(
-        self, text: str, asked: Object = ASKED, nodes: Sequence[str] | None = None
+        self,
+        text: str,
+        asked: Object = ASKED,
+        nodes: Sequence[str] | None = None,
+        *,
+        report: Report = unexpected,
     ) -> list[Headroom]:
         """The headroom of each strict clause of a text, over these nodes or all."""
         table = self.table
         rows = table.find(list(table.rows) if nodes is None else nodes)
         evaluation = evaluation_of(frame_of(asked))
         clauses = CountClauses(clauses_of(text), evaluation)
-        return clauses.headrooms(self.counter(asked), table, rows, evaluation)
+        counter = self.counter(asked, report=report)
+        return clauses.headrooms(counter, table, rows, evaluation)
+
+    def deletion_cost(self, text: str, to: str, asked: Object = ASKED) -> int | None:
+        """The deletion cost that strict clauses give a pod that is about to be bound to a node."""
+        evaluation, counter = evaluation_of(frame_of(asked)), self.counter(asked)
+        rows = self.table.find([to])
+        clauses = CountClauses(clauses_of(text), evaluation)
+        clauses.headrooms(counter, self.table, rows, evaluation)
+        return clauses.deletion_cost(counter, int(rows[0]))
 
 
 def counting_of(nodes: Iterable[Object], pods: Iterable[Object] = ()) -> Counting:

@@ -157,14 +157,57 @@ def sides(bound: str, counts: GroupCounts) -> str:
             id="exactly: a pod that is not counted takes no room",
         ),
         pytest.param("exactly 9", numbers([0, 0], total=3), "on", id="exactly all: never off"),
+        # a rollout of ten pods has up to thirteen
+        pytest.param(
+            "exactly 40%",
+            numbers([6, 4], total=10, pods=11),
+            "off",
+            id="exactly: a pod of a surge goes off",
+        ),
+        pytest.param(
+            "exactly 40%",
+            numbers([7, 3], total=10, pods=11),
+            "on",
+            id="exactly: no more than those of a surge go off",
+        ),
+        pytest.param(
+            "exactly 40%",
+            numbers([8, 4], total=10, pods=13),
+            "off",
+            id="exactly: on is for those that are wanted",
+        ),
+        pytest.param(
+            "at most 40%",
+            numbers([6, 4], total=10, pods=13),
+            "off",
+            id="at most: on is for those that are wanted",
+        ),
+        pytest.param(
+            "exactly 100%",
+            numbers([0, 10], total=10, pods=11),
+            "on",
+            id="exactly 100%: all of them",
+        ),
+        pytest.param(
+            "at most 100%", numbers([0, 10], total=10, pods=11), "off on", id="at most 100%: any"
+        ),
+        pytest.param(
+            "at least 100%", numbers([0, 10], total=10, pods=11), "on", id="at least 100%: all"
+        ),
+        pytest.param(
+            "at most 5", numbers([0, 3], total=3, pods=4), "off on", id="at most 5 is no part of 3"
+        ),
+        pytest.param(
+            "exactly 5", numbers([0, 3], total=3, pods=4), "on", id="exactly 5: all four of them"
+        ),
     ],
 )
 def test_open_sides_of_a_share(bound: str, counts: GroupCounts, wanted: str) -> None:
     """`at most`: on is open if 'pods that may be on' + 'self-match (1 or 0)' <= 'target'.
 
     `at least`: off is open if 'pods that are on' >= 'target'.
-    `exactly`: on as for `at most`, off if 'pods that may be off' + 'self-match' <= 'total' -
-    'target'.
+    `exactly`: on as for `at most`, off if 'pods that may be off' + 'self-match' <= 'all pods' -
+    'target'. The target is a percentage of the wanted pods; a number, and 100%, is of all pods.
     """
     assert sides(bound, counts) == wanted
 

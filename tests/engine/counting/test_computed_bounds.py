@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from engine.counting.count_clauses import CountClauses, deletion_cost
+from engine.counting.count_clauses import CountClauses
 from engine.counting.groups import Headroom, open_groups
 from tests.engine.counting.helpers import (
     ASKED,
@@ -298,8 +298,8 @@ def test_the_deletion_cost_of_a_computed_share() -> None:
     costs = []
     for lets, percent in ((part, "part%"), ("", "40%")):
         text = f'{lets}share "s" {{ of {WEB} {ON_SPOT} exactly {percent} strict }}'
-        found, _ = headroom(text, [web("p"), web("q")], asked(part="40"), nodes="a")
-        costs.append(deletion_cost([found]))
+        counting = counting_of(NODES, [web("p"), web("q")])
+        costs.append(counting.deletion_cost(text, "a", asked(part="40")))
     assert costs == [-3, -3]
 
 

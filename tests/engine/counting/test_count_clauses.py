@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from engine.counting.count_clauses import CountClauses, deletion_cost, narrowed
+from engine.counting.count_clauses import CountClauses, narrowed
 from engine.counting.groups import GroupCounts, Headroom, Mask, bounds_every_group
+from engine.counting.pod_counter import TEMPLATE_HASH
 from tests.engine.counting.helpers import (
     ASKED,
     Counting,
@@ -18,7 +19,7 @@ from tests.engine.counting.helpers import (
     counting_of,
     numbers,
 )
-from tests.support.builders import Object, node, pod
+from tests.support.builders import Object, controller, node, pod
 from tests.support.engines import evaluation_of, frame_of
 
 IS_WEB = 'peer.labels["app"] == "web"'
@@ -290,17 +291,23 @@ def filling(bound: str) -> str:
     """The sides of the first ten slots, 1 for on: each has one side where it is the next one."""
     there, found = [0, 0], ""
     for slot in range(1, 11):
-        (side,) = [side for side in (0, 1) if _cost(bound, side, there[side]) == -slot]
+        (side,) = [side for side in (0, 1) if cost(share(bound), side, there) == -slot]
         there[side] += 1
         found += str(side)
     return found
 
 
-def _cost(bound: str, side: int, there: int, *, own: int = 1) -> int | None:
-    """Of a pod that joins `there` others on one side, 0 off and 1 on."""
-    high = [0, 0]
-    high[side] = there
-    return deletion_cost([headroom(share(bound), [side], numbers(high, own=own, total=10))])
+def cost(
+    clauses: str,
+    side: int,
+    there: Sequence[int],
+    asked: Object = ASKED,
+    more: Sequence[Object] = (),
+) -> int | None:
+    """Of a pod that joins others, so many off and on, on one side: 0 is off and 1 is on."""
+    off, on = there
+    pods = [web(f"p{i}", on=n) for i, n in enumerate(["b"] * off + ["a"] * on)]
+    return counting_of(NODES, [*pods, *more]).deletion_cost(clauses, "ba"[side], asked)
 
 
 @pytest.mark.parametrize(
@@ -322,32 +329,48 @@ def test_order_in_which_slots_fill(bound: str, wanted: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("headrooms", "wanted"),
+    ("clauses", "side", "wanted"),
     [
-        pytest.param([], None, id="no share"),
-        pytest.param([headroom(spread(), [0])], None, id="a spread"),
-        pytest.param([headroom(share("exactly 4"), [0])], None, id="a share of a number"),
-        pytest.param([headroom(NARROW, [-1])], None, id="a node that is on no side"),
-        pytest.param([headroom(NARROW, [1])], -3, id="the first slot on of 40% is the third"),
-        pytest.param([headroom(NARROW, [0])], -1, id="the first slot off of 40% is the first"),
+        pytest.param("", 1, None, id="no share"),
+        pytest.param(spread(), 1, None, id="a spread"),
+        pytest.param(share("exactly 4"), 1, None, id="a share of a number"),
+        pytest.param(NARROW, 1, -3, id="the first slot on of 40% is the third"),
+        pytest.param(NARROW, 0, -1, id="the first slot off of 40% is the first"),
+        pytest.param(NARROW + spread(), 1, -3, id="the first share decides"),
         pytest.param(
-            [headroom(spread(), [0]), headroom(NARROW, [1])], -3, id="the first share decides"
-        ),
-        pytest.param(
-            [headroom(NARROW, [1]), headroom(share("exactly 50%"), [1])],
+            NARROW + share("exactly 50%").replace('"s"', '"t"'),
+            1,
             -3,
             id="the first of two shares decides",
         ),
         pytest.param(
-            [headroom(share("exactly 100%"), [0])],
-            -100_000,
-            id="a slot that never comes has the lowest cost",
+            share("exactly 100%"), 0, -100_000, id="a slot that never comes has the lowest cost"
         ),
     ],
 )
-def test_deletion_cost(headrooms: Sequence[Headroom], wanted: int | None) -> None:
-    assert deletion_cost(headrooms) == wanted
+def test_deletion_cost(clauses: str, side: int, wanted: int | None) -> None:
+    assert cost(clauses, side, (0, 0)) == wanted
 
 
 def test_a_pod_that_the_share_does_not_count_has_no_cost() -> None:
-    assert _cost("exactly 40%", 1, 0, own=0) is None
+    assert cost(NARROW, 1, (0, 0), pod("asked")) is None
+
+
+def test_a_node_that_is_not_known_has_no_cost() -> None:
+    assert counting_of(NODES).deletion_cost(NARROW, "gone") is None
+
+
+@pytest.mark.parametrize("of", [f"pods where {IS_WEB}", "replicas"])
+def test_each_revision_has_its_order(of: str) -> None:
+    """A controller deletes pods of one revision: the places of those that stay must have no gap."""
+    deployment = controller("ReplicaSet", "web", replicas=10)
+
+    def revised(name: str, revision: str, on: str | None = None) -> Object:
+        labels = {"app": "web", TEMPLATE_HASH: revision}
+        return pod(name, labels=labels, on=on, owner=deployment)
+
+    clauses = NARROW.replace(f"pods where {IS_WEB}", of)
+    old = [revised(f"old-{i}", "1", n) for i, n in enumerate("bbbbbbaaa")]
+    first, second = revised("new-0", "2"), revised("new-1", "2")
+    assert cost(clauses, 1, (0, 0), first, old) == -3
+    assert cost(clauses, 1, (0, 0), second, [*old, revised("new-0", "2", "a")]) == -5

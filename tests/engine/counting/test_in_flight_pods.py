@@ -460,7 +460,7 @@ def test_pods_and_rows_are_read_when_they_are_needed() -> None:
     found = flight.found()
     assert found is not None
     assert read == []
-    assert found.is_such(lambda pod: pod.name == "a")
+    assert found.adds(lambda pod: pod.name == "a")
     assert read == ["pod"]
     assert found.rows.tolist() == [1]
     flight.pods.settle(UID)
@@ -492,7 +492,7 @@ def test_a_pod_that_cannot_be_read_is_counted_by_nobody() -> None:
     flight.pods.offer_all(UID, bad, 5, OWNER, lambda: np.array([1]))
     found = flight.found()
     assert found is not None
-    assert not found.is_such(lambda _: True)
+    assert not found.adds(lambda _: True)
 
 
 def test_membership_is_asked_once_per_tally() -> None:

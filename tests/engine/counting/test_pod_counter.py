@@ -181,6 +181,26 @@ def test_pods_of_selected_namespaces() -> None:
     assert counting.count(clause, web("asked", namespace="a1")).high == {"n1": 3}
 
 
+def test_pods_by_the_labels_of_their_namespace() -> None:
+    """They follow the namespace, and a namespace that is not known has no labels."""
+    clause = clause_of(
+        'limit "l" { all pods where peer.namespaceLabels["team"] == "a" per node at most 9 strict }'
+    )
+    pods = [web(f"p-{name}", namespace=name, on="n1") for name in ("a1", "b", "unknown")]
+    counting = counting_of(NODES, pods)
+    for name, team in (("a1", "a"), ("b", "b")):
+        space = decode_namespace(raw(namespace(name, {"team": team})))
+        counting.cache.put_namespace(space)
+    assert counting.count(clause, web("asked", namespace="a1")).high == {"n1": 1}
+    assert counting.count(clause, web("asked", namespace="a1")).own == 1
+    assert counting.count(clause, web("asked", namespace="b")).own == 0
+    counting.cache.put_namespace(decode_namespace(raw(namespace("b", {"team": "a"}))))
+    counting.cache.put_pod(peer_of(web("late", namespace="b", on="n1")))
+    assert counting.count(clause, web("asked", namespace="a1")).high == {"n1": 3}
+    counting.cache.remove_namespace("b")
+    assert counting.count(clause, web("asked", namespace="a1")).high == {"n1": 1}
+
+
 def test_a_condition_about_the_pod_counts_other_pods_for_another_one() -> None:
     counting = counting_of(NODES, [web("a", on="n1"), pod("b", labels={"app": "db"}, on="n2")])
     clause = clause_of(
@@ -242,16 +262,10 @@ def test_a_pod_without_a_controller_is_alone() -> None:
     assert (found.high, found.own, found.anywhere) == ({}, 1, False)
 
 
-@pytest.mark.parametrize(
-    ("bound", "wanted"),
-    [
-        pytest.param("exactly 50%", {"0": 1}, id="exactly: each revision has its own share"),
-        pytest.param("at most 50%", {"0": 2}, id="at most: all revisions have one share"),
-    ],
-)
-def test_revisions_of_a_rolling_update(bound: str, wanted: dict[str, int]) -> None:
+@pytest.mark.parametrize("bound", ["exactly 50%", "at most 50%", "at least 50%"])
+def test_the_revisions_of_a_rolling_update_have_one_share(bound: str) -> None:
     pods = [of_set("a", revision="1", on="n1"), of_set("b", revision="2", on="n1")]
-    assert counted(share("replicas", bound), pods, of_set("asked", revision="1")).high == wanted
+    assert counted(share("replicas", bound), pods, of_set("asked", revision="1")).high == {"0": 2}
 
 
 # ---- against which total
@@ -274,6 +288,59 @@ def test_total(of: str, replicas: int | None, wanted: int) -> None:
     for each in (*pods, asked):
         each["metadata"]["labels"] |= WEB
     assert counted(share(of), pods, asked, replicas=replicas).total == wanted
+
+
+PLACED = f"placed pods where {IS_WEB}"
+ALL_WEB = f"pods where {IS_WEB}"
+
+
+@pytest.mark.parametrize(
+    ("of", "bound", "replicas", "wanted"),
+    [
+        pytest.param("replicas", "at most 40%", 3, (3, 4), id="`of replicas`: one is too many"),
+        pytest.param("replicas", "at most 40%", 7, (7, 7), id="those that are still to come too"),
+        pytest.param(ALL_WEB, "at most 40%", 3, (4, 5), id="`of pods`: one of the workload's four"),
+        pytest.param(ALL_WEB, "at most 40%", 0, (1, 5), id="it is about to be scaled down to none"),
+        pytest.param(ALL_WEB, "at most 40%", 7, (5, 5), id="a workload that still grows"),
+        pytest.param(ALL_WEB, "at most 40%", None, (5, 5), id="a workload of unknown size"),
+        pytest.param(ALL_WEB, "at most 4", 3, (5, 5), id="a count is of no other number"),
+        pytest.param(
+            PLACED, "at most 40%", 2, (3, 4), id="`of placed pods`: of three, and one else"
+        ),
+        pytest.param(PLACED, "at most 40%", 3, (4, 4), id="the one that waits is none of them"),
+    ],
+)
+def test_pods_beyond_those_that_are_wanted(
+    of: str, bound: str, replicas: int | None, wanted: tuple[int, int]
+) -> None:
+    """The pods that are wanted, and all there are: the workload has four, one waits."""
+    counting = counting_of(NODES)
+    owner = controller("ReplicaSet", "web-1", replicas=replicas or 0)
+    if replicas is not None:
+        counting.cache.put_controller(decode_controller("ReplicaSet", raw(owner)))
+    placed = [of_set("a", owner, on="n1"), of_set("b", owner, on="n3"), of_set("c", owner)]
+    asked = of_set("asked", owner)
+    for each in (*placed, asked, other := pod("alone", on="n1")):
+        each["metadata"]["labels"] |= WEB
+    for each in (*placed, other):
+        counting.cache.put_pod(peer_of(each))
+    found = counting.count(clause_of(share(of, bound)), asked)
+    assert (found.total, found.pods) == wanted
+
+
+def test_a_pod_that_a_watch_has_shown_is_no_surplus_of_its_own() -> None:
+    owner = controller("ReplicaSet", "web-1", replicas=1)
+    asked = of_set("asked", owner)
+    asked["metadata"]["labels"] |= WEB
+    counting = counting_of(NODES)
+    counting.cache.put_controller(decode_controller("ReplicaSet", raw(owner)))
+    for _ in range(2):
+        found = counting.count(clause_of(share(ALL_WEB, "at most 40%")), asked)
+        assert (found.total, found.pods) == (1, 1)
+        counting.cache.put_pod(peer_of(asked))
+    gone = PodsExcluding(counting.cache, [peer_of(asked)])
+    found = counting.count(clause_of(share(ALL_WEB, "at most 40%")), of_set("b", owner), pods=gone)
+    assert (found.total, found.pods) == (0, 0)
 
 
 def test_a_placed_pod_that_is_asked_about_again_counts_once() -> None:

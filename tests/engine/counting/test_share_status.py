@@ -9,10 +9,10 @@ import pytest
 from engine.cache.cache import Cache
 from engine.cache.tallies import Scope
 from engine.counting.share_status import PodCounts, ShareStatus
-from engine.objects.peer import Peer
+from engine.objects.peer import Peer, decode_controller
 from engine.program.program import ShareProgram
 from tests.engine.counting.helpers import ASKED, clause_of
-from tests.support.builders import Object, node, pod
+from tests.support.builders import Object, controller, node, pod, raw
 from tests.support.engines import cache_of, evaluation_of, frame_of, node_of, peer_of
 
 NODES = [node("on", labels={"cap": "spot"}), node("off", labels={"cap": "od"}), node("bare")]
@@ -76,6 +76,30 @@ def test_violations(
     """
     wanted = PodCounts(on + off + waiting, placed=on, target=target, violations=violations)
     assert counts(bound, pods(on, off, waiting)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("bound", "on", "off", "target", "violations"),
+    [
+        pytest.param("exactly 40%", 4, 9, 4, 0, id="in the middle, more pods may be off"),
+        pytest.param("exactly 40%", 1, 9, 4, 3, id="at the end, those that are missing show"),
+        pytest.param("exactly 40%", 5, 8, 4, 1, id="pods on are never more than of those wanted"),
+        pytest.param("at most 40%", 5, 8, 4, 1, id="the same of `at most`"),
+        pytest.param("exactly 100%", 13, 0, 13, 0, id="100% are all pods"),
+        pytest.param("exactly 12", 12, 1, 12, 0, id="a number is of all pods"),
+    ],
+)
+def test_a_rollout_of_ten_pods(bound: str, on: int, off: int, target: int, violations: int) -> None:
+    owner = controller("Deployment", "web", replicas=10)
+    there = pods(on, off)
+    for each in there:
+        each["metadata"]["ownerReferences"] = pod("p", owner=owner)["metadata"]["ownerReferences"]
+    cache = cache_of(NODES)
+    cache.put_controller(decode_controller("Deployment", raw(owner)))
+    for each in there:
+        cache.put_pod(peer_of(each))
+    found = counted(status_of(bound), cache)
+    assert found == PodCounts(on + off, placed=on, target=target, violations=violations)
 
 
 @pytest.mark.parametrize(

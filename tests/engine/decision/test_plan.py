@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import gc
+import math
+import weakref
+
 import pytest
 
 from engine.decision.plan import Plan
 from engine.decision.verdict import Failed, Feasible, Rejected, Verdict
 from engine.program.program import Program
-from tests.support.builders import Object, node, pod
-from tests.support.engines import evaluation_of, frame_of, programs_of, registry_of, snapshot_of
+from tests.support.builders import Object, node, pod, raw
+from tests.support.engines import (
+    engine_of,
+    evaluation_of,
+    frame_of,
+    programs_of,
+    registry_of,
+    snapshot_of,
+)
 
 ASKED = pod("asked", labels={"app": "web"})
 POLICY = """
@@ -131,3 +142,13 @@ def test_programs_are_what_text_says() -> None:
     (program,) = programs_of(POLICY)
     assert isinstance(program, Program)
     assert (len(program.filters), len(program.scores)) == (1, 1)
+
+
+def test_nothing_of_policies_that_have_changed_is_kept() -> None:
+    engine = engine_of(POLICY, NODES)
+    engine.filter(raw(ASKED), NAMES, None, math.inf)
+    engine.prioritize(raw(ASKED), NAMES, None, math.inf)
+    old = weakref.ref(engine.registry)
+    engine.adopt(registry_of(POLICY))
+    gc.collect()
+    assert old() is None

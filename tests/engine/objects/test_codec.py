@@ -12,7 +12,7 @@ import pytest
 
 from engine.errors import BadObjectError
 from engine.objects.codec import ObjectCodec
-from engine.objects.peer import Workload
+from engine.objects.peer import HostPort, Workload
 from grammar.schema import Schema, load_schema
 from grammar.types import Type
 from grammar.values.quantity import Quantity
@@ -235,6 +235,27 @@ def test_peers_keep_the_annotations_that_rules_name(codec: ObjectCodec) -> None:
     annotations = {"example.com/kept": "a", "example.com/long": "b" * 1000}
     peer = codec.peer(encoded({"metadata": {"annotations": annotations}}))
     assert peer.annotations == {"example.com/kept": "a"}
+
+
+def test_host_ports_are_those_that_node_ports_looks_at(codec: ObjectCodec) -> None:
+    """Of containers and sidecars, with the defaults; a port of the pod alone is none."""
+    one = {"containerPort": 80, "hostPort": 8080}
+    two = {"containerPort": 81, "hostPort": 8081, "hostIP": "10.0.0.1", "protocol": "UDP"}
+    spec = {
+        "initContainers": [
+            {"name": "first", "ports": [one]},
+            {"name": "beside", "restartPolicy": "Always", "ports": [two]},
+        ],
+        "containers": [{"name": "main", "ports": [{"containerPort": 82}, one]}, {"name": "more"}],
+    }
+    body = encoded({"spec": spec})
+    taken = (HostPort(8081, "10.0.0.1", "UDP"), HostPort(8080, "0.0.0.0", "TCP"))  # noqa: S104
+    assert codec.peer(body).hostPorts == taken
+    assert codec.pod(body).hostPorts == taken
+    without = encoded({"spec": {"containers": [{"name": "main", "ports": None}]}})
+    assert codec.peer(without).hostPorts == codec.pod(without).hostPorts == ()
+    with pytest.raises(BadObjectError, match="hostPort"):
+        codec.peer(encoded({"spec": {"containers": [{"ports": [{"hostPort": "x"}]}]}}))
 
 
 def test_peers_share_what_they_have_in_common(codec: ObjectCodec) -> None:

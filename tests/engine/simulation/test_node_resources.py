@@ -83,6 +83,12 @@ def test_pods_that_name_nothing_count_a_little() -> None:
     assert here.least_allocated(asked(pod("p"))).tolist() == [(80 + 80) // 2]
 
 
+def test_a_request_of_nothing_is_one() -> None:
+    """kube-scheduler assumes amounts only for containers that do not name the resource."""
+    here = room([node("n", cpu="1", memory="2000Mi")], [pod("there", cpu="0", memory="0", on="n")])
+    assert here.least_allocated(asked(pod("p", cpu="0", memory="0"))).tolist() == [100]
+
+
 def test_what_a_node_does_not_have_is_not_scored() -> None:
     nodes = [node("n", cpu="0", memory="10000"), node("none", cpu="0", memory="0")]
     scores = room(nodes, []).least_allocated(asked(pod("p", memory="5000")))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from grammar.diagnostics import Diagnostic
 from grammar.schema import load_schema
 from grammar.source import Source
 from policies.validation import check_source
@@ -14,9 +15,15 @@ SCHEMA = load_schema()
 def found(items: str, codes: Sequence[str], head: str = "cluster policy p") -> list[str]:
     """The findings with one of these codes in a policy of these items: `P0301 the text there`."""
     text = f"{head} {{ {items} }}"
-    file = check_source(Source("p.policy", text), SCHEMA)
+    given = diagnostics(items, codes, head)
+    return [f"{d.code} {text[d.span.start : d.span.end]}" for d in given]
+
+
+def diagnostics(
+    items: str, codes: Sequence[str], head: str = "cluster policy p"
+) -> list[Diagnostic]:
+    """The diagnostics with one of these codes in a policy of these items; no other is an error."""
+    file = check_source(Source("p.policy", f"{head} {{ {items} }}"), SCHEMA)
     errors = [d for d in file.diagnostics if d.severity == "error" and d.code not in codes]
     assert not errors, errors
-    return [
-        f"{d.code} {text[d.span.start : d.span.end]}" for d in file.diagnostics if d.code in codes
-    ]
+    return [d for d in file.diagnostics if d.code in codes]

@@ -1,10 +1,12 @@
-"""Checks of amounts: filters that add up what pods ask for."""
+"""Checks of amounts: filters that add up what pods ask for, and the limits to write instead."""
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from tests.grammar.checks.helpers import found
+from tests.grammar.checks.helpers import diagnostics, found
 
 CPU = 'node.pods.map(p, p.requests["cpu"]).sum()'
 
@@ -57,3 +59,64 @@ CPU = 'node.pods.map(p, p.requests["cpu"]).sum()'
 )
 def test_sums_in_filters(items: str, wanted: list[str]) -> None:
     assert found(items, ["P0318"]) == wanted
+
+
+@pytest.mark.parametrize(
+    ("require", "limit"),
+    [
+        pytest.param(
+            f'{CPU} + pod.requests["cpu"] <= "4"',
+            'sum peer.requests["cpu"] of all pods where true per node at most "4"',
+            id="the usual form",
+        ),
+        pytest.param(
+            f"{CPU} <= node.allocatable['cpu'] * 2",
+            'sum peer.requests["cpu"] of all pods where true per node'
+            ' at most node.allocatable["cpu"] * 2',
+            id="a computed bound",
+        ),
+        pytest.param(
+            "node.pods.filter(p, p.namespace == pod.namespace).map(q, q.requests['cpu'] * 2).sum()"
+            ' <= "4"',
+            'sum peer.requests["cpu"] * 2 of all pods where'
+            ' peer.namespace == pod.metadata.namespace per node at most "4"',
+            id="of some pods",
+        ),
+        pytest.param(
+            "node.pods.map(p, p.requests['cpu']).sum() <= 4",
+            'sum peer.requests["cpu"] of all pods where true per node at most "4"',
+            id="a number",
+        ),
+    ],
+)
+def test_the_limit_that_is_hinted_at_can_be_applied(require: str, limit: str) -> None:
+    """And nothing is wrong with it."""
+    (warning,) = diagnostics(f'filter "f" {{ require {require} }}', ["P0318"])
+    assert warning.hint is not None
+    (printed,) = re.findall("`(.*)`", warning.hint)
+    assert printed == f'limit "f" {{ {limit} strict }}'
+    assert diagnostics(printed, ["P0302", "P0318"]) == []
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        pytest.param(f'filter "f" {{ require {CPU} < "4" }}', id="another relation"),
+        pytest.param(f'filter "f" when node.ready {{ require {CPU} <= "4" }}', id="a `when`"),
+        pytest.param(f'filter "f" {{ require {CPU} <= "4" require node.ready }}', id="two rules"),
+        pytest.param(f'filter "f" {{ require {CPU} - "1" <= "4" }}', id="a difference"),
+        pytest.param(f'filter "f" {{ require {CPU} <= "1" || node.ready }}', id="an alternative"),
+        pytest.param(
+            f'filter "f" {{ require {CPU} + node.free["cpu"] <= "4" }}', id="more than the pod"
+        ),
+        pytest.param(
+            f'filter "f" {{ require {CPU} <= (now > node.metadata.creationTimestamp ? '
+            'quantity("4") : quantity("2")) }',
+            id="a bound that changes with the time",
+        ),
+    ],
+)
+def test_the_form_of_a_limit_is_hinted_at_where_it_is_not_clear(items: str) -> None:
+    (warning,) = diagnostics(items, ["P0318"])
+    form = "`limit … { sum … of all pods where … per node at most … strict }`"
+    assert warning.hint == f"write a {form} instead, which counts them"

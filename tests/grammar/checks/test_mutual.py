@@ -37,6 +37,10 @@ def limit(parts: str, *, where: str = OTHERS, selector: str = "", when: str = ""
         (limit("per node at most 1 best effort weight 2"), ["P0130 best effort weight 2"]),
         (limit("used nodes at most 1 strict"), ['P0130 "l"']),
         (limit("per node at most 1 strict", where=""), ['P0130 "l"']),
+        (
+            limit('per node at most "8" strict', where=f'sum peer.requests["a"] of {OTHERS}'),
+            ['P0130 peer.requests["a"]'],
+        ),
     ],
 )
 def test_parts_of_a_mutual_limit(text: str, wanted: list[str]) -> None:
@@ -62,6 +66,18 @@ def test_bounds_of_nodes(text: str, wanted: list[str]) -> None:
     assert said(f'cluster policy p {{ limit "l" {{ {OTHERS} {text} strict }} }}') == wanted
 
 
+@pytest.mark.parametrize("text", ["used nodes at most 3", "empty nodes at least 3"])
+def test_nodes_have_no_sum(text: str) -> None:
+    body = f'sum peer.requests["a"] of {OTHERS} {text} strict'
+    wanted = ['P0130 peer.requests["a"]']
+    assert said(f'cluster policy p {{ limit "l" {{ {body} }} }}') == wanted
+
+
+def test_a_parameter_is_a_constant() -> None:
+    text = limit("per node at most most strict").replace(" p {", " p (most: int = 2) {")
+    assert said(text) == []
+
+
 @pytest.mark.parametrize(
     ("where", "wanted"),
     [
@@ -74,6 +90,9 @@ def test_bounds_of_nodes(text: str, wanted: list[str]) -> None:
         ("pod.age > peer.age", ["pod.age", "pod.age", "peer.age"]),
         ("host", ["host"]),
         ("busy(pod.spec.priority)", []),
+        ("size(pod.hostPorts) > 0", ["pod.hostPorts"]),
+        ("size(peer.hostPorts) > 0", ["peer.hostPorts"]),
+        ('"a" in peer.namespaceLabels', ["peer.namespaceLabels"]),
     ],
 )
 def test_reads_of_pods_that_are_there(where: str, wanted: list[str]) -> None:

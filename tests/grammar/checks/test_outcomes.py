@@ -194,6 +194,11 @@ def test_silent_protections(parts: str, wanted: list[str]) -> None:
             ["P0302 true"],
             id="a `pods where`",
         ),
+        pytest.param(
+            'limit "l" { sum peer.requests["cpu"] of pods where true per node at most 1 strict }',
+            [],
+            id="not the pods of a sum, which are all",
+        ),
         pytest.param('preempt "p" { allow when 1 == 1 }', ["P0302 1 == 1"], id="an `allow when`"),
         pytest.param("for pods where 1 > 2", ["P0302 1 > 2"], id="a `for` that comes to false"),
         # near misses

@@ -29,6 +29,7 @@ from engine.program.frame import Frame
 from engine.program.operations import message
 from grammar.texts import MOST_SHOWN, MOST_WHOLE
 from server.call import CallRecord
+from server.verbs.answering import DecisionQueue
 from server.verbs.filter import FilterVerb
 from server.verbs.names_mode import AnsweredNames, NameFragments
 from tests.support.builders import Object, node, pod, raw
@@ -66,10 +67,16 @@ def engine_of(text: str, observer: Silent, journal: Journal | None = None) -> En
 def answer(text: str, observer: Silent, asked: Object = POD) -> bytes:
     """The body that kube-scheduler gets about 200 nodes."""
     verb = FilterVerb(
-        engine_of(text, observer), AnsweredNames(), NameFragments(), resolvable_rejections=False
+        engine_of(text, observer),
+        DecisionQueue(1),
+        AnsweredNames(),
+        NameFragments(),
+        resolvable_rejections=False,
     )
     body = json.dumps({"Pod": asked, "NodeNames": NODES})
-    return verb.decide(body.encode(), CallRecord("filter", 0.0))
+    answered = verb.decide(body.encode(), CallRecord("filter", 0.0))
+    assert isinstance(answered, bytes), "no pod is in flight"
+    return answered
 
 
 def reasons(body: bytes) -> set[str]:

@@ -1,0 +1,202 @@
+"""Placet and kube-scheduler's own plugins agree on every node, where docs/coming-from.md says so.
+
+Two things are compared with the plugins: the policies that the page prints, and what Placet itself
+does for them (eligibility, and the model of `placet simulate`). `make differential WORLDS=2000
+SEED=1` plays more worlds; SEED and WORLDS=1 play one again.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+
+import pytest
+
+from engine.cache.cache import Cache
+from engine.decision.registry import Registry
+from engine.engine import Engine
+from engine.objects.codec import decode_namespace
+from engine.objects.eligibility import matches_affinity, tolerates
+from engine.program.policy_compiler import compile_policy
+from engine.program.program import Program
+from engine.simulation.cycle import CORDONED, NodeEligibility
+from engine.simulation.node_resources import NodeResources, demand
+from tests.differential.documented import PAGE, REQUIRED, Documented
+from tests.differential.plugins import Judgement, running
+from tests.differential.worlds import World, world
+from tests.e2e.programs import built_plugins
+from tests.support.builders import raw
+from tests.support.engines import CODEC, Known, Silent, cache_of, checked, peer_of
+
+FEW = 100
+# Enough to see what they have in common.
+MOST_DIFFERENCES = 10
+Verdicts = Mapping[str, Mapping[str, bool]]
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_the_page_prints_what_a_pod_needs(seed: int) -> None:
+    """Every row that a world needs is there, and its policies are legal. This needs no Go."""
+    made, documented = world(seed), Documented(PAGE.read_text(encoding="utf-8"))
+    written = checked(documented.policies(made.pod, made.nodes))
+    clauses = [clause for each in written for clause in each.policy.clauses]
+    assert clauses or not {"affinity", "topologySpreadConstraints"} & made.pod["spec"].keys()
+    assert len(checked(documented.plugins)) == 4
+
+
+@pytest.mark.e2e
+def test_plugins_and_policies_agree(
+    pytestconfig: pytest.Config, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, count = int(os.environ.get("SEED") or 1), int(os.environ.get("WORLDS") or FEW)
+    comparison = Comparison(Documented(PAGE.read_text(encoding="utf-8")))
+    found: list[str] = []
+    with running(built_plugins(pytestconfig)) as plugins:
+        for seed in range(first, first + count):
+            made = world(seed)
+            found += comparison.differences(made, plugins.judge(made.objects))
+            if len(found) >= MOST_DIFFERENCES:
+                break
+    with capsys.disabled():
+        sys.stdout.write(f"\n{comparison.report}\n")
+    assert not found, "\n".join([*found, comparison.last])
+
+
+class Comparison:
+    """Compares worlds. It counts nodes by plugin, and those that it rejects.
+
+    `last` has the policies of the last world.
+    """
+
+    def __init__(self, documented: Documented) -> None:
+        self._documented = documented
+        self._fixed = [compile_policy(policy) for policy in checked(documented.plugins)]
+        self._compared: Counter[str] = Counter()
+        self._rejected: Counter[str] = Counter()
+        self.last = ""
+
+    @property
+    def report(self) -> str:
+        """A line for each plugin."""
+        return "\n".join(
+            f"{what}: {nodes} nodes, {self._rejected[what]} of them rejected"
+            if what in self._rejected
+            else f"{what}: {nodes} nodes"
+            for what, nodes in sorted(self._compared.items())
+        )
+
+    def differences(self, made: World, judged: Judgement) -> Iterator[str]:
+        """A line for each node on which Placet differs."""
+        self.last = self._documented.policies(made.pod, made.nodes)
+        programs = [*self._fixed, *(compile_policy(policy) for policy in checked(self.last))]
+        cache = cache_of(made.nodes, [*made.pods, made.pod])
+        for each in made.namespaces:
+            cache.put_namespace(decode_namespace(raw(each)))
+        excepted = exceptions(made)
+        passing = {**self._verdicts(programs, cache, made), **models(cache, made)}
+        for what, nodes in passing.items():
+            plugin = what.removeprefix("model of ")
+            if plugin in excepted:
+                continue
+            wanted = judged.filters[plugin]
+            self._compared[what] += len(nodes)
+            self._rejected[what] += list(wanted.values()).count(False)
+            for name, passes in nodes.items():
+                if passes is not wanted[name]:
+                    said = "passes" if wanted[name] else "rejects"
+                    yield f"SEED={made.seed}: {what} {said} {name}, and Placet does not"
+        yield from self._scores(programs, cache, made, judged, excepted)
+
+    def _verdicts(self, programs: list[Program], cache: Cache, made: World) -> Verdicts:
+        """Whether the clauses for each plugin pass each node."""
+        engine = Engine(Registry(programs), Known(cache), CODEC, Silent())
+        inspection = engine.inspect(raw(made.pod))
+        names = [node["metadata"]["name"] for node in made.nodes]
+        passing = {
+            plugin: dict.fromkeys(names, True)
+            for plugin in (
+                *("NodeUnschedulable", "TaintToleration", "NodeResourcesFit", "NodePorts"),
+                *("NodeAffinity", "PodTopologySpread", "InterPodAffinity"),
+            )
+        }
+        for program in programs:
+            for objection in inspection.objections([program], names):
+                plugin = program.name if program.name in passing else objection.name
+                for name, refused in zip(names, objection.refused, strict=True):
+                    passing[plugin][name] &= not refused
+        return passing
+
+    def _scores(
+        self,
+        programs: list[Program],
+        cache: Cache,
+        made: World,
+        judged: Judgement,
+        excepted: Collection[str],
+    ) -> Iterator[str]:
+        engine = Engine(Registry(programs), Known(cache), CODEC, Silent())
+        names = [node["metadata"]["name"] for node in made.nodes]
+        addresses = {program.address: program.name for program in programs}
+        preferred = dict.fromkeys(names, 0.0)
+        for given in engine.inspect(raw(made.pod)).contributions(names):
+            policy, points = addresses[given.policy], dict(zip(names, given.points, strict=True))
+            if policy == "preferred NodeAffinity":
+                for name in names:
+                    preferred[name] += given.weight * points[name]
+                continue
+            if policy in excepted:
+                continue
+            self._compared[f"score of {policy}"] += len(names)
+            for name in names:
+                if points[name] != judged.scores[policy][name]:
+                    wanted = judged.scores[policy][name]
+                    yield f"SEED={made.seed}: {policy} gives {name} {wanted}, not {points[name]}"
+        if scores := judged.scores["NodeAffinity"]:
+            self._compared["order of NodeAffinity"] += len(names)
+            order = sorted(names, key=lambda name: (preferred[name], scores[name]))
+            if [scores[name] for name in order] != sorted(scores.values()):
+                yield f"SEED={made.seed}: NodeAffinity orders {scores}, not {preferred}"
+        if "LeastAllocated" not in excepted:
+            views = cache.snapshot().nodes
+            least = NodeResources([views[name] for name in names]).least_allocated(
+                demand(peer_of(made.pod))
+            )
+            self._compared["score of the model of LeastAllocated"] += len(names)
+            wanted_all = [judged.scores["LeastAllocated"][name] for name in names]
+            if least.tolist() != wanted_all:
+                yield f"SEED={made.seed}: LeastAllocated gives {wanted_all}, not {least.tolist()}"
+
+
+def models(cache: Cache, made: World) -> Verdicts:
+    """What Placet itself says for the plugins: of spreads, of preemption, and in simulations."""
+    views = cache.snapshot().nodes
+    pod, peer = CODEC.pod(raw(made.pod)), peer_of(made.pod)
+    fits = NodeResources(list(views.values())).fits(demand(peer))
+    reasons = NodeEligibility(list(views.values())).eligibility(pod).reasons
+    return {
+        "model of NodeAffinity": {n: matches_affinity(pod, v) for n, v in views.items()},
+        "model of TaintToleration": {n: tolerates(pod, v) for n, v in views.items()},
+        "model of NodeResourcesFit": dict(zip(views, fits.tolist(), strict=True)),
+        "model of NodeUnschedulable": {
+            name: reason != CORDONED for name, reason in zip(views, reasons, strict=True)
+        },
+    }
+
+
+def exceptions(made: World) -> set[str]:
+    """The plugins for which the page says that this world is one of the cases that differ."""
+    found = set()
+    if not made.named or "resources" in made.pod["spec"]:
+        found |= {"LeastAllocated", "MostAllocated"}
+    labels = [node["metadata"]["labels"] for node in made.nodes]
+    affinity = made.pod["spec"].get("affinity", {})
+    keys = {term["topologyKey"] for term in affinity.get("podAffinity", {}).get(REQUIRED, ())}
+    if any(len(keys & each.keys()) not in (0, len(keys)) for each in labels):
+        found.add("InterPodAffinity")
+    constraints = made.pod["spec"].get("topologySpreadConstraints", ())
+    cordoned = any(node["spec"].get("unschedulable") for node in made.nodes)
+    if cordoned and any(each.get("nodeTaintsPolicy") == "Honor" for each in constraints):
+        found.add("PodTopologySpread")
+    return found

@@ -1,0 +1,33 @@
+"""Needs of policies: what the cache keeps for them besides nodes and pods."""
+
+import pytest
+
+from engine.program.needs import needs
+from tests.support.engines import checked
+
+OF_WEB = 'of pods where peer.labels["app"] == "web" on nodes where node.ready'
+WEB = 'pods where peer.labels["app"] == "web"'
+
+
+@pytest.mark.parametrize(
+    ("clause", "wanted"),
+    [
+        pytest.param('filter "f" { require node.ready }', False, id="nothing is counted"),
+        pytest.param(
+            'filter "f" { require pod.workload.name == "web" }', True, id="`workload` is read"
+        ),
+        pytest.param('spread "s" { over node.zone skew at most 1 strict }', True, id="by workload"),
+        pytest.param(f'share "s" {{ {OF_WEB} at most 3 strict }}', False, id="a number of pods"),
+        pytest.param(
+            f'share "s" {{ {OF_WEB} at most 40% strict }}',
+            True,
+            id="a percentage is of the pods that workloads want",
+        ),
+        pytest.param(
+            f'limit "l" {{ {WEB} per node at most 1 strict }}', False, id="a limit of pods"
+        ),
+    ],
+)
+def test_workloads(clause: str, wanted: bool) -> None:
+    (policy,) = checked(f"cluster policy p {{ {clause} }}")
+    assert needs([policy.policy]).workloads is wanted
