@@ -20,7 +20,6 @@ from engine.decision.inspection import Contribution, Objection
 from engine.decision.registry import Registry, Selection
 from engine.decision.verdict import Failed, Feasible
 from engine.program.frame import Frame
-from engine.program.operations import THOUSANDTHS
 from engine.program.program import (
     BoundProgram,
     CountClause,
@@ -30,6 +29,7 @@ from engine.program.program import (
     ShareProgram,
     SpreadProgram,
 )
+from engine.program.sums import THOUSANDTHS
 from engine.program.trace import Step
 from grammar.ast import Expr
 from grammar.clauses import Filter, Score

@@ -27,7 +27,6 @@ from engine.counting.in_flight_pods import GroupIds
 from engine.objects import eligibility
 from engine.program.columns import Freshness, grown
 from engine.program.frame import Evaluation, Frame, Report
-from engine.program.operations import sum_bound
 from engine.program.program import (
     BoundProgram,
     CountClause,
@@ -35,6 +34,7 @@ from engine.program.program import (
     ShareProgram,
     SpreadProgram,
 )
+from engine.program.sums import sum_bound
 from grammar.clauses import NodeSet
 from grammar.errors import EvaluationError, MissingError
 

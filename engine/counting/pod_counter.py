@@ -25,7 +25,6 @@ from engine.objects.codec import Namespace
 from engine.objects.peer import Peer, Workload, key_of
 from engine.objects.request_pod import RequestPod
 from engine.program.frame import MEMO_BYTES, Evaluate, Frame, Report, unlimited
-from engine.program.operations import added
 from engine.program.policy_time import BRIEF_SECONDS, CallTime
 from engine.program.program import (
     CountClause,
@@ -34,6 +33,7 @@ from engine.program.program import (
     ShareProgram,
     SpreadProgram,
 )
+from engine.program.sums import added
 from grammar.errors import EvaluationError, MissingError
 from grammar.values.sizes import STEPS
 

@@ -30,6 +30,7 @@ from engine.program.program import (
     ShareProgram,
     SpreadProgram,
 )
+from engine.program.sums import sum_bound
 from grammar.ast import Expr
 from grammar.checks.costs import Costs
 from grammar.checks.mutual import kept
@@ -219,7 +220,7 @@ class _PolicyCompiler:
     def _bound(self, bound: Bound, *, is_sum: bool = False) -> BoundProgram:
         amount = constant(bound.amount, self._environment)
         if is_sum and amount is not None:
-            amount = operations.sum_bound(amount, up=bound.kind == "at least")
+            amount = sum_bound(amount, up=bound.kind == "at least")
         return BoundProgram(bound.kind, amount, bound.percent)
 
     def _computed(self, clause: CountingClause) -> Evaluate | None:
