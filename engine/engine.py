@@ -220,7 +220,8 @@ class Engine:
         if selection.unselectable:
             return {}
         programs = selection.enforced
-        if not any(p.filters or p.counts or p.preempts for p in programs):
+        mutual = call.plan.counts.mutual
+        if not mutual and not any(p.filters or p.counts or p.preempts for p in programs):
             return victims
         self._check_gate(call)
         snapshot = call.snapshot
@@ -269,6 +270,7 @@ class Engine:
             texts += [clause.message(call.evaluation) for clause in program.filters]
             counts = (clause.count for clause in program.counts)
             texts += [c.message(call.evaluation) for c in counts if c.weight is None]
+        texts += [m.clause.count.message(call.evaluation) for m in call.plan.counts.mutual]
         # As in `2 Insufficient cpu, 1 policy web: zone.`; a damped text joins several by `; `.
         ours = "|".join(re.escape(text) for text in texts if text)
         return re.search(rf"(?:\d|;) (?:{ours})(?:[,.;]|$)", reasons) is not None
@@ -307,7 +309,8 @@ class Engine:
         snapshot = call.snapshot
         counter = self._placement.counter(snapshot.table, call.context(snapshot))
         frame = call.evaluation.frame()
-        return Inspection(call.plan.selection, frame, snapshot.table, counter)
+        mutual = call.plan.counts.mutual
+        return Inspection(call.plan.selection, frame, snapshot.table, counter, mutual)
 
     # ---- changes
 

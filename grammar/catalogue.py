@@ -397,6 +397,36 @@ def sum_of_pods(keyword: str, span: Span) -> Diagnostic:
     return _error("P0125", message, span, "write a `limit … per domain` with this sum, or no `sum`")
 
 
+def bound_of_nodes(scope: str, kind: str, span: Span) -> Diagnostic:
+    """A bound that cannot say how many nodes may be used, or must stay empty."""
+    message = f"the bound of `{scope}` is `{kind}` a number of nodes"
+    return _error("P0130", message, span, f"write `{kind}` and a whole number")
+
+
+def sum_of_nodes(scope: str, span: Span) -> Diagnostic:
+    """A sum in a limit that counts nodes."""
+    hint = "write `per node`, `per domain …` or `per cluster`, or no `sum`"
+    return _error("P0130", f"a limit of `{scope}` counts nodes, and has no sum", span, hint)
+
+
+def not_mutual(reason: str, span: Span, hint: str) -> Diagnostic:
+    """A limit that cannot work both ways."""
+    return _error("P0130", f"a mutual limit {reason}", span, hint)
+
+
+def not_kept_there(what: str, span: Span, kept: Iterable[str]) -> Diagnostic:
+    """A read of a mutual limit that needs more of a pod that is there than is kept of it."""
+    message = f"a mutual limit cannot read {what}: it is not known of the pods that are there"
+    hint = f"of its `pod`, it and the `for` of its policy can read {listed(kept, 'and')}"
+    return _error("P0131", message, span, hint)
+
+
+def uses_mutual(name: str, what: str, span: Span) -> Diagnostic:
+    message = f"policy `{name}` has a mutual limit, but this policy's `for` reads {what}"
+    hint = "write a `for` about what is known of the pods that are there, such as their labels"
+    return _error("P0131", message, span, hint)
+
+
 def wanted_hint(wanted: Type, found: Type) -> str | None:
     """Advice on how to get from one type to the other."""
     if wanted == BOOL:

@@ -279,6 +279,11 @@ class Builder(ExpressionBuilder):
     def per(self, c: list[Child]) -> _Part:
         if _has(c, "DOMAIN"):
             return _Part("per", Per("domain", _expr(c)), span_of(c))
+        if _has(c, "NODES"):
+            where = next(iter(nodes(c)), None)
+            scope: OneOf["used nodes", "empty nodes"]
+            scope = "used nodes" if _has(c, "USED") else "empty nodes"
+            return _Part("per", Per(scope, where=where), span_of(c))
         return _Part("per", Per("node" if _has(c, "NODE") else "cluster"), span_of(c))
 
     def skew(self, c: list[Child]) -> _Part:
@@ -311,6 +316,9 @@ class Builder(ExpressionBuilder):
         if weight is not None and weight < 0:
             raise _bad_number(numbers[0], "weight of a preference", "a number above 0")
         return _Part("strength", Strength(weight, span_of(c)), span_of(c))
+
+    def mutual(self, c: list[Child]) -> _Part:
+        return _Part("mutual", True, span_of(c))
 
     def keep(self, c: list[Child]) -> _Part:
         count = _positive(_tokens(c, "INT")[0], "number of candidates to keep")

@@ -74,10 +74,15 @@ class Strength:
 
 @dataclass(frozen=True, slots=True)
 class Per:
-    """`per node`, `per cluster` or `per domain e`."""
+    """`per node`, `per cluster`, `per domain e`; or `used|empty nodes where e`, to count nodes."""
 
-    scope: OneOf["node", "cluster", "domain"]
+    scope: OneOf["node", "cluster", "domain", "used nodes", "empty nodes"]
     domain: Expr | None = None
+    where: Expr | None = None
+
+    @property
+    def of_nodes(self) -> bool:
+        return self.scope in ("used nodes", "empty nodes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,10 +184,16 @@ class Spread(_CountingClause):
 
 @dataclass(frozen=True, slots=True)
 class Limit(_CountingClause):
-    """A bound on the pods on a node, in a domain or in the cluster, or on the sum of an amount."""
+    """A bound on the pods on a node, in a domain or in the cluster, or on the nodes that have some.
+
+    It can bound the sum of an amount of the pods instead. A `mutual` one of a pod that is there
+    already keeps other pods out, too.
+    """
 
     per: Per
     bound: Bound
+    _: KW_ONLY
+    mutual: bool = False
 
 
 @dataclass(frozen=True, slots=True)

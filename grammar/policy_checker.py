@@ -334,13 +334,7 @@ class _PolicyChecker:
                 over = self._domain(item.over)
                 return replace(item, over=over, skew=skew, min_domains=least)
             case Limit():
-                domain = self._domain(item.per.domain) if item.per.domain else None
-                scope = item.per.scope
-                allowed = {"node": _NODE_BOUND, "domain": _DOMAIN_BOUND, "cluster": _BOUND}[scope]
-                bound = self._bound(item.bound, f"limit per {scope}", allowed, item.pods)
-                if bound.percent:
-                    self._found.append(catalogue.percentage_of_nothing(bound.span))
-                return replace(item, per=replace(item.per, domain=domain), bound=bound)
+                return self._limit(item)
             case Preempt():
                 return self._preempt(item)
             case _:
@@ -380,6 +374,23 @@ class _PolicyChecker:
         if getattr(low, "value", 0) == getattr(high, "value", 1):
             self._found.append(catalogue.empty_range(low.span))
         return Bounds(low, high)
+
+    def _limit(self, item: Limit) -> Limit:
+        per, scope = item.per, item.per.scope
+        domain = self._domain(per.domain) if per.domain else None
+        where = self._bool(per.where, _NODE_BOUND, "`nodes where`") if per.where else None
+        allowed = {"node": _NODE_BOUND, "domain": _DOMAIN_BOUND}.get(scope, _BOUND)
+        of = f"of {scope}" if per.of_nodes else f"per {scope}"
+        bound = self._bound(item.bound, f"limit {of}", allowed, item.pods)
+        if bound.percent:
+            self._found.append(catalogue.percentage_of_nothing(bound.span))
+        if per.of_nodes:
+            kind = "at most" if scope == "used nodes" else "at least"
+            if bound.kind != kind:
+                self._found.append(catalogue.bound_of_nodes(scope, kind, bound.span))
+            if item.pods is not None and item.pods.amount is not None:
+                self._found.append(catalogue.sum_of_nodes(scope, item.pods.amount.span))
+        return replace(item, per=replace(per, domain=domain, where=where), bound=bound)
 
     def _preempt(self, item: Preempt) -> Preempt:
         keep = item.keep

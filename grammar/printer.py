@@ -25,6 +25,7 @@ from grammar.clauses import (
     Let,
     Limit,
     Parameter,
+    Per,
     PodSet,
     Policy,
     Preempt,
@@ -377,8 +378,7 @@ def _parts(clause: Clause, source: Source) -> Iterator[_Part]:
                 yield _number("min domains", clause.min_domains, None)
         case Limit():
             yield from _pod_set(clause.pods)
-            head, domain = f"per {clause.per.scope}", clause.per.domain
-            yield (f"{head} ", domain, domain.span) if domain else (head, None, None)
+            yield _per(clause.per)
             yield _bound(clause.bound)
         case Preempt():
             yield from (("protect victim where ", e, e.span) for e in clause.protect)
@@ -392,6 +392,8 @@ def _parts(clause: Clause, source: Source) -> Iterator[_Part]:
         weight, given = clause.strength.weight, clause.strength.weight_from
         words = "strict" if weight is None else f"best effort {_weight(weight, given)}"
         yield words, None, clause.strength.span
+        if isinstance(clause, Limit) and clause.mutual:
+            yield "mutual", None, None
     if isinstance(clause, RejectingClause):
         # Exactly as the user wrote them.
         for part, text in (("message", clause.message), ("detail", clause.detail)):
@@ -414,6 +416,14 @@ def _pod_set(pods: PodSet | None, head: str = "", *, replicas: bool = False) -> 
     else:
         words = "all " if pods.all else "placed " if pods.placed else ""
         yield f"{head}{words}pods where ", pods.where, pods.where.span
+
+
+def _per(per: Per) -> _Part:
+    if per.of_nodes:
+        where = per.where
+        return (f"{per.scope} where ", where, where.span) if where else (per.scope, None, None)
+    head, domain = f"per {per.scope}", per.domain
+    return (f"{head} ", domain, domain.span) if domain else (head, None, None)
 
 
 def _bound(bound: Bound) -> _Part:

@@ -12,6 +12,7 @@ from grammar import catalogue, checks, parameters
 from grammar.access import beyond
 from grammar.ast import Expr
 from grammar.checks.costs import LIMIT
+from grammar.checks.mutual import has_mutual_limit, unknown_of_selector
 from grammar.clauses import Argument, Def, File, Let, Policy, Test, Use
 from grammar.diagnostics import Diagnostic, Fix
 from grammar.parser import parse_file
@@ -63,6 +64,9 @@ def resolve(checked: Checked, names: Mapping[str, Checked], make: Fill = fill) -
         found.extend(catalogue.closed_use(use.name, m, use.span) for use, m in _beyond(used))
     if not used and not found:
         return checked
+    if (what := unknown_of_selector(checked)) is not None:
+        there = (use for use, other in used if has_mutual_limit(other))
+        found.extend(catalogue.uses_mutual(use.name, what, use.span) for use in there)
     if len(used) > MOST_USED:
         found.append(catalogue.too_many_uses(MOST_USED, used[-1][0].span))
     taken = {c.name for c in checked.policy.clauses}

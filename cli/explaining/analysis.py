@@ -8,7 +8,7 @@ import numpy as np
 
 from cli.console import Part, table
 from cli.explaining.explanation import Explanation, Written, WrittenClauses, rows
-from cli.explaining.views import count_text, passed
+from cli.explaining.views import KEPT_OUT, count_text, passed
 from cli.expressions import Values
 from cli.render import counted
 from cli.world import World
@@ -96,6 +96,8 @@ def _shortfall(
     frame = found.inspection.frame
     if detail := written.detail(frame):
         return [detail]
+    if objection.is_mutual:
+        return [KEPT_OUT]
     if not isinstance(objection.program, FilterProgram):
         counts, group = found.inspection.group_counts(objection.program, name)
         return [count_text(objection.program, counts, group)]

@@ -78,7 +78,7 @@ def explain(world: World, pod: NamedPod) -> Explanation:
         scores = dict(zip(passing, given or (), strict=False))
     except EngineError as error:
         problem = str(error)
-    objections = inspection.objections(inspection.selection.enforced, names)
+    objections = inspection.all_objections(names)
     return Explanation(pod, inspection, names, verdicts, scores, objections, problem)
 
 

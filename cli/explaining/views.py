@@ -19,7 +19,6 @@ from engine.counting.groups import ON, GroupCounts, fewest, wanted_on
 from engine.decision.inspection import Contribution, Objection
 from engine.decision.registry import Registry, Selection
 from engine.decision.verdict import Failed, Feasible
-from engine.program.amounts import THOUSANDTHS
 from engine.program.frame import Frame
 from engine.program.program import (
     BoundProgram,
@@ -30,6 +29,7 @@ from engine.program.program import (
     ShareProgram,
     SpreadProgram,
 )
+from engine.program.sums import THOUSANDTHS
 from engine.program.trace import Step
 from grammar.ast import Expr
 from grammar.clauses import Filter, Score
@@ -45,6 +45,8 @@ NAMED = 4
 _STEPS = 40
 # The longest value in a trace.
 _VALUE = 60
+# What is said of a limit that other pods have.
+KEPT_OUT = "a pod that is there, or may end there, has this limit"
 PASS, _PASSES = Text("pass", "green"), Text("passes", "green")
 FAIL, _FAILS = Text("fail", "red"), Text("fails", "red")
 # The width of the bar of a score of 10, and its characters, also for ASCII terminals.
@@ -105,6 +107,8 @@ def one_node(world: World, found: Explanation, name: str) -> Iterator[Part]:
             yield f"  {detail}"
         if isinstance(objection.program, FilterProgram):
             yield from _traces(written, frame, values)
+        elif objection.is_mutual:
+            yield f"  {KEPT_OUT}"
         else:
             counts, group = found.inspection.group_counts(objection.program, name)
             yield f"  {count_text(objection.program, counts, group)}"
@@ -345,6 +349,12 @@ def count_text(clause: CountClause, counts: GroupCounts, group: int) -> str:
             return (
                 f"{here} in this node's domain, {least} in the emptiest one; skew at most {skew:g}"
             )
+        case LimitProgram(nodes="used" | "empty" as unit):
+            bound = counts.bound_of(clause, group)
+            words = f"{bound.kind} {_amount(bound)} {unit}"
+            if not here:
+                return f"with this pod no more nodes are used; {words}"
+            return f"up to {here} of {counts.total} nodes are used with this pod; {words}"
         case LimitProgram(per_node=per_node, domain=domain):
             bound = counts.bound_of(clause, group)
             scope = "on this node" if per_node else "in the cluster"

@@ -217,7 +217,8 @@ class Coverage:
         # An inspection evaluates more than a decision, so its branches are not recorded.
         self._paused = True
         try:
-            objections = inspection.objections((*selection.enforced, *selection.audited), names)
+            objections = inspection.all_objections(names)
+            objections += inspection.objections(selection.audited, names)
             contributions = inspection.contributions(names)
         finally:
             self._paused = False

@@ -213,7 +213,7 @@ class FixtureEngine:
     def rejecting(self, node: str) -> list[str]:
         """The clauses that reject a node, in order; empty if an error prevents the answer."""
         try:
-            found = self.inspection.objections(self.inspection.selection.enforced, [node])
+            found = self.inspection.all_objections([node])
         except EngineError:
             return []
         return [objection.name for objection in found if objection.refused.any()]

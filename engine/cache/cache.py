@@ -23,7 +23,7 @@ import numpy as np
 from engine.cache.names import NameIndex
 from engine.cache.node_table import NodeTable, NodeView, Versions, view
 from engine.cache.snapshot import ENDED, Snapshot
-from engine.cache.tallies import Adds, Scope, Tallies, Tally
+from engine.cache.tallies import Adds, Census, Scope, Tallies, Tally
 from engine.objects.codec import Namespace, Node
 from engine.objects.peer import Controller, Peer, Workload, key_of, labelled, root_of, rooted
 from grammar.checks.cluster_costs import ClusterSize
@@ -380,6 +380,13 @@ class Cache:
         The cache keeps it up to date. See `Tallies.get` for `name` and `counts`.
         """
         return self.tallies.get(name, scope, counts, self._pods.items())
+
+    def census(self, name: Hashable, scope: Scope, key_of: Callable[[Peer], Hashable]) -> Census:
+        """The pods of a scope that are on nodes, grouped by what `key_of` says of each.
+
+        The cache keeps it up to date. `name` identifies the function.
+        """
+        return self.tallies.census(name, scope, key_of, self._pods.values())
 
     @property
     def size(self) -> ClusterSize:

@@ -20,6 +20,8 @@ from engine.objects.peer import Peer
 _MOST = 4096
 # A reader that is more changes behind than this has to read the whole tally again.
 _MOST_CHANGES = 256
+# The least recently used census above this number is dropped.
+_MOST_CENSUSES = 256
 # The unfinished tallies that are kept.
 _MOST_UNFINISHED = 64
 # The most that a pod adds, and that sums rise to: more than any bound. Two of them fit 64 bits.
@@ -134,6 +136,68 @@ def _add(numbers: dict[str, int], pod: Peer, by: int) -> None:
         numbers.pop(uid, None)
 
 
+@dataclass(slots=True)
+class PodGroup:
+    """The pods with one key: one of them, and how many are on each node.
+
+    `version` rises with each change of `nodes`.
+    """
+
+    sample: Peer
+    nodes: Counter[str] = field(default_factory=Counter)
+    version: int = 0
+
+    def add(self, node: str, by: int) -> None:
+        self.nodes[node] += by
+        if not self.nodes[node]:
+            del self.nodes[node]
+        self.version += 1
+
+
+class Census:
+    """The pods of a scope that are on nodes, in groups: by what `key_of` says of each.
+
+    `generation` rises when a group comes or goes.
+    """
+
+    __slots__ = ("_key_of", "generation", "groups")
+
+    def __init__(self, key_of: Callable[[Peer], Hashable]) -> None:
+        self._key_of = key_of
+        self.groups: dict[Hashable, PodGroup] = {}
+        self.generation = 0
+
+    def without(self, gone: Iterable[Peer]) -> Census:
+        """The census as if some of its pods were not there. Groups without them are shared."""
+        left = Census(self._key_of)
+        left.groups = self.groups.copy()
+        copied = set()
+        for pod in gone:
+            if not pod.nodeName or (known := left.groups.get(key := self._key_of(pod))) is None:
+                continue
+            if key not in copied:
+                copied.add(key)
+                left.groups[key] = PodGroup(known.sample, known.nodes.copy(), -1)
+            left.leaves(pod)
+        return left
+
+    def leaves(self, pod: Peer) -> None:
+        if pod.nodeName:
+            group = self.groups[key := self._key_of(pod)]
+            group.add(pod.nodeName, -1)
+            if not group.nodes:
+                del self.groups[key]
+                self.generation += 1
+
+    def arrives(self, pod: Peer) -> None:
+        if pod.nodeName:
+            key = self._key_of(pod)
+            if (group := self.groups.get(key)) is None:
+                group = self.groups[key] = PodGroup(pod)
+                self.generation += 1
+            group.add(pod.nodeName, 1)
+
+
 _Key = tuple[Scope, Hashable]
 
 
@@ -157,6 +221,7 @@ class Tallies:
         self._used: OrderedDict[_Key, Tally] = OrderedDict()
         self._within: dict[Scope, dict[Hashable, Tally]] = {}
         self._unfinished: OrderedDict[_Key, _Unfinished] = OrderedDict()
+        self._censuses: OrderedDict[_Key, Census] = OrderedDict()
 
     def get(
         self,
@@ -180,7 +245,33 @@ class Tallies:
         self._used.move_to_end((scope, name))
         return tally
 
+    def census(
+        self,
+        name: Hashable,
+        scope: Scope,
+        key_of: Callable[[Peer], Hashable],
+        pods: Iterable[Peer],
+    ) -> Census:
+        """The census of this name and scope, made of `pods` if it is not kept yet.
+
+        `key_of` reads the pod alone, and must return the same for equal pods.
+        """
+        found = self._censuses.get((scope, name))
+        if found is None:
+            found = self._censuses[scope, name] = Census(key_of)
+            for pod in pods:
+                if scope.holds(pod):
+                    found.arrives(pod)
+            if len(self._censuses) > _MOST_CENSUSES:
+                self._censuses.popitem(last=False)
+        self._censuses.move_to_end((scope, name))
+        return found
+
     def leaves(self, key: str, pod: Peer) -> None:
+        if self._censuses:
+            for (scope, _), census in self._censuses.items():
+                if scope.holds(pod):
+                    census.leaves(pod)
         self._follow(Tally.leaves, key, pod)
         for of, unfinished in list(self._unfinished.items()):
             if key in unfinished.seen:
@@ -191,6 +282,10 @@ class Tallies:
                     del self._unfinished[of]
 
     def arrives(self, key: str, pod: Peer) -> None:
+        if self._censuses:
+            for (scope, _), census in self._censuses.items():
+                if scope.holds(pod):
+                    census.arrives(pod)
         self._follow(Tally.arrives, key, pod)
 
     def _follow(self, event: Callable[[Tally, str, Peer], None], key: str, pod: Peer) -> None:

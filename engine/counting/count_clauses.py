@@ -12,6 +12,7 @@ import numpy as np
 
 from engine.cache.node_table import NodeRows, NodeTable
 from engine.counting.groups import ON, CountGroups, Headroom, Mask, points, target
+from engine.counting.mutual_limits import MutualLimit
 from engine.counting.pod_counter import PodCounter
 from engine.program.frame import Evaluation, Floats, Term
 from engine.program.program import BoundProgram, CountClause, ShareProgram, applies
@@ -21,13 +22,22 @@ _MOST_PODS = 100_000
 
 
 class CountClauses:
-    """The count clauses of one pod shape. `strict`: any of them is; `soft`: any has a weight."""
+    """The count clauses of one pod shape. `strict`: any of them is; `soft`: any has a weight.
 
-    def __init__(self, clauses: Sequence[CountClause], evaluation: Evaluation) -> None:
+    `mutual` are the limits of pods that are there already, which may keep the pod out.
+    """
+
+    def __init__(
+        self,
+        clauses: Sequence[CountClause],
+        evaluation: Evaluation,
+        mutual: Sequence[MutualLimit] = (),
+    ) -> None:
         applying = [clause for clause in clauses if applies(clause.count, evaluation)]
         self._strict = [CountGroups(c) for c in applying if c.count.weight is None]
         self._soft = [CountGroups(c) for c in applying if c.count.weight is not None]
-        self.strict = bool(self._strict)
+        self.mutual = mutual
+        self.strict = bool(self._strict) or bool(mutual)
         self.soft = bool(self._soft)
 
     def headrooms(
@@ -39,6 +49,7 @@ class CountClauses:
             groups.update(table, evaluation)
             counts = counter.count(groups.clause, groups, predicted=False)
             found.append(groups.headroom(counts, rows))
+        found += [limit.headroom(counter, table, rows, evaluation) for limit in self.mutual]
         return found
 
     def deletion_cost(self, counter: PodCounter, row: int) -> int | None:

@@ -25,7 +25,6 @@ from engine.cache.node_table import UNKNOWN_ROW, NodeRows, NodeTable
 from engine.cache.tallies import FULL, Tally
 from engine.counting.in_flight_pods import GroupIds
 from engine.objects import eligibility
-from engine.program.amounts import sum_bound
 from engine.program.columns import Freshness, grown
 from engine.program.frame import Evaluation, Frame, Report
 from engine.program.program import (
@@ -35,6 +34,7 @@ from engine.program.program import (
     ShareProgram,
     SpreadProgram,
 )
+from engine.program.sums import sum_bound
 from grammar.clauses import NodeSet
 from grammar.errors import EvaluationError, MissingError
 
@@ -43,7 +43,8 @@ Counts = npt.NDArray[np.int64]
 Bounds = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
 
-# The groups of a share: the nodes for which its `on` is not true, and those for which it is.
+# The groups of a share: the nodes for which its `on` is not true, and those for which it is. Of a
+# limit that counts nodes, OFF has those that do not count; each other one is a group of its own.
 OFF, ON = 0, 1
 # The group of a node that is in none: it has no value for the domain, or for the bound.
 OUTSIDE = -1
@@ -73,6 +74,10 @@ class GroupCounts(msgspec.Struct, frozen=True, eq=False):
     counts another pod without a node. `domains` marks the groups that a spread compares. `bounds`
     has the number of the bound of each group, in what is added up; None where it is a constant of
     the clause. `min_domains` is that of a spread, None where it is a constant.
+
+    Where a limit counts nodes, `high` and `low` are the most and the fewest nodes in use once the
+    pod in question is in the group, 0 where it takes no further node; `total` is the number of the
+    nodes that count.
     """
 
     high: Counts
@@ -148,6 +153,8 @@ def open_groups(clause: CountClause, counts: GroupCounts) -> Mask:
             skew = _number(clause.skew, counts)
             return counts.high + counts.own - fewest(clause, counts) <= skew
         case LimitProgram():
+            if clause.nodes is not None:
+                return _within_nodes(clause, counts)
             return _within_limit(clause.bound, counts)
         case _:
             assert_never(clause)
@@ -188,6 +195,15 @@ def _within_limit(bound: BoundProgram, counts: GroupCounts) -> Mask:
             return most & least
         case _:
             assert_never(bound.kind)
+
+
+def _within_nodes(clause: LimitProgram, counts: GroupCounts) -> Mask:
+    amount = _number(clause.bound.amount, counts)
+    # The nodes that must stay empty are not to be used.
+    most = amount if clause.nodes == "used" else counts.total - amount
+    # nodes in use with this pod <= nodes that may be used; a node in use makes no difference
+    found: Mask = (counts.high == 0) | (counts.high <= most)
+    return found
 
 
 def leaves_room(clause: CountClause, counts: GroupCounts) -> Mask | None:
@@ -240,7 +256,8 @@ def bounds_every_group(clause: CountClause) -> bool:
         case SpreadProgram():
             return True
         case LimitProgram():
-            return clause.bound.kind != "at least"
+            # What is offered of a limit that counts nodes takes one of them at most.
+            return clause.bound.kind != "at least" and clause.nodes is None
         case _:
             assert_never(clause)
 
@@ -295,6 +312,8 @@ class CountGroups:
         self.has_lower_bound = isinstance(clause, LimitProgram) and clause.bound.kind != "at most"
         self.by_labels: dict[int, tuple[Mapping[str, str], bool]] = {}
         self._size = 2 if isinstance(clause, ShareProgram) else 0
+        of_nodes = isinstance(clause, LimitProgram) and clause.nodes is not None
+        self._has_off = isinstance(clause, ShareProgram) or of_nodes
         least = None
         self._is_counted = None
         if isinstance(clause, SpreadProgram):
@@ -413,7 +432,7 @@ class CountGroups:
             # A node that lacks the field is off the share, and has no domain.
             if not isinstance(error, MissingError):
                 report(count.policy, count.name, error)
-            group = OFF if isinstance(self.clause, ShareProgram) else OUTSIDE
+            group = OFF if self._has_off else OUTSIDE
         if group >= 0:
             try:
                 if self._compute is not None:
@@ -458,8 +477,10 @@ class CountGroups:
             case SpreadProgram(domain=domain):
                 return self._domain(domain(frame), frame)
             case LimitProgram(per_node=True):
-                self._size = max(self._size, row + 1)
-                return row
+                return self._own_group(row)
+            case LimitProgram(nodes="used" | "empty", pool=pool):
+                self._size = max(self._size, 1)
+                return self._own_group(row) if pool is None or pool(frame) is True else OFF
             case LimitProgram(domain=None):
                 self._size = 1
                 return 0
@@ -468,6 +489,10 @@ class CountGroups:
                 return self._domain(domain(frame), frame)
             case _:
                 assert_never(self.clause)
+
+    def _own_group(self, row: int) -> int:
+        self._size = max(self._size, row + 1)
+        return row
 
     def _domain(self, value: object, frame: Frame) -> int:
         """The number of a domain. It stays the same, even while no node has the domain."""

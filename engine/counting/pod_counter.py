@@ -17,16 +17,23 @@ import numpy as np
 
 from engine.cache.cache import Cache
 from engine.cache.node_table import UNKNOWN_ROW, NodeTable
-from engine.cache.tallies import FULL, Adds, Scope, Tally
-from engine.counting.groups import CountGroups, Counts, GroupCounts
+from engine.cache.tallies import FULL, Adds, Census, Scope, Tally
+from engine.counting.groups import OFF, CountGroups, Counts, GroupCounts
 from engine.counting.in_flight_pods import GroupIds, InFlightPod
+from engine.counting.used_nodes import nodes_in_use
 from engine.objects.codec import Namespace
 from engine.objects.peer import Peer, Workload, key_of
 from engine.objects.request_pod import RequestPod
-from engine.program.amounts import added
 from engine.program.frame import MEMO_BYTES, Evaluate, Frame, Report, unlimited
 from engine.program.policy_time import BRIEF_SECONDS, CallTime
-from engine.program.program import CountClause, CountProgram, ShareProgram, SpreadProgram
+from engine.program.program import (
+    CountClause,
+    CountProgram,
+    LimitProgram,
+    ShareProgram,
+    SpreadProgram,
+)
+from engine.program.sums import added
 from grammar.errors import EvaluationError, MissingError
 from grammar.values.sizes import STEPS
 
@@ -40,12 +47,29 @@ CountedPod = Peer | RequestPod
 KnownPods: TypeAlias = "Cache | PodsExcluding"
 
 
+def _exempts_none(_: Peer) -> bool:
+    return False
+
+
+class PodChange(NamedTuple):
+    """A pod that counts otherwise than the cache has it on a node.
+
+    In each of the groups it adds `high` to the pods that may be there, `low` to those that are.
+    """
+
+    pod: Peer
+    groups: GroupIds
+    high: int
+    low: int
+
+
 class CountContext(msgspec.Struct, frozen=True, eq=False):
     """The pod in question, and what rules about other pods read of it.
 
     `peer` decodes the pod as other pods see it (BadObjectError). `root` is its root controller,
     None if not known. `shape` identifies all that rules read of the pod; `frame` may be of another
     pod of that shape. `report` hears of amounts that pods do not have, also later, from tallies.
+    `exempts` says which pods no policy governs.
     """
 
     pod: RequestPod
@@ -55,6 +79,7 @@ class CountContext(msgspec.Struct, frozen=True, eq=False):
     root: Workload | None
     shape: Hashable
     report: Report
+    exempts: Callable[[Peer], bool] = _exempts_none
 
 
 class _Membership(NamedTuple):
@@ -82,9 +107,9 @@ class PodCounter:
         context: CountContext,
     ) -> None:
         """`in_flight` are the other pods that may end on nodes of the table."""
-        self._pods = pods
+        self.pods = self._pods = pods
         self._table = table
-        self._context = context
+        self.context = self._context = context
         self._frame = copy(context.frame)
         self._key = f"{context.pod.namespace}/{context.pod.name}"
         self._in_flight = in_flight
@@ -118,6 +143,29 @@ class PodCounter:
                 time.rest()
             elif time.times is not None and (used := time.times.work() - began) > BRIEF_SECONDS:
                 time.times.use(policy, used)
+
+    def changes(self, ids: GroupIds) -> list[PodChange]:
+        """The pods that count otherwise than the cache has them; `ids` has the group of each row.
+
+        The pod in question counts nowhere, an assumed one may be on its node, an in-flight one on
+        each that it was offered, and a nominated one on its own.
+        """
+        uid, found = self._context.pod.uid, []
+
+        def on(node: str) -> GroupIds:
+            groups = ids[[self._table.rows.get(node, UNKNOWN_ROW)]]
+            return groups[groups >= 0]
+
+        known = self._pods.pod(self._key)
+        if known is not None and known.uid == uid and known.nodeName:
+            found.append(PodChange(known, on(known.nodeName), -1, -1))
+        assumed = (pod for pod in self._pods.assumed() if pod.uid != uid)
+        found += [PodChange(pod, on(pod.nodeName), 0, -1) for pod in assumed]
+        for each in self._in_flight:
+            if (pod := each.pod) is not None:
+                found.append(PodChange(pod, each.groups(ids), 1, 0))
+        found += [PodChange(p, on(p.nominatedNodeName), 1, 0) for p in self._nominated]
+        return found
 
     def _ahead(self, nominated: Mapping[str, Peer]) -> Sequence[Peer]:
         """The nominated pods for which the pod in question must leave room."""
@@ -163,14 +211,11 @@ class PodCounter:
                 adds = each.counts(tally, inside) if kept else each.adds(inside)
                 in_flight[adds].append(each)
         ids = groups.counted
-        for adds, such in in_flight.items():
-            if predicted:
-                _add_all(high, [ids[[each.predicted]] for each in such], adds)
-            else:
-                _add_all(high, [each.groups(ids) for each in such], adds)
-        for pod in self._nominated:
-            if adds := inside(pod):
-                self._add(high, groups, pod.nominatedNodeName, adds)
+        places = {
+            adds: [ids[[each.predicted]] if predicted else each.groups(ids) for each in such]
+            for adds, such in in_flight.items()
+        }
+        ahead = [(pod.nominatedNodeName, adds) for pod in self._nominated if (adds := inside(pod))]
         if amount is not None:
             own = self._own(members.counts, count, amount)
         else:
@@ -181,6 +226,16 @@ class PodCounter:
         total, pods = others + own, others + own
         if isinstance(clause, ShareProgram):
             total, pods = self._totals(clause, tally, own, known if there else None)
+        if isinstance(clause, LimitProgram) and clause.nodes is not None:
+            rows = self._table.rows
+            ends = places[1] + [ids[[rows.get(node, UNKNOWN_ROW)]] for node, _ in ahead]
+            high, low = nodes_in_use(high, low, ends) if own else (high * 0, low * 0)
+            total = int(np.count_nonzero(ids > OFF))
+        else:
+            for adds, named in places.items():
+                _add_all(high, named, adds)
+            for node, adds in ahead:
+                self._add(high, groups, node, adds)
         return GroupCounts(
             high=high,
             low=low,
@@ -430,6 +485,10 @@ class PodsExcluding:
             if scope.holds(pod):
                 left.leaves(key, pod)
         return left
+
+    def census(self, name: Hashable, scope: Scope, key_of: Callable[[Peer], Hashable]) -> Census:
+        whole = self._pods.census(name, scope, key_of)
+        return whole.without(pod for pod in self._gone.values() if scope.holds(pod))
 
     def within(self, scope: Scope) -> Iterator[tuple[str, Peer]]:
         return ((key, pod) for key, pod in self._pods.within(scope) if key not in self._gone)

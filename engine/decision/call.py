@@ -22,6 +22,7 @@ from engine.decision.plan import Plan
 from engine.decision.registry import Registry
 from engine.errors import NotSyncedError
 from engine.objects.codec import ObjectCodec
+from engine.objects.peer import Peer
 from engine.objects.request_pod import Exemptions, RequestPod
 from engine.program.frame import Evaluation, Frame
 from engine.program.policy_time import CallTime
@@ -68,6 +69,7 @@ class Call(msgspec.Struct, frozen=True, eq=False):
     plan: Plan
     evaluation: Evaluation
     view: ClusterView
+    exempts: Callable[[Peer], bool]
 
     @property
     def snapshot(self) -> Snapshot:
@@ -86,7 +88,9 @@ class Call(msgspec.Struct, frozen=True, eq=False):
             if namespace is None
             else partial(pod.rooted, root, namespace.labels)
         )
-        return CountContext(pod, peer, frame, evaluation.time, root, plan, evaluation.report)
+        return CountContext(
+            pod, peer, frame, evaluation.time, root, plan, evaluation.report, self.exempts
+        )
 
 
 class CallOpener:
@@ -148,7 +152,7 @@ class CallOpener:
         for loser in plan.selection.losers:
             assert plan.selection.governing is not None, "there is no loser without a winner"
             self._observer.conflict(plan.selection.governing.address, loser.address)
-        return Call(pod, known, plan, evaluation, self.view)
+        return Call(pod, known, plan, evaluation, self.view, exemptions.exempts)
 
     def snapshot(self) -> Snapshot | None:
         """The cluster, or None while not all of it is known."""

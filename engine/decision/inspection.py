@@ -15,6 +15,7 @@ import numpy.typing as npt
 from engine.cache.node_table import NodeRows, NodeTable
 from engine.counting.count_clauses import CountClauses
 from engine.counting.groups import CountGroups, GroupCounts, Mask
+from engine.counting.mutual_limits import MutualLimit
 from engine.counting.pod_counter import PodCounter
 from engine.decision import filtering, scoring
 from engine.decision.filtering import Rejection
@@ -28,7 +29,8 @@ from engine.program.program import CountClause, FilterProgram, Program, ScorePro
 class Objection:
     """The nodes that one clause rejects, of the nodes in question.
 
-    `errors` are the evaluations that failed, by index; `message` is the text of a rejection.
+    `errors` are the evaluations that failed, by index; `message` is the text of a rejection. With
+    `is_mutual` the limit is that of pods that are there, or may end there.
     """
 
     policy: str
@@ -37,6 +39,7 @@ class Objection:
     refused: Mask
     errors: dict[int, str]
     message: str
+    is_mutual: bool = False
 
     @property
     def text(self) -> str:
@@ -62,8 +65,15 @@ class Inspection:
     """One pod under the enforced policies in one snapshot. One inspection at a time is valid."""
 
     def __init__(
-        self, selection: Selection, frame: Frame, table: NodeTable, counter: PodCounter
+        self,
+        selection: Selection,
+        frame: Frame,
+        table: NodeTable,
+        counter: PodCounter,
+        mutual: Sequence[MutualLimit] = (),
     ) -> None:
+        """`mutual` are the limits of pods that are there which may keep the pod out."""
+        self._mutual = mutual
         self.selection = selection
         self.frame = frame
         self.table = table
@@ -74,6 +84,26 @@ class Inspection:
         """The objections of a policy's filters, then of its strict counts, in their order."""
         rows = self.table.find(names)
         return [o for program in programs for o in self._objections(program, rows)]
+
+    def all_objections(self, names: Sequence[str]) -> list[Objection]:
+        """The objections of the policies that apply, then those of pods that are there.
+
+        A node that a limit rejects in both ways is in the first objection only.
+        """
+        found = self.objections(self.selection.enforced, names)
+        rows = self.table.find(names)
+        for limit in self._mutual:
+            refused = ~limit.headroom(self._counter, self.table, rows, self._evaluation).open
+            for each in found:
+                if each.program is limit.clause:
+                    refused &= ~each.refused
+            if refused.any():
+                clause, count = limit.clause, limit.clause.count
+                text = count.message(self._evaluation)
+                found.append(
+                    Objection(count.policy, count.name, clause, refused, {}, text, is_mutual=True)
+                )
+        return found
 
     def parts(self, clause: FilterProgram, names: Sequence[str]) -> list[Mask]:
         """The nodes on which each `require` of a filter does not hold, each by itself."""

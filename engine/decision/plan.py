@@ -21,9 +21,9 @@ from grammar.texts import MOST_SHOWN, cut, shown
 class Plan:
     """The clauses that apply to pods of one shape; it grows with the nodes it has seen.
 
-    `empty`: no policy concerns such pods. `filters`, `scorer` and `counts` decide. `scored`: some
-    score clause or count preference applies. `audits` and `audited_counts` are those of policies in
-    audit mode.
+    `empty`: no policy concerns such pods, and no limit of other pods may keep them out. `filters`,
+    `scorer` and `counts` decide. `scored`: some score clause or count preference applies. `audits`
+    and `audited_counts` are those of policies in audit mode.
     """
 
     def __init__(
@@ -47,20 +47,25 @@ class Plan:
         self.selection = selection = (
             Selection(exempt=exempt) if exempt else registry.select(where, evaluation)
         )
-        self.empty = selection.empty
+        reaching = () if exempt else [m for m in registry.mutual if m.reaches(where)]
+        mutual = [m for m in reaching if not m.program.audit]
+        self.empty = selection.empty and not reaching
         enforced = selection.enforced
         filters = [clause for program in enforced for clause in program.filters]
         self.filters = FilterMemo(filters, _unselectable(selection))
         scores = (clause for program in enforced for clause in program.scores)
         self.scorer = scoring.Scorer([c for c in scores if applies(c, evaluation)])
         counts = [clause for program in enforced for clause in program.counts]
-        self.counts = CountClauses(counts, evaluation)
+        self.counts = CountClauses(counts, evaluation, mutual)
         self.scored = self.scorer.applies or self.counts.soft
         self.audits = [(program, FilterMemo(program.filters)) for program in selection.audited]
         self.audited_counts = [
             (program, CountClauses(program.counts, evaluation))
             for program in selection.audited
             if any(clause.count.weight is None for clause in program.counts)
+        ]
+        self.audited_counts += [
+            (m.program, CountClauses((), evaluation, [m])) for m in reaching if m.program.audit
         ]
         every = (*enforced, *selection.audited)
         self.time_dependent_counts = any(

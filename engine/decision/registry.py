@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from engine.counting.mutual_limits import MutualLimit
 from engine.errors import NotSyncedError, WaitingError
 from engine.program.frame import Evaluation
 from engine.program.pod_shape import Shapes
@@ -55,7 +56,7 @@ class Registry:
 
     `shapes` tells pods apart by what the policies read of them. `time_dependent`: the time can
     change which policies concern a pod. `counts`: some policy counts pods; `soft_counts`: some
-    policy does so as a preference.
+    policy does so as a preference. `mutual` are the limits that hold for the pods there, too.
     """
 
     def __init__(
@@ -84,6 +85,28 @@ class Registry:
             if program.namespace is not None:
                 known = self._namespaced.get(program.namespace, ())
                 self._namespaced[program.namespace] = (*known, program)
+        self.mutual = tuple(
+            MutualLimit(program, clause, self._ahead(program))
+            for program in self.programs
+            for clause in program.limits
+            if clause.mutual is not None
+        )
+
+    def _ahead(self, program: Program) -> list[Program]:
+        """The policies that govern a pod in place of this one, as far as a pod there can tell.
+
+        One whose `for` reads more than is known of such a pod is not among them.
+        """
+        if program.cluster or program.audit:
+            return []
+        return [
+            other
+            for other in self.programs
+            if not (other.cluster or other.audit)
+            and other.selects_by is not None
+            and (program.namespace is None or other.namespace in (None, program.namespace))
+            and _precedence(other) < _precedence(program)
+        ]
 
     def select(self, namespace: str, evaluation: Evaluation) -> Selection:
         """The policies that concern the evaluation's pod.

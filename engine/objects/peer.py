@@ -6,7 +6,7 @@ A cluster may have 150,000 pods, so a peer is small and shares its dictionaries 
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from typing import TypeVar, cast
 
 import msgspec
@@ -133,6 +133,70 @@ class Peer(msgspec.Struct, frozen=True, gc=False):
     requeued: str
     is_gated: bool
     has_claims: bool
+
+
+class _PlacedMetadata(msgspec.Struct, frozen=True, gc=False):
+    name: str
+    namespace: str
+    uid: str
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+
+
+class _PlacedSpec(msgspec.Struct, frozen=True, gc=False):
+    priority: int
+
+
+class PlacedPod(msgspec.Struct, frozen=True, gc=False):
+    """A peer as the `pod` of a rule: what is known of it, under the names of the API."""
+
+    metadata: _PlacedMetadata
+    spec: _PlacedSpec
+    requests: PodRequests
+    limits: Mapping[str, Quantity]
+    workload: Workload | None
+
+
+def placed_pod(peer: Peer) -> PlacedPod:
+    """The peer as the `pod` of a rule."""
+    return PlacedPod(
+        _PlacedMetadata(peer.name, peer.namespace, peer.uid, peer.labels, peer.annotations),
+        _PlacedSpec(peer.priority),
+        peer.requests,
+        peer.limits,
+        peer.workload,
+    )
+
+
+def values_at(paths: Collection[tuple[str, ...]]) -> Callable[[Peer], Hashable]:
+    """A function for the values of a peer at some paths, as a key: equal for equal values."""
+    match [_value_at(path) for path in sorted(paths)]:
+        case [one]:
+            return one
+        case [one, other]:
+            return lambda peer: (one(peer), other(peer))
+        case read:
+            return lambda peer: tuple([value(peer) for value in read])
+
+
+def _value_at(path: tuple[str, ...]) -> Callable[[Peer], Hashable]:
+    match path:
+        case ("labels", str() as key, *_):
+            return lambda peer: peer.labels.get(key)
+        case ("annotations", str() as key, *_):
+            return lambda peer: peer.annotations.get(key)
+        case ("workload", str() as name):
+            return lambda peer: getattr(peer.workload, name, None)
+        case (name, *_):
+            return lambda peer: _hashable(getattr(peer, name))
+        case _:
+            raise AssertionError("a rule reads the fields of a peer, not all of it")
+
+
+def _hashable(value: object) -> Hashable:
+    if isinstance(value, Mapping):
+        return tuple(sorted(value.items()))
+    return value
 
 
 def key_of(peer: Peer) -> str:

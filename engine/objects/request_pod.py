@@ -135,6 +135,12 @@ class Exemptions:
             return f"namespace `{pod.namespace}` is exempt from policies"
         return "the pod bypasses policies" if self.bypasses(pod) else ""
 
+    def exempts(self, pod: Peer) -> bool:
+        """Whether a pod that is there is exempt, as far as its annotations are kept."""
+        if pod.namespace in self.namespaces:
+            return True
+        return self.by_annotation and bool(pod.annotations.get(BYPASS, "").strip())
+
     def bypasses(self, pod: RequestPod) -> bool:
         """Whether the pod is exempt by its annotation alone. Such a bypass is reported."""
         return self.by_annotation and bool(pod.bypass) and pod.namespace not in self.namespaces

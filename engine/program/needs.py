@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from engine.cache.informers import Needs
+from engine.objects.request_pod import BYPASS
 from grammar.ast import Ident, Literal, Select
-from grammar.clauses import CountingClause, Policy, Share
+from grammar.clauses import CountingClause, Limit, Policy, Share
 from grammar.walk import walk
 
 
@@ -14,13 +15,16 @@ def needs(policies: Iterable[Policy]) -> Needs:
     """The needs of checked policies."""
     known = tuple(policies)
     read = list(walk(known))
+    # A mutual limit of a pod that bypasses policies keeps nobody out.
+    mutual = any(isinstance(c, Limit) and c.mutual for p in known for c in p.clauses)
+    bypass = {BYPASS} if mutual else set()
     counting = (c for p in known for c in p.clauses if isinstance(c, CountingClause))
     return Needs(
         namespaces=any(isinstance(e, Ident) and e.name == "namespaceObject" for e in read)
         or any(isinstance(e, Select) and e.name == "namespaceLabels" for e in read),
         workloads=any(isinstance(e, Select) and e.name == "workload" for e in read)
         or any(c.counts_by_workload or _is_part(c) for c in counting),
-        annotations=frozenset[str]().union(*map(named_annotations, known)),
+        annotations=frozenset[str]().union(*map(named_annotations, known), bypass),
     )
 
 

@@ -48,16 +48,25 @@ COMPUTED: Mapping[str, tuple[Path, ...]] = {
 
 
 class PodReads:
-    """The paths below `pod` that the expressions of one policy read; () is the whole pod."""
+    """The paths below `pod` that the expressions of one policy read; () is the whole pod.
 
-    def __init__(self, definitions: Definitions) -> None:
+    They may be those below another name instead, such as `peer`.
+    """
+
+    def __init__(self, definitions: Definitions, name: str = "pod") -> None:
         self._definitions = definitions
+        self._name = name
+        self._roots: Roots = {name: _PodPart(())}
         self._known: dict[str, frozenset[Path]] = {}
 
     def paths(self, expr: ast.Expr) -> frozenset[Path]:
-        found = frozenset(self._paths(expr, _POD))
-        computed = (COMPUTED.get(path[0], (path,)) if path else (path,) for path in found)
+        """The paths, with those that computed members are computed from."""
+        computed = (COMPUTED.get(p[0], (p,)) if p else (p,) for p in self.written(expr))
         return frozenset(chain.from_iterable(computed))
+
+    def written(self, expr: ast.Expr) -> frozenset[Path]:
+        """The paths as they are written, computed members included."""
+        return frozenset(self._paths(expr, self._roots))
 
     def _paths(self, expr: ast.Expr, roots: Roots) -> Iterator[Path]:
         """The paths that an expression reads; `roots` are the names for parts of the pod."""
@@ -103,7 +112,7 @@ class PodReads:
         if name not in self._known:
             self._known[name] = frozenset()  # the checker has ruled out circles
             body, parameters = self._definitions.body(name)
-            roots = {} if "pod" in parameters else _POD
+            roots = {} if self._name in parameters else self._roots
             self._known[name] = frozenset(self._paths(body, roots))
         return self._known[name]
 
@@ -123,7 +132,6 @@ class _PodPart:
 
 
 Roots = Mapping[str, _PodPart]
-_POD: Roots = {"pod": _PodPart(())}
 
 
 def _pod_part(expr: ast.Expr, roots: Roots) -> _PodPart | None:

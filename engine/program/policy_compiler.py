@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import chain
+from typing import Literal as OneOf
 from typing import assert_never
 
 from engine.program import operations
-from engine.program.amounts import sum_bound
 from engine.program.compiler import Compiler
 from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import Evaluate, Message
@@ -20,16 +20,20 @@ from engine.program.program import (
     CountProgram,
     FilterProgram,
     LimitProgram,
+    Mutual,
     Peers,
     PreemptProgram,
     Program,
     Range,
+    Reads,
     ScoreProgram,
     ShareProgram,
     SpreadProgram,
 )
+from engine.program.sums import sum_bound
 from grammar.ast import Expr
 from grammar.checks.costs import Costs
+from grammar.checks.mutual import kept
 from grammar.checks.numbers import constant, literal
 from grammar.clauses import (
     Bound,
@@ -82,6 +86,7 @@ def compile_policy(checked: Checked) -> Program:
         slots=max(part.slots for part in parts),
         reads=frozenset().union(*(part.pod_reads() for part in parts)),
         time_dependent=any(part.time_dependent() for part in parts),
+        selects_by=parts[0].selects_by(),
     )
 
 
@@ -98,6 +103,7 @@ class _PolicyCompiler:
         self._environment = environment = checked.environment
         self._definitions = Definitions(environment.lets, environment.defs)
         self._pod_reads = PodReads(self._definitions)
+        self._peer_reads = PodReads(self._definitions, "peer")
 
     @property
     def slots(self) -> int:
@@ -134,12 +140,44 @@ class _PolicyCompiler:
                 case Limit(per=per, bound=bound):
                     count, domain = self._count(clause), self._optional(per.domain)
                     is_sum = count.peers.amount is not None
-                    limit = self._bound(bound, is_sum=is_sum)
-                    yield LimitProgram(count, per.scope == "node", domain, limit)
+                    yield LimitProgram(
+                        count,
+                        per.scope == "node",
+                        domain,
+                        self._bound(bound, is_sum=is_sum),
+                        _OF_NODES.get(per.scope),
+                        self._optional(per.where),
+                        self._mutual(clause) if clause.mutual else None,
+                    )
                 case Preempt():
                     yield self._preempt(clause)
                 case _:
                     assert_never(clause)
+
+    def selects_by(self) -> Reads | None:
+        """What the selector reads of a pod that is there; None if that is not known of it."""
+        return self._reads(self._selector)
+
+    def _mutual(self, clause: Limit) -> Mutual:
+        where = clause.pods.where if clause.pods is not None else None
+        applies, counts = self._reads(clause.when), self._reads(where)
+        assert applies is not None, "a check refuses it"
+        assert counts is not None, "a check refuses it"
+        return Mutual(applies, counts)
+
+    def _reads(self, expr: Expr | None) -> Reads | None:
+        """What an expression reads of pods that are there; None if it is not known of them."""
+        if expr is None:
+            return Reads()
+        roots = {path[0] for path in self._paths(expr)}
+        of_pod = {kept(path) for path in self._pod_reads.written(expr)}
+        if None in of_pod or "now" in roots:
+            return None
+        return Reads(
+            frozenset(path for path in of_pod if path is not None),
+            self._peer_reads.written(expr),
+            "namespaceObject" in roots,
+        )
 
     def _preempt(self, clause: Preempt) -> PreemptProgram:
         keep = clause.keep
@@ -291,5 +329,6 @@ _ELIGIBILITY = frozenset(
         ("spec", "tolerations"),
     }
 )
+_OF_NODES: Mapping[str, OneOf["used", "empty"]] = {"used nodes": "used", "empty nodes": "empty"}
 # The paths of the node that depend on the pods on it.
 _OCCUPANCY = frozenset({("node", "requested"), ("node", "free"), ("node", "pods")})

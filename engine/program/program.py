@@ -146,17 +146,44 @@ class SpreadProgram:
     nodes: NodeSet
 
 
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """What a part of a mutual limit reads of pods that are there: paths of peers.
+
+    `pod` are those that it reads of the pod that has the limit, `peer` those of the pod that it
+    counts. `namespace` says that it reads the namespace of the former.
+    """
+
+    pod: frozenset[Path] = frozenset()
+    peer: frozenset[Path] = frozenset()
+    namespace: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Mutual:
+    """What a mutual limit reads: `applies` is its `when`, `counts` its `pods where`."""
+
+    applies: Reads
+    counts: Reads
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class LimitProgram:
     """A compiled limit: bounds the count per node, per domain, or in the cluster without both.
 
     The bound of a sum is in thousandths, as the sum is.
+    With `nodes` it bounds the number of nodes instead: of those with a counted pod, or of those
+    without one. They are among the nodes for which `pool` is true, or among all without it. A
+    `mutual` one of a pod that is there keeps other pods out, too.
     """
 
     count: CountProgram
     per_node: bool
     domain: Evaluate | None
     bound: BoundProgram
+    nodes: OneOf["used", "empty"] | None = None
+    pool: Evaluate | None = None
+    mutual: Mutual | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +217,8 @@ class Program:
     An `only_used` policy governs no pod itself. A `strict` one can reject, which decides between
     policies of equal weight. `reads` are the paths of the pod that its selector and clauses read,
     messages aside. `time_dependent` says that the time may change whether the policy or one of its
-    scores applies.
+    scores applies. `selects_by` is what the selector reads of a pod that is there, None if it reads
+    what is not known of such a pod.
     """
 
     address: str
@@ -212,6 +240,7 @@ class Program:
     slots: int
     reads: frozenset[Path]
     time_dependent: bool
+    selects_by: Reads | None = None
 
     @property
     def counts(self) -> tuple[CountClause, ...]:

@@ -15,6 +15,7 @@ from grammar.checks.conditions import (
     silent_protections,
 )
 from grammar.checks.costs import LIMIT, expensive_expressions
+from grammar.checks.mutual import mutual_limits
 from grammar.checks.numbers import (
     bounds,
     conflicting_shares,
@@ -41,6 +42,7 @@ CHECKS: tuple[Check, ...] = (
     unused_definitions,
     light_weights,
     sums_in_filters,
+    mutual_limits,
 )
 
 

@@ -69,7 +69,10 @@ def _of_clause(clause: Clause) -> Iterator[Condition]:
             yield from (Condition(e, "protect", clause.missing) for e in clause.protect)
             if clause.allow is not None:
                 yield Condition(clause.allow, "allow")
-        case Score() | Spread() | Limit():
+        case Limit(per=per):
+            if per.where is not None:
+                yield Condition(per.where, "nodes where")
+        case Score() | Spread():
             pass
         case _:
             assert_never(clause)

@@ -22,6 +22,9 @@ policy   shop in namespace 'shop' {   # main policy
   score "s" weight 40 { missing 0 range 0 .. 1 value -a * (b + c) }
   limit "one" { per node strict at most 1 }
   limit "some" { strict at most  int( node.labels['slots'] )  per node }
+  limit "apart" { mutual strict pods where peer.name!='a' at most 0 per node }
+  limit "few" { strict at most 3 used  nodes where node.ready }
+  limit "spare" { strict at least 2 empty nodes }
   share "part" { at most n%  of replicas on nodes where spot strict }
   # the end
 }
@@ -47,6 +50,9 @@ policy shop in namespace "shop" {  # main policy
   score "s" weight 40 { value -a * (b + c) range 0 .. 1 missing 0 }
   limit "one" { per node at most 1 strict }
   limit "some" { per node at most int(node.labels["slots"]) strict }
+  limit "apart" { pods where peer.name != "a" per node at most 0 strict mutual }
+  limit "few" { used nodes where node.ready at most 3 strict }
+  limit "spare" { empty nodes at least 2 strict }
   share "part" { of replicas on nodes where spot at most n% strict }
   # the end
 }

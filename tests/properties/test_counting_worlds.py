@@ -158,3 +158,61 @@ def test_affinity_to_the_own_kind(seed: int) -> None:
     world = World(seed, rules, CODEC, nodes, apps(count, "web"), broken)
     world.play()
     assert len(web(world.server.bound())) == count
+
+
+@pytest.mark.parametrize("seed", range(WORLDS))
+def test_used_nodes(seed: int) -> None:
+    """Never more nodes of the pool than allowed, however many pods are in flight."""
+    random = Random(seed)
+    nodes, count, most = cluster(random), random.randint(1, 12), random.randint(0, 3)
+    spot = {n["metadata"]["name"] for n in nodes if n["metadata"]["labels"]["cap"] == "spot"}
+    rules = registry(
+        f'limit "few" {{ pods where {WEB} used nodes where {SPOT} at most {most} strict }}'
+    )
+
+    def broken(bound: list[Object]) -> str | None:
+        found = {node for node in web(bound) if node in spot}
+        return str(found) if len(found) > most else None
+
+    world = World(seed, rules, CODEC, nodes, apps(count, "web"), broken)
+    world.play()
+    assert len(web(world.server.bound())) == count
+
+
+@pytest.mark.parametrize("seed", range(WORLDS))
+def test_empty_nodes(seed: int) -> None:
+    """The spare nodes stay empty of web pods, and all others are used if there are enough pods."""
+    random = Random(seed)
+    nodes, count, least = cluster(random), random.randint(1, 12), random.randint(0, 3)
+    rules = registry(f'limit "spare" {{ pods where {WEB} empty nodes at least {least} strict }}')
+
+    def broken(bound: list[Object]) -> str | None:
+        empty = len(nodes) - len(set(web(bound)))
+        return f"{empty} of {len(nodes)}" if empty < least else None
+
+    world = World(seed, rules, CODEC, nodes, apps(count, "web"), broken, apps(1, "db", on=["n0"]))
+    world.play(4000 if least < len(nodes) else 300)
+    assert len(web(world.server.bound())) == (count if least < len(nodes) else 0)
+
+
+@pytest.mark.parametrize("seed", range(WORLDS))
+def test_mutual_limit(seed: int) -> None:
+    """No web pod and no database with more than so many others, whichever comes first."""
+    random = Random(seed)
+    nodes, most = cluster(random), random.randint(0, 2)
+    rules = registry_of(
+        'cluster policy p { for pods where pod.labels["app"] == "db"\n'
+        'limit "quiet" { all pods where peer.labels["app"] != pod.labels["app"]'
+        f" per node at most {most} strict mutual }} }}"
+    )
+
+    def broken(bound: list[Object]) -> str | None:
+        apps_of = Counter((p["spec"]["nodeName"], p["metadata"]["labels"]["app"]) for p in bound)
+        crowded = [n for n, app in apps_of if app == "db" and apps_of[n, "web"] > most]
+        return str(apps_of) if crowded else None
+
+    waiting = [*apps(random.randint(1, 5), "web"), *apps(random.randint(1, 5), "db")]
+    random.shuffle(waiting)
+    world = World(seed, rules, CODEC, nodes, waiting, broken)
+    world.play(400)
+    assert world.server.bound()

@@ -1,7 +1,4 @@
-"""Amounts: what pods add to the sums of limits, and the bounds of these sums, in thousandths.
-
-Sums are integers, so that many pods that come and go leave nothing behind.
-"""
+"""Amounts of sums: what a pod adds, and what bounds a sum, in thousandths."""
 
 from __future__ import annotations
 

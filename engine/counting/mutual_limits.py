@@ -1,0 +1,323 @@
+"""Mutual limits: the pods that are there already, and whose limits keep other pods out.
+
+A limit is about the pods that it governs. A mutual one also holds for them once they are there: a
+pod that arrives must not break their bound, whether the limit governs it or not. The pods there are
+in groups by what the limit reads of them, so that its rules are evaluated once for each two groups.
+A MutualLimit belongs to a registry and lives as long as it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass
+
+import numpy as np
+from cachetools import LRUCache
+
+from engine.cache.node_table import NodeRows, NodeTable
+from engine.cache.tallies import Census, PodGroup, Scope
+from engine.counting.groups import CountGroups, Counts, GroupCounts, Headroom, Mask
+from engine.counting.in_flight_pods import GroupIds
+from engine.counting.pod_counter import PodChange, PodCounter
+from engine.objects.codec import Namespace
+from engine.objects.peer import Peer, placed_pod, values_at
+from engine.objects.request_pod import BYPASS
+from engine.program.frame import MEMO_BYTES, CheckDeadline, Evaluate, Evaluation, Frame
+from engine.program.program import LimitProgram, Program
+from grammar.errors import EvaluationError
+from grammar.values.sizes import STEPS
+
+# The results of rules, and the groups of pods, that are kept.
+_MOST_KEPT = 65_536
+# The searches for groups that are kept.
+_MOST_FOUND = 1024
+_NO_DOMAINS = np.zeros(0, np.bool_)
+
+# What a limit reads of a pod that is there: its namespace, what `pods where` reads, and the rest.
+_Key = tuple[str, Hashable, Hashable]
+# What a limit reads of a pod that it counts: its namespace, and what `pods where` reads.
+_CountedKey = tuple[str, Hashable]
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """One look at the pods that are there.
+
+    `ids` has the group of nodes of each row, below `size`. `changes` are the pods that count
+    otherwise than the cache has them.
+    """
+
+    counter: PodCounter
+    table: NodeTable
+    ids: GroupIds
+    size: int
+    changes: Sequence[PodChange]
+    check: CheckDeadline
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """The groups of a census that were found for something, each with one of its pods."""
+
+    census: Census
+    generation: int
+    samples: Mapping[Hashable, Peer]
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """The pods of a group by groups of nodes: of one version, for these ids and rows."""
+
+    group: PodGroup
+    version: int
+    ids: GroupIds
+    rows: Mapping[str, int]
+    groups: GroupIds
+    numbers: Counts
+
+
+class MutualLimit:
+    """One mutual limit of a policy, and the pods that it governs wherever they are.
+
+    `ahead` are the policies that govern a pod in place of this one if they select it, as far as
+    that can be told of a pod that is there.
+    """
+
+    def __init__(self, program: Program, clause: LimitProgram, ahead: Sequence[Program]) -> None:
+        assert clause.mutual is not None, "it is mutual"
+        assert clause.bound.amount is not None, "a check refuses other bounds"
+        self.program = program
+        self.clause = clause
+        self._most = int(clause.bound.amount)
+        self._ahead = ahead
+        self._everywhere = clause.count.peers.everywhere
+        # Where the pods are that it governs, and those that it counts.
+        self._scope = Scope(program.namespace)
+        self._reach = Scope(None if self._everywhere else program.namespace)
+        counts, applies = clause.mutual.counts, clause.mutual.applies
+        selects = [p.selects_by for p in (program, *ahead) if p.selects_by is not None]
+        self._reads_namespace = any(r.namespace for r in (counts, applies, *selects))
+        rest = {("annotations", BYPASS)}.union(applies.pod, *(s.pod for s in selects))
+        counting, governing = values_at(counts.pod), values_at(rest)
+        counted = values_at(counts.peer)
+
+        def key(pod: Peer) -> _Key:
+            return pod.namespace, counting(pod), governing(pod)
+
+        def counted_key(pod: Peer) -> _CountedKey:
+            return pod.namespace, counted(pod)
+
+        self._key, self._counted_key = key, counted_key
+        self._groups = CountGroups(clause)
+        self._namespaces: Mapping[str, Namespace] = {}
+        # Results by what they depend on.
+        self._governed: dict[_Key, bool] = {}
+        self._counted: dict[tuple[str, Hashable, _CountedKey], bool] = {}
+        self._found: LRUCache[Hashable, _Found] = LRUCache(_MOST_FOUND)
+        self._placed: dict[Hashable, _Placed] = {}
+
+    def reaches(self, namespace: str) -> bool:
+        """Whether it keeps pods of a namespace out: a policy of a namespace only its own."""
+        return self.program.namespace in (None, namespace)
+
+    def headroom(
+        self, counter: PodCounter, table: NodeTable, rows: NodeRows, evaluation: Evaluation
+    ) -> Headroom:
+        """The nodes where no pod that is there, or may end there, keeps the pod in question out.
+
+        Raises DeadlineExceededError and ExpensivePolicyError; what was evaluated is kept.
+        """
+        self._groups.update(table, evaluation)
+        time = evaluation.time
+        time.charge(self.clause.count.policy)
+        closed, certain = self._closed(self._look(counter, table, time.check_within))
+        time.rest()
+        ids = self._groups.ids[rows]
+        # Nobody shares the domain of a node without one.
+        outside = ids < 0
+        opened, hopeful = ~closed[ids] | outside, ~certain[ids] | outside
+        high, low = closed.astype(np.int64), certain.astype(np.int64)
+        counts = GroupCounts(high, low, own=0, total=0, pods=0, anywhere=True, domains=_NO_DOMAINS)
+        return Headroom(self.clause, opened, hopeful, ids, counts, narrow=False)
+
+    def _look(self, counter: PodCounter, table: NodeTable, check: CheckDeadline) -> _Look:
+        if self._reads_namespace:
+            namespaces = {each.name: each for each in counter.pods.namespaces()}
+            if namespaces != self._namespaces:
+                self._namespaces = namespaces
+                self._governed.clear()
+                self._counted.clear()
+                self._found.clear()
+        ids = self._groups.ids
+        size = int(ids.max(initial=0)) + 1
+        return _Look(counter, table, ids, size, counter.changes(ids), check)
+
+    # ---- which groups of nodes are closed
+
+    def _closed(self, look: _Look) -> tuple[Mask, Mask]:
+        """The groups that some pod there may keep closed, and those that one is certain to."""
+        pods, peer = look.counter.pods, look.counter.context.peer()
+        there = pods.census((self, "there"), self._scope, self._key)
+        keeping = self._keeping(there, peer, look)
+        if not keeping:
+            nowhere = np.zeros(look.size, np.bool_)
+            return nowhere, nowhere
+        if self._most == 0:
+            high, low = self._sums(there, self._key, keeping, self._scope, look)
+            return high > 0, low > 0
+        counted = pods.census((self, "counted"), self._reach, self._counted_key)
+        # What it counts depends on the first two parts of a key alone.
+        alike: dict[_CountedKey, dict[Hashable, Peer]] = {}
+        for key, sample in keeping.items():
+            alike.setdefault(self._key(sample)[:2], {})[key] = sample
+        closed, certain = np.zeros((2, look.size), np.bool_)
+        for samples in alike.values():
+            wanted = self._counting(next(iter(samples.values())), counted, look)
+            here = self._sums(there, self._key, samples, self._scope, look)
+            number = self._sums(counted, self._counted_key, wanted, self._reach, look)
+            # A pod is there that counts so many, and the pod in question comes, too.
+            closed |= (here[0] > 0) & (number[0] + 1 > self._most)
+            certain |= (here[1] > 0) & (number[1] + 1 > self._most)
+        return closed, certain
+
+    def _keeping(self, there: Census, peer: Peer, look: _Look) -> Mapping[Hashable, Peer]:
+        """The groups of pods that the limit governs, and for which it counts the peer."""
+
+        def keeps(sample: Peer) -> bool:
+            return self._governs(sample, look) and self._counts(sample, peer, look)
+
+        name = ("keeping", self._counted_key(peer))
+        return self._select(name, there, self._key, keeps, self._scope, look)
+
+    def _counting(self, pod: Peer, counted: Census, look: _Look) -> Mapping[Hashable, Peer]:
+        """The groups of pods that the limit counts for a pod that is there."""
+
+        def counts(sample: Peer) -> bool:
+            return self._counts(pod, sample, look)
+
+        name = ("counting", self._key(pod)[:2])
+        return self._select(name, counted, self._counted_key, counts, self._reach, look)
+
+    def _select(
+        self,
+        name: Hashable,
+        census: Census,
+        key_of: Callable[[Peer], Hashable],
+        wanted: Callable[[Peer], bool],
+        scope: Scope,
+        look: _Look,
+    ) -> Mapping[Hashable, Peer]:
+        """The groups for which a function is true, those of pods in flight included."""
+        known = self._found.get(name)
+        if known is None or known.census is not census or known.generation != census.generation:
+            found = {key: g.sample for key, g in census.groups.items() if wanted(g.sample)}
+            known = self._found[name] = _Found(census, census.generation, found)
+        more = {
+            key: change.pod
+            for change in look.changes
+            if change.high > 0
+            and scope.holds(change.pod)
+            and (key := key_of(change.pod)) not in known.samples
+            and wanted(change.pod)
+        }
+        return {**known.samples, **more} if more else known.samples
+
+    def _sums(
+        self,
+        census: Census,
+        key_of: Callable[[Peer], Hashable],
+        keys: Mapping[Hashable, Peer],
+        scope: Scope,
+        look: _Look,
+    ) -> tuple[Counts, Counts]:
+        """The number of pods with these keys in each group of nodes: at most, and at least."""
+        high = np.zeros(look.size, np.int64)
+        placed = [self._in_groups(k, g, look) for k in keys if (g := census.groups.get(k))]
+        if placed:
+            groups = np.concatenate([each.groups for each in placed])
+            numbers = np.concatenate([each.numbers for each in placed])
+            np.add.at(high, groups, numbers)
+        low = high.copy()
+        for change in look.changes:
+            if scope.holds(change.pod) and key_of(change.pod) in keys:
+                high[change.groups] += change.high
+                low[change.groups] += change.low
+        return high, low
+
+    def _in_groups(self, key: Hashable, group: PodGroup, look: _Look) -> _Placed:
+        known, rows = self._placed.get(key), look.table.rows
+        if (
+            known is not None
+            and known.group is group
+            and known.version == group.version
+            and known.ids is look.ids
+            and known.rows is rows
+        ):
+            return known
+        ids = look.ids[look.table.find(list(group.nodes))]
+        numbers = np.fromiter(group.nodes.values(), np.int64, len(group.nodes))
+        inside = ids >= 0
+        if len(self._placed) >= _MOST_KEPT:
+            self._placed.clear()
+        found = _Placed(group, group.version, look.ids, rows, ids[inside], numbers[inside])
+        self._placed[key] = found
+        return found
+
+    # ---- what the rules say
+
+    def _governs(self, pod: Peer, look: _Look) -> bool:
+        """Whether the policy governs a pod that is there, and the limit applies to it."""
+        known = self._governed.get(key := self._key(pod))
+        if known is None:
+            known = self._is_governed(pod, look)
+            if len(self._governed) >= _MOST_KEPT:
+                self._governed.clear()
+            self._governed[key] = known
+        return known
+
+    def _is_governed(self, pod: Peer, look: _Look) -> bool:
+        if look.counter.context.exempts(pod):
+            return False
+        frame, when = self._frame(pod, look), self.clause.count.when
+        selects = (p.select for p in self._ahead if p.namespace in (None, pod.namespace))
+        if any(select is None or _holds(select, frame) for select in selects):
+            return False
+        own = self.program.select
+        if own is not None and not _holds(own, frame):
+            return False
+        return when is None or _holds(when.evaluate, frame)
+
+    def _counts(self, pod: Peer, peer: Peer, look: _Look) -> bool:
+        """Whether the limit counts a peer for a pod that is there."""
+        if not self._everywhere and peer.namespace != pod.namespace:
+            return False
+        namespace, counting, _ = self._key(pod)
+        key = namespace, counting, self._counted_key(peer)
+        known = self._counted.get(key)
+        if known is None:
+            where, frame = self.clause.count.peers.where, self._frame(pod, look)
+            assert where is not None, "a check refuses a mutual limit without `pods where`"
+            frame.peer = peer
+            known = _holds(where, frame)
+            if len(self._counted) >= _MOST_KEPT:
+                self._counted.clear()
+            self._counted[key] = known
+        return known
+
+    def _frame(self, pod: Peer, look: _Look) -> Frame:
+        """The frame in which a pod that is there is the pod; each evaluation has its own."""
+        look.check()
+        frame = copy(look.counter.context.frame)
+        frame.pod, frame.node = placed_pod(pod), None
+        frame.namespaceObject = self._namespaces.get(pod.namespace)
+        frame.memo, frame.room, frame.check = {}, MEMO_BYTES, look.check
+        return frame
+
+
+def _holds(rule: Evaluate, frame: Frame) -> bool:
+    frame.reserve = STEPS
+    try:
+        return rule(frame) is True
+    except EvaluationError:
+        return False

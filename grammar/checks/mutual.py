@@ -1,0 +1,109 @@
+"""Mutual limits: what they need, and what they may read of the pods that are there already.
+
+A mutual limit is evaluated for pods on nodes, too. Of these the cache keeps a part, under the names
+of the schema's Peer. So the limit, and the `for` of its policy, may read only that of their `pod`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from grammar import catalogue
+from grammar.ast import Expr
+from grammar.checks.numbers import constant
+from grammar.clauses import Limit
+from grammar.diagnostics import Diagnostic
+from grammar.policy_checker import Checked
+from grammar.source import Span
+from grammar.walk import Definitions, reads
+
+Path = tuple[str, ...]
+
+# The paths of `pod` that are known of a pod that is there, and what they are of a peer.
+_KEPT: Mapping[Path, Path] = {
+    ("metadata", "name"): ("name",),
+    ("metadata", "namespace"): ("namespace",),
+    ("metadata", "uid"): ("uid",),
+    ("metadata", "labels"): ("labels",),
+    ("metadata", "annotations"): ("annotations",),
+    ("spec", "priority"): ("priority",),
+    ("requests",): ("requests",),
+    ("limits",): ("limits",),
+    ("workload", "kind"): ("workload", "kind"),
+    ("workload", "name"): ("workload", "name"),
+}
+_FIELDS = (
+    *("`name`", "`namespace`", "`uid`", "`labels`", "`annotations`", "`requests`", "`limits`"),
+    *("`priority`", "`workload.kind`", "`workload.name`"),
+)
+# The fields of a peer that a mutual limit may read: those that tell pods apart for ever.
+_OF_PEERS = frozenset(path[0] for path in _KEPT.values()) | {"containers", "created"}
+
+
+def kept(path: Path) -> Path | None:
+    """The path of a peer for a path below `pod`; None if the cache does not keep it."""
+    for length in (1, 2):
+        if (of_peer := _KEPT.get(path[:length])) is not None:
+            return (*of_peer, *path[length:])
+    return None
+
+
+def mutual_limits(checked: Checked) -> Iterator[Diagnostic]:
+    """The errors of mutual limits: their parts (P0130), and what they read (P0131)."""
+    limits = [c for c in checked.policy.clauses if isinstance(c, Limit) and c.mutual]
+    for clause in limits:
+        yield from _parts(clause, checked)
+        where = clause.pods.where if clause.pods is not None else None
+        for expr in (clause.when, where):
+            for what, span in _not_known(expr, checked):
+                yield catalogue.not_kept_there(what, span, _FIELDS)
+    if limits:
+        for what, span in _not_known(checked.policy.selector, checked):
+            yield catalogue.not_kept_there(what, span, _FIELDS)
+
+
+def has_mutual_limit(checked: Checked) -> bool:
+    return any(isinstance(c, Limit) and c.mutual for c in checked.policy.clauses)
+
+
+def unknown_of_selector(checked: Checked) -> str | None:
+    """What the `for` of a policy reads that is not known of the pods that are there."""
+    return next((what for what, _ in _not_known(checked.policy.selector, checked)), None)
+
+
+def _parts(clause: Limit, checked: Checked) -> Iterator[Diagnostic]:
+    bound, amount = clause.bound, constant(clause.bound.amount, checked.environment)
+    if clause.per.of_nodes:
+        hint = "write `per node`, `per domain …` or `per cluster`, or remove `mutual`"
+        yield catalogue.not_mutual("counts pods, not nodes", clause.name_span, hint)
+    elif clause.pods is not None and clause.pods.amount is not None:
+        hint = "remove `sum … of`, or remove `mutual`"
+        yield catalogue.not_mutual("counts pods, and has no sum", clause.pods.amount.span, hint)
+    elif bound.kind != "at most" or amount is None:
+        hint = "write a number, or remove `mutual`"
+        yield catalogue.not_mutual("has a bound `at most` a constant number", bound.span, hint)
+    if not clause.strength.strict:
+        hint = "write `strict`, or remove `mutual`"
+        yield catalogue.not_mutual("is `strict`", clause.strength.span, hint)
+    if clause.pods is None:
+        hint = "write `pods where …`: the pods of one workload have the same limits anyway"
+        yield catalogue.not_mutual("says which pods it counts", clause.name_span, hint)
+
+
+def _not_known(expr: Expr | None, checked: Checked) -> Iterator[tuple[str, Span]]:
+    """What an expression reads that is not known of the pods that are there, with its place."""
+    if expr is None:
+        return
+    environment = checked.environment
+    for read in reads(expr, Definitions(environment.lets, environment.defs)):
+        match read.path:
+            case ("now", *_):
+                yield "the time", read.span
+            case ("pod", *path) if kept(tuple(path)) is None:
+                yield f"`{'.'.join(read.path)}`", read.span
+            case ("peer", field, *_) if field in _OF_PEERS:
+                continue
+            case ("peer", *_):
+                yield f"`{'.'.join(read.path)}`", read.span
+            case _:
+                continue

@@ -1,0 +1,118 @@
+"""Limits that count nodes: how many nodes are in use, and where one more pod may go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from random import Random
+
+import numpy as np
+import pytest
+
+from engine.counting.used_nodes import nodes_in_use
+from tests.engine.counting.helpers import ASKED, Counting, counting_of
+from tests.support.builders import Object, node, pod
+from tests.support.examples import examples
+
+WEB = 'pods where peer.labels["app"] == "web"'
+NODES = [node(name, labels={"pool": "a"}) for name in ("n1", "n2", "n3")] + [node("other")]
+
+
+def web(name: str, on: str | None = None) -> Object:
+    return pod(name, labels={"app": "web"}, on=on)
+
+
+def used(bound: str, pool: str = ' where node.labels["pool"] == "a"') -> str:
+    return f'limit "l" {{ {WEB} used nodes{pool} {bound} strict }}'
+
+
+def empty(bound: str) -> str:
+    return f'limit "l" {{ {WEB} empty nodes where node.labels["pool"] == "a" {bound} strict }}'
+
+
+def offered(counting: Counting, text: str, asked: Object = ASKED) -> tuple[list[str], list[str]]:
+    """The nodes that are open, and those that are hopeful."""
+    (headroom,) = counting.headrooms(text, asked)
+    assert not headroom.narrow
+    names = list(counting.table.rows)
+    return (
+        [n for n, is_open in zip(names, headroom.open, strict=True) if is_open],
+        [n for n, is_hopeful in zip(names, headroom.hopeful, strict=True) if is_hopeful],
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "on", "opened"),
+    [
+        (used("at most 2"), [], ["n1", "n2", "n3", "other"]),
+        (used("at most 2"), ["n1"], ["n1", "n2", "n3", "other"]),
+        (used("at most 2"), ["n1", "n1", "n2"], ["n1", "n2", "other"]),
+        (used("at most 0"), [], ["other"]),
+        # Too many are in use already, and a pod there makes it no worse.
+        (used("at most 1"), ["n1", "n2"], ["n1", "n2", "other"]),
+        (used("at most 1"), ["other"], ["n1", "n2", "n3", "other"]),
+        (used("at most 1", pool=""), ["other"], ["other"]),
+        (used("at most 3 - 1"), ["n1", "n2"], ["n1", "n2", "other"]),
+        (empty("at least 2"), [], ["n1", "n2", "n3", "other"]),
+        (empty("at least 2"), ["n3"], ["n3", "other"]),
+        (empty("at least 4"), ["n3"], ["n3", "other"]),
+    ],
+)
+def test_nodes_with_headroom(text: str, on: Sequence[str], opened: Sequence[str]) -> None:
+    counting = counting_of(NODES, [web(f"p{i}", n) for i, n in enumerate(on)])
+    assert offered(counting, text) == (opened, opened)
+
+
+def test_a_pod_that_does_not_count_goes_anywhere() -> None:
+    counting = counting_of(NODES, [web("p", "n1")])
+    everywhere = ["n1", "n2", "n3", "other"]
+    assert offered(counting, used("at most 1"), pod("asked")) == (everywhere, everywhere)
+
+
+def test_an_in_flight_pod_takes_one_node_wherever_it_was_offered() -> None:
+    counting = counting_of(NODES)
+    counting.offer(web("flying"), "n1", "n2", "n3")
+    everywhere = ["n1", "n2", "n3", "other"]
+    assert offered(counting, used("at most 2")) == (everywhere, everywhere)
+    assert offered(counting, used("at most 1")) == (["other"], everywhere)
+
+
+def test_in_flight_pods_take_no_more_nodes_than_they_were_offered() -> None:
+    counting = counting_of(NODES)
+    for name in ("a", "b", "c"):
+        counting.offer(web(name), "n1", "n2")
+    assert offered(counting, used("at most 2"))[0] == ["n1", "n2", "other"]
+    assert offered(counting, used("at most 3"))[0] == ["n1", "n2", "n3", "other"]
+
+
+def test_an_in_flight_pod_on_a_node_in_use_takes_none() -> None:
+    counting = counting_of(NODES, [web("there", "n1")])
+    counting.offer(web("flying"), "n1", "other")
+    assert offered(counting, used("at most 2"))[0] == ["n1", "n2", "n3", "other"]
+
+
+@pytest.mark.parametrize("seed", range(examples(100)))
+def test_never_fewer_nodes_than_pods_can_take(seed: int) -> None:
+    """Against every way in which the pods may end, and exact if they were offered the same."""
+    random = Random(seed)
+    size = random.randint(2, 5)
+    placed = np.array([random.choice((0, 0, 1, 2)) for _ in range(size)], np.int64)
+    certain = np.array([random.randint(0, n) for n in placed], np.int64)
+    same = random.random() < 0.5
+    offers = [
+        random.sample(range(size), random.randint(1, size)) for _ in range(random.randint(0, 3))
+    ]
+    if same:
+        offers = offers[:1] * random.randint(1, 3)
+    in_flight = [np.array(sorted(offer), np.int32) for offer in offers]
+    most, fewest = nodes_in_use(placed, certain, in_flight)
+    taken = {n for n in range(1, size) if placed[n]}
+    for place in range(1, size):
+        outcomes = [len((taken | {*ends, place}) - {0}) for ends in product(*offers)]
+        if place in taken:
+            assert most[place] == fewest[place] == 0
+            continue
+        assert most[place] >= max(outcomes)
+        assert most[place] == max(outcomes) or not same
+        reachable = any(place in offer for offer in offers)
+        assert fewest[place] == (0 if reachable else np.count_nonzero(certain[1:]) + 1)
