@@ -27,6 +27,9 @@ _MOST_TEXT = 256
 # Makes the coroutine of a task, again for each start.
 Work = Callable[[], Awaitable[None]]
 
+# Those of client-go's reflectors.
+_PAUSES = Timing(backoff_most=30.0, backoff_reset=120.0)
+
 
 @dataclass(slots=True, eq=False)
 class _Background:
@@ -74,7 +77,7 @@ class Supervisor:
 
         Answers are wrong without a task that `is_vital`.
         """
-        backoff = Backoff(Timing(), self._clock, self._random)
+        backoff = Backoff(_PAUSES, self._clock, self._random)
         background = _Background(name, work, backoff, is_vital)
         task = asyncio.create_task(self._run(background), name=name)
         self._running[task] = background
