@@ -228,7 +228,7 @@ class PodCounter:
             total, pods = self._totals(clause, tally, own, known if there else None)
         if isinstance(clause, LimitProgram) and clause.nodes is not None:
             rows = self._table.rows
-            ends = places[1] + [ids[[rows.get(node, UNKNOWN_ROW)]] for node, _ in ahead]
+            ends = places.get(1, []) + [ids[[rows.get(node, UNKNOWN_ROW)]] for node, _ in ahead]
             high, low = nodes_in_use(high, low, ends) if own else (high * 0, low * 0)
             total = int(np.count_nonzero(ids > OFF))
         else:

@@ -65,7 +65,8 @@ def listed(given: list[str]) -> ListedNames:
 def test_finds_what_a_dictionary_finds(known: set[str], data: st.DataObject) -> None:
     rows = {name: row for row, name in enumerate(sorted(known), start=1)}
     index = NameIndex(rows)
-    plain = [name for name in sorted(known) if ListedNames.of(f'["{name}"]'.encode())]
+    # Without those that JSON escapes.
+    plain = [name for name in sorted(known) if ListedNames.of(json.dumps([name]).encode())]
     some = st.sampled_from(plain) if plain else st.nothing()
     asked = data.draw(st.lists(some | st.text("abn1", min_size=1, max_size=9), min_size=1))
     found = index.find(listed(asked))

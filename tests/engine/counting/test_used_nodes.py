@@ -63,6 +63,12 @@ def test_nodes_with_headroom(text: str, on: Sequence[str], opened: Sequence[str]
     assert offered(counting, text) == (opened, opened)
 
 
+def test_a_rule_that_reads_the_time_with_no_pod_in_flight() -> None:
+    there = 'pods where now - peer.created >= duration("0s")'
+    text = f'limit "l" {{ {there} used nodes at most 1 strict }}'
+    assert offered(counting_of(NODES, [web("p", "n1")]), text)[0] == ["n1"]
+
+
 def test_a_pod_that_does_not_count_goes_anywhere() -> None:
     counting = counting_of(NODES, [web("p", "n1")])
     everywhere = ["n1", "n2", "n3", "other"]
