@@ -77,6 +77,13 @@ class TokenBucket:
         self._counted = now
         return max(0.0, -self._tokens / self._per_second)
 
+    def try_take(self) -> bool:
+        """Take a token if it may be used at once."""
+        if self.take():
+            self.give_back()
+            return False
+        return True
+
     def give_back(self) -> None:
         self._tokens += 1.0
 

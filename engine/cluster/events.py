@@ -79,10 +79,7 @@ class Events:
         An event that the API server refuses is dropped. Raises ApiUnreachableError, and ApiError if
         Placet may send none or the server has failed; the events stay then.
         """
-        while self._waiting:
-            if self._bucket.take():
-                self._bucket.give_back()
-                return
+        while self._waiting and self._bucket.try_take():
             event = self._waiting[0]
             namespace = event.regarding.namespace or "default"
             path = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"

@@ -104,8 +104,7 @@ class Requeuer:
         # High priority first; among equal priorities the longest wait first.
         waiting.sort(key=lambda pair: (-pair[1].priority, pair[0].at))
         for rejected_pod, _ in waiting:
-            if self._bucket.take():
-                self._bucket.give_back()
+            if not self._bucket.try_take():
                 break
             if not await self._would_pass(rejected_pod.pod):
                 self._bucket.give_back()

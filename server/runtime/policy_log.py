@@ -75,8 +75,7 @@ class PolicyLog:
             self._write(WARNING, f"{source.name}: {len(more):,} more {word}")
 
     def _write(self, level: int, text: str) -> None:
-        if self._bucket.take():
-            self._bucket.give_back()
+        if not self._bucket.try_take():
             self._left_out += 1
             return
         if self._left_out:

@@ -58,16 +58,9 @@ class FilterVerb:
         try:
             return self._decided(args, call)
         except InFlightError:
-            if not self._may_look():
+            if not self._looks.try_take():
                 raise
         return self._waited(args, call)
-
-    def _may_look(self) -> bool:
-        """Whether a call may wait for one more look."""
-        if self._looks.take():
-            self._looks.give_back()
-            return False
-        return True
 
     async def _waited(self, args: ExtenderArgs, call: CallRecord) -> bytes:
         """The answer once in-flight pods are bound.
@@ -82,7 +75,7 @@ class FilterVerb:
             try:
                 return self._decided(args, call)
             except InFlightError:
-                if looks == _MOST_LOOKS or not self._may_look():
+                if looks == _MOST_LOOKS or not self._looks.try_take():
                     raise
             finally:
                 self._queue.end()
