@@ -97,7 +97,7 @@ class _Membership(NamedTuple):
 
 
 class PodCounter:
-    """Counts for one request."""
+    """Counts for one request: of `pods`, for the pod of the `context`."""
 
     def __init__(
         self,
@@ -107,9 +107,9 @@ class PodCounter:
         context: CountContext,
     ) -> None:
         """`in_flight` are the other pods that may end on nodes of the table."""
-        self.pods = self._pods = pods
+        self.pods = pods
         self._table = table
-        self.context = self._context = context
+        self.context = context
         self._frame = copy(context.frame)
         self._key = f"{context.pod.namespace}/{context.pod.name}"
         self._in_flight = in_flight
@@ -129,7 +129,7 @@ class PodCounter:
         where it probably ends. With `of_revision` only pods of the same template count.
         """
         # The frame outlives this request in tallies, and its deadline must not.
-        time, policy = self._context.time, clause.count.policy
+        time, policy = self.context.time, clause.count.policy
         # Mostly no pod has to be evaluated but the one in question.
         if time.times is not None and policy in time.times.used:
             time.charge(policy)
@@ -150,16 +150,16 @@ class PodCounter:
         The pod in question counts nowhere, an assumed one may be on its node, an in-flight one on
         each that it was offered, and a nominated one on its own.
         """
-        uid, found = self._context.pod.uid, []
+        uid, found = self.context.pod.uid, []
 
         def on(node: str) -> GroupIds:
             groups = ids[[self._table.rows.get(node, UNKNOWN_ROW)]]
             return groups[groups >= 0]
 
-        known = self._pods.pod(self._key)
+        known = self.pods.pod(self._key)
         if known is not None and known.uid == uid and known.nodeName:
             found.append(PodChange(known, on(known.nodeName), -1, -1))
-        assumed = (pod for pod in self._pods.assumed() if pod.uid != uid)
+        assumed = (pod for pod in self.pods.assumed() if pod.uid != uid)
         found += [PodChange(pod, on(pod.nodeName), 0, -1) for pod in assumed]
         for each in self._in_flight:
             if (pod := each.pod) is not None:
@@ -169,7 +169,7 @@ class PodCounter:
 
     def _ahead(self, nominated: Mapping[str, Peer]) -> Sequence[Peer]:
         """The nominated pods for which the pod in question must leave room."""
-        own = self._context.peer()
+        own = self.context.peer()
         # An in-flight pod counts where it was offered, and its nominated node is among these.
         elsewhere = {own.uid, *(each.uid for each in self._in_flight)}
         every = nominated.values()
@@ -185,7 +185,7 @@ class PodCounter:
         counts, scope, name, by_labels = members
         if (amount := count.peers.amount) is not None:
             counts, scope, name, by_labels = self._adding(members, count, amount)
-        context = self._context
+        context = self.context
         uid = context.pod.uid
 
         def inside(pod: Peer) -> int:
@@ -193,12 +193,12 @@ class PodCounter:
 
         tally = self._tally(name, scope, counts, kept=not count.peers.time_dependent)
         high = groups.count_of(tally, self._table)
-        known = self._pods.pod(self._key)
+        known = self.pods.pod(self._key)
         there = counts(known) if known is not None and known.uid == uid else 0
         if there and known is not None and known.nodeName:
             self._add(high, groups, known.nodeName, -there)
         low = high.copy()
-        for pod in self._pods.assumed():
+        for pod in self.pods.assumed():
             if pod.uid != uid and (adds := inside(pod)):
                 self._add(low, groups, pod.nodeName, -adds)
         in_flight: defaultdict[int, list[InFlightPod]] = defaultdict(list)
@@ -258,7 +258,7 @@ class PodCounter:
         `there` is the pod in question if the tally has it. A rollout, or a controller that is
         scaled down, has more pods than its workload wants.
         """
-        peers, root = share.count.peers, self._context.root
+        peers, root = share.count.peers, self.context.root
         adds = own
         if there is not None and (there.nodeName or not peers.placed):
             adds -= 1
@@ -271,11 +271,11 @@ class PodCounter:
         numbers = by_workload(tally, placed=peers.placed)
         if root is not None:
             numbers[root.uid] = numbers.get(root.uid, 0) + adds
-        return pods - surplus(self._pods, numbers), pods
+        return pods - surplus(self.pods, numbers), pods
 
     def _of_revision(self, found: _Membership) -> _Membership:
         """Those of the pods that have the template of the pod in question."""
-        template = self._context.pod.labels.get(TEMPLATE_HASH)
+        template = self.context.pod.labels.get(TEMPLATE_HASH)
         if template is None:
             return found
 
@@ -287,7 +287,7 @@ class PodCounter:
 
     def _membership(self, clause: CountClause, groups: CountGroups) -> _Membership:
         """The pods that the clause counts."""
-        count, context = clause.count, self._context
+        count, context = clause.count, self.context
         if count.peers.where is None:
             return self._workload(clause)
         scope = Scope(None if count.peers.everywhere else context.pod.namespace)
@@ -341,7 +341,7 @@ class PodCounter:
     ) -> _Membership:
         """The membership with what each pod adds: 0 where it has no amount, which is reported."""
         counts, scope, name, _ = membership
-        context, frame = self._context, self._frame
+        context, frame = self.context, self._frame
         times, charge, report = context.time.times, context.time.charge, context.report
 
         def adds(pod: Peer) -> int:
@@ -367,13 +367,13 @@ class PodCounter:
 
     def _own(self, counts: Adds, count: CountProgram, amount: Evaluate) -> int:
         """What the pod in question adds to a sum. It fits nowhere if it has no amount."""
-        peer = self._context.peer()
+        peer = self.context.peer()
         if not counts(peer):
             return 0
         try:
             return _amount(self._frame, peer, amount)
         except EvaluationError as error:
-            self._context.report(count.policy, count.name, error)
+            self.context.report(count.policy, count.name, error)
             passes = isinstance(error, MissingError) and count.missing == "pass"
             return 0 if passes else FULL
 
@@ -383,7 +383,7 @@ class PodCounter:
             return None
         frame = copy(self._frame)
         found = set()
-        for namespace in self._pods.namespaces():
+        for namespace in self.pods.namespaces():
             frame.namespaceObject, frame.memo, frame.room = namespace, {}, MEMO_BYTES
             try:
                 if wanted(frame) is True:
@@ -394,7 +394,7 @@ class PodCounter:
 
     def _workload(self, clause: CountClause) -> _Membership:
         """The pods of the same root controller. A pod without one is counted alone."""
-        peer, terminating = self._context.peer(), clause.count.terminating
+        peer, terminating = self.context.peer(), clause.count.terminating
         if peer.workload is None:
             return _Membership(lambda pod: pod.uid == peer.uid, None, None, None)
         uid = peer.workload.uid
@@ -408,10 +408,10 @@ class PodCounter:
 
     def _tally(self, name: Hashable, scope: Scope | None, counts: Adds, *, kept: bool) -> Tally:
         if scope is not None and kept:
-            return self._pods.tally(name, scope, counts)
+            return self.pods.tally(name, scope, counts)
         tally = Tally(counts)
         if scope is not None:
-            for key, pod in self._pods.within(scope):
+            for key, pod in self.pods.within(scope):
                 tally.arrives(key, pod)
         return tally
 
