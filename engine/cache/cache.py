@@ -25,7 +25,16 @@ from engine.cache.node_table import NodeTable, NodeView, Versions, view
 from engine.cache.snapshot import ENDED, Snapshot
 from engine.cache.tallies import Adds, Census, Scope, Tallies, Tally
 from engine.objects.codec import Namespace, Node
-from engine.objects.peer import Controller, Peer, Workload, key_of, labelled, root_of, rooted
+from engine.objects.peer import (
+    UNLABELLED,
+    Controller,
+    Peer,
+    Workload,
+    key_of,
+    labelled,
+    root_of,
+    rooted,
+)
 from grammar.checks.cluster_costs import ClusterSize
 
 # ---- nodes
@@ -355,9 +364,9 @@ class Cache:
         if pod.phase in ENDED or known is None:
             return pod.phase in ENDED and known is None
         node = self._assumed[key].node if key in self._assumed else pod.nodeName
-        beside = known.workload, known.namespaceLabels
+        workload, labels = known.workload, known.namespaceLabels
         return known == msgspec.structs.replace(
-            pod, nodeName=node, workload=beside[0], namespaceLabels=beside[1]
+            pod, nodeName=node, workload=workload, namespaceLabels=labels
         )
 
     def namespace(self, name: str) -> Namespace | None:
@@ -422,9 +431,11 @@ class Cache:
             return
         changed, self._relabelled = self._relabelled, set()
         for key in [key for key, pod in self._pods.items() if pod.namespace in changed]:
-            pod = self._pods[key]
-            namespace = self._namespaces.get(pod.namespace)
-            self._replace(key, labelled(pod, namespace.labels if namespace is not None else {}))
+            old = self._pods[key]
+            namespace = self._namespaces.get(old.namespace)
+            pod = labelled(old, namespace.labels if namespace is not None else UNLABELLED)
+            if pod is not old:
+                self._replace(key, pod)
 
     def _replace(self, key: str, pod: Peer | None, revision: int = 0) -> None:
         """Replace the state of a pod. Every change of a pod passes here."""

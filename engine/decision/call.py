@@ -22,7 +22,7 @@ from engine.decision.plan import Plan
 from engine.decision.registry import Registry
 from engine.errors import NotSyncedError
 from engine.objects.codec import ObjectCodec
-from engine.objects.peer import Peer
+from engine.objects.peer import UNLABELLED, Peer
 from engine.objects.request_pod import Exemptions, RequestPod
 from engine.program.frame import Evaluation, Frame
 from engine.program.policy_time import CallTime
@@ -83,11 +83,8 @@ class Call(msgspec.Struct, frozen=True, eq=False):
         plan, evaluation = self.plan, self.evaluation
         frame = evaluation.frame() if plan.time_dependent_counts else plan.frame
         namespace = snapshot.namespaces.get(pod.namespace)
-        peer = (
-            partial(pod.rooted, root)
-            if namespace is None
-            else partial(pod.rooted, root, namespace.labels)
-        )
+        labels = namespace.labels if namespace is not None else UNLABELLED
+        peer = partial(pod.rooted, root, labels)
         return CountContext(
             pod, peer, frame, evaluation.time, root, plan, evaluation.report, self.exempts
         )

@@ -35,7 +35,11 @@ DEFAULT_SCHEDULER = "default-scheduler"
 # The most values that peers share. Labels with the pod's own name are shared with no other pod;
 # without a bound they would fill the table.
 _MOST_SHARED = 65_536
-_EMPTY: Mapping[str, str] = {}
+# The labels of a namespace that has none, or is not known.
+UNLABELLED: Mapping[str, str] = {}
+_NO_ANNOTATIONS: Mapping[str, str] = {}
+# The type of the condition that Placet sets on a pod, so that kube-scheduler asks again.
+REQUEUE_CONDITION = "placement-policy.scheduling.x-k8s.io/Evaluate"
 _EVERY_ADDRESS = "0.0.0.0"  # noqa: S104
 
 
@@ -57,10 +61,6 @@ def workload_of(owners: Iterable[OwnerReference]) -> Workload | None:
         if owner.controller:
             return Workload(owner.kind or "", owner.name or "", owner.uid or "")
     return None
-
-
-# The type of the condition that Placet sets on a pod, so that kube-scheduler asks again.
-REQUEUE_CONDITION = "placement-policy.scheduling.x-k8s.io/Evaluate"
 
 
 class PeerContainer(msgspec.Struct, frozen=True, gc=False):
@@ -262,7 +262,7 @@ class PeerDecoder:
             phase=sys.intern(status.phase or ""),
             containers=self._share(containers, containers),
             hostPorts=self._share(ports, ports) if ports else (),
-            namespaceLabels=_EMPTY,
+            namespaceLabels=UNLABELLED,
             created=metadata.creationTimestamp,
             deletionTimestamp=metadata.deletionTimestamp,
             nominatedNodeName=sys.intern(status.nominatedNodeName or ""),
@@ -283,7 +283,7 @@ class PeerDecoder:
 
     def _kept(self, annotations: dict[str, str] | None) -> Mapping[str, str]:
         if not annotations or not self._annotations:
-            return _EMPTY
+            return _NO_ANNOTATIONS
         kept = {key: annotations[key] for key in self._annotations if key in annotations}
         return self._shared_texts(kept)
 
@@ -305,19 +305,22 @@ class PeerDecoder:
         return cast("T", self._shared.setdefault(key, value))
 
 
-def _unscheduled(status: PodStatus) -> Condition | None:
-    """The PodScheduled condition of a pod without a node."""
+def _condition(status: PodStatus, kind: str) -> Condition | None:
     for condition in status.conditions or ():
-        if condition.type == "PodScheduled":
-            return None if condition.status == "True" else condition
+        if condition.type == kind:
+            return condition
     return None
 
 
+def _unscheduled(status: PodStatus) -> Condition | None:
+    """The PodScheduled condition of a pod without a node."""
+    found = _condition(status, "PodScheduled")
+    return found if found is not None and found.status != "True" else None
+
+
 def _requeued(status: PodStatus) -> str:
-    for condition in status.conditions or ():
-        if condition.type == REQUEUE_CONDITION:
-            return condition.reason or ""
-    return ""
+    found = _condition(status, REQUEUE_CONDITION)
+    return (found.reason or "") if found is not None else ""
 
 
 # ---- controllers

@@ -12,13 +12,12 @@ import msgspec
 from engine.objects.api_types import OwnerReference
 from engine.objects.codec import ObjectCodec, Pod
 from engine.objects.decoding import ObjectDecoder, revision_of
-from engine.objects.peer import Peer, Workload, labelled, rooted, workload_of
+from engine.objects.peer import UNLABELLED, Peer, Workload, labelled, rooted, workload_of
 from policies.forms import GROUP
 
 # The annotation that exempts a pod from policies. Its value is the reason.
 BYPASS = f"{GROUP}/bypass"
 _MOST_REASON = 200
-_UNLABELLED: Mapping[str, str] = {}
 
 
 class _Annotations(msgspec.Struct, frozen=True, gc=False):
@@ -101,7 +100,7 @@ class RequestPod:
         """The pod as rules about other pods see it. Raises BadObjectError."""
         return self._codec.peer(self.body)
 
-    def rooted(self, root: Workload | None, labels: Mapping[str, str] = _UNLABELLED) -> Peer:
+    def rooted(self, root: Workload | None, labels: Mapping[str, str] = UNLABELLED) -> Peer:
         """The peer with its root controller and the labels of its namespace, where known.
 
         Raises BadObjectError.
