@@ -99,7 +99,7 @@ class ApiError(EngineError):
         return self.status == _UNAUTHORIZED or _DENIED.search(self.message) is not None
 
     @property
-    def is_passing(self) -> bool:
+    def is_transient(self) -> bool:
         """Whether the same request may succeed later: the server is busy or has failed."""
         return self.status == _TOO_MANY or self.status >= _INTERNAL
 

@@ -76,11 +76,7 @@ def declared(policy: Policy, schema: Schema) -> tuple[dict[str, Expr], list[Diag
             if not policy.only_used:
                 found.append(catalogue.no_default(parameter.name, parameter.name_span))
             continue
-        value = constant(parameter.default, parameter, schema)
-        if isinstance(value, Diagnostic):
-            found.append(value)
-        else:
-            values[parameter.name] = value
+        _set(parameter, parameter.default, schema, values, found)
     return values, found
 
 
@@ -106,17 +102,28 @@ def given(
             where = Span(argument.span.start, argument.span.start + len(argument.name))
             found.append(catalogue.unknown_parameter(argument.name, policy.name, known, where))
             continue
-        value = constant(argument.value, parameter, schema)
-        if isinstance(value, Diagnostic):
-            found.append(value)
-        else:
-            values[argument.name] = value
+        _set(parameter, argument.value, schema, values, found)
     written = {argument.name for argument in arguments}
     for parameter in policy.parameters:
         if parameter.default is None and parameter.name not in written:
             example = _shown(_example(parameter.type, 1))
             found.append(catalogue.lacking_parameter(parameter.name, policy.name, example, span))
     return values, found
+
+
+def _set(
+    parameter: Parameter,
+    expr: Expr,
+    schema: Schema,
+    values: dict[str, Expr],
+    found: list[Diagnostic],
+) -> None:
+    """Adds the value of a parameter, or the mistake in it."""
+    value = constant(expr, parameter, schema)
+    if isinstance(value, Diagnostic):
+        found.append(value)
+    else:
+        values[parameter.name] = value
 
 
 # ---- values

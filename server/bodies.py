@@ -133,7 +133,7 @@ class BodyReader:
         except ConnectionError:
             # Nobody receives the answer; it is made all the same, to be counted.
             raise RequestError("the client closed the connection", Outcome.DISCONNECTED) from None
-        # Two copies for a moment, in which no other body can have two.
+        # The body is in memory twice for a moment. No other body is then: nothing here waits.
         return b"".join(chunks)
 
     def _hold(self, call: CallRecord, size: int) -> None:

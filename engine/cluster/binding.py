@@ -237,7 +237,7 @@ class Binder:
                     text = why(_WORK, error)
                     self._report(_WORK, text)
                     raise RefusedError(text) from error
-                if not error.is_passing:
+                if not error.is_transient:
                     raise
                 if error.status != _TOO_MANY:
                     # The server may have failed after its work was done.

@@ -87,7 +87,7 @@ class Events:
             try:
                 await self._api.request("POST", path, body=body)
             except ApiError as error:
-                if error.is_denied or error.is_passing:
+                if error.is_denied or error.is_transient:
                     raise
             self._waiting.popleft()
 

@@ -207,7 +207,8 @@ class Lease:
             else:
                 await self._take(lease, "PUT", self._path, began)
         elif (free_for := unchanged - (duration if lease.holder else 0.0)) >= 0:
-            # A replica that is not called leaves it to the one that wants it, if that still lives.
+            # A replica that is not called leaves the Lease to the one that wants it, for a while:
+            # that one may have ended.
             if called or not wanted or free_for > duration:
                 await self._take(lease, "PUT", self._path, began)
         elif called and not lease.wanted_by:

@@ -171,7 +171,7 @@ class Requeuer:
             try:
                 pod = self._judge.read(await self._api.request("GET", path))
             except (ApiError, BadObjectError) as error:
-                if isinstance(error, ApiError) and (error.is_denied or error.is_passing):
+                if isinstance(error, ApiError) and (error.is_denied or error.is_transient):
                     raise
                 pod = None
             refused = pod is not None and await self._has_refused(pod, reasons)
@@ -222,7 +222,7 @@ class Requeuer:
                 content_type="application/strategic-merge-patch+json",
             )
         except ApiError as error:
-            if error.is_denied or error.is_passing:
+            if error.is_denied or error.is_transient:
                 raise
             return False
         return True

@@ -68,7 +68,7 @@ class CountContext(msgspec.Struct, frozen=True, eq=False):
 
     `peer` decodes the pod as other pods see it (BadObjectError). `root` is its root controller,
     None if not known. `shape` identifies all that rules read of the pod; `frame` may be of another
-    pod of that shape. `report` hears of amounts that pods do not have, also later, from tallies.
+    pod of that shape. `report` is told of pods without an amount, also later, by tallies.
     `exempts` says which pods no policy governs.
     """
 

@@ -171,10 +171,10 @@ class Mutual:
 class LimitProgram:
     """A compiled limit: bounds the count per node, per domain, or in the cluster without both.
 
-    The bound of a sum is in thousandths, as the sum is.
-    With `nodes` it bounds the number of nodes instead: of those with a counted pod, or of those
-    without one. They are among the nodes for which `pool` is true, or among all without it. A
-    `mutual` one of a pod that is there keeps other pods out, too.
+    The bound of a sum is in thousandths, as the sum is. With `nodes` the limit bounds the number of
+    nodes instead: of those with a counted pod, or of those without one. They are among the nodes
+    for which `pool` is true, or among all without it. A `mutual` limit of a pod that is there keeps
+    other pods out, too.
     """
 
     count: CountProgram

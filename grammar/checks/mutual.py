@@ -50,7 +50,7 @@ def kept(path: Path) -> Path | None:
 
 def mutual_limits(checked: Checked) -> Iterator[Diagnostic]:
     """The errors of mutual limits: their parts (P0130), and what they read (P0131)."""
-    limits = [c for c in checked.policy.clauses if isinstance(c, Limit) and c.mutual]
+    limits = _mutual(checked)
     for clause in limits:
         yield from _parts(clause, checked)
         where = clause.pods.where if clause.pods is not None else None
@@ -63,7 +63,11 @@ def mutual_limits(checked: Checked) -> Iterator[Diagnostic]:
 
 
 def has_mutual_limit(checked: Checked) -> bool:
-    return any(isinstance(c, Limit) and c.mutual for c in checked.policy.clauses)
+    return bool(_mutual(checked))
+
+
+def _mutual(checked: Checked) -> list[Limit]:
+    return [c for c in checked.policy.clauses if isinstance(c, Limit) and c.mutual]
 
 
 def unknown_of_selector(checked: Checked) -> str | None:

@@ -27,8 +27,8 @@ from server.verbs.answering import Decider, DecisionQueue, json_response
 from server.verbs.names_mode import AnsweredNames, NameFragments, echoed
 from server.wire import ExtenderArgs
 
-# What calls may wait for in-flight pods: looks with pauses before them. kube-scheduler asks about
-# no other pod meanwhile, so all calls together wait for a tenth of the time at most.
+# The pause before each further look of a call, and the most looks. kube-scheduler asks about no
+# other pod meanwhile, so all calls together wait for a tenth of the time at most.
 _PAUSE_SECONDS, _MOST_LOOKS = 0.01, 10
 _LOOKS_PER_SECOND, _LOOKS_AT_ONCE = 10.0, 20
 _ENCODER = msgspec.json.Encoder()

@@ -1,4 +1,4 @@
-"""What a cache must keep for policies: annotations of other pods, and namespaces."""
+"""Needs of policies: the annotations of other pods, and the namespaces, that a cache keeps."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What filter and prioritize must answer, said with the plain evaluator alone."""
+"""Oracle: the answers of filter and prioritize by the plain evaluator alone."""
 
 from __future__ import annotations
 

@@ -5,11 +5,21 @@ from __future__ import annotations
 import pytest
 
 from cli.explaining.views import count_text
+from engine.cache.tallies import FULL
 from engine.counting.groups import CountGroups
-from tests.engine.counting.helpers import ON_SPOT, WEB, Reports, clause_of, counting_of, update
+from tests.engine.counting.helpers import (
+    ON_SPOT,
+    WEB,
+    Reports,
+    clause_of,
+    counting_of,
+    numbers,
+    update,
+)
 from tests.support.builders import node, pod
 
 NODES = [node("a", labels={"slots": "2", "zone": "x", "cap": "spot"}), node("b")]
+SUM = 'limit "l" { sum peer.requests["cpu"] of pods where true per %s strict }'
 PODS = [pod("p", labels={"app": "web"}, on="a")]
 
 
@@ -63,3 +73,33 @@ def test_a_text_has_the_number_of_its_group(text: str, name: str, wanted: str) -
     counts = counting.counter().count(clause, groups, predicted=False)
     (row,) = counting.table.find([name])
     assert count_text(clause, counts, int(groups.ids[row])) == wanted
+
+
+@pytest.mark.parametrize(
+    ("scope", "here", "own", "wanted"),
+    [
+        pytest.param(
+            "node at most 3",
+            2500,
+            250,
+            "2500m on this node, 250m of this pod; at most 3",
+            id="node",
+        ),
+        pytest.param(
+            "domain node.zone at most 3",
+            2000,
+            1000,
+            "2 in this node's domain, 1 of this pod; at most 3",
+            id="domain",
+        ),
+        pytest.param(
+            "cluster at most 1.5",
+            FULL,
+            FULL,
+            "more than any bound in the cluster, no amount of this pod; at most 1500m",
+            id="a full sum, and a pod without an amount",
+        ),
+    ],
+)
+def test_a_sum_is_shown_in_units(scope: str, here: int, own: int, wanted: str) -> None:
+    assert count_text(clause_of(SUM % scope), numbers([here], own=own), 0) == wanted
