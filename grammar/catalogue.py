@@ -421,6 +421,12 @@ def not_kept_there(what: str, span: Span, kept: Iterable[str]) -> Diagnostic:
     return _error("P0131", message, span, hint)
 
 
+def changes_there(what: str, span: Span) -> Diagnostic:
+    """A read of a mutual limit of what a pod that comes to a node does not have yet."""
+    message = f"a mutual limit cannot read {what}: it changes when the pod comes to its node"
+    return _error("P0131", message, span, "read what stays, such as `labels` or `namespace`")
+
+
 def uses_mutual(name: str, what: str, span: Span) -> Diagnostic:
     message = f"policy `{name}` has a mutual limit, but this policy's `for` reads {what}"
     hint = "write a `for` about what is known of the pods that are there, such as their labels"

@@ -378,10 +378,10 @@ class Cache:
     def controller(self, uid: str) -> Controller | None:
         return self._workloads.get(uid)
 
-    def replicas(self, uid: str) -> int | None:
-        """The number of pods that a controller wants; None if it is not known."""
+    def workload(self, uid: str) -> Workload | None:
+        """A controller with the number of its pods; None if it is not known."""
         controller = self._workloads.get(uid)
-        return controller.workload.replicas if controller is not None else None
+        return controller.workload if controller is not None else None
 
     def tally(self, name: Hashable, scope: Scope, counts: Adds) -> Tally:
         """What the pods of a scope add up to on each node, each as `counts` says.

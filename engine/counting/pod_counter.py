@@ -256,22 +256,28 @@ class PodCounter:
         """The pods that are wanted, and all there are to place, for a share.
 
         `there` is the pod in question if the tally has it. A rollout, or a controller that is
-        scaled down, has more pods than its workload wants.
+        scaled down, has more pods than its workload wants. Those that it has beyond its surge, too,
+        go soon, so an exact share takes no place for them: it might end among the others.
         """
         peers, root = share.count.peers, self.context.root
         adds = own
         if there is not None and (there.nodeName or not peers.placed):
             adds -= 1
         pods = tally.placed + (0 if peers.placed else len(tally.waiting)) + adds
+        exact = share.bound.kind == "exactly"
         if peers.replicas:
-            wanted = root.replicas if root is not None else None
-            return (pods, pods) if wanted is None else (wanted, max(wanted, pods))
-        if not share.bound.percent:
+            if root is None or root.replicas is None:
+                return pods, pods
+            if exact:
+                pods = min(pods, root.replicas + root.surge)
+            return root.replicas, max(root.replicas, pods)
+        if not share.bound.percent and not exact:
             return pods, pods
         numbers = by_workload(tally, placed=peers.placed)
         if root is not None:
             numbers[root.uid] = numbers.get(root.uid, 0) + adds
-        return pods - surplus(self.pods, numbers), pods
+        wanted, most = surplus(self.pods, numbers)
+        return pods - wanted, pods - most if exact else pods
 
     def _of_revision(self, found: _Membership) -> _Membership:
         """Those of the pods that have the template of the pod in question."""
@@ -431,14 +437,19 @@ def by_workload(tally: Tally, *, placed: bool) -> dict[str, int]:
     return found
 
 
-def surplus(pods: KnownPods, numbers: Mapping[str, int]) -> int:
-    """The pods beyond those that their workloads want; `numbers` has the pods of each, by uid."""
-    found = 0
+def surplus(pods: KnownPods, numbers: Mapping[str, int]) -> tuple[int, int]:
+    """The pods beyond those that their workloads want, and those of them beyond the surges, too.
+
+    `numbers` has the pods of each workload, by uid.
+    """
+    unwanted, ending = 0, 0
     for uid, number in numbers.items():
-        wanted = pods.replicas(uid)
-        if wanted is not None and number > wanted:
-            found += number - wanted
-    return found
+        workload = pods.workload(uid)
+        if workload is not None and workload.replicas is not None:
+            more = max(0, number - workload.replicas)
+            unwanted += more
+            ending += max(0, more - workload.surge)
+    return unwanted, ending
 
 
 def _begin(frame: Frame, pod: CountedPod) -> None:
@@ -499,8 +510,8 @@ class PodsExcluding:
     def namespaces(self) -> Iterable[Namespace]:
         return self._pods.namespaces()
 
-    def replicas(self, uid: str) -> int | None:
-        return self._pods.replicas(uid)
+    def workload(self, uid: str) -> Workload | None:
+        return self._pods.workload(uid)
 
     def assumed(self) -> Sequence[Peer]:
         return [pod for pod in self._pods.assumed() if key_of(pod) not in self._gone]

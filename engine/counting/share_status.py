@@ -72,7 +72,8 @@ class ShareStatus:
         on = int(amounts[self._groups.ids[rows] == ON].sum())
         if self._share.bound.amount is None:
             return PodCounts(matched, on)
-        total = matched - surplus(pods, by_workload(tally, placed=False))
+        unwanted, _ = surplus(pods, by_workload(tally, placed=False))
+        total = matched - unwanted
         wanted = wanted_on(self._share.bound, total, matched)
         # Too many on the share, except for `at least`; too many elsewhere, except for `at most`.
         over = max(0, on - wanted) if self._share.bound.kind != "at least" else 0

@@ -174,11 +174,25 @@ class SlimNamespace(msgspec.Struct, frozen=True, gc=False):
     metadata: ObjectMeta | None = None
 
 
+class RollingUpdate(msgspec.Struct, frozen=True, gc=False):
+    """The pods that a rollout may have too many: a number, or a percentage of the replicas."""
+
+    maxSurge: JsonInt | str | None = None
+
+
+class DeploymentStrategy(msgspec.Struct, frozen=True, gc=False):
+    """How a Deployment replaces its pods."""
+
+    type: str | None = None
+    rollingUpdate: RollingUpdate | None = None
+
+
 class ControllerSpec(msgspec.Struct, frozen=True, gc=False):
     """The number of pods that a controller wants: `parallelism` of a Job, else `replicas`."""
 
     replicas: JsonInt | None = None
     parallelism: JsonInt | None = None
+    strategy: DeploymentStrategy | None = None
 
 
 class SlimController(msgspec.Struct, frozen=True, gc=False):

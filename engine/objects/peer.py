@@ -14,6 +14,7 @@ import msgspec
 from engine.objects.api_types import (
     Condition,
     ControllerSpec,
+    DeploymentStrategy,
     ObjectMeta,
     OwnerReference,
     PodSpec,
@@ -46,13 +47,15 @@ _EVERY_ADDRESS = "0.0.0.0"  # noqa: S104
 class Workload(msgspec.Struct, frozen=True, gc=False):
     """A controller of pods. Two pods belong together if their workloads have the same uid.
 
-    `replicas` is the number of pods that it wants, None if not known.
+    `replicas` is the number of pods that it wants, None if not known, and `surge` how many more it
+    may have in a rollout.
     """
 
     kind: str
     name: str
     uid: str
     replicas: int | None = None
+    surge: int = 0
 
 
 def workload_of(owners: Iterable[OwnerReference]) -> Workload | None:
@@ -154,6 +157,7 @@ class PlacedPod(msgspec.Struct, frozen=True, gc=False):
     spec: _PlacedSpec
     requests: PodRequests
     limits: Mapping[str, Quantity]
+    hostPorts: tuple[HostPort, ...]
     workload: Workload | None
 
 
@@ -164,6 +168,7 @@ def placed_pod(peer: Peer) -> PlacedPod:
         _PlacedSpec(peer.priority),
         peer.requests,
         peer.limits,
+        peer.hostPorts,
         peer.workload,
     )
 
@@ -207,7 +212,7 @@ def key_of(peer: Peer) -> str:
 def rooted(peer: Peer, roots: Mapping[str, Workload]) -> Peer:
     """The peer with its root controller as `workload`; `roots` are by the uid of a controller.
 
-    `replicas` is left out: it changes without the pod, and no rule reads it.
+    `replicas` and `surge` are left out: they change without the pod, and no rule reads them.
     """
     root = roots.get(peer.controller)
     if root is None:
@@ -328,6 +333,8 @@ def _requeued(status: PodStatus) -> str:
 # The number of pods that a kind wants if its object does not say: the API's default. Other kinds
 # have no such number.
 _DEFAULT_REPLICAS = {"Deployment": 1, "ReplicaSet": 1, "StatefulSet": 1, "Job": 1}
+# Of the replicas of a Deployment; the API's default.
+_DEFAULT_SURGE = "25%"
 
 
 class Controller(msgspec.Struct, frozen=True, gc=False):
@@ -350,8 +357,22 @@ def decode_controller(kind: str, data: bytes | msgspec.Raw) -> Controller:
     replicas = spec.parallelism if kind == "Job" else spec.replicas
     if replicas is None or kind not in _DEFAULT_REPLICAS:
         replicas = _DEFAULT_REPLICAS.get(kind)
-    workload = Workload(kind, metadata.name or "", metadata.uid or "", replicas)
+    surge = _surge(spec.strategy, replicas) if kind == "Deployment" and replicas is not None else 0
+    workload = Workload(kind, metadata.name or "", metadata.uid or "", replicas, surge)
     return Controller(workload, workload_of(metadata.ownerReferences or ()))
+
+
+def _surge(strategy: DeploymentStrategy | None, replicas: int) -> int:
+    """The pods that a Deployment may have beyond its replicas."""
+    if strategy is not None and strategy.type == "Recreate":
+        return 0
+    rolling = strategy.rollingUpdate if strategy is not None else None
+    most = rolling.maxSurge if rolling is not None else None
+    if isinstance(most, int):
+        return most
+    percent = (most or _DEFAULT_SURGE).removesuffix("%")
+    # As in Kubernetes, a part of a pod is one more. The API server refuses other texts.
+    return -(-int(percent) * replicas // 100) if percent.isdecimal() else 0
 
 
 def root_of(controller: Controller, known: Mapping[str, Controller]) -> Workload:

@@ -23,14 +23,14 @@ def needs(policies: Iterable[Policy]) -> Needs:
         namespaces=any(isinstance(e, Ident) and e.name == "namespaceObject" for e in read)
         or any(isinstance(e, Select) and e.name == "namespaceLabels" for e in read),
         workloads=any(isinstance(e, Select) and e.name == "workload" for e in read)
-        or any(c.counts_by_workload or _is_part(c) for c in counting),
+        or any(c.counts_by_workload or _bounds_workloads(c) for c in counting),
         annotations=frozenset[str]().union(*map(named_annotations, known), bypass),
     )
 
 
-def _is_part(clause: CountingClause) -> bool:
-    """Whether a clause bounds a percentage: of the pods that their workloads want."""
-    return isinstance(clause, Share) and clause.bound.percent
+def _bounds_workloads(clause: CountingClause) -> bool:
+    """Whether a clause bounds what workloads want, or may have in a rollout."""
+    return isinstance(clause, Share) and (clause.bound.percent or clause.bound.kind == "exactly")
 
 
 def named_annotations(tree: object) -> frozenset[str]:

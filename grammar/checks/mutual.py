@@ -29,15 +29,16 @@ _KEPT: Mapping[Path, Path] = {
     ("spec", "priority"): ("priority",),
     ("requests",): ("requests",),
     ("limits",): ("limits",),
+    ("hostPorts",): ("hostPorts",),
     ("workload", "kind"): ("workload", "kind"),
     ("workload", "name"): ("workload", "name"),
 }
 _FIELDS = (
     *("`name`", "`namespace`", "`uid`", "`labels`", "`annotations`", "`requests`", "`limits`"),
-    *("`priority`", "`workload.kind`", "`workload.name`"),
+    *("`priority`", "`hostPorts`", "`workload.kind`", "`workload.name`"),
 )
-# The fields of a peer that a mutual limit may read: those that tell pods apart for ever.
-_OF_PEERS = frozenset(path[0] for path in _KEPT.values()) | {"containers", "created"}
+# The fields of a peer that change while it comes to a node, or by the time alone.
+_CHANGING = frozenset({"nodeName", "phase", "age"})
 
 
 def kept(path: Path) -> Path | None:
@@ -57,6 +58,8 @@ def mutual_limits(checked: Checked) -> Iterator[Diagnostic]:
         for expr in (clause.when, where):
             for what, span in _not_known(expr, checked):
                 yield catalogue.not_kept_there(what, span, _FIELDS)
+            for what, span in _changing(expr, checked):
+                yield catalogue.changes_there(what, span)
     if limits:
         for what, span in _not_known(checked.policy.selector, checked):
             yield catalogue.not_kept_there(what, span, _FIELDS)
@@ -96,18 +99,25 @@ def _parts(clause: Limit, checked: Checked) -> Iterator[Diagnostic]:
 
 def _not_known(expr: Expr | None, checked: Checked) -> Iterator[tuple[str, Span]]:
     """What an expression reads that is not known of the pods that are there, with its place."""
-    if expr is None:
-        return
-    environment = checked.environment
-    for read in reads(expr, Definitions(environment.lets, environment.defs)):
-        match read.path:
+    for path, span in _read(expr, checked):
+        match path:
             case ("now", *_):
-                yield "the time", read.span
-            case ("pod", *path) if kept(tuple(path)) is None:
-                yield f"`{'.'.join(read.path)}`", read.span
-            case ("peer", field, *_) if field in _OF_PEERS:
-                continue
-            case ("peer", *_):
-                yield f"`{'.'.join(read.path)}`", read.span
+                yield "the time", span
+            case ("pod", *rest) if kept(tuple(rest)) is None:
+                yield f"`{'.'.join(path)}`", span
             case _:
                 continue
+
+
+def _changing(expr: Expr | None, checked: Checked) -> Iterator[tuple[str, Span]]:
+    """What an expression reads of peers that changes once they are there, with its place."""
+    for path, span in _read(expr, checked):
+        if path[0] == "peer" and (len(path) == 1 or path[1] in _CHANGING):
+            yield f"`{'.'.join(path)}`", span
+
+
+def _read(expr: Expr | None, checked: Checked) -> Iterator[tuple[Path, Span]]:
+    if expr is not None:
+        environment = checked.environment
+        for read in reads(expr, Definitions(environment.lets, environment.defs)):
+            yield read.path, read.span

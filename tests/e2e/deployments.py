@@ -95,9 +95,7 @@ class Rollouts:
 
         def complete() -> bool:
             assert not self.broken, self.broken
-            return not self._incomplete() and not any(
-                each.terminating for each in self._pods().values()
-            )
+            return not self._incomplete() and self._is_settled()
 
         until(complete, seconds, self._report)
         for each in self.deployments.values():
@@ -117,6 +115,13 @@ class Rollouts:
         if isinstance(value, int):
             return value
         return -(-int(value.rstrip("%")) * rolled.replicas // 100)
+
+    def _is_settled(self) -> bool:
+        """Whether no pod is on its way, and the watch has told of all there are."""
+        found = self._api.request("GET", f"/api/v1/namespaces/{self._cluster.namespace}/pods")
+        there = {each["metadata"]["name"]: each for each in found["items"]}
+        ending = any("deletionTimestamp" in each["metadata"] for each in there.values())
+        return not ending and there.keys() == self._pods().keys()
 
     def _pods(self) -> Mapping[str, PlacedPod]:
         assert self._kubelets is not None, "they run"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.following import followed
+from tests.e2e.following import ask, followed
 from tests.e2e.process import running
 from tests.e2e.waiting import answers_ok, free_port
 
@@ -51,18 +51,15 @@ class Etcd:
         end = prefix[:-1] + chr(ord(prefix[-1]) + 1)
         request = {"create_request": {"key": _encoded(prefix), "range_end": _encoded(end)}}
         connection = http.client.HTTPConnection(self.url.partition("//")[2])
-        connection.request("POST", "/v3/watch", json.dumps(request))
-        channel = connection.sock
-        assert channel is not None, "it is connected"
-        response = connection.getresponse()
+        lines = ask(connection, "POST", "/v3/watch", body=json.dumps(request))
         # The watch has begun.
-        assert json.loads(response.readline())["result"]["created"]
+        assert json.loads(lines.response.readline())["result"]["created"]
 
         def take(line: bytes) -> None:
             for event in json.loads(line)["result"].get("events", []):
                 change(_change(event))
 
-        with followed(connection, response, channel, take):
+        with followed(lines, take):
             yield
 
     def _ask(self, verb: str, body: dict[str, Any]) -> Any:

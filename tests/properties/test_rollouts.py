@@ -102,7 +102,12 @@ class World:
 
     def show_controllers(self) -> None:
         """Placet sees the Deployment and its ReplicaSets."""
-        self.owner = controller("Deployment", "web", replicas=self.deployment.replicas)
+        self.owner = controller(
+            "Deployment",
+            "web",
+            replicas=self.deployment.replicas,
+            strategy=self.deployment.strategy.manifest(),
+        )
         self.cache.put_controller(decode_controller("Deployment", raw(self.owner)))
 
     def until_complete(self) -> None:
@@ -219,8 +224,10 @@ def play(world: World, script: str) -> None:
             world.step()
     if script == "rollback":
         deployment.roll_out("v1")
-    elif script in ("scale up", "scale down"):
-        scale(world, random.randint(1, 20))
+    elif script == "scale up":
+        scale(world, random.randint(deployment.replicas, SIZES[-1]))
+    elif script == "scale down":
+        scale(world, random.randint(1, deployment.replicas))
     world.until_complete()
 
 
@@ -311,8 +318,11 @@ def test_share(of: str, bound: str, script: str) -> None:
         replicas, found = world.deployment.replicas, on(world.where())
         if script != "scale down":
             assert found <= most(replicas), seed
+        if clause.kind == "exactly" and script != "scale down":
+            surge, _ = world.deployment.strategy.resolved(replicas)
+            assert found >= target(clause, replicas) - surge, seed
         # A deletion that Placet has not seen is a pod too many that nobody else knows of.
-        if clause.kind != "at most" and "placed" not in of and not world.late:
+        if clause.kind == "at least" and "placed" not in of and not world.late:
             assert found >= target(clause, replicas) - world.surplus, seed
         if bound.endswith("100%"):
             assert found == replicas, seed

@@ -90,6 +90,7 @@ def controller(
     namespace: str = "default",
     *,
     replicas: int | None = None,
+    strategy: Object | None = None,
     owner: Object | None = None,
 ) -> Object:
     """A Deployment, ReplicaSet, StatefulSet, DaemonSet, or Job, whose parallelism is `replicas`."""
@@ -101,7 +102,8 @@ def controller(
         "apiVersion": "batch/v1" if kind == "Job" else "apps/v1",
         "kind": kind,
         "metadata": metadata,
-        "spec": {} if replicas is None else {wanted: replicas},
+        "spec": ({} if replicas is None else {wanted: replicas})
+        | ({} if strategy is None else {"strategy": strategy}),
     }
 
 

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,13 @@ class Strategy:
     surge: int | str = "25%"
     unavailable: int | str = "25%"
     recreate: bool = False
+
+    def manifest(self) -> dict[str, Any]:
+        """The strategy as a Deployment has it."""
+        if self.recreate:
+            return {"type": "Recreate"}
+        rolling = {"maxSurge": self.surge, "maxUnavailable": self.unavailable}
+        return {"type": "RollingUpdate", "rollingUpdate": rolling}
 
     def resolved(self, replicas: int) -> tuple[int, int]:
         """The pods that there may be too many, and too few: rounded up, and rounded down."""

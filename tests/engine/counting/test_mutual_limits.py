@@ -16,6 +16,7 @@ from engine.decision.verdict import Feasible
 from engine.engine import Engine
 from engine.errors import WaitingError
 from engine.objects.codec import ObjectCodec, decode_namespace
+from engine.objects.peer import Peer, labelled
 from engine.objects.request_pod import BYPASS, Exemptions
 from grammar.ast import Expr
 from grammar.clauses import Limit
@@ -224,6 +225,8 @@ _WHERES = (
     'pod.requests["cpu"] + peer.requests["cpu"] > "3"',
     '"team" in pod.labels && pod.name != peer.name',
     'pod.workload.kind == "" && namespaceObject.labels["loud"] == "no"',
+    'peer.namespaceLabels[?"loud"] != namespaceObject.labels[?"loud"]',
+    "pod.hostPorts.exists(p, p in peer.hostPorts)",
 )
 _FORS = ('pod.labels["app"] == "db"', 'has(pod.labels["team"])', "pod.priority > 0")
 _WHENS = ("", 'when pod.labels["team"] == "a" ', 'when "loud" in namespaceObject.labels ')
@@ -248,7 +251,11 @@ def _pod(random: Random, name: str, on: str | None) -> Object:
         labels["team"] = random.choice("ab")
     priority, cpu = random.choice((None, 1, 2)), random.choice((None, "1", "2"))
     where = random.choice(_SPACES)
-    return pod(name, where, labels=labels, on=on, priority=priority, cpu=cpu)
+    made = pod(name, where, labels=labels, on=on, priority=priority, cpu=cpu)
+    if random.random() < 0.5:
+        port = random.choice((80, 443))
+        made["spec"]["containers"][0]["ports"] = [{"hostPort": port, "containerPort": port}]
+    return made
 
 
 class _Model:
@@ -268,11 +275,16 @@ class _Model:
             "now": NOW,
         }
         if peer is not None:
-            variables["peer"] = peer_of(peer)
+            variables["peer"] = self.peer(peer)
         try:
             return evaluate(expr, variables, self.policy.environment) is True
         except EvaluationError:
             return False
+
+    def peer(self, of: Object) -> Peer:
+        found = self.cache.namespace(of["metadata"]["namespace"])
+        assert found is not None
+        return labelled(peer_of(of), found.labels)
 
     def governs(self, owner: Object) -> bool:
         policy = self.policy.policy
@@ -321,6 +333,9 @@ def test_equals_a_plain_model(seed: int) -> None:
     model, engine = _Model(policy, cache, zones), engine_over(text, cache)
     places: dict[str, tuple[Object, list[str]]] = {}
     for step in range(12):
+        if random.random() < 0.3 and all(m["spec"].get("nodeName") for m, _ in places.values()):
+            space, labels = random.choice(_SPACES), random.choice(({}, {"loud": "no"}))
+            cache.put_namespace(decode_namespace(raw(namespace(space, labels=labels))))
         name = f"p{random.randint(0, 7)}"
         if (old := places.pop(name, None)) is not None:
             cache.remove_pod(f"{old[0]['metadata']['namespace']}/{name}")
@@ -333,7 +348,7 @@ def test_equals_a_plain_model(seed: int) -> None:
         elif random.random() < 0.5:
             rows = cache.snapshot().table.find(offered := random.sample(names, 1))
             owner, uid = cache.snapshot().table.owner, made["metadata"]["uid"]
-            peer = peer_of(made)
+            peer = model.peer(made)
             engine.in_flight.offer(uid, lambda p=peer: p, 0, owner, rows, 0, is_narrow=False)  # type: ignore[misc]
             places[name] = made, offered
         asked = _pod(random, f"asked-{step}", None)

@@ -12,7 +12,7 @@ import pytest
 
 from engine.errors import BadObjectError
 from engine.objects.codec import ObjectCodec
-from engine.objects.peer import HostPort, Workload
+from engine.objects.peer import HostPort, Workload, decode_controller
 from grammar.schema import Schema, load_schema
 from grammar.types import Type
 from grammar.values.quantity import Quantity
@@ -229,6 +229,26 @@ def test_the_controller_is_the_workload(codec: ObjectCodec) -> None:
     assert codec.peer(data).workload == expected
     owners.pop()
     assert codec.pod(encoded({"metadata": {"ownerReferences": owners}})).workload is None
+
+
+@pytest.mark.parametrize(
+    ("strategy", "surge"),
+    [
+        (None, 3),
+        ({"type": "RollingUpdate"}, 3),
+        ({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 4}}, 4),
+        ({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "100%"}}, 10),
+        ({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "much"}}, 0),
+        ({"type": "Recreate"}, 0),
+    ],
+)
+def test_a_deployment_has_a_surge(strategy: dict[str, Any] | None, surge: int) -> None:
+    """A quarter of the replicas by default, rounded up."""
+    spec = {"replicas": 10, "strategy": strategy}
+    found = decode_controller("Deployment", encoded({"metadata": {"name": "web"}, "spec": spec}))
+    assert found.workload == Workload("Deployment", "web", "", 10, surge)
+    others = decode_controller("ReplicaSet", encoded({"metadata": {"name": "web"}, "spec": spec}))
+    assert others.workload.surge == 0
 
 
 def test_peers_keep_the_annotations_that_rules_name(codec: ObjectCodec) -> None:

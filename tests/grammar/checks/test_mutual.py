@@ -90,9 +90,11 @@ def test_a_parameter_is_a_constant() -> None:
         ("pod.age > peer.age", ["pod.age", "pod.age", "peer.age"]),
         ("host", ["host"]),
         ("busy(pod.spec.priority)", []),
-        ("size(pod.hostPorts) > 0", ["pod.hostPorts"]),
-        ("size(peer.hostPorts) > 0", ["peer.hostPorts"]),
-        ('"a" in peer.namespaceLabels', ["peer.namespaceLabels"]),
+        ("pod.hostPorts.exists(p, p in peer.hostPorts)", []),
+        ('"a" in peer.namespaceLabels', []),
+        ('peer.nodeName != ""', ["peer.nodeName"]),
+        ('peer.phase == "Running"', ["peer.phase"]),
+        ('dyn(peer).name == ""', ["peer"]),
     ],
 )
 def test_reads_of_pods_that_are_there(where: str, wanted: list[str]) -> None:
