@@ -3,15 +3,19 @@
 import http.client
 import json
 import ssl
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from typing import Any
 
 from tests.e2e.control_plane import ControlPlane
 
 TIMEOUT_SECONDS = 30.0
 PARALLEL_CONNECTIONS = 8
+
+
+# Sends a request with a method, a path and an object, and returns the object in the answer.
+Request = Callable[..., dict[str, Any]]
 
 
 class ApiError(Exception):
@@ -31,6 +35,12 @@ class Api:
         """Send one request on a connection of its own and return the object in the answer."""
         with closing(self._connect()) as connection:
             return self._exchange(connection, method, path, body)
+
+    @contextmanager
+    def kept(self) -> Iterator[Request]:
+        """Yield what sends requests one after the other on one connection."""
+        with closing(self._connect()) as connection:
+            yield lambda method, path, body=None: self._exchange(connection, method, path, body)
 
     def create(self, path: str, objects: Iterable[dict[str, Any]]) -> None:
         """Create objects under a collection's path: in order on each of a few connections."""

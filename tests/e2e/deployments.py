@@ -19,6 +19,8 @@ from tests.e2e.stage import GOVERNED
 from tests.e2e.waiting import until
 
 LABEL = "deployment"
+# To look at all Deployments takes the API server some milliseconds.
+INTERVAL_SECONDS = 0.5
 # Says why the pods of a Deployment must not be where they are, after one of them got a node there:
 # by the pods, the node, and the replicas that are wanted.
 Check = Callable[[list[PlacedPod], str, int], str | None]
@@ -97,7 +99,7 @@ class Rollouts:
             assert not self.broken, self.broken
             return not self._incomplete() and self._is_settled()
 
-        until(complete, seconds, self._report)
+        until(complete, seconds, self._report, INTERVAL_SECONDS)
         for each in self.deployments.values():
             each.most = each.replicas
 

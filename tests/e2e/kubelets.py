@@ -6,10 +6,9 @@ They follow the pods by a watch, so they also know every state that there was, i
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from http.client import HTTPException
+from queue import SimpleQueue
 from typing import Any
 
 from tests.e2e.api import Api, ApiError
@@ -24,6 +23,9 @@ RUNNING = {
     "phase": "Running",
     "conditions": [{"type": each, "status": "True"} for each in ("PodScheduled", "Ready")],
 }
+
+# The method, path and object of a request.
+_Work = tuple[str, str, dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +47,17 @@ class Kubelets:
         self._api = api
         self._path = f"/api/v1/namespaces/{namespace}/pods"
         self._bound = bound
-        self._workers = ThreadPoolExecutor(WORKERS)
+        self._work: SimpleQueue[_Work | None] = SimpleQueue()
+        self._workers = [threading.Thread(target=self._run, daemon=True) for _ in range(WORKERS)]
+        for worker in self._workers:
+            worker.start()
 
     def stop(self) -> None:
-        """Start no more pods."""
-        self._workers.shutdown(cancel_futures=True)
+        """Start and end no more pods, once those are done whose time has come."""
+        for _ in self._workers:
+            self._work.put(None)
+        for worker in self._workers:
+            worker.join()
 
     def event(self, line: bytes) -> None:
         """Takes an event of the watch."""
@@ -64,22 +72,25 @@ class Kubelets:
         before, self.pods[name] = self.pods.get(name), now
         if before is None:
             self._bound(now)
-            self._workers.submit(self._start, name, uid)
+            change = {"metadata": {"uid": uid}, "status": RUNNING}
+            self._work.put(("PATCH", f"{self._path}/{name}/status", change))
         if terminating and (before is None or not before.terminating):
-            timer = threading.Timer(END_SECONDS, self._end, (name, uid))
+            options = {**AT_ONCE, "preconditions": {"uid": uid}}
+            work = ("DELETE", f"{self._path}/{name}", options)
+            timer = threading.Timer(END_SECONDS, self._work.put, (work,))
             timer.daemon = True
             timer.start()
 
-    def _start(self, name: str, uid: str) -> None:
-        change = {"metadata": {"uid": uid}, "status": RUNNING}
-        with suppress(ApiError):
-            self._api.request("PATCH", f"{self._path}/{name}/status", change)
-
-    def _end(self, name: str, uid: str) -> None:
-        options: dict[str, Any] = {**AT_ONCE, "preconditions": {"uid": uid}}
-        # The pod may be gone, and so may the API server when a test has ended.
-        with suppress(ApiError, OSError, HTTPException):
-            self._api.request("DELETE", f"{self._path}/{name}", options)
+    def _run(self) -> None:
+        with self._api.kept() as request:
+            while (work := self._work.get()) is not None:
+                # The pod may be gone, or another one of its name may be there.
+                with suppress(ApiError):
+                    try:
+                        request(*work)
+                    except ConnectionError:
+                        # The API server has closed a connection that was idle for long.
+                        request(*work)
 
 
 @contextmanager

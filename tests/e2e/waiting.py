@@ -11,7 +11,12 @@ INTERVAL_SECONDS = 0.1
 PROBE_TIMEOUT_SECONDS = 2.0
 
 
-def until(holds: Callable[[], bool], seconds: float, expectation: Callable[[], str]) -> None:
+def until(
+    holds: Callable[[], bool],
+    seconds: float,
+    expectation: Callable[[], str],
+    interval: float = INTERVAL_SECONDS,
+) -> None:
     """Return once `holds()` is true; fail with `expectation()` when it is not within `seconds`.
 
     The expectation is a function because what it reports (a log's tail, where pods are now) is only
@@ -22,7 +27,7 @@ def until(holds: Callable[[], bool], seconds: float, expectation: Callable[[], s
         if time.monotonic() > deadline:
             message = f"not within {seconds:g} s: {expectation()}"
             raise AssertionError(message)
-        time.sleep(INTERVAL_SECONDS)
+        time.sleep(interval)
 
 
 def answers_ok(port: int, path: str, authority: Path | None = None) -> bool:
