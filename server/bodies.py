@@ -6,8 +6,9 @@ Both belong to one server and live as long as it does.
 from __future__ import annotations
 
 import asyncio
-import secrets
+import os
 
+import numpy as np
 from aiohttp import HttpVersion11, web
 
 from server.call import CallRecord
@@ -20,7 +21,7 @@ _SMALL_SHARE = 0.25
 # in more than 40 bytes.
 _BYTES_PER_COMMA = 32
 # The parts of a large body in which commas are counted, and the bytes of each.
-_PARTS, _PART = 256, 1024
+_PARTS, _PART = 256, 256
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
@@ -161,8 +162,8 @@ def refuse_encoded(request: web.BaseRequest, call: CallRecord) -> web.Response |
 
 def _commas(body: bytes) -> int:
     """About the number of commas, from random parts. Counting all takes a tenth of a call."""
-    starts = (secrets.randbelow(len(body) - _PART) for _ in range(_PARTS))
-    found = sum(body.count(b",", start, start + _PART) for start in starts)
+    starts = np.frombuffer(os.urandom(8 * _PARTS), np.uint64) % (len(body) - _PART)
+    found = sum([body.count(b",", start, start + _PART) for start in starts.tolist()])
     return found * len(body) // (_PARTS * _PART)
 
 

@@ -202,7 +202,7 @@ class OfferedNodes:
         """
         if len(self._rows) + len(names) > _MOST_NODES or self._bytes > _MOST_BYTES:
             self._start_over()
-        counted = snapshot.node if snapshot is not None else (lambda _: None)
+        counted = snapshot.table.view if snapshot is not None else (lambda _: None)
         changed = []
         found = np.empty(len(names), np.intp)
         for i, (name, body) in enumerate(zip(names, bodies, strict=True)):

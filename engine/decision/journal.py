@@ -93,6 +93,8 @@ class Record:
     answered: RecordedVerdicts | None = None
     scored: RecordedScores | None = None
     error: str = ""
+    # Of what it had when the journal counted it.
+    bytes: int = 0
 
 
 class Journal:
@@ -169,7 +171,8 @@ class Journal:
         if (known := self._records.get(key)) is not None:
             self._forget(known)
         self._records[key] = record
-        self.bytes += _size(record)
+        record.bytes = _size(record)
+        self.bytes += record.bytes
         for table in _tables(record):
             self._tables[id(table)] += 1
             if self._tables[id(table)] == 1:
@@ -181,7 +184,7 @@ class Journal:
 
     def _forget(self, record: Record) -> None:
         del self._records[record.namespace, record.name]
-        self.bytes -= _size(record)
+        self.bytes -= record.bytes
         for table in _tables(record):
             self._tables[id(table)] -= 1
             if not self._tables[id(table)]:
