@@ -43,6 +43,7 @@ from engine.decision.verdict import (
     feasible,
 )
 from engine.errors import (
+    BriefWaitError,
     DeadlineExceededError,
     EngineError,
     HandoverError,
@@ -56,11 +57,13 @@ from engine.program.frame import Evaluation, Floats, Frame, Points
 from engine.program.policy_time import CallTime, PolicyTimes
 from engine.program.program import Program
 from grammar.texts import MOST_ERROR, cut, shown
-from grammar.values.time import Timestamp
+from grammar.values.time import SECOND, Timestamp
 
 # The time of one portion of work for which nobody waits, and the most portions of one piece of it.
 PORTION_SECONDS = 0.005
 MOST_PORTIONS = 40
+# The ReplicaSet of an older pod is known, or there is none any more.
+_NEW_SECONDS = 30
 # Runs work that no answer has to wait for, in order.
 Later = Callable[[Callable[[], None]], object]
 
@@ -123,6 +126,7 @@ class Engine:
         self._answers = answers
         self._calls = CallOpener(registry, view, observer, exemptions, now=now)
         self._clock = clock
+        self._now = now
         self._times = times
         self._codec = codec
         self._damper = Damper(clock)
@@ -249,6 +253,7 @@ class Engine:
         if not call.plan.counts.strict:
             return Admission(peer, None)
         self._check_gate(call)
+        self._check_known(call)
         question = _question(call, snapshot, snapshot.table.find([node]))
         cost = self._placement.take(call.plan.counts, question)
         return Admission(peer, cost, is_counted=True)
@@ -385,6 +390,7 @@ class Engine:
         rows, None where they are still to be found.
         """
         self._check_gate(call)
+        self._check_known(call)
         snapshot = call.known or call.snapshot
         rows = snapshot.table.find(names) if cached is None else cached
 
@@ -511,6 +517,20 @@ class Engine:
         counter = self._placement.counter(snapshot.table, call.context(snapshot))
         soft = plan.counts.terms(counter, snapshot.table, known, evaluation)
         return plan.scorer.scores(table, rows, evaluation, soft)
+
+    def _check_known(self, call: Call) -> None:
+        """Raises BriefWaitError where a pod would be counted without those of other revisions.
+
+        The watch of ReplicaSets may be behind that of pods. A pod that is not new has none.
+        """
+        pod, known = call.pod, call.snapshot.workloads
+        if not call.plan.counts.by_workload or not pod.controller or pod.controller in known:
+            return
+        owner, created = pod.peer.workload, pod.peer.created
+        if owner is None or owner.kind != "ReplicaSet" or created is None:
+            return
+        if self._now().nanos - created.nanos < _NEW_SECONDS * SECOND:
+            raise BriefWaitError(f"waiting until ReplicaSet {owner.name} of the pod is known")
 
     def _check_gate(self, call: Call, *, asked: bool = True) -> None:
         """Raises HandoverError where another replica decides by the counts of this call.

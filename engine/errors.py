@@ -21,8 +21,11 @@ class WaitingError(EngineError):
     """The pod has to wait for time or for in-flight pods; a later call may succeed."""
 
 
-class InFlightError(WaitingError):
-    """Only in-flight pods are in the way of the pod; most of them are bound within milliseconds."""
+class BriefWaitError(WaitingError):
+    """The pod waits for what mostly comes within milliseconds.
+
+    In-flight pods are about to be bound, or a watch is about to show what a new pod belongs to.
+    """
 
 
 class HandoverError(WaitingError):

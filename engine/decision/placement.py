@@ -18,7 +18,7 @@ from engine.counting.in_flight_pods import InFlightPods
 from engine.counting.pod_counter import CountContext, PodCounter, PodsExcluding
 from engine.decision.call import ClusterView
 from engine.decision.verdict import Decision, Rejected, Verdict
-from engine.errors import InFlightError, WaitingError
+from engine.errors import BriefWaitError, WaitingError
 from engine.objects.peer import Peer
 from engine.program.frame import Evaluation, Floats
 
@@ -88,7 +88,7 @@ class Placement:
         The nodes that are left are offered to the pod. `predicts` says that some policy counts
         in-flight pods where they probably end.
 
-        Raises InFlightError where only in-flight pods are in the way, WaitingError once after a
+        Raises BriefWaitError where only in-flight pods are in the way, WaitingError once after a
         narrow offer that did not end in a binding, DeadlineExceededError and ExpensivePolicyError.
         """
         feasible: Mask = decided.codes == 0
@@ -106,7 +106,7 @@ class Placement:
         if not np.logical_or.reduce(opened):
             self.in_flight.forget(question.context.pod.uid)
             if hopeful.any():
-                raise InFlightError(_waiting(headrooms, feasible, evaluation))
+                raise BriefWaitError(_waiting(headrooms, feasible, evaluation))
             return _rejected(decided, headrooms, feasible, opened, evaluation)
         if before is not None and not before.excused:
             before.excused = True

@@ -20,7 +20,7 @@ from msgspec import Struct
 from engine.cache.names import ListedNames
 from engine.cluster.client import TokenBucket
 from engine.decision.verdict import Decision, Feasible, texts
-from engine.errors import InFlightError
+from engine.errors import BriefWaitError
 from server.call import CallRecord
 from server.errors import CallFailure
 from server.verbs.answering import Decider, DecisionQueue, json_response
@@ -57,13 +57,13 @@ class FilterVerb:
         args = self._answered.decode(body, call)
         try:
             return self._decided(args, call)
-        except InFlightError:
+        except BriefWaitError:
             if not self._looks.try_take():
                 raise
         return self._waited(args, call)
 
     async def _waited(self, args: ExtenderArgs, call: CallRecord) -> bytes:
-        """The answer once in-flight pods are bound.
+        """The answer once in-flight pods are bound, or the pod's ReplicaSet is known.
 
         After an error, kube-scheduler would ask again after one to ten seconds, about all pods of a
         burst at once.
@@ -74,7 +74,7 @@ class FilterVerb:
             await self._queue.begin(call.deadline)
             try:
                 return self._decided(args, call)
-            except InFlightError:
+            except BriefWaitError:
                 if looks == _MOST_LOOKS or not self._looks.try_take():
                     raise
             finally:

@@ -26,7 +26,10 @@ class ApiServer:
 
     def start(self) -> None:
         """Return once the server is ready."""
-        process = self._runs.enter_context(running(self._command, self._log))
+        # With its default, an eighth of its processor time is garbage collection.
+        environment = {"GOGC": "400"}
+        started = running(self._command, self._log, environment=environment)
+        process = self._runs.enter_context(started)
         self._process = process
         process.wait_ready(
             lambda: answers_ok(self._port, "/readyz", self._authority), READY_SECONDS

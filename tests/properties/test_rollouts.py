@@ -6,7 +6,7 @@ import math
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from random import Random
 
 import pytest
@@ -25,6 +25,7 @@ from tests.support.builders import CREATED, Object, controller, node, pod, raw
 from tests.support.deployments import DeployedPod, Deployment, Strategy
 from tests.support.engines import (
     CODEC,
+    NOW,
     Known,
     Silent,
     cache_of,
@@ -87,6 +88,7 @@ class World:
 
     def __post_init__(self) -> None:
         self._coming: deque[tuple[int, Callable[[], None]]] = deque()
+        self._sets_coming: deque[tuple[int, Callable[[], None]]] = deque()
         self._binding: list[tuple[int, DeployedPod, str, int]] = []
         self.random = Random(self.seed)
         self.late = 0 if self.binds else self.random.choice((0, 3, 12))
@@ -94,7 +96,12 @@ class World:
         self.names = [n["metadata"]["name"] for n in self.nodes]
         self.cache = cache_of(self.nodes)
         self.engine = Engine(
-            self.registry, Known(self.cache), CODEC, Silent(), clock=lambda: 10.0 * self.now
+            self.registry,
+            Known(self.cache),
+            CODEC,
+            Silent(),
+            clock=lambda: 10.0 * self.now,
+            now=lambda: NOW,
         )
         self.cache.add_event_handler(self.engine.in_flight.pod_changed)
         self.sets: dict[str, Object] = {}
@@ -124,8 +131,9 @@ class World:
         for due in [b for b in self._binding if b[0] <= self.now]:
             self._binding.remove(due)
             self._bound(*due[1:])
-        while self._coming and self._coming[0][0] <= self.now:
-            self._coming.popleft()[1]()
+        for stream in (self._coming, self._sets_coming):
+            while stream and stream[0][0] <= self.now:
+                stream.popleft()[1]()
         self.random.choice((self._control, self._schedule, self._schedule, self._run))()
         self.surplus = max(self.surplus, len(self.deployment.active()) - self.deployment.replicas)
 
@@ -205,7 +213,9 @@ class World:
         if owner is None:
             owner = controller("ReplicaSet", f"web-{of.revision}", owner=self.owner)
             self.sets[of.revision] = owner
-            self.cache.put_controller(decode_controller("ReplicaSet", raw(owner)))
+            seen = partial(self.cache.put_controller, decode_controller("ReplicaSet", raw(owner)))
+            # By another watch than pods, so that it may be seen after them.
+            self._sets_coming.append((self.now + self.random.randint(0, self.late), seen))
         labels = {"app": "web", TEMPLATE_HASH: of.revision}
         deleted = CREATED if of.terminating else None
         return pod(of.name, labels=labels, on=of.node, owner=owner, deleted=deleted)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.decision.verdict import Decision
-from engine.errors import InFlightError
+from engine.errors import BriefWaitError
 from tests.server.conftest import Serve
 from tests.support.served import names_request
 from tests.support.table_decider import TableDecider
@@ -24,7 +24,7 @@ class BusyDecider(TableDecider):
         self.asked += 1
         self.attempts -= 1
         if self.attempts >= 0:
-            raise InFlightError(WAITING)
+            raise BriefWaitError(WAITING)
         return super().filter(*args)  # type: ignore[arg-type]
 
 
