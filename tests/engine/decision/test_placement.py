@@ -11,9 +11,11 @@ from engine.cache.cache import Cache
 from engine.decision.placement import NOT_BOUND
 from engine.decision.verdict import Feasible, Rejected
 from engine.engine import Engine
-from engine.errors import WaitingError
-from tests.support.builders import Object, node, pod, raw
-from tests.support.engines import Silent, cache_of, engine_over, peer_of
+from engine.errors import BriefWaitError, WaitingError
+from engine.objects.peer import decode_controller
+from grammar.values.time import SECOND, Timestamp
+from tests.support.builders import Object, controller, node, pod, raw
+from tests.support.engines import NOW, Silent, cache_of, engine_over, peer_of
 
 IS_WEB = 'peer.labels["app"] == "web"'
 NODES = [
@@ -206,3 +208,48 @@ def test_pods_of_a_scheduler_that_no_flag_names_are_reported() -> None:
     for name, spec in (("a", {}), ("b", {"schedulerName": "batch"})):
         engine.filter(raw(pod(name, spec=spec)), ["n1"], None, math.inf)
     assert seen.heard == [("unnamed scheduler", "batch")]
+
+
+# ---- pods of a ReplicaSet that is not known yet
+
+ONE = 'limit "one" { per node at most 1 strict }'
+SHARE = 'share "s" { of pods where true on nodes where true exactly 9 strict }'
+
+
+@pytest.mark.parametrize(
+    ("clause", "kind", "age", "waits"),
+    [
+        (ONE, "ReplicaSet", 0, True),
+        (ONE, "ReplicaSet", 29, True),
+        (ONE, "ReplicaSet", 30, False),
+        (ONE, "StatefulSet", 0, False),
+        ('limit "all" { pods where true per node at most 9 strict }', "ReplicaSet", 0, False),
+        ('limit "soft" { per node at most 1 best effort weight 5 }', "ReplicaSet", 0, False),
+        (SHARE, "ReplicaSet", 0, True),
+    ],
+)
+def test_a_new_pod_waits_for_its_replica_set(
+    clause: str, kind: str, age: int, *, waits: bool
+) -> None:
+    """Without it, the pods of other revisions would not count."""
+    deployment = controller("Deployment", "web", replicas=3)
+    owner = controller(kind, "web-2", owner=deployment)
+    old = controller("ReplicaSet", "web-1", owner=deployment)
+    cache = cache_of([node("n0"), node("n1")])
+    for each in (deployment, old):
+        cache.put_controller(decode_controller(each["kind"], raw(each)))
+    cache.put_pod(peer_of(pod("web-1-a", on="n0", owner=old)))
+    now = Timestamp(NOW.nanos + age * SECOND)
+    engine = engine_over(f"policy p {{ for pods where true {clause} }}", cache, now=lambda: now)
+    asked = raw(pod("web-2-a", owner=owner))
+    if not waits:
+        engine.filter(asked, ["n0", "n1"], None, math.inf)
+        return
+    with pytest.raises(
+        BriefWaitError, match=r"^waiting until ReplicaSet web-2 of the pod is known$"
+    ):
+        engine.filter(asked, ["n0", "n1"], None, math.inf)
+    cache.put_controller(decode_controller(kind, raw(owner)))
+    found = engine.filter(asked, ["n0", "n1"], None, math.inf)
+    passing = [isinstance(verdict, Feasible) for verdict in found]
+    assert passing == ([False, True] if clause == ONE else [True, True])
