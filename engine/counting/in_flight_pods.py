@@ -28,10 +28,12 @@ Transitions:
   gated pods, pods of other schedulers, or pods that are Refused since then. With a bindVerb none
   does.
 - bound: a watch shows the pod on a node, or Placet's own verb bind puts it there.
-- ended: the pod is deleted; it is given up, which is news of the condition PodScheduled; or its
-  time is over. That is the time of `Schedulers`, or the moment when another process acquires
-  kube-scheduler's own Lease. The pod may have been bound in its time, and a watch be late: so
-  without a bindVerb the API server is asked first, see `OverduePods`.
+- ended: the pod is deleted, or its time is over. That is the time of `Schedulers`, or the moment
+  when another process acquires kube-scheduler's own Lease. The pod may have been bound in its time,
+  and a watch be late: so without a bindVerb the API server is asked first, see `OverduePods`.
+  News of the condition PodScheduled says that the pod was given up, but not when: kube-scheduler
+  may have asked again since then. So it shortens the time to the window of the pod, and ends it at
+  once only with a bindVerb.
 
 What holds:
 
@@ -389,7 +391,7 @@ class InFlightPods:
     # ---- events
 
     def pod_changed(self, old: Peer | None, new: Peer | None, revision: int) -> None:
-        """Takes a new state of a pod from the cache: it may be bound, or have been given up.
+        """Takes a new state of a pod from the cache: it may be bound, or was given up once.
 
         `revision` is the resource version of that state, 0 if not known. It is a PodEventHandler.
         """
@@ -403,7 +405,15 @@ class InFlightPods:
             known = self._pods.get(new.uid)
             # A condition that the request already had says nothing of this offer.
             if known is not None and not 0 < revision <= known.revision:
-                self.forget(new.uid)
+                self._given_up(known, new)
+
+    def _given_up(self, known: InFlightPod, pod: Peer) -> None:
+        """Ends a pod, or its time: that was this attempt, or one before it."""
+        if self._schedulers.call_bind:
+            self.forget(known.uid)
+            return
+        known.until = min(known.until, self._clock() + self._schedulers.window(pod))
+        self._next_end = min(self._next_end, known.until)
 
     def scheduler_replaced(self, before: float) -> None:
         """Takes the news that another process holds kube-scheduler's Lease.

@@ -90,6 +90,17 @@ def _shown(old: Peer | None, new: Peer | None, revision: int = 0) -> Callable[[F
     return lambda flight: flight.pods.pod_changed(old, new, revision)
 
 
+def _given_up(old: Peer | None, new: Peer, revision: int) -> Callable[[Flight], None]:
+    """A watch shows a state, and then the time passes that a pod without claims needs at most."""
+
+    def show(flight: Flight) -> None:
+        flight.pods.pod_changed(old, new, revision)
+        assert flight.rows() == [1, 2], "that may have been an attempt before this one"
+        flight.seconds += PLACING_SECONDS
+
+    return show
+
+
 @pytest.mark.parametrize(
     ("event", "wanted"),
     [
@@ -115,42 +126,42 @@ def _shown(old: Peer | None, new: Peer | None, revision: int = 0) -> Callable[[F
         ),
         pytest.param(_shown(state("b"), None), [1, 2], id="another pod is deleted"),
         pytest.param(
-            _shown(state(), state(unscheduled=UNSCHEDULED), 6),
+            _given_up(state(), state(unscheduled=UNSCHEDULED), 6),
             None,
             id="given up: PodScheduled turns false after it asked",
         ),
         pytest.param(
-            _shown(None, state(unscheduled=UNSCHEDULED), 6),
+            _given_up(None, state(unscheduled=UNSCHEDULED), 6),
             None,
             id="given up: PodScheduled is false when it is first seen",
         ),
         pytest.param(
-            _shown(state(unscheduled=UNSCHEDULED), state(unscheduled=REFUSED), 6),
+            _given_up(state(unscheduled=UNSCHEDULED), state(unscheduled=REFUSED), 6),
             None,
             id="given up: another reason",
         ),
         pytest.param(
-            _shown(state(unscheduled=UNSCHEDULED), state(unscheduled=UNSCHEDULED), 6),
+            _given_up(state(unscheduled=UNSCHEDULED), state(unscheduled=UNSCHEDULED), 6),
             [1, 2],
             id="not given up: the condition is as it was",
         ),
         pytest.param(
-            _shown(state(unscheduled=UNSCHEDULED), state(), 6),
+            _given_up(state(unscheduled=UNSCHEDULED), state(), 6),
             [1, 2],
             id="not given up: the condition is gone",
         ),
         pytest.param(
-            _shown(state(), state(unscheduled=UNSCHEDULED), 5),
+            _given_up(state(), state(unscheduled=UNSCHEDULED), 5),
             [1, 2],
             id="not given up: the revision that asked had the condition",
         ),
         pytest.param(
-            _shown(state(), state(unscheduled=UNSCHEDULED), 4),
+            _given_up(state(), state(unscheduled=UNSCHEDULED), 4),
             [1, 2],
             id="not given up: an older revision",
         ),
         pytest.param(
-            _shown(state(), state(unscheduled=UNSCHEDULED), 0),
+            _given_up(state(), state(unscheduled=UNSCHEDULED), 0),
             None,
             id="given up: a revision that is not known",
         ),
@@ -180,6 +191,14 @@ def test_transition(event: Callable[[Flight], None], wanted: list[int] | None) -
     flight.offer(1, 2)
     event(flight)
     assert flight.rows() == wanted
+
+
+def test_with_a_bind_verb_a_pod_that_is_given_up_counts_no_longer() -> None:
+    """Each binding is looked at, so an offer that is still open can do no harm."""
+    flight = Flight(schedulers=Schedulers(call_bind=True))
+    flight.offer(1, 2)
+    flight.pods.pod_changed(state(), state(unscheduled=UNSCHEDULED), 6)
+    assert flight.rows() is None
 
 
 @pytest.mark.parametrize(
@@ -613,8 +632,10 @@ class Histories(RuleBasedStateMachine):
             old is None or old.unscheduled != new.unscheduled
         )
         is_later = known is not None and not 0 < revision <= known.revision
-        if node or (is_news and is_later):
+        if node:
             self._end(uid)
+        elif known is not None and is_news and is_later:
+            known.until = min(known.until, self.flight.seconds + PLACING_SECONDS)
         self.flight.pods.pod_changed(old, new, revision)
 
     @precondition(lambda self: self.shown)
