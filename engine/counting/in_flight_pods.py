@@ -28,9 +28,10 @@ Transitions:
   gated pods, pods of other schedulers, or pods that are Refused since then. With a bindVerb none
   does.
 - bound: a watch shows the pod on a node, or Placet's own verb bind puts it there.
-- ended: the pod is deleted, or its time is over. That is the time of `Schedulers`, or the moment
-  when another process acquires kube-scheduler's own Lease. The pod may have been bound in its time,
-  and a watch be late: so without a bindVerb the API server is asked first, see `OverduePods`.
+- ended: the pod is deleted, after which it is Initial for ever, or its time is over. That is the
+  time of `Schedulers`, or the moment when another process acquires kube-scheduler's own Lease. The
+  pod may have been bound in its time, and a watch be late: so without a bindVerb the API server is
+  asked first, see `OverduePods`.
   News of the condition PodScheduled says that the pod was given up, but not when: kube-scheduler
   may have asked again since then. So it shortens the time to the window of the pod, and ends it at
   once only with a bindVerb.
@@ -73,8 +74,9 @@ GroupIds = npt.NDArray[np.int32]
 _MOST_TALLIES = 64
 # The number of pods whose request may be kept because nobody has asked for their rows yet.
 _MOST_UNSETTLED = 64
-# The number of refused pods that are remembered.
+# The numbers of refused and of deleted pods that are remembered.
 _MOST_REFUSED = 50_000
+_MOST_DELETED = 50_000
 # The longest time from an answer of filter to the Binding of a pod that waits for nothing.
 PLACING_SECONDS = 30.0
 # The default of kube-scheduler's `bindTimeoutSeconds`.
@@ -273,6 +275,8 @@ class InFlightPods:
         self._pods: dict[str, InFlightPod] = {}
         # The time of each refusal, and the offer before it if that was narrow; the oldest first.
         self._refused: dict[str, tuple[float, InFlightPod | None]] = {}
+        # The last deleted pods: kube-scheduler, whose watch is later, may still ask about them.
+        self._deleted: dict[str, None] = {}
         # No pod is too old before this time.
         self._next_end = math.inf
         self._unsettled: deque[InFlightPod] = deque()
@@ -362,6 +366,8 @@ class InFlightPods:
         return "" if self._schedulers.have(pod) else pod.schedulerName
 
     def _put(self, known: InFlightPod) -> None:
+        if known.uid in self._deleted:
+            return
         self._pods[known.uid] = known
         self._next_end = min(self._next_end, known.until)
         self._unsettled.append(known)
@@ -397,6 +403,9 @@ class InFlightPods:
         """
         if old is not None and (new is None or new.uid != old.uid):
             self.forget(old.uid)
+            self._deleted[old.uid] = None
+            if len(self._deleted) > _MOST_DELETED:
+                del self._deleted[next(iter(self._deleted))]
         if new is None:
             return
         if new.nodeName:

@@ -90,6 +90,16 @@ def _shown(old: Peer | None, new: Peer | None, revision: int = 0) -> Callable[[F
     return lambda flight: flight.pods.pod_changed(old, new, revision)
 
 
+def _asked_again(event: Callable[[Flight], None]) -> Callable[[Flight], None]:
+    def ask(flight: Flight) -> None:
+        event(flight)
+        flight.offer(1, 2)
+        assert flight.rows() is None
+        flight.offer_all(1)
+
+    return ask
+
+
 def _given_up(old: Peer | None, new: Peer, revision: int) -> Callable[[Flight], None]:
     """A watch shows a state, and then the time passes that a pod without claims needs at most."""
 
@@ -125,6 +135,16 @@ def _given_up(old: Peer | None, new: Peer, revision: int) -> Callable[[Flight], 
             _shown(state("b"), state("b", node="n1")), [1, 2], id="a watch shows another pod"
         ),
         pytest.param(_shown(state("b"), None), [1, 2], id="another pod is deleted"),
+        pytest.param(
+            _asked_again(_shown(state(), None)),
+            None,
+            id="deleted, as kube-scheduler does not know yet",
+        ),
+        pytest.param(
+            _asked_again(_shown(state(), state(uid="b"))),
+            None,
+            id="asked about after it was made again",
+        ),
         pytest.param(
             _given_up(state(), state(unscheduled=UNSCHEDULED), 6),
             None,
@@ -583,6 +603,7 @@ class Histories(RuleBasedStateMachine):
         self.model: dict[str, Expected] = {}
         self.refused: dict[str, tuple[float, list[int] | None]] = {}
         self.shown: dict[str, Peer] = {}
+        self.deleted: set[str] = set()
 
     def _end(self, uid: str) -> Expected | None:
         self.refused.pop(uid, None)
@@ -600,7 +621,8 @@ class Histories(RuleBasedStateMachine):
         tried = list(rows) if set(rows) & set(tried) else [*tried, *rows]
         self._end(uid)
         now = self.flight.seconds
-        self.model[uid] = Expected(set(rows), now, now + HOLD, revision, narrow, tried)
+        if uid not in self.deleted:
+            self.model[uid] = Expected(set(rows), now, now + HOLD, revision, narrow, tried)
         self.flight.offer(*rows, uid=uid, revision=revision, narrow=narrow)
 
     @rule(uid=_UIDS)
@@ -620,7 +642,8 @@ class Histories(RuleBasedStateMachine):
     def offer_all(self, uid: str, rows: tuple[int, ...]) -> None:
         self._end(uid)
         now = self.flight.seconds
-        self.model[uid] = Expected(set(rows), now, now + HOLD, 5, narrow=False, tried=[])
+        if uid not in self.deleted:
+            self.model[uid] = Expected(set(rows), now, now + HOLD, 5, narrow=False, tried=[])
         self.flight.offer_all(*rows, uid=uid)
 
     @rule(uid=_UIDS, node=st.sampled_from(["", "n1"]), condition=_CONDITIONS, revision=_REVISIONS)
@@ -643,6 +666,7 @@ class Histories(RuleBasedStateMachine):
     def delete(self, data: st.DataObject) -> None:
         uid = data.draw(st.sampled_from(sorted(self.shown)))
         self._end(uid)
+        self.deleted.add(uid)
         self.flight.pods.pod_changed(self.shown.pop(uid), None, 0)
 
     @rule(seconds=st.sampled_from([1.0, PLACING_SECONDS, HOLD / 2, HOLD]))
@@ -656,7 +680,7 @@ class Histories(RuleBasedStateMachine):
     @rule(uids=st.lists(_UIDS, unique=True))
     def take_over(self, uids: list[str]) -> None:
         now = self.flight.seconds
-        for uid in set(uids) - set(self.refused):
+        for uid in set(uids) - set(self.refused) - self.deleted:
             end = now + PLACING_SECONDS
             self.model.setdefault(uid, Expected(None, now, end, 0, narrow=False, tried=[]))
         self.flight.pods.take_over([state(uid) for uid in uids], OWNER)
