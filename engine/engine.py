@@ -529,7 +529,7 @@ class Engine:
         owner, created = pod.peer.workload, pod.peer.created
         if owner is None or owner.kind != "ReplicaSet" or created is None:
             return
-        if self._now().nanos - created.nanos < _NEW_SECONDS * SECOND:
+        if abs(self._now().nanos - created.nanos) < _NEW_SECONDS * SECOND:
             raise BriefWaitError(f"waiting until ReplicaSet {owner.name} of the pod is known")
 
     def _check_gate(self, call: Call, *, asked: bool = True) -> None:
