@@ -71,6 +71,23 @@ def unexpected(
     return _error("P0001", message, span, label="unexpected", hint=hint, fix=fix)
 
 
+def unclosed_bracket(opener: str, span: Span) -> Diagnostic:
+    return _error("P0140", f"the `{opener}` is not closed", span, label="opens here")
+
+
+def bare_amount(found: str, span: Span) -> Diagnostic:
+    return _error("P0141", f"`{found}` is not a number: amounts with a unit are texts", span)
+
+
+CLAUSES_ARE = (
+    "the clauses are `filter`, `score`, `share`, `spread`, `limit`, `preempt` and `bind`"
+)
+
+
+def unknown_clause(word: str, span: Span) -> Diagnostic:
+    return _error("P0001", f"`{word}` is not a clause", span, label="unexpected")
+
+
 def bad_character(found: str, span: Span, hint: str | None = None) -> Diagnostic:
     return _error("P0002", f"`{found}` is not a character of the language", span, hint)
 
@@ -143,8 +160,25 @@ def twice(part: str, where: str, span: Span) -> Diagnostic:
     return _error("P0201", message, span, "keep one of them", label="second one")
 
 
+# What to write for a part that is missing, and how a message names a part that has no keyword.
+_LACKING = {
+    "require": "`require` and a condition, such as `require node.ready`",
+    "value": "`value` and a number or a condition, such as `value node.ready`",
+    "of": "`of replicas`, or `of pods where` and a condition",
+    "on": "`on nodes where` and a condition",
+    "bound": "`at most 3`, `at least 3` or `exactly 3`",
+    "strength": "`strict`, or `best effort weight 10`",
+    "over": "`over node.zone`",
+    "skew": "`skew at most 1`",
+    "per": "`per node`, `per domain node.zone` or `per cluster`",
+}
+_NAMELESS = {"strength": "a strength", "bound": "a bound"}
+
+
 def lacking(parts: Sequence[str], where: str, span: Span) -> Diagnostic:
-    return _error("P0202", f"{where} needs {listed((f'`{p}`' for p in parts), 'and')}", span)
+    named = listed((_NAMELESS.get(p, f"`{p}`") for p in parts), "and")
+    hint = f"write {listed((_LACKING[p] for p in parts), 'and')}"
+    return _error("P0202", f"{where} needs {named}", span, hint)
 
 
 def bad_word(word: str, part: str, allowed: Sequence[str], span: Span) -> Diagnostic:

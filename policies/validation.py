@@ -172,7 +172,7 @@ def _named(name: str, user: Policy, names: Mapping[str, Checked]) -> Checked | N
 Identity = tuple[bool, str | None, str]
 
 _DEFINITION = re.compile(r"^[ \t]*(?:let|def)\s+(\w+)", re.MULTILINE)
-_FOR = re.compile(r"^[ \t]*for\s", re.MULTILINE)
+_FOR = re.compile(r"(?:^|[\s{}])for\s+pods\s")
 # A name, a function.
 _UNKNOWN = frozenset({"P0101", "P0103"})
 _SELECTS_EVERYTHING = "P0206"
