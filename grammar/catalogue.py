@@ -8,8 +8,10 @@ P01xx names and types, P02xx clauses, P03xx conditions, P04xx cost.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TypedDict
 
+from grammar import habits
 from grammar.diagnostics import Diagnostic, Fix, nearest, only_nearest
 from grammar.source import Span
 from grammar.texts import escaped
@@ -185,7 +187,11 @@ def bad_word(word: str, part: str, allowed: Sequence[str], span: Span) -> Diagno
     hint = f"write {listed(f'`{a}`' for a in allowed)}"
     close = only_nearest(word, allowed)
     fix = Fix(span, close) if close else None
-    return _error("P0203", f"`{word}` is not a {part}", span, hint, fix=fix)
+    found = _error("P0203", f"`{word}` is not a {part}", span, hint, fix=fix)
+    row = habits.find(habits.CHOICES.get(part, ()), word)
+    if row is None or row.here not in allowed:
+        return found
+    return replace(found, hint=f"write `{row.here}`", remedy=Fix(span, row.here))
 
 
 def bad_number(number: str, what: str, allowed: str, span: Span) -> Diagnostic:

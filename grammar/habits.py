@@ -371,6 +371,7 @@ PARTS = (
     _row("min minimum atLeast at_least min_count least", "YARN", "at least"),
     _row("exact equals exactly_ equal precisely target", "programming languages", "exactly"),
     _row("labelSelector selector podSelector matchLabels peers", "Kubernetes YAML", "pods where"),
+    _row("replicas", "Kubernetes YAML", "of replicas"),
     _row("onto nodeSelector where nodes target placement", "Kubernetes YAML", "on nodes where"),
     _row(
         "hard required mandatory must enforced DoNotSchedule enforce "

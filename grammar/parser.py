@@ -180,7 +180,7 @@ def _parse(source: Source, start: str) -> tuple[object | None, list[Diagnostic]]
         try:
             tree = _lark().parse(text, start=start)
         except ParseError as error:
-            found.append(syntax_remedies.reserved(error.diagnostic, source))
+            found.append(syntax_remedies.improved(error.diagnostic, source))
         except UnexpectedToken as error:
             found.append(_unexpected(error, source))
         except UnexpectedCharacters as error:

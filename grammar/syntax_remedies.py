@@ -27,8 +27,9 @@ _WORDS = _ITEMS | _PARTS
 # What ends an expression that a remedy repeats.
 _STOPS = _WORDS - {"of", "pods", "nodes", "min", "at"} | {"at", ";"}
 # Terminals of operators and of what an expression can begin with.
-_OPERATORS = frozenset({"PLUS", "MULOP", "RELOP", "DOT"})
+_OPERATORS = frozenset({"PLUS", "MULOP", "RELOP"})
 _STARTS = frozenset({"FLOAT", "NOT"})
+_MACRO_NAMES = frozenset("all exists exists_one existsOne filter map any some every".split())
 _MACROS = {"any": "exists", "all": "all"}
 _RESERVED = {
     "if": "`condition ? value : other`, or `when` behind the name of a clause",
@@ -55,9 +56,11 @@ def explained(
     return _Explainer(source, span, accepted, tuple(known)).run()
 
 
-def reserved(found: Diagnostic, source: Source) -> Diagnostic:
-    """The error for a reserved word, with what to write in its place."""
+def improved(found: Diagnostic, source: Source) -> Diagnostic:
+    """The error that ended the parse of an item, with what to write in its place."""
     word = source.slice(found.span)
+    if found.code == "P0202" and (percent := _percentage_apart(found, source)) is not None:
+        return percent
     if found.code != "P0007" or word not in _RESERVED:
         return found
     lexemes = Lexemes(source.text)
@@ -65,6 +68,23 @@ def reserved(found: Diagnostic, source: Source) -> Diagnostic:
     if word == "function" and (edit := _lambda(lexemes, at)) is not None:
         return _with(found, edit)
     return replace(found, hint=f"write {_RESERVED[word]}")
+
+
+def _percentage_apart(found: Diagnostic, source: Source) -> Diagnostic | None:
+    """`at most 40 % strict`, which takes the strength for the operand of `%`."""
+    lexemes = Lexemes(source.text)
+    start = lexemes.at(found.span.end)
+    end = next((n for n in range(start, len(lexemes.items)) if lexemes[n].closes), start)
+    for at in range(start, end):
+        is_bound = lexemes[at].text in ("most", "least", "exactly")
+        if is_bound and lexemes[at + 1].kind == "number" and lexemes[at + 2].text == "%":
+            if lexemes.touches(at + 2):
+                return None
+            span = lexemes.span(at + 1, at + 2)
+            edit = Fix(span, f"{lexemes[at + 1].text}%")
+            wrong = catalogue.bare_amount(source.slice(span), span)
+            return _with(wrong, edit, certain=True)
+    return None
 
 
 def closing(found: Diagnostic, text: str) -> str | None:
@@ -110,15 +130,20 @@ class _Explainer:
         ideas: tuple[Callable[[], Diagnostic | None], ...] = (
             self._unit,
             self._percentage,
+            self._items_of_list,
+            self._foreign_text,
             self._unclosed,
             self._arrow,
-            self._items_of_list,
             self._quantifier,
             self._alternative,
+            self._condition_behind,
             self._default,
             self._operator,
             self._superfluous,
             self._name,
+            self._bound,
+            self._lacking_word,
+            self._head,
             self._clause,
             self._part,
         )
@@ -152,7 +177,9 @@ class _Explainer:
         lexemes = self._lexemes
         for last in (self._at - 1, self._at - 2):
             is_word = last == self._at - 1 or lexemes[last + 1].text in _WORDS
-            if is_word and lexemes[last].text == "%" and lexemes[last - 1].kind == "number":
+            in_bound = lexemes[last - 2].text in ("most", "least", "exactly")
+            is_percent = lexemes[last].text == "%" and lexemes[last - 1].kind == "number"
+            if is_word and is_percent and not (in_bound and lexemes.touches(last)):
                 return self._part_of(last - 1, last, lexemes[last - 1].text)
         return None
 
@@ -167,6 +194,42 @@ class _Explainer:
         return _with(catalogue.bare_amount(whole, span), edit, hint)
 
     # ---- brackets
+
+    def _foreign_text(self) -> Diagnostic | None:
+        """`{{ .pod.name }}` of Go templates, `` `a` `` of JavaScript, `[*]` of JSONPath."""
+        lexemes, at = self._lexemes, self._at
+        if self._item.text.startswith("`"):
+            edit = Fix(lexemes.span(at, at), f'"{self._item.text[1:-1]}"')
+            return _with(self._unexpected(at, at), edit)
+        opener = lexemes.opener(at)
+        is_inner = opener is not None and lexemes[opener].text == "{" and lexemes.touches(opener)
+        if self._item.text == "}" and opener is not None and is_inner:
+            outer, last = opener - 1, lexemes.partner.get(opener - 1)
+            if lexemes[outer].text == "{" and last is not None:
+                inner = lexemes.slice(opener + 1, last - 2).removeprefix(".").removesuffix("}")
+                found = self._unexpected(outer, opener)
+                return _with(found, Fix(lexemes.span(outer, last), inner.strip()))
+        if self._item.text == "*" and self._previous.text == "[" and lexemes[at + 1].text == "]":
+            first = lexemes.operand_before(at - 1)
+            last = lexemes.expression_end(at, _STOPS | {"&&", "||"})
+            end = lexemes.expression_end(at + 2, _STOPS | {"&&", "||"})
+            if first is None or end <= at + 1:
+                return None
+            items, said = lexemes.slice(first, at - 2), lexemes.slice(at + 2, end)
+            edit = Fix(lexemes.span(first, end), f"{items}.exists(x, x{said})")
+            return _with(self._unexpected(at, last), edit)
+        if self._item.text == ":" and opener is not None and lexemes[opener].text == "[":
+            closer = lexemes.partner.get(opener)
+            if closer is None or lexemes[opener - 1].text in ("", "(", ",", "==", "in"):
+                return None
+            start = lexemes.slice(opener + 1, at - 1) or "0"
+            edit = Fix(lexemes.span(opener, closer), "")
+            if (end_text := lexemes.slice(at + 1, closer - 1)):
+                return _with(
+                    self._unexpected(at, at),
+                    replace(edit, text=f".slice({start}, {end_text})"),
+                )
+        return None
 
     def _unclosed(self) -> Diagnostic | None:
         """A bracket that lacks its partner: the error is at the one that is there."""
@@ -239,11 +302,21 @@ class _Explainer:
 
     def _arrow(self) -> Diagnostic | None:
         """`p => …`, `p -> …`, `lambda p: …`: a macro has the name as its first argument."""
-        places = (self._at, self._at - 1)
-        for at in places:
-            is_arrow = self._lexemes[at].text in ("=>", "->", "lambda", "|")
-            if is_arrow and (edit := _lambda(self._lexemes, at)) is not None:
+        lexemes = self._lexemes
+        for at in (self._at, self._at - 1):
+            is_arrow = lexemes[at].text in ("=>", "->", "lambda", "|")
+            if is_arrow and (edit := _lambda(lexemes, at)) is not None:
                 return _with(self._unexpected(at, at), edit)
+        opener = lexemes.opener(self._at)
+        is_first = self._item.text in (":", "|", ";", "in") and opener == self._at - 2
+        if is_first and opener is not None and lexemes[opener - 1].text in _MACRO_NAMES:
+            closer = lexemes.partner.get(opener)
+            if self._previous.kind == "word" and closer is not None:
+                body = lexemes.slice(self._at + 1, closer - 1)
+                method = lexemes[opener - 1].text
+                made = f"{method}({self._previous.text}, {body})"
+                edit = Fix(lexemes.span(opener - 1, closer), made)
+                return _with(self._unexpected(self._at, self._at), edit)
         if self._item.text in ("=>", "->") and self._behind:
             hint = "write a function as `def name(x: TYPE): TYPE = …`"
             return replace(self._unexpected(self._at, self._at), hint=hint)
@@ -341,6 +414,35 @@ class _Explainer:
             return _with(self._unexpected(first, first), Fix(lexemes.span(first, last), made))
         return None
 
+    def _condition_behind(self) -> Diagnostic | None:
+        """`if` in or before a block: the clause has a `when` behind its name."""
+        lexemes, at, word = self._lexemes, self._at, self._item.text
+        if word not in ("if", "when", "unless", "where"):
+            return None
+        if "WHEN" in self._accepted and "LBRACE" in self._accepted:
+            opener = _find(lexemes, at, ("{",))
+            if opener is None:
+                return None
+            condition = lexemes.slice(at + 1, opener - 1)
+            condition = f"!({condition})" if word == "unless" else condition
+            edit = Fix(lexemes.span(at, opener - 1), f"when {condition}")
+            return _with(self._unexpected(at, at), edit)
+        opener = lexemes.opener(at)
+        is_clause = {"MESSAGE", "VALUE", "PROTECT"} & self._accepted
+        if opener is None or not is_clause or lexemes[opener].text != "{":
+            return None
+        end = lexemes.expression_end(at + 1, _STOPS)
+        condition = lexemes.slice(at + 1, end)
+        condition = f"!({condition})" if word == "unless" else condition
+        if not condition or not any(lexemes[n].text in CLAUSES for n in range(opener - 6, opener)):
+            return None
+        body = lexemes.slice(opener, at - 1) + self._source.text[lexemes[end].end :][:0]
+        head = next(n for n in range(opener - 1, -1, -1) if lexemes[n].text in CLAUSES)
+        shown = f"{lexemes.slice(head, opener - 1)} when {condition} {{"
+        edit = Fix(lexemes.span(opener, end), f"when {condition} {body}")
+        found = self._unexpected(at, at)
+        return _with(found, edit, f"write `{_short(shown)}`, with the condition before the block")
+
     def _default(self) -> Diagnostic | None:
         """`a ?: b`, `a ?? b`: the value, or another one if it is absent; and `a?.b`."""
         lexemes, at = self._lexemes, self._at
@@ -389,12 +491,22 @@ class _Explainer:
         # The signs that the lexer knows are unexpected only inside of others.
         if word in (">", "=", "!", "?", "*") and lexemes.touches(at):
             word = word if word == "=" else ""
+        word = "between" if word == "BETWEEN" else word
         behind, second = at + 1, lexemes[at + 1].text
         template = self._template(word, second)
         if template is None:
             return None
         here, used, certain = template
         behind = at + used
+        if word == "between":
+            both = _find(lexemes, behind, ("and", "AND", "&&"))
+            end = lexemes.operand_after(both + 1) if both is not None else None
+            if both is None or end is None:
+                return None
+            left = lexemes.slice(first, at - 1)
+            low, high = lexemes.slice(behind, both - 1), lexemes.slice(both + 1, end)
+            edit = Fix(lexemes.span(first, end), f"{left} >= {low} && {left} <= {high}")
+            return _with(self._unexpected(at, at), edit)
         if here.count("{1}") == 0:
             made = here.replace("{0}", lexemes.slice(first, at - 1))
             edit = Fix(lexemes.span(first, behind - 1), made)
@@ -438,6 +550,8 @@ class _Explainer:
             if second.lower() in ("defined", "set", "present"):
                 return "has({0})", 2, False
             return "{0} == {1}", 1, True
+        if words[0] == "between":
+            return "", 1, False
         if word == "Exists" or words == ("exists", ""):
             return "has({0})", 1, False
         if word == "DoesNotExist":
@@ -508,6 +622,103 @@ class _Explainer:
                 joined = Fix(edit.span, " &&")
                 return _with(found, joined, "write `&&` between conditions")
             return _with(found, edit, hint, certain=is_certain)
+        return None
+
+    def _bound(self) -> Diagnostic | None:
+        """`max 3`, `<= 3`, `3` alone, `skew 1`, `per zone`."""
+        lexemes, at, accepted, word = self._lexemes, self._at, self._accepted, self._item.text
+        found = self._unexpected(at, at)
+        number = at if self._item.kind == "number" else at + 1
+        number += lexemes[number].text in (":", "=")
+        is_percent = lexemes[number + 1].text == "%" and lexemes.touches(number + 1)
+        last = number + is_percent
+        amount = lexemes.slice(number, last)
+        is_amount = lexemes[number].kind == "number"
+        if set(accepted) == {"AT"} and self._previous.text == "skew" and is_amount:
+            return _with(found, Fix(lexemes.span(at, last), f"at most {amount}"))
+        if set(accepted) == {"MOST", "LEAST"} and is_amount:
+            kind = "least" if self._meant("at least") else "most"
+            return _with(found, Fix(lexemes.span(at, last), f"{kind} {amount}"))
+        if "EXACTLY" in accepted and is_amount and lexemes[at - 1].text != "sum":
+            signs = {"<=": "at most", ">=": "at least", "==": "exactly", "=": "exactly"}
+            signs |= {"max": "at most", "min": "at least"}
+            kind = "at most" if number == at else signs.get(word, "")
+            row = habits.find(habits.PARTS, word)
+            if not kind and row is not None and row.here in ("at most", "at least", "exactly"):
+                kind = row.here
+            if word in ("<", ">") and "." not in amount:
+                kind = "at most" if word == "<" else "at least"
+                amount = str(int(amount) + (1 if word == ">" else -1)) if amount.isdigit() else amount
+            if kind:
+                return _with(found, Fix(lexemes.span(at, last), f"{kind} {amount}"))
+        if set(accepted) == {"CLUSTER", "DOMAIN", "NODE"} and self._item.kind in ("word", "string"):
+            rest = lexemes.operand_after(at) or at
+            text = word.strip("\"'")
+            if lexemes.slice(at, rest).startswith("node."):
+                start = self._item.start
+                whole = f"domain {lexemes.slice(at, rest)}"
+                return _with(found, Fix(Span(start, start), "domain "), f"write `{whole}`")
+            domain = _DOMAINS.get(text.lower(), f'node.labels["{text}"]')
+            made = "node" if domain == "node.name" else f"domain {domain}"
+            return _with(found, Fix(lexemes.span(at, at), made), f"write `per {made}`")
+        return None
+
+    def _meant(self, here: str) -> bool:
+        row = habits.find(habits.PARTS, self._item.text)
+        return row is not None and row.here == here
+
+    def _lacking_word(self) -> Diagnostic | None:
+        """A word of the language that must stand here, and does not: `for pods pod.labels…`."""
+        lexemes, at, accepted = self._lexemes, self._at, self._accepted
+        groups = {
+            "WHERE": "where",
+            "PODS": "pods where",
+            "NODES": "nodes where",
+            "NAMESPACE": "namespace",
+            "EFFORT": "effort",
+            "WEIGHT": "weight",
+            "VICTIM": "victim where",
+            "BY": "by",
+        }
+        if len(accepted) != 1 or (word := groups.get(next(iter(accepted)))) is None:
+            return None
+        if word == "weight" and self._previous.text != "effort":
+            return None
+        found, item = self._unexpected(at, at), self._item
+        if word == "namespace" and item.kind in ("word", "string"):
+            text = item.text if item.kind == "string" else f'"{item.text}"'
+            return _with(found, Fix(lexemes.span(at, at), f"namespace {text}"))
+        if item.kind not in ("word", "string", "number") and item.text not in ("!", "(", "["):
+            return None
+        if lexemes[at + 1].text == "where" or item.text in ("with", "if", "when", "that", "having"):
+            edit = Fix(lexemes.span(at, at), word.split()[0])
+            return _with(found, edit, certain=lexemes[at + 1].text == "where")
+        end = lexemes.expression_end(at, _STOPS)
+        if word.startswith(item.text) and lexemes[at + 1].text != ".":
+            return None
+        if word == "weight" and item.kind != "number":
+            edit = Fix(Span(item.start, item.start), "weight 10 ")
+            return _with(found, edit, "write `weight 10`")
+        edit = Fix(Span(item.start, item.start), f"{word} ")
+        shown = f"{word} {_short(lexemes.slice(at, max(at, end)))}"
+        return _with(found, edit, f"write `{shown}`")
+
+    def _head(self) -> Diagnostic | None:
+        """`policy p for pods where … {` and `policy p namespace "shop" {`."""
+        lexemes, at = self._lexemes, self._at
+        if not {"LPAR", "LBRACE"} <= self._accepted:
+            return None
+        found = self._unexpected(at, at)
+        if self._item.text == "namespace":
+            edit = Fix(Span(self._item.start, self._item.start), "in ")
+            return _with(found, edit, f"write `in {lexemes.slice(at, at + 1)}`")
+        opener = _find(lexemes, at, ("{",))
+        if self._item.text in ("for", "weight", "mode", "when", "where", "if") and opener is not None:
+            said = lexemes.slice(at, opener - 1)
+            if self._item.text in ("when", "where", "if"):
+                said = f"for pods where {lexemes.slice(at + 1, opener - 1)}"
+            edit = Fix(lexemes.span(at, opener), f"{{ {said}")
+            return _with(found, edit, f"write `{_short(edit.text)}`, inside the braces")
         return None
 
     def _name(self) -> Diagnostic | None:
@@ -668,16 +879,22 @@ class _Explainer:
         last = at + 1 if lexemes[at + 1].text in (":", "=") else at
         here, value = row.here, lexemes[last + 1]
         if here == "over":
-            names = {"topology.kubernetes.io/zone": "node.zone", "zone": "node.zone"}
-            names |= {"topology.kubernetes.io/region": "node.region", "region": "node.region"}
-            names |= {"kubernetes.io/hostname": "node.name", "hostname": "node.name"}
-            names |= {"host": "node.name", "node": "node.name"}
             if value.kind == "string":
                 key = value.text[1:-1]
-                domain = names.get(key, f'node.labels["{key}"]')
+                domain = _DOMAINS.get(key.lower(), f'node.labels["{key}"]')
                 return Fix(lexemes.span(at, last + 1), f"over {domain}")
-            if value.text in names and lexemes[last + 2].text != ".":
-                return Fix(lexemes.span(at, last + 1), f"over {names[value.text]}")
+            if value.text in _DOMAINS and lexemes[last + 2].text != ".":
+                return Fix(lexemes.span(at, last + 1), f"over {_DOMAINS[value.text]}")
+        if here in ("skew at most", "min domains") and value.kind == "number":
+            return Fix(lexemes.span(at, last + 1), f"{here} {value.text}")
+        if here == "pods where" and "OF" in self._accepted:
+            here = "of pods where"
+        if word == "replicas":
+            return Fix(lexemes.span(at, last), here)
+        if here in ("require", "value", "message", "detail") and last < len(lexemes.items) - 1:
+            end = lexemes.expression_end(last + 1, _STOPS)
+            if end > last:
+                return Fix(lexemes.span(at, end), f"{here} {lexemes.slice(last + 1, end)}")
         if here == "require !":
             end = lexemes.expression_end(last + 1, _STOPS)
             made = f"require !({lexemes.slice(last + 1, end)})"
@@ -686,6 +903,24 @@ class _Explainer:
             # `hard true` is `strict`.
             last += lexemes[last + 1].text in ("true", "yes")
         return Fix(lexemes.span(at, last), here)
+
+
+_DOMAINS = {
+    "zone": "node.zone",
+    "zones": "node.zone",
+    "az": "node.zone",
+    "topology.kubernetes.io/zone": "node.zone",
+    "failure-domain.beta.kubernetes.io/zone": "node.zone",
+    "region": "node.region",
+    "topology.kubernetes.io/region": "node.region",
+    "host": "node.name",
+    "hostname": "node.name",
+    "kubernetes.io/hostname": "node.name",
+    "machine": "node.name",
+    "server": "node.name",
+    "node": "node.name",
+    "nodes": "node.name",
+}
 
 
 def _find(lexemes: Lexemes, start: int, words: tuple[str, ...]) -> int | None:
