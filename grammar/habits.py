@@ -280,13 +280,18 @@ FIELDS: Mapping[str, tuple[Habit, ...]] = MappingProxyType(
             _row("priorityClass", "kubectl", "{0}.spec.priorityClassName"),
             _row("serviceAccount", "kubectl", "{0}.spec.serviceAccountName"),
             _row("replicas", "Kubernetes YAML", "{0}.workload.replicas"),
-            _row("deployment owner controller ownerName", "kubectl", "{0}.workload.name"),
+            _row("deployment ownerName", "kubectl", "{0}.workload.name"),
+            _row("owner controller ownerReferences", "kubectl", "{0}.workload"),
             _row("ip", "kubectl", "{0}.status.podIP"),
             _row("app", "kubectl", '{0}.labels["app"]'),
             _row("resources", "Kubernetes YAML", "{0}.requests"),
             _row("scheduler", "kubectl", "{0}.spec.schedulerName"),
             _row("tags", "cloud providers", "{0}.labels"),
             _row("creationTime createdAt created", "other", "{0}.metadata.creationTimestamp"),
+        ),
+        "ResourceRequirements": (
+            _row("cpu", "other schedulers", '{0}.requests["cpu"]'),
+            _row("memory mem", "other schedulers", '{0}.requests["memory"]'),
         ),
         "Peer": (
             _row("creationTimestamp", "Kubernetes YAML", "{0}.created"),
@@ -417,11 +422,15 @@ CHOICES: Mapping[str, tuple[Habit, ...]] = MappingProxyType(
 
 
 def find(rows: Iterable[Habit], word: str) -> Habit | None:
-    """The first row with the word; if there is none, the first that differs only in case."""
+    """The first row with the word; if there is none, the first that differs only in spelling."""
     known = tuple(rows)
     exact = (row for row in known if word in row.words)
-    folded = (row for row in known if word.lower() in map(str.lower, row.words))
+    folded = (row for row in known if _folded(word) in map(_folded, row.words))
     return next(exact, None) or next(folded, None)
+
+
+def _folded(word: str) -> str:
+    return word.replace("_", "").lower() if len(word) > 1 else word
 
 
 def call(word: str, kind: str, operands: int) -> Habit | None:

@@ -192,11 +192,15 @@ def _parse(source: Source, start: str) -> tuple[object | None, list[Diagnostic]]
             # Functions that recurse over a tree rely on the depth limit.
             whole = tree if all(p.code != "P0011" for p in problems) else None
             return whole, sorted([*found, *problems], key=lambda d: d.span.start)
+        last = found[-1]
+        if len(found) > 1 and last.code == "P0001" and source.slice(last.span) == "}":
+            # The brace of a block that an earlier error is about.
+            found.pop()
         if start == "expression" or len(found) >= MAX_MISTAKES:
             return None, found
-        blanked = syntax_remedies.closing(found[-1], text)
+        blanked = syntax_remedies.closing(last, text)
         if blanked is None:
-            hole = stretch(text, found[-1].span.start, in_block=start == "rules")
+            hole = stretch(text, last.span.start, in_block=start == "rules")
             blanked = blank(text, hole)
         if blanked == text:
             return None, sorted(found, key=lambda d: d.span.start)

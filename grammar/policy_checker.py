@@ -201,7 +201,10 @@ class _PolicyChecker:
             self._define(item)
         self._definitions = Definitions(self._environment.lets, self._environment.defs)
         policy = replace(self._policy, items=tuple(map(self._item, self._policy.items)))
-        self._found.extend(access.diagnostics(policy, self._schema, self._definitions))
+        closed = access.diagnostics(policy, self._schema, self._definitions)
+        # What a part with an error reads is not known: there, a warning would tell it twice.
+        is_whole = not self._found
+        self._found.extend(d for d in closed if is_whole or d.severity == "error")
         found = tuple(sorted(self._found, key=lambda d: d.span.start))
         return Checked(policy, self._environment, found)
 

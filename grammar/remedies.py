@@ -15,7 +15,7 @@ from grammar.environment import Environment
 from grammar.printer import print_expression, print_string
 from grammar.schema import Schema
 from grammar.source import Span
-from grammar.types import BOOL, DOUBLE, DURATION, INT, QUANTITY, STRING, Type, list_of
+from grammar.types import BOOL, DOUBLE, DURATION, DYN, INT, QUANTITY, STRING, Type, list_of
 from grammar.walk import rewritten, walk
 
 _TESTS = ("all", "exists", "exists_one", "existsOne", "filter")
@@ -24,6 +24,8 @@ _RELATIONS = frozenset({"==", "!=", "<", "<=", ">", ">=", "in"})
 _PARTS = ("metadata", "spec", "status")
 # Records are searched this deep for a field.
 _DEEPEST = 4
+# Names on the way to an object elsewhere.
+_WRAPPERS = frozenset({"object", "oldObject", "request", "review", "resource", "input"})
 _YES = frozenset({"true", "yes", "1", "on", "ready"})
 _NO = frozenset({"false", "no", "0", "off"})
 
@@ -51,6 +53,7 @@ class _Place:
     path: tuple[str, ...]
     items: int = 0
     is_record: bool = False
+    is_list: bool = False
 
 
 class Remedies:
@@ -89,18 +92,37 @@ class Remedies:
         """An unknown name: a word of another language, a field without its object, or a text."""
         if (row := habits.find(habits.NAMES, expr.name)) is not None:
             here = row.here
-            if here == "pod" and isinstance(self._parent, ast.Select):
-                here = self._owner(self._parent.name) or here
-            if here in ("true", "false", "null") or self._known(here):
+            if here in ("true", "false", "null"):
                 return Remedy(expr.span, here)
+            if self._known(here):
+                return self._root(expr, here)
         known = {*self._locals, *self._environment.lets, *self._environment.variables}
         if nearest(expr.name, known) is not None:
             return None
         if expr.name == "_" and isinstance(self._parent, ast.Index):
             return self._each(self._parent, self._parent.operand, ())
+        # `zone == "a"` is about the field; `effect == NoSchedule` compares with a text.
+        beside = getattr(self._parent, "right", None)
+        alone = self._field_alone(expr)
+        if alone is not None and isinstance(beside, ast.Literal):
+            return alone
         if (text := self._text_wanted(expr)) is not None:
             return Remedy(expr.span, text)
-        return self._field_alone(expr)
+        return alone
+
+    def _root(self, expr: ast.Ident, here: str) -> Remedy:
+        """`request.object.spec` for `pod.spec`, `self.ready` for `node.ready`."""
+        span = expr.span
+        for outer in reversed(self._around[:-1]):
+            if not isinstance(outer, ast.Select):
+                break
+            if outer.name in ("pod", "node"):
+                return Remedy(outer.span, outer.name)
+            if outer.name not in _WRAPPERS:
+                here = (self._owner(outer.name) or here) if here == "pod" else here
+                break
+            span = outer.span
+        return Remedy(span, here)
 
     def _owner(self, field: str) -> str | None:
         """`pod` or `node`, if only one of them has the field."""
@@ -199,6 +221,8 @@ class Remedies:
         if schema is None:
             return None
         fields = schema.records[record].fields
+        if (respelled := self._respelled(expr, record)) is not None:
+            return respelled
         if isinstance(parent, ast.Select) and expr.name in _PARTS:
             places = self._places(record, parent.name)
             if places and not places[0].items:
@@ -209,8 +233,24 @@ class Remedies:
             for place in self._places(kind, expr.name):
                 if not place.items:
                     return Remedy(expr.span, ".".join((print_expression(root), *place.path)))
-                return self._each(expr, _path(root, place.path[: place.items]), place.path)
+                items, path = _path(root, place.path[: place.items]), place.path[place.items :]
+                return self._each(expr, items, path, is_list=place.is_list)
         return None
+
+    def _respelled(self, expr: ast.Select, record: str) -> Remedy | None:
+        """`pod.Spec.NodeName`, `node.spec.pod_cidr`: the fields in another spelling."""
+        schema, names, span = self._schema, [], expr.span
+        selects = [e for e in reversed(self._around) if isinstance(e, ast.Select)]
+        for select in selects if schema is not None else []:
+            known = schema.records[record].fields if schema and record in schema.records else {}
+            field = next((f for f in known if _folded(f) == _folded(select.name)), None)
+            if field is None:
+                break
+            names.append(field)
+            span, record = select.span, known[field].type.name
+        if not names:
+            return None
+        return Remedy(span, ".".join((print_expression(expr.operand), *names)))
 
     def _roots(self, expr: ast.Expr) -> Iterator[tuple[ast.Expr, str]]:
         """The objects that an expression goes into, from the inside out, with their records."""
@@ -229,10 +269,13 @@ class Remedies:
         seen = {record}
         while queue:
             current, path, items = queue.pop(0)
-            for field, known in schema.records[current].fields.items():
+            fields = schema.records[current].fields
+            for field in sorted(fields, key=_rare):
+                known = fields[field]
                 here = (*path, field)
                 if _folded(field) == _folded(name):
-                    found.append(_Place(here, items, known.type.is_record))
+                    is_list = known.type.name == "list"
+                    found.append(_Place(here, items, known.type.is_record, is_list))
                 inner = known.type
                 count = items
                 if inner.name == "list" and not items:
@@ -243,16 +286,22 @@ class Remedies:
                     queue.append((inner.name, here, count))
         return sorted(found, key=lambda p: (bool(p.items), p.is_record, len(p.path)))
 
-    def _each(self, expr: ast.Expr, items: ast.Expr, path: tuple[str, ...]) -> Remedy:
+    def _each(
+        self, expr: ast.Expr, items: ast.Expr, path: Sequence[str], *, is_list: bool = False
+    ) -> Remedy:
         """The condition around an expression, said of each item of a list."""
         name = self._variable(items)
-        field = ".".join((name, path[-1])) if path else name
+        field = _path(ast.Ident(name), path)
         whole = self._condition()
-        said = print_expression(_replaced(whole, expr, ast.Ident(field)))
-        if whole is expr:
-            made = f"{print_expression(items)}.map({name}, {field})"
+        if isinstance(whole, ast.Binary) and whole.op == "in" and whole.right is expr:
+            said = f"{print_expression(field)} == {print_expression(whole.left)}"
         else:
+            said = print_expression(_replaced(whole, expr, field))
+        if whole is not expr:
             made = f"{print_expression(items)}.exists({name}, {said})"
+        else:
+            made = f"{print_expression(items)}.map({name}, {print_expression(field)})"
+            made += ".flatten()" if is_list else ""
         return Remedy(whole.span, made)
 
     def _variable(self, items: ast.Expr) -> str:
@@ -359,7 +408,7 @@ class Remedies:
         name = expr.function
         if isinstance(expr.target, ast.Ident) and not self._known(expr.target.name):
             name, operands = f"{expr.target.name}.{name}", list(expr.args)
-        kind = self._kind(operands[0]) if operands else Type("")
+        kind = self._kind(operands[0]) if operands else DYN
         written = [_grouped(o) for o in operands]
         if (field := self._called_field(expr, kind)) is not None:
             return field
@@ -450,7 +499,7 @@ class Remedies:
             made = f'"{print_expression(constant)}"'
         elif kind == STRING and isinstance(given, int | float) and expr.op in _RELATIONS:
             function = "int" if isinstance(given, int) else "double"
-            return Remedy(value.span, f"{function}({text})")
+            return self._beside(expr, value, f"{function}({text})")
         elif kind in (INT, DOUBLE) and isinstance(given, str):
             made = given if _is_number(given) else None
             if kind == DOUBLE and made is None and given.endswith("%") and _is_number(given[:-1]):
@@ -467,15 +516,20 @@ class Remedies:
         elif kind.name in ("list", "map") and given is None:
             return Remedy(expr.span, f"size({text}) {expr.op} 0")
         elif kind.name in ("list", "map", "string") and given == 0 and expr.op in _RELATIONS:
-            return Remedy(value.span, f"size({text})")
+            return self._beside(expr, value, f"size({text})")
         elif kind.name in ("list", "map") and isinstance(given, int) and expr.op in _RELATIONS:
-            return Remedy(value.span, f"size({text})")
+            return self._beside(expr, value, f"size({text})")
         elif kind.name == "optional" and not kind.args:
             return None
         if made is None:
             return None
         whole = f"{text} {expr.op} {made}" if is_right else f"{made} {expr.op} {text}"
         return Remedy(constant.span, made, f"write `{whole}`")
+
+    def _beside(self, expr: ast.Binary, part: ast.Expr, made: str) -> Remedy:
+        """One side of an operator as another expression, with the whole operation in the hint."""
+        whole = print_expression(_replaced(expr, part, ast.Ident(made)))
+        return Remedy(part.span, made, f"write `{whole}`")
 
     def _membership(self, expr: ast.Binary, left: Type, right: Type) -> Remedy | None:
         value, holder = print_expression(expr.left), print_expression(expr.right)
@@ -516,7 +570,7 @@ class Remedies:
         for value, kind, other in ((expr.left, left, right), (expr.right, right, left)):
             if kind == STRING and other.name in function:
                 made = f"{function[other.name]}({print_expression(value)})"
-                return Remedy(value.span, made)
+                return self._beside(expr, value, made)
         return None
 
     def sum(self, operands: Sequence[ast.Expr], kinds: Sequence[Type]) -> Remedy | None:
@@ -593,6 +647,11 @@ def bare(expr: ast.Expr) -> str | None:
             return None
 
 
+def _rare(field: str) -> bool:
+    """Whether a list of containers is one that is seldom meant."""
+    return field.startswith(("init", "ephemeral"))
+
+
 def _folded(name: str) -> str:
     """A name in the spelling that `node_name`, `NodeName` and `nodeName` share."""
     return name.replace("_", "").lower()
@@ -637,7 +696,7 @@ def _filled(here: str, written: Sequence[str], operands: Sequence[ast.Expr]) -> 
         # Alone in brackets or as an argument, an operand needs no parentheses.
         plain = print_expression(operands[number])
         for outer in ("({%d})", "[{%d}]", "[?{%d}]", ", {%d})", "({%d},"):
-            here = here.replace(outer % number, outer.replace("{%d}", "\0") .replace("\0", plain))
+            here = here.replace(outer % number, outer.replace("{%d}", plain))
         here = here.replace(f"{{{number}}}", text)
     return here
 

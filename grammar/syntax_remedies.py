@@ -6,6 +6,7 @@ what to write. An edit is certain if nothing else can be meant; only those are m
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Set
 from dataclasses import replace
 
@@ -31,6 +32,8 @@ _OPERATORS = frozenset({"PLUS", "MULOP", "RELOP"})
 _STARTS = frozenset({"FLOAT", "NOT"})
 _MACRO_NAMES = frozenset("all exists exists_one existsOne filter map any some every".split())
 _MACROS = {"any": "exists", "all": "all"}
+# A key of labels or annotations that is written like a field.
+_KEY = re.compile(r"([\w.]+\.(?:labels|annotations))\.([\w./-]+)")
 _RESERVED = {
     "if": "`condition ? value : other`, or `when` behind the name of a clause",
     "for": "`list.all(x, …)`, `list.exists(x, …)` or `list.map(x, …)`",
@@ -61,6 +64,9 @@ def improved(found: Diagnostic, source: Source) -> Diagnostic:
     word = source.slice(found.span)
     if found.code == "P0202" and (percent := _percentage_apart(found, source)) is not None:
         return percent
+    if found.code == "P0008" and (key := _KEY.fullmatch(word)) is not None:
+        made = f'{key[1]}["{key[2]}"]'
+        return _with(found, Fix(found.span, made), f"write `has({made})`")
     if found.code != "P0007" or word not in _RESERVED:
         return found
     lexemes = Lexemes(source.text)
@@ -128,6 +134,7 @@ class _Explainer:
 
     def run(self) -> Diagnostic | None:
         ideas: tuple[Callable[[], Diagnostic | None], ...] = (
+            self._bare_words,
             self._unit,
             self._percentage,
             self._items_of_list,
@@ -154,7 +161,27 @@ class _Explainer:
             self._lexemes.slice(first, last), (), self._lexemes.span(first, last)
         )
 
-    # ---- amounts
+    # ---- amounts and texts without quotes
+
+    def _bare_words(self) -> Diagnostic | None:
+        """`us-east-1a`: a text with signs and digits, which cannot be a name."""
+        lexemes, at = self._lexemes, self._at
+        first = at
+        while lexemes.touches(first) and (
+            lexemes[first - 1].kind in ("word", "number") or lexemes[first - 1].text in ("-", "/")
+        ):
+            first -= 1
+        if first == at or lexemes[first].kind != "word" or self._item.kind != "word":
+            return None
+        if lexemes[first - 1].text in (".", ".?") or lexemes[at - 1].kind != "number":
+            return None
+        last = at
+        while lexemes.touches(last + 1) and (
+            lexemes[last + 1].kind in ("word", "number") or lexemes[last + 1].text in ("-", "/")
+        ):
+            last += 1
+        edit = Fix(lexemes.span(first, last), f'"{lexemes.slice(first, last)}"')
+        return _with(self._unexpected(first, last), edit)
 
     def _unit(self) -> Diagnostic | None:
         """`8Gi`, `500m`, `10 minutes`, `40 percent`."""
@@ -526,7 +553,7 @@ class _Explainer:
             sign = here.split()[1]
             edit = Fix(lexemes.span(at, behind - 1), sign)
             found = self._unexpected(at, behind - 1)
-            return _with(found, edit, certain=self._behind and certain)
+            return _with(found, edit, certain=certain and (self._behind or len(word) > 1))
         made = here.replace("{0}", left).replace("{1}", right)
         edit = Fix(lexemes.span(first, last), made)
         return _with(self._unexpected(at, behind - 1), edit, certain=certain)
