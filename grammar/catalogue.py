@@ -7,6 +7,7 @@ P01xx names and types, P02xx clauses, P03xx conditions, P04xx cost.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TypedDict
@@ -81,9 +82,7 @@ def bare_amount(found: str, span: Span) -> Diagnostic:
     return _error("P0141", f"`{found}` is not a number: amounts with a unit are texts", span)
 
 
-CLAUSES_ARE = (
-    "the clauses are `filter`, `score`, `share`, `spread`, `limit`, `preempt` and `bind`"
-)
+CLAUSES_ARE = "the clauses are `filter`, `score`, `share`, `spread`, `limit`, `preempt` and `bind`"
 
 
 def unknown_clause(word: str, span: Span) -> Diagnostic:
@@ -195,7 +194,11 @@ def bad_word(word: str, part: str, allowed: Sequence[str], span: Span) -> Diagno
 
 
 def bad_number(number: str, what: str, allowed: str, span: Span) -> Diagnostic:
-    return _error("P0204", f"`{number}` is not a {what}", span, f"write {allowed}")
+    found = _error("P0204", f"`{number}` is not a {what}", span, f"write {allowed}")
+    if what != "number of pods" or not re.fullmatch(r"0?\.\d+", number):
+        return found
+    edit = Fix(span, f"{float(number) * 100:g}%")
+    return replace(found, hint=f"write `{edit.text}` for a part of the pods", remedy=edit)
 
 
 def selects_everything(name: str, span: Span) -> Diagnostic:
@@ -246,11 +249,17 @@ def message_varies(what: str, span: Span) -> Diagnostic:
 
 
 def unknown_name(name: str, candidates: Iterable[str], span: Span) -> Diagnostic:
-    return _error("P0101", f"unknown name `{name}`", span, **_similar(name, candidates, span))
+    names = tuple(candidates)
+    more = _similar(name, names, span)
+    if not more and name.isidentifier():
+        more = {"hint": f'define it with `let {name} = …`, or write the text `"{name}"`'}
+    return _error("P0101", f"unknown name `{name}`", span, **more)
 
 
 def unknown_field(record: Type, name: str, candidates: Iterable[str], span: Span) -> Diagnostic:
     more = _similar(name, candidates, span)
+    if not more:
+        more = {"hint": f"`placet schema {record}` lists its fields"}
     return _error("P0102", f"{record} has no field `{name}`", span, label="unknown field", **more)
 
 

@@ -218,7 +218,10 @@ class Checker:
             hint = catalogue.wanted_hint(wanted, checked.type)
             found = catalogue.wrong_type(checked.type, catalogue.an(wanted), checked.span, hint)
             is_condition = wanted == BOOL
-            self._report(found, self._ask(lambda r: r.condition(expr, checked.type)) if is_condition else None)
+            self._report(
+                found,
+                self._ask(lambda r: r.condition(expr, checked.type)) if is_condition else None,
+            )
         return checked
 
     @contextmanager
@@ -293,7 +296,9 @@ class Checker:
         if (known := self._variable(name, expr.span, absolute=expr.absolute)) is not None:
             return known
         names = {*self._locals, *self.environment.lets, *self.environment.variables}
-        self._report(catalogue.unknown_name(name, names, expr.span), self._ask(lambda r: r.name(expr)))
+        self._report(
+            catalogue.unknown_name(name, names, expr.span), self._ask(lambda r: r.name(expr))
+        )
         return replace(expr, type=POISON)
 
     def _qualified(self, expr: ast.Select) -> ast.Ident | None:
@@ -358,6 +363,9 @@ class Checker:
             return written
         operand = self._check(expr.operand)
         inner = inside(operand.type)
+        if operand.type == POISON and isinstance(expr.index, ast.Ident) and expr.index.name == "_":
+            # A wildcard of another language, in something that was already reported.
+            return replace(expr, operand=operand, type=POISON)
         index = self._key(expr.index) if inner.name == "map" else self._check(expr.index)
         wrapped = expr.optional or operand.type.name == "optional"
         match inner:
@@ -425,9 +433,7 @@ class Checker:
             for argument in expr.args:
                 self._check(argument)
             names = {*self.environment.defs, *self.environment.function_names(member=False)}
-            self._report(
-                catalogue.unknown_function(expr.function, names, expr.name_span), remedy
-            )
+            self._report(catalogue.unknown_function(expr.function, names, expr.name_span), remedy)
             return replace(expr, type=POISON)
         target = self._check(expr.target)
         args = tuple(self._argument(target, expr.function, self._check(a)) for a in expr.args)
@@ -438,7 +444,9 @@ class Checker:
 
     def _is_unknown(self, name: ast.Ident) -> bool:
         known = {*self._locals, *self.environment.lets}
-        return name.name not in known and self._variable(name.name, name.span, absolute=False) is None
+        return (
+            name.name not in known and self._variable(name.name, name.span, absolute=False) is None
+        )
 
     def _argument(self, target: ast.Expr, function: str, argument: ast.Expr) -> ast.Expr:
         """An argument; constants of `orValue` and of comparisons take the type of the target."""
@@ -488,9 +496,7 @@ class Checker:
             case ast.Call() as call:
                 return self._ask(lambda r: r.call(call))
             case ast.Binary(op, left, right) as binary if op == function:
-                return self._ask(
-                    lambda r: r.operator(binary, self._kind(left), self._kind(right))
-                )
+                return self._ask(lambda r: r.operator(binary, self._kind(left), self._kind(right)))
             case ast.Unary("!", operand) as negation if function == "!_":
                 return self._ask(lambda r: r.negation(negation, self._kind(operand)))
             case ast.Chain("+", operands):

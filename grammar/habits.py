@@ -28,9 +28,7 @@ class Habit:
     operands: int | None = None
 
 
-def _row(
-    words: str, origin: str, here: str, kinds: str = "", operands: int | None = None
-) -> Habit:
+def _row(words: str, origin: str, here: str, kinds: str = "", operands: int | None = None) -> Habit:
     return Habit(tuple(words.split()), origin, here, tuple(kinds.split()), operands)
 
 
@@ -339,7 +337,9 @@ CLAUSES = (
         "Kubernetes YAML, Nomad, YARN",
         "limit",
     ),
-    _row("ratio percentage percent split portion proportion targetSize", "PlacementPolicy", "share"),
+    _row(
+        "ratio percentage percent split portion proportion targetSize", "PlacementPolicy", "share"
+    ),
     _row("preemption evict eviction victims disruption protect", "Kubernetes", "preempt"),
     _row("binding prebind permitBind", "kube-scheduler", "bind"),
     _row("include import extends inherit inherits uses", "programming languages", "use"),
@@ -390,6 +390,7 @@ PARTS = (
         "Kubernetes YAML",
         "best effort weight 10",
     ),
+    _row("whenUnsatisfiable strength enforcement", "Kubernetes YAML", "strict"),
     _row("default onMissing fallback absent otherwise else", "programming languages", "missing"),
     _row("scale normalize between bounds", "programming languages", "range"),
     _row("spare exclude never", "kube-scheduler", "protect victim where"),
@@ -401,7 +402,9 @@ PARTS = (
 CHOICES: Mapping[str, tuple[Habit, ...]] = MappingProxyType(
     {
         "mode": (
-            _row("dryrun dryRun dry warn Audit Warn log report test monitor", "Gatekeeper", "audit"),
+            _row(
+                "dryrun dryRun dry warn Audit Warn log report test monitor", "Gatekeeper", "audit"
+            ),
             _row("Enforce deny Deny enforcing on active enabled strict", "Gatekeeper", "enforce"),
         ),
         "failure rule": (

@@ -26,6 +26,7 @@ _PARTS = ("metadata", "spec", "status")
 _DEEPEST = 4
 # Names on the way to an object elsewhere.
 _WRAPPERS = frozenset({"object", "oldObject", "request", "review", "resource", "input"})
+_KINDS = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "CronJob")
 _YES = frozenset({"true", "yes", "1", "on", "ready"})
 _NO = frozenset({"false", "no", "0", "off"})
 
@@ -92,8 +93,10 @@ class Remedies:
         """An unknown name: a word of another language, a field without its object, or a text."""
         if (row := habits.find(habits.NAMES, expr.name)) is not None:
             here = row.here
-            if here in ("true", "false", "null"):
+            if here in ("true", "false"):
                 return Remedy(expr.span, here)
+            if here == "null":
+                return self._nothing(expr)
             if self._known(here):
                 return self._root(expr, here)
         known = {*self._locals, *self._environment.lets, *self._environment.variables}
@@ -110,6 +113,16 @@ class Remedies:
             return Remedy(expr.span, text)
         return alone
 
+    def _nothing(self, expr: ast.Ident) -> Remedy:
+        """`x == None`, which asks whether a key is there."""
+        parent = self._parent
+        if isinstance(parent, ast.Binary) and parent.op in ("==", "!="):
+            other = parent.left if parent.right is expr else parent.right
+            if _is_read(other):
+                negation = "!" if parent.op == "==" else ""
+                return Remedy(parent.span, f"{negation}has({print_expression(other)})")
+        return Remedy(expr.span, "null")
+
     def _root(self, expr: ast.Ident, here: str) -> Remedy:
         """`request.object.spec` for `pod.spec`, `self.ready` for `node.ready`."""
         span = expr.span
@@ -118,10 +131,11 @@ class Remedies:
                 break
             if outer.name in ("pod", "node"):
                 return Remedy(outer.span, outer.name)
-            if outer.name not in _WRAPPERS:
+            if outer.name in _WRAPPERS:
+                span = outer.span
+            elif outer.name not in _PARTS:
                 here = (self._owner(outer.name) or here) if here == "pod" else here
                 break
-            span = outer.span
         return Remedy(span, here)
 
     def _owner(self, field: str) -> str | None:
@@ -479,10 +493,32 @@ class Remedies:
             return Remedy(expr.span, f"{texts[0]} {expr.op} {texts[1]}")
         if "optional" in (left.name, right.name):
             return self._unwrapped(expr, left, right)
-        return self._chained(expr, left) or self._converted(expr, left, right)
+        return (
+            self._chained(expr, left)
+            or self._converted(expr, left, right)
+            or self._of_record(expr, left, right)
+        )
+
+    def _of_record(self, expr: ast.Binary, left: Type, right: Type) -> Remedy | None:
+        """`pod.workload == "web"`, which compares an object with its name."""
+        schema = self._schema
+        for value, kind, other in ((expr.left, left, right), (expr.right, right, left)):
+            if schema is None or other != STRING or schema.field(kind.name, "name") is None:
+                continue
+            beside = expr.right if value is expr.left else expr.left
+            is_kind = isinstance(beside, ast.Literal) and beside.value in _KINDS
+            field = "kind" if is_kind and schema.field(kind.name, "kind") else "name"
+            return self._beside(expr, value, f"{_grouped(value)}.{field}")
+        return None
 
     def _with_constant(
-        self, expr: ast.Binary, value: ast.Expr, constant: ast.Literal, kind: Type, *, is_right: bool
+        self,
+        expr: ast.Binary,
+        value: ast.Expr,
+        constant: ast.Literal,
+        kind: Type,
+        *,
+        is_right: bool,
     ) -> Remedy | None:
         """A value beside a constant of another type."""
         text, given = print_expression(value), constant.value
@@ -545,7 +581,9 @@ class Remedies:
     def _unwrapped(self, expr: ast.Binary, left: Type, right: Type) -> Remedy | None:
         """An optional beside a plain value: what it is where it is absent."""
         value, other, kind = (
-            (expr.left, expr.right, right) if left.name == "optional" else (expr.right, expr.left, left)
+            (expr.left, expr.right, right)
+            if left.name == "optional"
+            else (expr.right, expr.left, left)
         )
         zero = {"string": '""', "int": "0", "double": "0.0", "bool": "false"}.get(kind.name, '"0"')
         made = f"{_grouped(value)}.orValue({zero})"
@@ -577,7 +615,9 @@ class Remedies:
         """A `+` of texts and other values, or of ints and doubles."""
         if STRING in kinds:
             made = [
-                print_expression(o) if k in (STRING, Type("error")) else f"string({print_expression(o)})"
+                print_expression(o)
+                if k in (STRING, Type("error"))
+                else f"string({print_expression(o)})"
                 for o, k in zip(operands, kinds, strict=True)
             ]
         elif set(kinds) == {INT, DOUBLE}:

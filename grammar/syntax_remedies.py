@@ -42,7 +42,7 @@ _RESERVED = {
     "const": "`let name = …`",
     "return": "the value alone",
     "while": "a macro such as `list.all(x, …)`",
-    "import": "`use \"name\"`",
+    "import": '`use "name"`',
     "else": "`condition ? value : other`",
     "namespace": "`pod.namespace`",
 }
@@ -251,7 +251,7 @@ class _Explainer:
                 return None
             start = lexemes.slice(opener + 1, at - 1) or "0"
             edit = Fix(lexemes.span(opener, closer), "")
-            if (end_text := lexemes.slice(at + 1, closer - 1)):
+            if end_text := lexemes.slice(at + 1, closer - 1):
                 return _with(
                     self._unexpected(at, at),
                     replace(edit, text=f".slice({start}, {end_text})"),
@@ -264,6 +264,9 @@ class _Explainer:
         if at == len(lexemes.items):
             return self._unclosed_at_end()
         opener = lexemes.opener(at)
+        if item.closes and item.text != "}" and opener is not None and not self._behind:
+            # An operand is lacking, and this closes something, or nothing at all.
+            return None
         if item.closes and opener is None:
             found = self._unexpected(at, at)
             hint = f"leave out this `{item.text}`, which closes nothing"
@@ -292,6 +295,10 @@ class _Explainer:
         if not lexemes.unclosed:
             return None
         signs = [lexemes[n].text for n in lexemes.unclosed]
+        terminal = {"{": "RBRACE", "(": "RPAR"}.get(signs[-1], "RSQB")
+        if terminal not in self._accepted:
+            # More than a bracket is lacking.
+            return None
         closers = ["}" if s == "{" else ")" if s == "(" else "]" for s in signs]
         opener = lexemes.unclosed[-1]
         if (shifted := self._shifted()) is not None:
@@ -386,7 +393,13 @@ class _Explainer:
         """`some p in pods; …` and `every p in pods { … }`, as in Rego and SQL."""
         lexemes, at = self._lexemes, self._at
         word = self._previous.text
-        macro = {"some": "exists", "every": "all", "any": "exists", "all": "all", "exists": "exists"}
+        macro = {
+            "some": "exists",
+            "every": "all",
+            "any": "exists",
+            "all": "all",
+            "exists": "exists",
+        }
         if word not in macro or self._item.kind != "word" or lexemes[at + 1].text != "in":
             return None
         if (last := lexemes.operand_after(at + 2)) is None:
@@ -632,7 +645,11 @@ class _Explainer:
                 whole = lexemes.slice(at - 2, at - 1)
                 return _with(self._unexpected(at, at), edit, f"write `{whole} = …` without a type")
         word = self._previous.text
-        is_keyword = self._previous.kind == "word" and word in _WORDS | {"replicas", "most", "least"}
+        is_keyword = self._previous.kind == "word" and word in _WORDS | {
+            "replicas",
+            "most",
+            "least",
+        }
         if sign in (":", "=") and is_keyword and not self._behind:
             hint = f"write `{word}` without `{sign}`"
             return _with(self._unexpected(at, at), edit, hint, certain=True)
@@ -663,7 +680,8 @@ class _Explainer:
         is_amount = lexemes[number].kind == "number"
         if set(accepted) == {"AT"} and self._previous.text == "skew" and is_amount:
             return _with(found, Fix(lexemes.span(at, last), f"at most {amount}"))
-        if set(accepted) == {"MOST", "LEAST"} and is_amount:
+        is_plain = number == at or self._meant("at least") or self._meant("at most")
+        if set(accepted) == {"MOST", "LEAST"} and is_amount and is_plain:
             kind = "least" if self._meant("at least") else "most"
             return _with(found, Fix(lexemes.span(at, last), f"{kind} {amount}"))
         if "EXACTLY" in accepted and is_amount and lexemes[at - 1].text != "sum":
@@ -675,7 +693,9 @@ class _Explainer:
                 kind = row.here
             if word in ("<", ">") and "." not in amount:
                 kind = "at most" if word == "<" else "at least"
-                amount = str(int(amount) + (1 if word == ">" else -1)) if amount.isdigit() else amount
+                amount = (
+                    str(int(amount) + (1 if word == ">" else -1)) if amount.isdigit() else amount
+                )
             if kind:
                 return _with(found, Fix(lexemes.span(at, last), f"{kind} {amount}"))
         if set(accepted) == {"CLUSTER", "DOMAIN", "NODE"} and self._item.kind in ("word", "string"):
@@ -740,7 +760,10 @@ class _Explainer:
             edit = Fix(Span(self._item.start, self._item.start), "in ")
             return _with(found, edit, f"write `in {lexemes.slice(at, at + 1)}`")
         opener = _find(lexemes, at, ("{",))
-        if self._item.text in ("for", "weight", "mode", "when", "where", "if") and opener is not None:
+        if (
+            self._item.text in ("for", "weight", "mode", "when", "where", "if")
+            and opener is not None
+        ):
             said = lexemes.slice(at, opener - 1)
             if self._item.text in ("when", "where", "if"):
                 said = f"for pods where {lexemes.slice(at + 1, opener - 1)}"
@@ -905,6 +928,11 @@ class _Explainer:
             return None
         last = at + 1 if lexemes[at + 1].text in (":", "=") else at
         here, value = row.here, lexemes[last + 1]
+        if word in ("whenUnsatisfiable", "strength", "enforcement"):
+            strength = habits.find(habits.PARTS, value.text.strip("\"'"))
+            if strength is None:
+                return None
+            return Fix(lexemes.span(at, last + 1), strength.here)
         if here == "over":
             if value.kind == "string":
                 key = value.text[1:-1]

@@ -45,7 +45,10 @@ class Case:
 
 def whole(rules: str) -> str:
     """The rules in a policy, unless they are one."""
-    if re.match(r"(?:cluster )?policy |\w+ \w+ \{\n|filter .*\n\Z", rules) and "\n" in rules.strip():
+    if (
+        re.match(r"(?:cluster )?policy |\w+ \w+ \{\n|filter .*\n\Z", rules)
+        and "\n" in rules.strip()
+    ):
         return rules
     return f"cluster policy example {{\n  {rules.strip()}\n}}\n"
 
