@@ -17,7 +17,8 @@ from grammar import schema as shortforms
 from grammar.diagnostics import Diagnostic, nearest
 from grammar.environment import Environment, dotted
 from grammar.errors import EvaluationError
-from grammar.remedies import Remedies, Remedy
+from grammar.name_remedies import Remedy
+from grammar.remedies import Remedies
 from grammar.source import Span
 from grammar.types import (
     BOOL,

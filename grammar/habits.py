@@ -62,9 +62,9 @@ UNITS: Mapping[str, str] = MappingProxyType(
     | {"K": "k", "KB": "k", "kB": "k", "kb": "k", "MB": "M", "mb": "M", "GB": "G", "gb": "G"}
     | {"TB": "T", "tb": "T", "KiB": "Ki", "MiB": "Mi", "GiB": "Gi", "TiB": "Ti", "mi": "Mi"}
     | {"gi": "Gi", "ki": "Ki", "ti": "Ti", "g": "G", "millicores": "m", "milli": "m"}
-    | {word: "s" for word in "sec secs second seconds".split()}
-    | {word: "m" for word in "min mins minute minutes".split()}
-    | {word: "h" for word in "hr hrs hour hours".split()}
+    | dict.fromkeys("sec secs second seconds".split(), "s")
+    | dict.fromkeys("min mins minute minutes".split(), "m")
+    | dict.fromkeys("hr hrs hour hours".split(), "h")
     | {"day": "d", "days": "d", "week": "w", "weeks": "w"}
     | {"bytes": "", "cores": "", "core": "", "cpu": "", "cpus": "", "B": ""}
 )
@@ -241,8 +241,8 @@ NAMES = (
     _row("time today current_time NOW Now", "SQL", "now"),
 )
 
-# ---- fields: the record, and the expression over it. Fields that are deeper in the same object need
-# no row: the schema has them.
+# ---- fields: the record, and the expression over it. Fields that are deeper in the same object
+# need no row: the schema has them.
 
 FIELDS: Mapping[str, tuple[Habit, ...]] = MappingProxyType(
     {

@@ -182,9 +182,9 @@ def _parse(source: Source, start: str) -> tuple[object | None, list[Diagnostic]]
         except ParseError as error:
             found.append(syntax_remedies.improved(error.diagnostic, source))
         except UnexpectedToken as error:
-            found.append(_unexpected(error, source))
+            found.append(_unexpected(error, Source(source.name, text)))
         except UnexpectedCharacters as error:
-            found.append(_bad_character(error, source))
+            found.append(_bad_character(error, Source(source.name, text)))
         except UnexpectedEOF:
             found.append(catalogue.unexpected("", (), Span(len(text), len(text))))
         else:
