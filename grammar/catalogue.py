@@ -301,6 +301,11 @@ def no_fields(found: Type, name: str, span: Span) -> Diagnostic:
     return _error("P0107", f"{an(found)} has no fields", span, hint, label=label)
 
 
+def key_as_field(found: str, span: Span) -> Diagnostic:
+    message = f"`{found}` has a key of a map in it, which is no field"
+    return _error("P0107", message, span, label="a key")
+
+
 def no_keys(found: Type, span: Span) -> Diagnostic:
     hint = "only lists and maps can be indexed"
     return _error("P0108", f"{an(found)} cannot be indexed", span, hint)

@@ -17,7 +17,8 @@ from grammar import schema as shortforms
 from grammar.diagnostics import Diagnostic, nearest
 from grammar.environment import Environment, dotted
 from grammar.errors import EvaluationError
-from grammar.name_remedies import Remedy
+from grammar.name_remedies import MACROS, Remedy, bare
+from grammar.printer import print_expression
 from grammar.remedies import Remedies
 from grammar.source import Span
 from grammar.types import (
@@ -425,7 +426,10 @@ class Checker:
             whole = replace(expr, function=namespaced, target=None, absolute=False)
             return replace(whole, args=args, type=found)
         if (remedy := self._ask(lambda r: r.macro(expr))) is not None:
-            self._report(catalogue.unknown_function(expr.function, (), expr.name_span), remedy)
+            wrong = catalogue.unknown_function(expr.function, (), expr.name_span)
+            if expr.function in MACROS and expr.target is not None:
+                wrong = catalogue.macro_variable(expr.function, expr.name_span)
+            self._report(wrong, remedy)
             return replace(expr, type=POISON)
         root, _ = dotted(expr.target) if expr.target is not None else (None, "")
         is_foreign = root is not None and self._is_unknown(root)
@@ -507,8 +511,8 @@ class Checker:
 
     def _binary(self, expr: ast.Binary) -> ast.Expr:
         if expr.op in ("/", "-") and (key := self._ask(lambda r: r.label_key(expr))) is not None:
-            wrong = catalogue.no_fields(STRING, key.text, key.span)
-            self._report(replace(wrong, label="a key"), key)
+            written = bare(expr) or print_expression(expr)
+            self._report(catalogue.key_as_field(written, key.span), key)
             return replace(expr, type=POISON)
         left, right = coerce_beside(
             expr.op, self._check(expr.left), self._check(expr.right), self.found

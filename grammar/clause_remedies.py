@@ -292,6 +292,9 @@ class ClauseRemedies(Misplaced):
             return with_edit(
                 found, whole, f"write `{one_line(whole.text)}`; {catalogue.CLAUSES_ARE}"
             )
+        if _denies(word):
+            hint = f"write `filter`, and `require !(…)` around what you {word}"
+            return replace(found, hint=f"{hint}; {catalogue.CLAUSES_ARE}")
         if meant is not None:
             edit = Fix(lexemes.span(at, at), meant)
             return with_edit(found, edit, f"write `{meant}`; {catalogue.CLAUSES_ARE}")
@@ -317,26 +320,32 @@ class ClauseRemedies(Misplaced):
     def _rewritten(self, at: int, word: str, meant: str) -> Fix | None:
         """A whole filter for a block of one condition, negated for `deny` and its like."""
         lexemes = self.lexemes
-        if meant != "filter":
-            return None
-        negated = word.lower() in habits.CLAUSES[0].words
         name, opener = at + 1, at + 2
-        if lexemes[name].kind != "string":
+        if meant != "filter" or lexemes[name].kind != "string":
             return None
-        if lexemes[opener].text != "{" or opener not in lexemes.partner:
-            return None
-        closer = lexemes.partner[opener]
         first = opener + 1
-        row = habits.find(habits.PARTS, lexemes[first].text)
-        is_part = lexemes[first].text == "require" or (row is not None and "require" in row.here)
-        if is_part and lexemes[first + 1].text not in (".", "(", "["):
-            first += 1
-        if first >= closer or any(lexemes[n].text in PARTS for n in range(first, closer)):
+        if lexemes[opener].text in ("when", "if", "where"):
+            last = lexemes.expression_end(first, STOPS | {"{"})
+            end, rest = last, ""
+            if lexemes[last + 1].text == "{" and last + 1 in lexemes.partner:
+                end = lexemes.partner[last + 1]
+                rest = lexemes.slice(last + 2, end - 1)
+        elif lexemes[opener].text == "{" and opener in lexemes.partner:
+            end = lexemes.partner[opener]
+            row = habits.find(habits.PARTS, lexemes[first].text)
+            is_part = lexemes[first].text == "require" or (row and "require" in row.here)
+            if is_part and lexemes[first + 1].text not in (".", "(", "["):
+                first += 1
+            last = lexemes.expression_end(first, STOPS)
+            rest = lexemes.slice(last + 1, end - 1)
+        else:
             return None
-        condition = lexemes.slice(first, closer - 1)
-        condition = f"!({condition})" if negated else condition
-        made = f"filter {lexemes[name].text} {{ require {condition} }}"
-        return Fix(lexemes.span(at, closer), made)
+        if last < first or "require" in rest.split() or lexemes[first].text in PARTS:
+            return None
+        condition = lexemes.slice(first, last)
+        condition = f"!({condition})" if _denies(word) else condition
+        made = " ".join(filter(None, (f"filter {lexemes[name].text} {{ require {condition}", rest)))
+        return Fix(lexemes.span(at, end), f"{made} }}")
 
     def _top_level(self) -> Diagnostic | None:
         lexemes, at, word = self.lexemes, self.at, self.item.text
@@ -426,3 +435,8 @@ class ClauseRemedies(Misplaced):
             # `hard true` is `strict`.
             last += lexemes[last + 1].text in ("true", "yes")
         return Fix(lexemes.span(at, last), here)
+
+
+def _denies(word: str) -> bool:
+    """Whether a clause of this name elsewhere says what must not be."""
+    return word.lower() in habits.CLAUSES[0].words

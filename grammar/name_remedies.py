@@ -19,7 +19,7 @@ from grammar.types import BOOL, DURATION, DYN, QUANTITY, STRING, Type, list_of
 from grammar.walk import rewritten, walk
 
 _TESTS = ("all", "exists", "exists_one", "existsOne", "filter")
-_MACROS = frozenset((*_TESTS, "map", "sortBy"))
+MACROS = frozenset((*_TESTS, "map", "sortBy"))
 RELATIONS = frozenset({"==", "!=", "<", "<=", ">", ">=", "in"})
 _PARTS = ("metadata", "spec", "status")
 # Records are searched this deep for a field.
@@ -369,7 +369,7 @@ class NameRemedies:
         """A test or change of each item under another name, or without a name for the item."""
         row = habits.find(habits.MACROS, expr.function)
         macro = row.here if row is not None else expr.function
-        if macro not in _MACROS or expr.function in self._environment.defs:
+        if macro not in MACROS or expr.function in self._environment.defs:
             return None
         target, args = expr.target, expr.args
         if target is None:
