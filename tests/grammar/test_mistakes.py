@@ -45,11 +45,8 @@ class Case:
 
 def whole(rules: str) -> str:
     """The rules in a policy, unless they are one."""
-    if (
-        re.match(r"(?:cluster )?policy |\w+ \w+ \{\n|filter .*\n\Z", rules)
-        and "\n" in rules.strip()
-    ):
-        return rules
+    if re.match(r"(?:cluster )?policy ", rules):
+        return rules if rules.endswith("\n") else f"{rules}\n"
     return f"cluster policy example {{\n  {rules.strip()}\n}}\n"
 
 
