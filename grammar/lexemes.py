@@ -153,9 +153,8 @@ class Lexemes:
         at = position
         while at < len(self.items):
             item = self.items[at]
-            if item.opens and at in self.partner:
-                at = self.partner[at]
-            elif item.closes or (item.text in stops and self[at - 1].text not in (".", ".?")):
+            if item.closes or (item.text in stops and self[at - 1].text not in (".", ".?")):
                 break
+            at = self.partner.get(at, at)
             at += 1
         return at - 1

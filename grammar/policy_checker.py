@@ -35,6 +35,7 @@ from grammar.clauses import (
 from grammar.diagnostics import Diagnostic
 from grammar.environment import Environment
 from grammar.limits import MAX_DEPTH, MAX_NAME
+from grammar.printer import print_as_written
 from grammar.schema import Schema
 from grammar.source import Span
 from grammar.types import (
@@ -513,7 +514,7 @@ class _PolicyChecker:
     def _constant(self, hole: Expr) -> None:
         for read in reads(hole, self._definitions):
             if read.path[0] in VARIABLES and not any(read.path[: len(c)] == c for c in _CONSTANT):
-                self._found.append(catalogue.message_varies(".".join(read.path), hole.span))
+                self._found.append(catalogue.message_varies(print_as_written(hole), hole.span))
                 return
 
     def _bool(self, expr: Expr, allowed: frozenset[str], where: str) -> Expr:
