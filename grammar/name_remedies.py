@@ -420,6 +420,9 @@ class NameRemedies:
             name, operands = f"{expr.target.name}.{name}", list(expr.args)
         kind = self._kind(operands[0]) if operands else DYN
         written = [grouped(o) for o in operands]
+        if expr.function == "not" and len(operands) == 1:
+            hint = f"write `!({print_expression(operands[0])})`"
+            return Remedy(expr.name_span, "!", hint, certain=True)
         if (field := self._called_field(expr, kind)) is not None:
             return field
         fitting = [*habits.CALLS, habits.DEFAULTS]
