@@ -7,9 +7,12 @@ P01xx names and types, P02xx clauses, P03xx conditions, P04xx cost.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TypedDict
 
+from grammar import habits
 from grammar.diagnostics import Diagnostic, Fix, nearest, only_nearest
 from grammar.source import Span
 from grammar.texts import escaped
@@ -69,6 +72,21 @@ def unexpected(
         return _error("P0001", "the text ends too early", span, hint, label=label)
     message = f"`{found}` is not allowed here"
     return _error("P0001", message, span, label="unexpected", hint=hint, fix=fix)
+
+
+def unclosed_bracket(opener: str, span: Span) -> Diagnostic:
+    return _error("P0140", f"the `{opener}` is not closed", span, label="opens here")
+
+
+def bare_amount(found: str, span: Span) -> Diagnostic:
+    return _error("P0141", f"`{found}` is not a number: amounts with a unit are texts", span)
+
+
+CLAUSES_ARE = "the clauses are `filter`, `score`, `share`, `spread`, `limit`, `preempt` and `bind`"
+
+
+def unknown_clause(word: str, span: Span) -> Diagnostic:
+    return _error("P0001", f"`{word}` is not a clause", span, label="unexpected")
 
 
 def bad_character(found: str, span: Span, hint: str | None = None) -> Diagnostic:
@@ -143,19 +161,44 @@ def twice(part: str, where: str, span: Span) -> Diagnostic:
     return _error("P0201", message, span, "keep one of them", label="second one")
 
 
+# What to write for a part that is missing, and how a message names a part that has no keyword.
+_LACKING = {
+    "require": "`require` and a condition, such as `require node.ready`",
+    "value": "`value` and a number or a condition, such as `value node.ready`",
+    "of": "`of replicas`, or `of pods where` and a condition",
+    "on": "`on nodes where` and a condition",
+    "bound": "`at most 3`, `at least 3` or `exactly 3`",
+    "strength": "`strict`, or `best effort weight 10`",
+    "over": "`over node.zone`",
+    "skew": "`skew at most 1`",
+    "per": "`per node`, `per domain node.zone` or `per cluster`",
+}
+_NAMELESS = {"strength": "a strength", "bound": "a bound"}
+
+
 def lacking(parts: Sequence[str], where: str, span: Span) -> Diagnostic:
-    return _error("P0202", f"{where} needs {listed((f'`{p}`' for p in parts), 'and')}", span)
+    named = listed((_NAMELESS.get(p, f"`{p}`") for p in parts), "and")
+    hint = f"write {listed((_LACKING[p] for p in parts), 'and')}"
+    return _error("P0202", f"{where} needs {named}", span, hint)
 
 
 def bad_word(word: str, part: str, allowed: Sequence[str], span: Span) -> Diagnostic:
     hint = f"write {listed(f'`{a}`' for a in allowed)}"
     close = only_nearest(word, allowed)
     fix = Fix(span, close) if close else None
-    return _error("P0203", f"`{word}` is not a {part}", span, hint, fix=fix)
+    found = _error("P0203", f"`{word}` is not a {part}", span, hint, fix=fix)
+    row = habits.find(habits.CHOICES.get(part, ()), word)
+    if row is None or row.here not in allowed:
+        return found
+    return replace(found, hint=f"write `{row.here}`", remedy=Fix(span, row.here))
 
 
 def bad_number(number: str, what: str, allowed: str, span: Span) -> Diagnostic:
-    return _error("P0204", f"`{number}` is not a {what}", span, f"write {allowed}")
+    found = _error("P0204", f"`{number}` is not a {what}", span, f"write {allowed}")
+    if what != "number of pods" or not re.fullmatch(r"0?\.\d+", number):
+        return found
+    edit = Fix(span, f"{float(number) * 100:g}%")
+    return replace(found, hint=f"write `{edit.text}` for a part of the pods", remedy=edit)
 
 
 def selects_everything(name: str, span: Span) -> Diagnostic:
@@ -206,11 +249,17 @@ def message_varies(what: str, span: Span) -> Diagnostic:
 
 
 def unknown_name(name: str, candidates: Iterable[str], span: Span) -> Diagnostic:
-    return _error("P0101", f"unknown name `{name}`", span, **_similar(name, candidates, span))
+    names = tuple(candidates)
+    more = _similar(name, names, span)
+    if not more and name.isidentifier():
+        more = {"hint": f'define it with `let {name} = …`, or write the text `"{name}"`'}
+    return _error("P0101", f"unknown name `{name}`", span, **more)
 
 
 def unknown_field(record: Type, name: str, candidates: Iterable[str], span: Span) -> Diagnostic:
     more = _similar(name, candidates, span)
+    if not more:
+        more = {"hint": f"`placet schema {record}` lists its fields"}
     return _error("P0102", f"{record} has no field `{name}`", span, label="unknown field", **more)
 
 
@@ -250,6 +299,11 @@ def no_fields(found: Type, name: str, span: Span) -> Diagnostic:
     hint = f'write `["{name}"]` for a key of a map' if found.name == "map" else None
     label = f"`.{name}` of {an(found)}"
     return _error("P0107", f"{an(found)} has no fields", span, hint, label=label)
+
+
+def key_as_field(found: str, span: Span) -> Diagnostic:
+    message = f"`{found}` has a key of a map in it, which is no field"
+    return _error("P0107", message, span, label="a key")
 
 
 def no_keys(found: Type, span: Span) -> Diagnostic:

@@ -17,6 +17,9 @@ from grammar import schema as shortforms
 from grammar.diagnostics import Diagnostic, nearest
 from grammar.environment import Environment, dotted
 from grammar.errors import EvaluationError
+from grammar.name_remedies import MACROS, Remedy, bare
+from grammar.printer import print_expression
+from grammar.remedies import Remedies
 from grammar.source import Span
 from grammar.types import (
     BOOL,
@@ -186,6 +189,26 @@ class Checker:
         self.environment = environment
         self.found: list[Diagnostic] = []
         self._locals: dict[str, Type] = {}
+        # The expressions that are being checked, as they are written, outermost first.
+        self._around: list[ast.Expr] = []
+        self._quiet = False
+
+    def _report(self, found: Diagnostic, remedy: Remedy | None = None) -> None:
+        self.found.append(found if remedy is None else remedy.on(found))
+
+    def _ask(self, question: Callable[[Remedies], Remedy | None]) -> Remedy | None:
+        """What to write for what is wrong in the innermost expression.
+
+        Answers need the types of parts. For those nobody asks again, so that nested mistakes do
+        not cost more and more.
+        """
+        if self._quiet:
+            return None
+        return question(Remedies(self.environment, self._locals, self._around, self._kind))
+
+    def _kind(self, expr: ast.Expr) -> Type:
+        """The type of a part, which is checked for itself elsewhere."""
+        return self._quietly(expr).type
 
     def check(self, expr: ast.Expr, wanted: Type | None = None) -> ast.Expr:
         """The typed tree. With `wanted`, constants take that type; any other type is an error."""
@@ -195,8 +218,11 @@ class Checker:
         checked = coerce(checked, wanted, self.found)
         if not agrees(wanted, checked.type) or loses_record(wanted, checked.type):
             hint = catalogue.wanted_hint(wanted, checked.type)
-            self.found.append(
-                catalogue.wrong_type(checked.type, catalogue.an(wanted), checked.span, hint)
+            found = catalogue.wrong_type(checked.type, catalogue.an(wanted), checked.span, hint)
+            is_condition = wanted == BOOL
+            self._report(
+                found,
+                self._ask(lambda r: r.condition(expr, checked.type)) if is_condition else None,
             )
         return checked
 
@@ -211,6 +237,13 @@ class Checker:
             self._locals = outer
 
     def _check(self, expr: ast.Expr) -> ast.Expr:
+        self._around.append(expr)
+        try:
+            return self._checked(expr)
+        finally:
+            self._around.pop()
+
+    def _checked(self, expr: ast.Expr) -> ast.Expr:
         match expr:
             case ast.Literal() | ast.LetReference():
                 return expr
@@ -265,7 +298,9 @@ class Checker:
         if (known := self._variable(name, expr.span, absolute=expr.absolute)) is not None:
             return known
         names = {*self._locals, *self.environment.lets, *self.environment.variables}
-        self.found.append(catalogue.unknown_name(name, names, expr.span))
+        self._report(
+            catalogue.unknown_name(name, names, expr.span), self._ask(lambda r: r.name(expr))
+        )
         return replace(expr, type=POISON)
 
     def _qualified(self, expr: ast.Select) -> ast.Ident | None:
@@ -299,7 +334,8 @@ class Checker:
             case Type() if inner.is_record:
                 return self._field(replace(expr, operand=operand), inner, wrapped=wrapped)
             case _:
-                self.found.append(catalogue.no_fields(inner, expr.name, expr.name_span))
+                wrong = catalogue.no_fields(inner, expr.name, expr.name_span)
+                self._report(wrong, self._ask(lambda r: r.without_fields(expr, inner)))
                 found = POISON
         return replace(expr, operand=operand, type=optional_of(found) if wrapped else found)
 
@@ -308,20 +344,31 @@ class Checker:
         assert schema is not None, "record types come from a schema"
         if (known := schema.field(record.name, expr.name)) is None:
             fields = schema.records[record.name].fields
-            self.found.append(schema_mistake(record, expr.name, fields, expr.name_span))
+            wrong = schema_mistake(record, expr.name, fields, expr.name_span)
+            self._report(wrong, self._ask(lambda r: r.field(self._written(expr), record.name)))
             return replace(expr, type=POISON)
         if known.parameter is not None:
-            self.found.append(catalogue.must_index(expr.name, expr.span))
+            wrong = catalogue.must_index(expr.name, expr.span)
+            self._report(wrong, self._ask(lambda r: r.indexed(self._written(expr))))
             return replace(expr, type=POISON)
         if known.derived is not None and not expr.optional:
             return self._check(shortforms.written_out(known.derived, expr.operand, None, expr.span))
         return replace(expr, type=optional_of(known.type) if wrapped else known.type)
 
+    def _written(self, expr: ast.Select) -> ast.Select:
+        """The selection that is being checked, as its author wrote it."""
+        written = self._around[-1]
+        return written if isinstance(written, ast.Select) else expr
+
     def _index(self, expr: ast.Index) -> ast.Expr:
         if (written := self._computed_index(expr)) is not None:
             return written
-        operand, index = self._check(expr.operand), self._check(expr.index)
+        operand = self._check(expr.operand)
         inner = inside(operand.type)
+        if operand.type == POISON and isinstance(expr.index, ast.Ident) and expr.index.name == "_":
+            # A wildcard of another language, in something that was already reported.
+            return replace(expr, operand=operand, type=POISON)
+        index = self._key(expr.index) if inner.name == "map" else self._check(expr.index)
         wrapped = expr.optional or operand.type.name == "optional"
         match inner:
             case Type("dyn" | "error"):
@@ -337,6 +384,14 @@ class Checker:
         found = optional_of(found) if wrapped else found
         return replace(expr, operand=operand, index=index, type=found)
 
+    def _key(self, expr: ast.Expr) -> ast.Expr:
+        """A key of a map, which is often a text without its quotes."""
+        if (remedy := self._ask(lambda r: r.bare_text(expr))) is None:
+            return self._check(expr)
+        name = remedy.text[1:-1]
+        self._report(catalogue.unknown_name(name, (), expr.span), remedy)
+        return replace(expr, type=POISON)
+
     def _computed_index(self, expr: ast.Index) -> ast.Expr | None:
         """`node.usage[r]` written out: a short form with its index as a parameter."""
         schema, select = self.environment.schema, expr.operand
@@ -348,13 +403,15 @@ class Checker:
         known = schema.field(operand.type.name, select.name)
         if known is None or known.parameter is None or known.derived is None:
             return None
-        index = (known.parameter, self.check(expr.index, STRING))
+        index = (known.parameter, self.check(self._key(expr.index), STRING))
         return self._check(shortforms.written_out(known.derived, operand, index, expr.span))
 
     def _quietly(self, expr: ast.Expr) -> ast.Expr:
         """Checks a part that is checked again later, without its diagnostics."""
-        kept = len(self.found)
+        kept, outer = len(self.found), self._quiet
+        self._quiet = True
         checked = self._check(expr)
+        self._quiet = outer
         del self.found[kept:]
         return checked
 
@@ -368,11 +425,20 @@ class Checker:
             found = self._overload(namespaced, args, expr.span, name_span=expr.name_span)
             whole = replace(expr, function=namespaced, target=None, absolute=False)
             return replace(whole, args=args, type=found)
-        if expr.target is None:
+        if (remedy := self._ask(lambda r: r.macro(expr))) is not None:
+            wrong = catalogue.unknown_function(expr.function, (), expr.name_span)
+            if expr.function in MACROS and expr.target is not None:
+                wrong = catalogue.macro_variable(expr.function, expr.name_span)
+            self._report(wrong, remedy)
+            return replace(expr, type=POISON)
+        root, _ = dotted(expr.target) if expr.target is not None else (None, "")
+        is_foreign = root is not None and self._is_unknown(root)
+        remedy = self._ask(lambda r: r.call(expr)) if expr.target is None or is_foreign else None
+        if expr.target is None or (is_foreign and remedy is not None):
             for argument in expr.args:
                 self._check(argument)
             names = {*self.environment.defs, *self.environment.function_names(member=False)}
-            self.found.append(catalogue.unknown_function(expr.function, names, expr.name_span))
+            self._report(catalogue.unknown_function(expr.function, names, expr.name_span), remedy)
             return replace(expr, type=POISON)
         target = self._check(expr.target)
         args = tuple(self._argument(target, expr.function, self._check(a)) for a in expr.args)
@@ -380,6 +446,12 @@ class Checker:
             expr.function, (target, *args), expr.span, member=True, name_span=expr.name_span
         )
         return replace(expr, target=target, args=args, type=found)
+
+    def _is_unknown(self, name: ast.Ident) -> bool:
+        known = {*self._locals, *self.environment.lets}
+        return (
+            name.name not in known and self._variable(name.name, name.span, absolute=False) is None
+        )
 
     def _argument(self, target: ast.Expr, function: str, argument: ast.Expr) -> ast.Expr:
         """An argument; constants of `orValue` and of comparisons take the type of the target."""
@@ -413,16 +485,35 @@ class Checker:
         if not overloads:
             if POISON not in kinds:
                 names = self.environment.function_names(member=member)
-                self.found.append(catalogue.unknown_function(shown, names, name_span or span))
+                wrong = catalogue.unknown_function(shown, names, name_span or span)
+                self._report(wrong, self._call_remedy(function))
             return POISON
         found = resolve(overloads, kinds)
         if found is None:
             if POISON not in kinds:
-                self.found.append(catalogue.no_overload(shown, kinds, span))
+                self._report(catalogue.no_overload(shown, kinds, span), self._call_remedy(function))
             return POISON
         return found
 
+    def _call_remedy(self, function: str) -> Remedy | None:
+        """What to write for the call or operation that is being checked."""
+        match self._around[-1]:
+            case ast.Call() as call:
+                return self._ask(lambda r: r.call(call))
+            case ast.Binary(op, left, right) as binary if op == function:
+                return self._ask(lambda r: r.operator(binary, self._kind(left), self._kind(right)))
+            case ast.Unary("!", operand) as negation if function == "!_":
+                return self._ask(lambda r: r.negation(negation, self._kind(operand)))
+            case ast.Chain("+", operands):
+                return self._ask(lambda r: r.sum(operands, [self._kind(o) for o in operands]))
+            case _:
+                return None
+
     def _binary(self, expr: ast.Binary) -> ast.Expr:
+        if expr.op in ("/", "-") and (key := self._ask(lambda r: r.label_key(expr))) is not None:
+            written = bare(expr) or print_expression(expr)
+            self._report(catalogue.key_as_field(written, key.span), key)
+            return replace(expr, type=POISON)
         left, right = coerce_beside(
             expr.op, self._check(expr.left), self._check(expr.right), self.found
         )
@@ -430,7 +521,8 @@ class Checker:
         if expr.op in ("==", "!="):
             if not comparable(left.type, right.type):
                 kinds = [left.type, right.type]
-                self.found.append(catalogue.no_overload(expr.op, kinds, expr.span))
+                remedy = self._ask(lambda r: r.operator(expr, left.type, right.type))
+                self._report(catalogue.no_overload(expr.op, kinds, expr.span), remedy)
             return replace(checked, type=BOOL)
         return replace(checked, type=self._overload(expr.op, (left, right), expr.span))
 

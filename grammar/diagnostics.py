@@ -15,7 +15,7 @@ Severity = OneOf["error", "warning"]
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """A safe edit: `text` replaces the text of the span."""
+    """An edit: `text` replaces the text of the span."""
 
     span: Span
     text: str
@@ -25,7 +25,8 @@ class Fix:
 class Diagnostic:
     """A problem in a text.
 
-    `code` is stable and documented. `label` stands beside the caret; `notes` add facts.
+    `code` is stable and documented. `label` stands beside the caret; `notes` add facts. `remedy` is
+    the edit that the hint describes, and `fix` is one that is certain: nothing else can be meant.
     """
 
     code: str
@@ -36,6 +37,7 @@ class Diagnostic:
     hint: str | None = None
     fix: Fix | None = None
     notes: tuple[str, ...] = ()
+    remedy: Fix | None = None
 
     @property
     def kind(self) -> str:

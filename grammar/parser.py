@@ -19,7 +19,7 @@ from typing import cast, get_args
 from lark import Lark
 from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedToken
 
-from grammar import catalogue, limits
+from grammar import catalogue, limits, syntax_remedies
 from grammar.ast import Expr
 from grammar.catalogue import ParseError
 from grammar.clause_builder import Builder
@@ -123,6 +123,8 @@ _NAMED = {
     "RPAR": "`)`",
     "RSQB": "`]`",
     "COLON": "`:`",
+    "COMMA": "`,`",
+    "QUOTED": "a name",
     "__ANON_1": "`..`",
 }
 # Where all of these are allowed, any item of a policy is.
@@ -178,11 +180,11 @@ def _parse(source: Source, start: str) -> tuple[object | None, list[Diagnostic]]
         try:
             tree = _lark().parse(text, start=start)
         except ParseError as error:
-            found.append(error.diagnostic)
+            found.append(syntax_remedies.improved(error.diagnostic, source))
         except UnexpectedToken as error:
-            found.append(_unexpected(error, source))
+            found.append(_unexpected(error, Source(source.name, text)))
         except UnexpectedCharacters as error:
-            found.append(_bad_character(error, source))
+            found.append(_bad_character(error, Source(source.name, text)))
         except UnexpectedEOF:
             found.append(catalogue.unexpected("", (), Span(len(text), len(text))))
         else:
@@ -190,10 +192,16 @@ def _parse(source: Source, start: str) -> tuple[object | None, list[Diagnostic]]
             # Functions that recurse over a tree rely on the depth limit.
             whole = tree if all(p.code != "P0011" for p in problems) else None
             return whole, sorted([*found, *problems], key=lambda d: d.span.start)
+        last = found[-1]
+        if len(found) > 1 and last.code == "P0001" and source.slice(last.span) == "}":
+            # The brace of a block that an earlier error is about.
+            found.pop()
         if start == "expression" or len(found) >= MAX_MISTAKES:
             return None, found
-        hole = stretch(text, found[-1].span.start, in_block=start == "rules")
-        blanked = blank(text, hole)
+        blanked = syntax_remedies.closing(last, text)
+        if blanked is None:
+            hole = stretch(text, last.span.start, in_block=start == "rules")
+            blanked = blank(text, hole)
         if blanked == text:
             return None, sorted(found, key=lambda d: d.span.start)
         text = blanked
@@ -234,17 +242,20 @@ def _cache_file() -> str | None:
 def _unexpected(error: UnexpectedToken, source: Source) -> Diagnostic:
     token = error.token
     end = len(source.text.rstrip())
-    if token.type == "$END":
-        return catalogue.unexpected("", _expected(error.accepts or set()), Span(end, end))
-    span = Span(token.start_pos or 0, token.end_pos or 0)
     accepted = error.accepts or set()
+    span = Span(token.start_pos or 0, token.end_pos or 0)
+    where = Span(end, end) if token.type == "$END" else span
+    words = [t.lower() for t in accepted if t.isalpha() and t not in _NAMED and t not in _STARTERS]
+    if (found := syntax_remedies.explained(source, where, accepted, words)) is not None:
+        return found
+    if token.type == "$END":
+        return catalogue.unexpected("", _expected(accepted), where)
     if (negation := _NEGATION.search(source.text, 0, span.start)) is not None:
         return _not(source, Span(negation.start(), span.start))
     if (operator := _SYNONYMS.get(str(token))) is not None:
         # If no operator is allowed here, another operator does not fix it.
         fix = Fix(span, operator) if accepted & _OPERATORS else None
         return catalogue.unexpected(str(token), (), span, hint=f"write `{operator}`", fix=fix)
-    words = [t.lower() for t in accepted if t.isalpha() and t not in _NAMED and t not in _STARTERS]
     if (close := nearest(str(token), words)) is not None and close != str(token):
         fix = Fix(span, close) if only_nearest(str(token), words) else None
         return catalogue.unexpected(str(token), (), span, hint=f"did you mean `{close}`?", fix=fix)
@@ -288,6 +299,9 @@ def _bad_character(error: UnexpectedCharacters, source: Source) -> Diagnostic:
     span = Span(at, at + 1)
     if found in "\"'":
         return catalogue.unclosed_string(span)
+    accepted = error.allowed or set()
+    if (explained := syntax_remedies.explained(source, span, accepted)) is not None:
+        return explained
     if found in _SYNONYMS:
         fix = Fix(span, _SYNONYMS[found])
         return catalogue.unexpected(found, (), span, hint=f"write `{_SYNONYMS[found]}`", fix=fix)

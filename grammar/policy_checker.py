@@ -35,6 +35,7 @@ from grammar.clauses import (
 from grammar.diagnostics import Diagnostic
 from grammar.environment import Environment
 from grammar.limits import MAX_DEPTH, MAX_NAME
+from grammar.printer import print_as_written
 from grammar.schema import Schema
 from grammar.source import Span
 from grammar.types import (
@@ -201,7 +202,10 @@ class _PolicyChecker:
             self._define(item)
         self._definitions = Definitions(self._environment.lets, self._environment.defs)
         policy = replace(self._policy, items=tuple(map(self._item, self._policy.items)))
-        self._found.extend(access.diagnostics(policy, self._schema, self._definitions))
+        closed = access.diagnostics(policy, self._schema, self._definitions)
+        # What a part with an error reads is not known: there, a warning would tell it twice.
+        is_whole = not self._found
+        self._found.extend(d for d in closed if is_whole or d.severity == "error")
         found = tuple(sorted(self._found, key=lambda d: d.span.start))
         return Checked(policy, self._environment, found)
 
@@ -510,7 +514,7 @@ class _PolicyChecker:
     def _constant(self, hole: Expr) -> None:
         for read in reads(hole, self._definitions):
             if read.path[0] in VARIABLES and not any(read.path[: len(c)] == c for c in _CONSTANT):
-                self._found.append(catalogue.message_varies(".".join(read.path), hole.span))
+                self._found.append(catalogue.message_varies(print_as_written(hole), hole.span))
                 return
 
     def _bool(self, expr: Expr, allowed: frozenset[str], where: str) -> Expr:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import islice
+from itertools import islice, pairwise
 
 from grammar import catalogue, checks, parameters
 from grammar.access import beyond
@@ -15,6 +14,7 @@ from grammar.checks.costs import LIMIT
 from grammar.checks.mutual import has_mutual_limit, unknown_of_selector
 from grammar.clauses import Argument, Def, File, Let, Policy, Test, Use
 from grammar.diagnostics import Diagnostic, Fix
+from grammar.lexemes import Lexemes
 from grammar.parser import parse_file
 from grammar.policy_checker import Checked, check_policy
 from grammar.printer import print_expression
@@ -171,8 +171,6 @@ def _named(name: str, user: Policy, names: Mapping[str, Checked]) -> Checked | N
 # Whether it is a cluster policy, its namespace, and its name; unique for each policy.
 Identity = tuple[bool, str | None, str]
 
-_DEFINITION = re.compile(r"^[ \t]*(?:let|def)\s+(\w+)", re.MULTILINE)
-_FOR = re.compile(r"^[ \t]*for\s", re.MULTILINE)
 # A name, a function.
 _UNKNOWN = frozenset({"P0101", "P0103"})
 _SELECTS_EVERYTHING = "P0206"
@@ -324,14 +322,14 @@ def _further(checked: Checked, cost_limit: int) -> Checked:
 
 def _without_echoes(checked: Checked, source: Source) -> Checked:
     """The policy as partial, without the errors that only follow from what was not parsed."""
-    text = source.slice(checked.policy.span)
+    words = [item.text for item in Lexemes(source.slice(checked.policy.span)).items]
     read = {i.name for i in checked.policy.items if isinstance(i, Let | Def)}
-    lost = set(_DEFINITION.findall(text)) - read
+    lost = {name for word, name in pairwise(words) if word in ("let", "def")} - read
 
     def is_echo(diagnostic: Diagnostic) -> bool:
         if diagnostic.code in _UNKNOWN:
             return source.slice(diagnostic.span).partition("(")[0] in lost
-        return diagnostic.code == _SELECTS_EVERYTHING and _FOR.search(text) is not None
+        return diagnostic.code == _SELECTS_EVERYTHING and "for" in words
 
     found = tuple(d for d in checked.diagnostics if not is_echo(d))
     return replace(checked, diagnostics=found, partial=True)

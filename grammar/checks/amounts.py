@@ -13,7 +13,7 @@ from grammar import ast
 from grammar.clauses import Clause, Filter
 from grammar.diagnostics import Diagnostic
 from grammar.policy_checker import Checked
-from grammar.printer import print_expression, print_string
+from grammar.printer import print_as_written, print_expression, print_string
 from grammar.types import BOOL, STRING
 from grammar.walk import Definitions, reads, rewritten, walk
 
@@ -47,8 +47,8 @@ def as_limit(clause: Filter, checked: Checked) -> str:
                     [amount, where], checked
                 ) <= {"peer", "pod"}:
                     return (
-                        f"`limit {print_string(clause.name)} {{ sum {print_expression(amount)} of"
-                        f" all pods where {print_expression(where)} per node at most"
+                        f"`limit {print_string(clause.name)} {{ sum {print_as_written(amount)} of"
+                        f" all pods where {print_as_written(where)} per node at most"
                         f" {_bound(bound)} strict }}`"
                     )
         case _:

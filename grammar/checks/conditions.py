@@ -29,9 +29,9 @@ from grammar.environment import Environment
 from grammar.errors import EvaluationError
 from grammar.evaluator import evaluate
 from grammar.policy_checker import Checked
-from grammar.printer import print_expression
-from grammar.types import BOOL
-from grammar.walk import children
+from grammar.printer import print_as_written, print_expression
+from grammar.types import BOOL, STRING
+from grammar.walk import children, rewritten
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,7 +329,7 @@ def _implied(earlier: _Comparison, later: _Comparison) -> Diagnostic:
 
 
 def _requirement(earlier: _Comparison) -> str:
-    return f"filter `{earlier.clause.name}` already requires `{print_expression(earlier.expr)}`"
+    return f"filter `{earlier.clause.name}` already requires `{print_as_written(earlier.expr)}`"
 
 
 # ---- negations of keys that may be absent
@@ -417,16 +417,19 @@ def _guards(expr: ast.Expr) -> frozenset[str]:
 
 
 def _absent_warning(key: _Key, expr: ast.Expr) -> Diagnostic:
-    shown = print_expression(key)
-    message = f"`{shown}` may be absent: the condition is then missing and does not hold"
-    hint = f"write `{_safe(key)}`, or add `missing pass` or `missing fail`"
+    message = (
+        f"`{print_as_written(key)}` may be absent: the condition is then missing and does not hold"
+    )
+    hint = f"write `{_safe(key, expr)}`, or add `missing pass` or `missing fail`"
     return Diagnostic("P0301", "warning", message, expr.span, hint=hint)
 
 
-def _safe(key: _Key) -> str:
-    """The text of the same read, with an empty value for an absent key."""
-    name = key.index if isinstance(key, ast.Index) else ast.Literal(key.name, key.type)
-    return f'{print_expression(key.operand)}[?{print_expression(name)}].orValue("")'
+def _safe(key: _Key, whole: ast.Expr) -> str:
+    """The text of an expression in which the read has an empty value for an absent key."""
+    name = key.index if isinstance(key, ast.Index) else ast.Literal(key.name, STRING)
+    read = ast.Index(key.operand, name, optional=True)
+    safe = ast.Call("orValue", read, (ast.Literal("", STRING),))
+    return print_as_written(rewritten(whole, lambda node: safe if node is key else node))
 
 
 # ---- keys that may be absent, where that protects a victim
@@ -444,6 +447,6 @@ def silent_protections(checked: Checked) -> Iterator[Diagnostic]:
 
 
 def _protection_warning(key: _Key, expr: ast.Expr) -> Diagnostic:
-    message = f"`{print_expression(key)}` may be absent: every victim without it is then protected"
-    hint = f"write `{_safe(key)}`, or add `missing pass`, or `missing fail` to keep it so"
+    message = f"`{print_as_written(key)}` may be absent: every victim without it is then protected"
+    hint = f"write `{_safe(key, expr)}`, or add `missing pass`, or `missing fail` to keep it so"
     return Diagnostic("P0317", "warning", message, expr.span, hint=hint)

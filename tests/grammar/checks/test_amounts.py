@@ -79,7 +79,7 @@ def test_sums_in_filters(items: str, wanted: list[str]) -> None:
             "node.pods.filter(p, p.namespace == pod.namespace).map(q, q.requests['cpu'] * 2).sum()"
             ' <= "4"',
             'sum peer.requests["cpu"] * 2 of all pods where'
-            ' peer.namespace == pod.metadata.namespace per node at most "4"',
+            ' peer.namespace == pod.namespace per node at most "4"',
             id="of some pods",
         ),
         pytest.param(
