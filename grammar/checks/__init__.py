@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from grammar.checks.absence import comparisons_with_null, has_below_absent
 from grammar.checks.amounts import sums_in_filters
 from grammar.checks.conditions import (
     absent_negations,
@@ -15,6 +16,8 @@ from grammar.checks.conditions import (
     silent_protections,
 )
 from grammar.checks.costs import LIMIT, expensive_expressions
+from grammar.checks.domains import constant_domains, nodes_without_domain
+from grammar.checks.known_words import unknown_resources, unknown_words, unknown_zones
 from grammar.checks.mutual import mutual_limits
 from grammar.checks.numbers import (
     bounds,
@@ -24,6 +27,8 @@ from grammar.checks.numbers import (
     vanishing_percentages,
 )
 from grammar.checks.references import bad_patterns, unused_definitions
+from grammar.checks.scales import percentages_of_parts, provider_versions
+from grammar.checks.written_out import write_out
 from grammar.diagnostics import Diagnostic
 from grammar.policy_checker import Checked
 
@@ -31,12 +36,10 @@ Check = Callable[[Checked], Iterator[Diagnostic]]
 
 CHECKS: tuple[Check, ...] = (
     absent_negations,
-    silent_protections,
     constant_conditions,
     contradictions,
     bad_patterns,
     bounds,
-    vanishing_percentages,
     sampled_ranges,
     conflicting_shares,
     unused_definitions,
@@ -45,9 +48,27 @@ CHECKS: tuple[Check, ...] = (
     mutual_limits,
 )
 
+# The checks that see through definitions, and so get the policy written out.
+WRITTEN_OUT: tuple[Check, ...] = (
+    silent_protections,
+    vanishing_percentages,
+    comparisons_with_null,
+    has_below_absent,
+    unknown_words,
+    unknown_resources,
+    unknown_zones,
+    percentages_of_parts,
+    provider_versions,
+    nodes_without_domain,
+)
+
 
 def run(checked: Checked, cost_limit: int = LIMIT) -> list[Diagnostic]:
     """The diagnostics of all checks, in the order of the text; `cost_limit` is in steps."""
     found = [d for check in CHECKS for d in check(checked)]
+    out = write_out(checked)
+    found.extend(constant_domains(checked, out))
+    # What a definition says is found wherever it is used, and told once.
+    found.extend({(d.code, d.span): d for check in WRITTEN_OUT for d in check(out)}.values())
     found.extend(expensive_expressions(checked, cost_limit))
     return sorted(found, key=lambda d: d.span.start)

@@ -30,7 +30,7 @@ from grammar.errors import EvaluationError
 from grammar.evaluator import evaluate
 from grammar.policy_checker import Checked
 from grammar.printer import print_expression
-from grammar.types import BOOL
+from grammar.types import BOOL, NULL
 from grammar.walk import children
 
 
@@ -56,9 +56,7 @@ def _of_clause(clause: Clause) -> Iterator[Condition]:
     if clause.when is not None:
         yield Condition(clause.when, "when")
     pods = clause.pods if isinstance(clause, CountingClause) else None
-    # A sum of all pods can be said in no other way.
-    is_all = pods is not None and pods.amount and pods.where == ast.Literal(True, BOOL)
-    if pods is not None and pods.where is not None and not is_all:
+    if pods is not None and pods.where is not None:
         yield Condition(pods.where, "pods where")
     match clause:
         case Filter():
@@ -171,6 +169,9 @@ def constant_conditions(checked: Checked) -> Iterator[Diagnostic]:
     that only other policies use.
     """
     for condition in conditions(checked.policy):
+        # That all pods count cannot be said in another way.
+        if condition.word == "pods where" and condition.expr == ast.Literal(True, BOOL):
+            continue
         folded = fold(condition.expr, checked.environment)
         if isinstance(folded, ast.Literal) and isinstance(folded.value, bool):
             if condition.word == "for" and (folded.value or condition.expr == folded):
@@ -337,7 +338,7 @@ def _requirement(earlier: _Comparison) -> str:
 # `!=`, `!(x in …)` and `!x.matches(…)` look true for an absent key, but they are missing.
 
 _WORDS = frozenset({"require", "for", "when", "pods where"})
-_MAPS = frozenset({"labels", "annotations", "nodeSelector"})
+_MAPS = frozenset({"labels", "annotations", "nodeSelector", "namespaceLabels"})
 
 
 def absent_negations(checked: Checked) -> Iterator[Diagnostic]:
@@ -351,6 +352,11 @@ def absent_negations(checked: Checked) -> Iterator[Diagnostic]:
 _Key = ast.Index | ast.Select
 
 
+def unguarded_keys(expr: ast.Expr) -> Iterator[_Key]:
+    """The reads of keys that may be absent, of labels for example."""
+    yield from (key for key, _ in _unguarded(expr, _key))
+
+
 def _unguarded(
     expr: ast.Expr, read: Callable[[ast.Expr], _Key | None], guarded: frozenset[str] = frozenset()
 ) -> Iterator[tuple[_Key, ast.Expr]]:
@@ -358,7 +364,7 @@ def _unguarded(
     if isinstance(expr, ast.Chain) and expr.op in ("&&", "||"):
         for operand in expr.operands:
             yield from _unguarded(operand, read, guarded)
-            guarded |= _guards(operand)
+            guarded |= guards(operand)
         return
     if isinstance(expr, ast.Has):
         return
@@ -382,7 +388,7 @@ def _negated_key(expr: ast.Expr) -> _Key | None:
 def _negated(expr: ast.Expr) -> ast.Expr | None:
     """The operand that a negation is about; None if the expression is no negation."""
     match expr:
-        case ast.Binary("!=", left, right):
+        case ast.Binary("!=", left, right) if NULL not in (left.type, right.type):
             return right if isinstance(left, ast.Literal) else left
         case ast.Unary("!", ast.Binary("==" | "in", left, right)):
             return right if isinstance(left, ast.Literal) else left
@@ -401,19 +407,28 @@ def _key(expr: ast.Expr) -> _Key | None:
     return None
 
 
-def _guards(expr: ast.Expr) -> frozenset[str]:
-    """The keys that `has(x)`, `key in map`, or their negation before `||`, guarantee."""
+def guards(expr: ast.Expr) -> frozenset[str]:
+    """What `has(x)`, `key in map`, or their negation before `||`, makes sure to be there."""
     match expr:
         case ast.Unary("!", operand):
-            return _guards(operand)
+            return guards(operand)
         case ast.Has(operand):
             return frozenset({print_expression(operand)})
         case ast.Binary("in", key, holder):
             return frozenset({print_expression(ast.Index(holder, key))})
+        case ast.Call("hasValue", ast.Select() | ast.Index() as operand, ()):
+            return frozenset({print_expression(_plain(operand))})
         case ast.Chain():
-            return frozenset().union(*map(_guards, children(expr)))
+            return frozenset().union(*map(guards, children(expr)))
         case _:
             return frozenset()
+
+
+def _plain(expr: ast.Expr) -> ast.Expr:
+    """The same read without its optionals: `a.b` for `a.?b`."""
+    if isinstance(expr, ast.Select | ast.Index):
+        return replace(expr, operand=_plain(expr.operand), optional=False)
+    return expr
 
 
 def _absent_warning(key: _Key, expr: ast.Expr) -> Diagnostic:
