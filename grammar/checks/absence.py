@@ -23,55 +23,53 @@ from grammar.clauses import (
     Spread,
 )
 from grammar.diagnostics import Diagnostic
+from grammar.environment import Environment
 from grammar.policy_checker import Checked
 from grammar.printer import print_expression
 from grammar.schema import Schema
 from grammar.types import NULL, Type
-from grammar.walk import children, walk
+from grammar.walk import children
 
 # ---- null
 
 
-def comparisons_with_null(checked: Checked) -> Iterator[Diagnostic]:
-    """A warning (P0330) for each comparison of null with what is never null."""
-    for expr in walk(checked.policy):
-        match expr:
-            case ast.Binary("==" | "!=", left, right) if (left.type == NULL) != (
-                right.type == NULL
-            ):
-                value = right if left.type == NULL else left
-                if not _may_be_null(value.type):
-                    yield _never_null(value, expr, checked)
-            case ast.Binary("in", value, ast.ListLiteral(elements)) if not _may_be_null(value.type):
-                for element in elements:
-                    if element.type == NULL:
-                        shown = print_expression(as_written(value, checked.environment.schema))
-                        message = f"`{shown}` is never null"
-                        hint = "leave it out"
-                        if isinstance(value, ast.Select | ast.Index):
-                            test = _remedy(value, checked, there=False)
-                            hint = f"leave it out; `{test}` is true where it is absent"
-                        yield Diagnostic("P0330", "warning", message, element.span, hint=hint)
-            case _:
-                continue
+def comparisons_with_null(expr: ast.Expr, environment: Environment) -> Iterator[Diagnostic]:
+    """A warning (P0330) for a comparison of null with what is never null."""
+    match expr:
+        case ast.Binary("==" | "!=", left, right) if (left.type == NULL) != (right.type == NULL):
+            value = right if left.type == NULL else left
+            if not _may_be_null(value.type):
+                yield _never_null(value, expr, environment)
+        case ast.Binary("in", value, ast.ListLiteral(elements)) if not _may_be_null(value.type):
+            for element in elements:
+                if element.type == NULL:
+                    shown = print_expression(as_written(value, environment.schema))
+                    message = f"`{shown}` is never null"
+                    hint = "leave it out"
+                    if isinstance(value, ast.Select | ast.Index):
+                        test = _remedy(value, environment, there=False)
+                        hint = f"leave it out; `{test}` is true where it is absent"
+                    yield Diagnostic("P0330", "warning", message, element.span, hint=hint)
+        case _:
+            return
 
 
 def _may_be_null(found: Type) -> bool:
     return found.name in ("dyn", "error", "null")
 
 
-def _never_null(value: ast.Expr, expr: ast.Binary, checked: Checked) -> Diagnostic:
-    shown = print_expression(as_written(value, checked.environment.schema))
+def _never_null(value: ast.Expr, expr: ast.Binary, environment: Environment) -> Diagnostic:
+    shown = print_expression(as_written(value, environment.schema))
     message = f"`{shown}` is never null: where it is absent, it is missing"
     if value.type.name == "optional" or not isinstance(value, ast.Select | ast.Index):
         message = f"`{shown}` is never null"
-    hint = f"write `{_remedy(value, checked, there=expr.op == '!=')}`"
+    hint = f"write `{_remedy(value, environment, there=expr.op == '!=')}`"
     return Diagnostic("P0330", "warning", message, expr.span, hint=hint)
 
 
-def _remedy(value: ast.Expr, checked: Checked, *, there: bool) -> str:
+def _remedy(value: ast.Expr, environment: Environment, *, there: bool) -> str:
     """The test whether a value is there, or absent."""
-    schema = checked.environment.schema
+    schema = environment.schema
     shown = print_expression(as_written(value, schema))
     if value.type.name == "optional":
         test = f"{shown}.hasValue()"

@@ -1,6 +1,6 @@
 """Known words: constants that no field has, names that no resource has, and unknown time zones.
 
-These checks look at policies that are written out, and at both sides of a comparison.
+These checks look at one expression of a policy that is written out.
 """
 
 from __future__ import annotations
@@ -26,12 +26,10 @@ from grammar.diagnostics import Diagnostic, nearest
 from grammar.environment import Environment
 from grammar.errors import EvaluationError
 from grammar.parameters import is_example
-from grammar.policy_checker import Checked
 from grammar.printer import print_string
 from grammar.source import Span
 from grammar.types import QUANTITY, STRING, TIMESTAMP, Type, map_of
 from grammar.values.time import Timestamp
-from grammar.walk import walk
 
 _RESOURCES = map_of(STRING, QUANTITY)
 _MAPS = frozenset({"labels", "annotations", "nodeSelector", "matchLabels", "namespaceLabels"})
@@ -56,24 +54,22 @@ def constants(expr: ast.Expr, environment: Environment) -> tuple[ast.Literal, ..
 # ---- words of fields
 
 
-def unknown_words(checked: Checked) -> Iterator[Diagnostic]:
-    """A warning (P0333) for each constant that a field never has.
+def unknown_words(expr: ast.Expr, environment: Environment) -> Iterator[Diagnostic]:
+    """A warning (P0333) for each constant in a comparison that the field there never has.
 
     The constant is compared with the field, or with the items of a list of fields.
     """
-    environment = checked.environment
-    for expr in walk(checked.policy):
-        if not isinstance(expr, ast.Binary) or expr.op not in ("==", "!=", "in"):
-            continue
-        pairs = [(expr.left, expr.right), (expr.right, expr.left)]
-        if expr.op == "in":
-            items = expr.right.elements if isinstance(expr.right, ast.ListLiteral) else ()
-            pairs = [(expr.left, item) for item in items]
-            pairs += [(item, expr.left) for item in (*items, *_items(expr.right))]
-        for read, other in pairs:
-            if (known := _words(read)) is not None:
-                for constant in constants(other, environment):
-                    yield from _unknown_word(*known, constant)
+    if not isinstance(expr, ast.Binary) or expr.op not in ("==", "!=", "in"):
+        return
+    pairs = [(expr.left, expr.right), (expr.right, expr.left)]
+    if expr.op == "in":
+        items = expr.right.elements if isinstance(expr.right, ast.ListLiteral) else ()
+        pairs = [(expr.left, item) for item in items]
+        pairs += [(item, expr.left) for item in (*items, *_items(expr.right))]
+    for read, other in pairs:
+        if (known := _words(read)) is not None:
+            for constant in constants(other, environment):
+                yield from _unknown_word(*known, constant)
 
 
 def _unknown_word(name: str, words: Words, constant: ast.Literal) -> Iterator[Diagnostic]:
@@ -131,29 +127,29 @@ def _items(expr: ast.Expr) -> tuple[ast.Expr, ...]:
 # ---- names of resources
 
 
-def unknown_resources(checked: Checked) -> Iterator[Diagnostic]:
-    """A warning (P0331) for each constant name of a resource that no pod and no node can have.
+def unknown_resources(expr: ast.Expr, environment: Environment) -> Iterator[Diagnostic]:
+    """A warning (P0331) for the constant name of a resource that no pod and no node can have.
 
     A resource is one of Kubernetes, or has a domain in its name, as `example.com/gpu` has.
     """
-    for expr in walk(checked.policy):
-        match expr:
-            case ast.Index(holder, key) | ast.Binary("in", key, holder) if _of_resources(holder):
-                names = constants(key, checked.environment)
-                found = [(name.value, name.span, True) for name in names]
-            case ast.Select(holder, field) if _of_resources(holder):
-                found = [(field, expr.name_span, False)]
-            case _:
-                continue
-        for name, span, quoted in found:
-            if isinstance(name, str) and not _is_resource(name, holder):
-                yield _unknown_resource(name, span, quoted=quoted)
+    match expr:
+        case ast.Index(holder, key) | ast.Binary("in", key, holder) if _of_resources(holder):
+            names = constants(key, environment)
+            found = [(name.value, name.span, True) for name in names]
+        case ast.Select(holder, field) if _of_resources(holder):
+            found = [(field, expr.name_span, False)]
+        case _:
+            return
+    for name, span, quoted in found:
+        if isinstance(name, str) and not _is_resource(name, holder):
+            yield _unknown_resource(name, span, quoted=quoted)
 
 
 def _of_resources(expr: ast.Expr) -> bool:
     """Whether an expression is the requests of a pod, what a node offers, or the like."""
     return (
         isinstance(expr, ast.Select)
+        and expr.type.name in ("map", "optional")
         and inside(expr.type) == _RESOURCES
         and inside(expr.operand.type).is_record
     )
@@ -186,20 +182,18 @@ _LONGEST = 40
 _SOME_ZONES = 'write an IANA name such as `"Europe/Berlin"`, or an offset such as `"+01:00"`'
 
 
-def unknown_zones(checked: Checked) -> Iterator[Diagnostic]:
-    """An error (P0156) for each constant time zone that does not exist."""
-    for expr in walk(checked.policy):
-        match expr:
-            case ast.Call(function, moment, (zone,)) if (
-                function.startswith(_ZONED) and moment is not None and moment.type == TIMESTAMP
-            ):
-                for constant in constants(zone, checked.environment):
-                    if isinstance(constant.value, str) and not _is_zone(constant.value):
-                        yield catalogue.unknown_zone(
-                            constant.value, _zone_hint(constant.value), constant.span
-                        )
-            case _:
-                continue
+def unknown_zones(expr: ast.Expr, environment: Environment) -> Iterator[Diagnostic]:
+    """An error (P0156) for each constant time zone of a call that does not exist."""
+    match expr:
+        case ast.Call(function, moment, (zone,)) if (
+            function.startswith(_ZONED) and moment is not None and moment.type == TIMESTAMP
+        ):
+            for constant in constants(zone, environment):
+                name = constant.value
+                if isinstance(name, str) and not _is_zone(name):
+                    yield catalogue.unknown_zone(name, _zone_hint(name), constant.span)
+        case _:
+            return
 
 
 def _is_zone(name: str) -> bool:

@@ -26,41 +26,43 @@ _ORDERS = ("<", "<=", ">", ">=")
 _RELATIONS = (*_ORDERS, "==", "!=")
 _WHOLES = frozenset({"allocatable", "capacity"})
 _VERSIONS = frozenset({"kubeletVersion", "kubeProxyVersion"})
+_NUMBERS_OF_VERSIONS = frozenset({"major", "minor", "patch"})
 # A constant is a percentage, not a part that is above the whole, from this many times the scale.
 _FAR = 2
+_NUMBERS = ("double", "dyn")
 _PERCENT = 100
 
 
-def percentages_of_parts(checked: Checked) -> Iterator[Diagnostic]:
-    """A warning (P0332) for a part of a node that is compared with a percentage, or scored as one.
+def percentages_of_parts(expr: ast.Expr, environment: Environment) -> Iterator[Diagnostic]:
+    """A warning (P0332) for a part of a node that is compared with a percentage.
 
     `node.usage["cpu"]` is such a part, and so is a quantity divided by what the node has.
     """
+    if isinstance(expr, ast.Binary) and expr.op in _RELATIONS:
+        for part, other in ((expr.left, expr.right), (expr.right, expr.left)):
+            yield from _far(part, (other,), environment)
+
+
+def parts_as_scores(checked: Checked) -> Iterator[Diagnostic]:
+    """A warning (P0332) for a part of a node that is scored as a percentage."""
     for clause in checked.policy.clauses:
-        if isinstance(clause, Score):
-            yield from _scored(clause, checked)
-    for expr in walk(checked.policy):
-        if isinstance(expr, ast.Binary) and expr.op in _RELATIONS:
-            for part, other in ((expr.left, expr.right), (expr.right, expr.left)):
-                yield from _far(part, (other,), checked.environment)
-
-
-def _scored(clause: Score, checked: Checked) -> Iterator[Diagnostic]:
-    value, ends = clause.value, clause.range
-    if isinstance(ends, Bounds):
-        yield from _far(value, (ends.low, ends.high), checked.environment)
-    elif ends is None and (most := _scale(value)) is not None and most <= 1:
-        shown = print_expression(as_written(value, checked.environment.schema))
-        message = f"`{shown}` is from 0 to 1, and a score from 0 to 100"
-        hint = f"write `{shown} range 0 .. 1`"
-        yield Diagnostic("P0332", "warning", message, value.span, hint=hint)
+        if not isinstance(clause, Score):
+            continue
+        value, ends = clause.value, clause.range
+        if isinstance(ends, Bounds):
+            yield from _far(value, (ends.low, ends.high), checked.environment)
+        elif ends is None and (most := _scale(value)) is not None and most <= 1:
+            shown = print_expression(as_written(value, checked.environment.schema))
+            message = f"`{shown}` is from 0 to 1, and a score from 0 to 100"
+            hint = f"write `{shown} range 0 .. 1`"
+            yield Diagnostic("P0332", "warning", message, value.span, hint=hint)
 
 
 def _far(
     part: ast.Expr, others: tuple[ast.Expr, ...], environment: Environment
 ) -> Iterator[Diagnostic]:
     """The warnings for constants that are far above the scale of a part of a node."""
-    if (most := _scale(part)) is None or most <= 0:
+    if part.type.name not in _NUMBERS or (most := _scale(part)) is None or most <= 0:
         return
     shown = print_expression(as_written(part, environment.schema))
     for constant in (c for other in others for c in constants(other, environment)):
@@ -135,41 +137,41 @@ def _greatest(exprs: tuple[ast.Expr, ...]) -> float | None:
 # ---- versions
 
 
-def provider_versions(checked: Checked) -> Iterator[Diagnostic]:
-    """A warning (P0335) for each version of a node that is compared as `semver`, or as a text.
+def provider_versions(expr: ast.Expr, environment: Environment) -> Iterator[Diagnostic]:
+    """A warning (P0335) for a version of a node that is compared as `semver`, or as a text.
 
-    Providers put a suffix behind it, which semver takes for a version before the release.
+    Providers put a suffix behind it, which semver takes for a version before the release. The
+    numbers of a version, as `minor()` gives them, have no suffix.
     """
-    harmless = {id(part) for expr in walk(checked.policy) for part in _read_in_parts(expr)}
-    for expr in walk(checked.policy):
-        match expr:
-            case ast.Call("semver", None, (text, *_)) if (field := _version(text)) and id(
-                expr
-            ) not in harmless:
-                message = f"`{field}` may have a suffix of a provider, as in `v1.31.4-gke.1372000`"
-                where = expr.name_span if len(expr.args) == 1 else expr.span
-                hint = "write `kubernetesVersion`, which leaves it out"
-                if len(expr.args) > 1:
-                    hint = f"write `{_shown_version(text, checked)}`, which leaves it out"
-                yield Diagnostic("P0335", "warning", message, where, hint=hint)
-            case ast.Binary(op, left, right) if op in _ORDERS:
-                field = _version(left) or _version(right)
-                if field is not None and left.type == right.type == STRING:
-                    message = f"`{field}` is compared as a text, in which `v1.9` is above `v1.30`"
-                    sides = (_as_version(left, checked), _as_version(right, checked))
-                    hint = f"write `{sides[0]} {op} {sides[1]}`"
-                    yield Diagnostic("P0335", "warning", message, expr.span, hint=hint)
-            case _:
-                continue
-
-
-def _read_in_parts(expr: ast.Expr) -> tuple[ast.Expr, ...]:
-    """The version whose numbers are read one by one: these have no suffix."""
     match expr:
-        case ast.Call("major" | "minor" | "patch", ast.Call("semver") as version, ()):
-            return (version,)
+        case ast.Binary(op, left, right):
+            for side in (left, right):
+                yield from _provider_version(side, environment)
+            field = _version(left) or _version(right) if op in _ORDERS else None
+            if field is not None and left.type == right.type == STRING:
+                message = f"`{field}` is compared as a text, in which `v1.9` is above `v1.30`"
+                sides = (_as_version(side, environment) for side in (left, right))
+                hint = f"write `{f' {op} '.join(sides)}`"
+                yield Diagnostic("P0335", "warning", message, expr.span, hint=hint)
+        case ast.Call(function, target, args) if function not in _NUMBERS_OF_VERSIONS:
+            for side in (*args, *((target,) if target is not None else ())):
+                yield from _provider_version(side, environment)
         case _:
-            return ()
+            return
+
+
+def _provider_version(expr: ast.Expr, environment: Environment) -> Iterator[Diagnostic]:
+    """The warning for `semver(…)` of a version of a node."""
+    match expr:
+        case ast.Call("semver", None, (text, *more)) if (field := _version(text)) is not None:
+            message = f"`{field}` may have a suffix of a provider, as in `v1.31.4-gke.1372000`"
+            where, meant = expr.name_span, "kubernetesVersion"
+            if more:
+                where, meant = expr.span, _shown_version(text, environment)
+            hint = f"write `{meant}`, which leaves it out"
+            yield Diagnostic("P0335", "warning", message, where, hint=hint)
+        case _:
+            return
 
 
 def _version(expr: ast.Expr) -> str | None:
@@ -181,16 +183,16 @@ def _version(expr: ast.Expr) -> str | None:
             return None
 
 
-def _shown_version(expr: ast.Expr, checked: Checked) -> str:
+def _shown_version(expr: ast.Expr, environment: Environment) -> str:
     called = ast.Call("kubernetesVersion", None, (expr,))
-    return print_expression(as_written(called, checked.environment.schema))
+    return print_expression(as_written(called, environment.schema))
 
 
-def _as_version(expr: ast.Expr, checked: Checked) -> str:
+def _as_version(expr: ast.Expr, environment: Environment) -> str:
     """One side of a comparison of versions: a constant with all three numbers, or a call."""
     if isinstance(expr, ast.Literal):
         try:
             return print_expression(replace(expr, value=str(kubernetes_version(str(expr.value)))))
         except EvaluationError:
             return print_expression(expr)
-    return _shown_version(expr, checked)
+    return _shown_version(expr, environment)
