@@ -72,6 +72,8 @@ class _Writer:
 
     def whole(self, expr: ast.Expr) -> ast.Expr:
         """A whole expression written out, always a new node."""
+        if not any(map(_is_written_out, walk(expr))):
+            return replace(expr)
         self._left = before = min(_MOST_OF_ONE, self._left_of_all)
         try:
             return self._of(expr, {})
@@ -105,8 +107,20 @@ class _Writer:
                 return names[name]
             case ast.Comprehension():
                 return self._macro(expr, names)
-            case ast.Literal():
+            case ast.Literal() | ast.Ident():
                 return expr
+            # The usual ones, for the time that a general rewriting takes.
+            case ast.Select(operand):
+                return replace(expr, operand=self._of(operand, names))
+            case ast.Index(operand, index):
+                return replace(expr, operand=self._of(operand, names), index=self._of(index, names))
+            case ast.Binary(_, left, right):
+                return replace(expr, left=self._of(left, names), right=self._of(right, names))
+            case ast.Chain(_, operands):
+                return replace(expr, operands=tuple(self._of(o, names) for o in operands))
+            case ast.Call(_, target, args):
+                called = self._of(target, names) if target is not None else None
+                return replace(expr, target=called, args=tuple(self._of(a, names) for a in args))
             case _:
                 return self._parts(expr, names)
 
