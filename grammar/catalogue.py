@@ -355,6 +355,11 @@ def bad_filling(policy: str, reason: Diagnostic, span: Span) -> Diagnostic:
     return _error("P0213", message, span, reason.hint)
 
 
+def odd_filling(policy: str, reason: Diagnostic, span: Span) -> Diagnostic:
+    message = f"policy `{policy}` with these values: {reason.message}"
+    return Diagnostic(reason.code, "warning", message, span, hint=reason.hint)
+
+
 def needs_type(name: str, span: Span) -> Diagnostic:
     hint = f'declare the type, as in `def f(x: Node): …`; for a key of a map write `["{name}"]`'
     return _error("P0129", f"`{name}` needs an object whose type is known", span, hint, label="dyn")

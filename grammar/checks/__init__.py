@@ -18,7 +18,12 @@ from grammar.checks.conditions import (
 )
 from grammar.checks.costs import LIMIT, expensive_expressions
 from grammar.checks.domains import constant_domains, nodes_without_domain
-from grammar.checks.known_words import unknown_resources, unknown_words, unknown_zones
+from grammar.checks.known_words import (
+    unknown_resources,
+    unknown_times,
+    unknown_words,
+    unknown_zones,
+)
 from grammar.checks.mutual import mutual_limits
 from grammar.checks.numbers import (
     bounds,
@@ -66,6 +71,7 @@ OF_EXPRESSIONS: tuple[ExpressionCheck, ...] = (
     comparisons_with_null,
     unknown_words,
     unknown_resources,
+    unknown_times,
     unknown_zones,
     percentages_of_parts,
     provider_versions,

@@ -61,7 +61,7 @@ def _may_be_null(found: Type) -> bool:
 def _never_null(value: ast.Expr, expr: ast.Binary, environment: Environment) -> Diagnostic:
     shown = print_expression(as_written(value, environment.schema))
     message = f"`{shown}` is never null: where it is absent, it is missing"
-    if value.type.name == "optional" or not isinstance(value, ast.Select | ast.Index):
+    if value.type.name == "optional" or not _may_be_absent(value, environment.schema):
         message = f"`{shown}` is never null"
     hint = f"write `{_remedy(value, environment, there=expr.op == '!=')}`"
     return Diagnostic("P0330", "warning", message, expr.span, hint=hint)

@@ -30,7 +30,7 @@ from grammar.errors import EvaluationError
 from grammar.evaluator import evaluate
 from grammar.policy_checker import Checked
 from grammar.printer import print_expression
-from grammar.types import BOOL, NULL
+from grammar.types import BOOL, NULL, QUANTITY, STRING
 from grammar.walk import children
 
 
@@ -338,7 +338,7 @@ def _requirement(earlier: _Comparison) -> str:
 # `!=`, `!(x in …)` and `!x.matches(…)` look true for an absent key, but they are missing.
 
 _WORDS = frozenset({"require", "for", "when", "pods where"})
-_MAPS = frozenset({"labels", "annotations", "nodeSelector", "namespaceLabels"})
+_MAPS = frozenset({"labels", "annotations", "nodeSelector", "namespaceLabels", "limits"})
 
 
 def absent_negations(checked: Checked) -> Iterator[Diagnostic]:
@@ -366,7 +366,7 @@ def _unguarded(
             yield from _unguarded(operand, read, guarded)
             guarded |= guards(operand)
         return
-    if isinstance(expr, ast.Has):
+    if isinstance(expr, ast.Has) or _with_null(expr):
         return
     if isinstance(expr, ast.Comprehension):
         # The variable of a macro over a map is a key of that map.
@@ -379,6 +379,11 @@ def _unguarded(
         yield from _unguarded(child, read, guarded)
 
 
+def _with_null(expr: ast.Expr) -> bool:
+    """Whether an expression compares with null, of which another check warns."""
+    return isinstance(expr, ast.Binary) and NULL in (expr.left.type, expr.right.type)
+
+
 def _negated_key(expr: ast.Expr) -> _Key | None:
     """The key that a negation is about."""
     negated = _negated(expr)
@@ -388,9 +393,9 @@ def _negated_key(expr: ast.Expr) -> _Key | None:
 def _negated(expr: ast.Expr) -> ast.Expr | None:
     """The operand that a negation is about; None if the expression is no negation."""
     match expr:
-        case ast.Binary("!=", left, right) if NULL not in (left.type, right.type):
+        case ast.Binary("!=", left, right):
             return right if isinstance(left, ast.Literal) else left
-        case ast.Unary("!", ast.Binary("==" | "in", left, right)):
+        case ast.Unary("!", ast.Binary("==" | "in", left, right) as test) if not _with_null(test):
             return right if isinstance(left, ast.Literal) else left
         case ast.Unary("!", ast.Call("matches" | "startsWith" | "endsWith" | "contains", target)):
             return target
@@ -439,9 +444,10 @@ def _absent_warning(key: _Key, expr: ast.Expr) -> Diagnostic:
 
 
 def _safe(key: _Key) -> str:
-    """The text of the same read, with an empty value for an absent key."""
-    name = key.index if isinstance(key, ast.Index) else ast.Literal(key.name, key.type)
-    return f'{print_expression(key.operand)}[?{print_expression(name)}].orValue("")'
+    """The text of the same read, with an empty value for an absent key, or with no amount."""
+    name = key.index if isinstance(key, ast.Index) else ast.Literal(key.name, STRING)
+    empty = '"0"' if key.type == QUANTITY else '""'
+    return f"{print_expression(key.operand)}[?{print_expression(name)}].orValue({empty})"
 
 
 # ---- keys that may be absent, where that protects a victim

@@ -174,7 +174,51 @@ def _unknown_resource(name: str, span: Span, *, quoted: bool) -> Diagnostic:
     return Diagnostic("P0331", "warning", message, span, hint=hint)
 
 
-# ---- time zones
+# ---- parts of the time, and time zones
+
+# The least and the greatest value of what is read of a time.
+_PARTS_OF_TIME = {
+    "getDate": (1, 31),
+    "getDayOfMonth": (0, 30),
+    "getDayOfWeek": (0, 6),
+    "getDayOfYear": (0, 365),
+    "getHours": (0, 23),
+    "getMinutes": (0, 59),
+    "getMonth": (0, 11),
+    "getSeconds": (0, 59),
+}
+
+
+def unknown_times(expr: ast.Expr, environment: Environment) -> Iterator[Diagnostic]:
+    """A warning (P0333) for a number that an hour, a day or the like, equal to it, never is."""
+    if not isinstance(expr, ast.Binary) or expr.op not in ("==", "!=", "in"):
+        return
+    right = expr.right.elements if isinstance(expr.right, ast.ListLiteral) else (expr.right,)
+    for other in right:
+        for read, constant in ((expr.left, other), (other, expr.left)):
+            match read:
+                case ast.Call(name, moment) if name in _PARTS_OF_TIME and moment is not None:
+                    if moment.type == TIMESTAMP:
+                        for number in constants(constant, environment):
+                            yield from _unknown_time(name, number)
+                case _:
+                    continue
+
+
+def _unknown_time(name: str, constant: ast.Literal) -> Iterator[Diagnostic]:
+    (least, most), number = _PARTS_OF_TIME[name], constant.value
+    if isinstance(number, int) and not isinstance(number, bool) and not least <= number <= most:
+        hint = f"write a number from {least} to {most}"
+        if name == "getDayOfWeek" and number == most + 1:
+            hint = "write `0`, which is Sunday"
+        elif number == most + 1:
+            hint = f"write `{least if name in _ROUND else most}`: it is from {least} to {most}"
+        message = f"`{name}()` is never {number}"
+        yield Diagnostic("P0333", "warning", message, constant.span, hint=hint)
+
+
+# After the last one, the first one comes again.
+_ROUND = frozenset({"getHours", "getMinutes", "getSeconds"})
 
 _ZONED = "get"
 # Longer names are like none; the comparison takes time by the length.

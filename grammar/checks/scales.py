@@ -179,6 +179,13 @@ def _version(expr: ast.Expr) -> str | None:
     match expr:
         case ast.Select(operand, name) if name in _VERSIONS:
             return name if inside(operand.type).name == "NodeSystemInfo" else None
+        # Without the `v`, which semver ignores; any other part of the text is another one.
+        case ast.Call("replace", target, (ast.Literal("v"), _)) if target is not None:
+            return _version(target)
+        case ast.Call("substring", target, (ast.Literal(1),)) if target is not None:
+            return _version(target)
+        case ast.Call("trim" | "lowerAscii", target) if target is not None:
+            return _version(target)
         case _:
             return None
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Literal as OneOf
 
 from grammar import ast
 from grammar.clauses import Def, Item, Let
@@ -17,15 +18,15 @@ from grammar.environment import Environment
 from grammar.policy_checker import Checked
 from grammar.schema import Schema, written_out
 from grammar.source import Span
-from grammar.types import BOOL, STRING
+from grammar.types import BOOL, INT, STRING
 from grammar.walk import children, rewritten, walk
 
 # The most nodes of one expression that is written out, and of all those of a policy: definitions
 # that use each other could otherwise come to billions.
 _MOST_OF_ONE = 5_000
 _MOST_OF_ALL = 50_000
-# The macros over a list of constants that are written out.
-_UNROLLED = frozenset({"all", "exists", "map"})
+# The macros over constants that are chains of their bodies.
+_JOINED: Mapping[str, OneOf["&&", "||"]] = {"all": "&&", "exists": "||"}
 
 
 class _TooLargeError(Exception):
@@ -57,7 +58,7 @@ def _is_written_out(expr: ast.Expr) -> bool:
         case ast.LetReference() | ast.DefCall():
             return True
         case ast.Comprehension(macro, target):
-            return macro == "cel.bind" or isinstance(target, ast.ListLiteral)
+            return macro == "cel.bind" or isinstance(target, ast.ListLiteral | ast.MapLiteral)
         case _:
             return False
 
@@ -138,31 +139,44 @@ class _Writer:
 
         return rewritten(expr, change)
 
+    def _for_each(
+        self, expr: ast.Comprehension, target: ast.Expr, names: Mapping[str, ast.Expr]
+    ) -> tuple[ast.Expr, ...]:
+        """The bodies of a macro over constants, for each of them; none if it is over others."""
+        values = _items(target, len(expr.variables))
+        return tuple(
+            self._of(part, {**names, **dict(zip(expr.variables, value, strict=False))})
+            for value in values
+            for part in expr.body
+        )
+
     def _macro(self, expr: ast.Comprehension, names: Mapping[str, ast.Expr]) -> ast.Expr:
         target = self._of(expr.target, names)
         if expr.macro == "cel.bind" and _apart(expr.body, [target]):
             return self._of(expr.body[0], {**names, expr.variables[0]: target})
-        over_constants = len(expr.variables) == len(expr.body) == 1 and _is_constant_list(target)
-        if over_constants and isinstance(target, ast.ListLiteral):
-            (name,), (body,) = expr.variables, expr.body
-            if expr.macro in _UNROLLED and target.elements:
-                each = tuple(self._of(body, {**names, name: e}) for e in target.elements)
-                if expr.macro == "map":
-                    return ast.ListLiteral(each, (), expr.span, expr.type)
-                if not each[1:]:
-                    return each[0]
-                return ast.Chain("&&" if expr.macro == "all" else "||", each, expr.span, BOOL)
+        if each := self._for_each(expr, target, names):
+            if expr.macro == "map" and len(expr.body) == 1:
+                return ast.ListLiteral(each, (), expr.span, expr.type)
+            if expr.macro not in _JOINED:
+                return replace(expr, target=target, body=each)
+            return ast.Chain(_JOINED[expr.macro], each, expr.span, BOOL) if each[1:] else each[0]
         inner = {name: value for name, value in names.items() if name not in expr.variables}
         parts = tuple(self._of(part, inner) for part in expr.body)
         return replace(expr, target=target, body=parts)
 
 
-def _is_constant_list(expr: ast.Expr) -> bool:
-    return (
-        isinstance(expr, ast.ListLiteral)
-        and not expr.optional
-        and all(isinstance(e, ast.Literal) for e in expr.elements)
-    )
+def _items(target: ast.Expr, count: int) -> list[tuple[ast.Expr, ...]]:
+    """The values of the variables of a macro, of which there are `count`; none if not constant."""
+    match target:
+        case ast.ListLiteral(elements, ()):
+            pairs = [(ast.Literal(n, INT, e.span), e) for n, e in enumerate(elements)]
+            found = [pair[-count:] for pair in pairs]
+        case ast.MapLiteral(entries) if not any(e.optional for e in entries):
+            found = [(e.key, e.value)[:count] for e in entries]
+        case _:
+            return []
+    constant = all(isinstance(value, ast.Literal) for values in found for value in values)
+    return found if constant else []
 
 
 def _apart(body: object, values: list[ast.Expr]) -> bool:

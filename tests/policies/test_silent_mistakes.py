@@ -16,7 +16,7 @@ from engine.decision.preemption import Victims
 from engine.decision.verdict import Feasible
 from grammar.diagnostics import Diagnostic
 from grammar.source import Source
-from policies.validation import check_source
+from policies.validation import Validator, check_source
 from tests.support.builders import Object, controller, node, pod, raw
 from tests.support.engines import SCHEMA, engine_of
 
@@ -92,6 +92,8 @@ FILTERS = (
         'let nothing = null | node.labels["rack"] == nothing',
         'def absent(value: string): bool = value == null | absent(node.labels["rack"])',
         'node.labels["rack"] == null || pod.spec.affinity.nodeAffinity != null',
+        '!has(node.labels["rack"]) && node.spec.taints == null',
+        "null == node.labels.rack",
     ),
     *require(
         "resource",
@@ -107,6 +109,10 @@ FILTERS = (
         'def of(m: map(string, quantity)): quantity = m["memroy"] | of(node.free) > "2Gi"',
         '["cpu", "memroy"].all(r, node.free[r] >= pod.requests[r]) && node.zone == "b"',
         'node.free[?"memroy"].orValue("0") > "2Gi"',
+        'cel.bind(r, "memroy", node.free[r] > "2Gi")',
+        '["cpu", "memroy"].filter(r, node.free[r] > pod.requests[r]).size() == 2',
+        '{"memroy": "2Gi"}.all(r, least, node.free[r] > quantity(least))',
+        '!["cpu", "memroy"].exists_one(r, node.free[r] < pod.requests[r])',
     ),
     *require(
         "usage",
@@ -154,6 +160,13 @@ FILTERS = (
         '["UTC", "Asia/Tokio"].all(z, now.getHours(z) >= 0) && node.zone == "b"',
     ),
     *require(
+        "time",
+        "P0333",
+        'now.getDayOfWeek() in [1, 2, 3, 4, 5, 6, 7] && node.zone == "b"',
+        'now.getMonth() != 12 && node.zone == "b"',
+        '24 != now.getHours("UTC") && node.zone == "b"',
+    ),
+    *require(
         "has",
         "P0334",
         '!has(pod.spec.affinity.nodeAffinity) && node.zone == "b"',
@@ -173,6 +186,9 @@ FILTERS = (
         "def at(v: string): semver = semver(v)"
         ' | at(node.status.nodeInfo.kubeletVersion) > "1.31.3"',
         'node.status.nodeInfo.kubeletVersion >= "v1.31"',
+        'semver(node.status.nodeInfo.kubeletVersion.replace("v", "")) >= "1.31.4"',
+        'semver(node.status.nodeInfo.kubeletVersion).compareTo(semver("1.31.4")) >= 0',
+        'semver(node.status.nodeInfo.kubeletVersion, true) >= "1.31.4"',
         '"1.31" <= node.status.nodeInfo.kubeletVersion',
         'def newer(v: string): bool = v > "v1.30.0" | newer(node.status.nodeInfo.kubeletVersion)',
     ),
@@ -284,6 +300,20 @@ def test_hint_for_a_protection_frees_the_pod_without_the_label(text: str) -> Non
     proposed = {n: Victims([uid], 0) for n, uid in zip(("small", "large"), uids, strict=True)}
     kept = engine.preempt(raw(ASKED), proposed, math.inf)
     assert list(kept) == ["large"]
+
+
+@pytest.mark.parametrize(
+    ("values", "wanted"),
+    [
+        ('(resource: "gpu")', ['P0331 write `"nvidia.com/gpu"`']),
+        ('(resource: "example.com/gpu")', []),
+        ("", []),
+    ],
+)
+def test_value_of_a_use_is_looked_at(values: str, wanted: list[str]) -> None:
+    text = f'policy p in namespace "shop" {{ use "library/gpu-nodes" {values} }}'
+    validation = Validator(SCHEMA).validate([Source("p.policy", text)])
+    assert [f"{d.code} {d.hint}" for d, _ in validation.findings()] == wanted
 
 
 # ---- near misses
