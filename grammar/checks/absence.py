@@ -28,7 +28,7 @@ from grammar.policy_checker import Checked
 from grammar.printer import print_expression
 from grammar.schema import Schema
 from grammar.types import NULL, Type
-from grammar.walk import children
+from grammar.walk import children, walk
 
 # ---- null
 
@@ -91,6 +91,8 @@ def has_below_absent(checked: Checked) -> Iterator[Diagnostic]:
     It makes a difference where missing and false do: behind a `!`, for example.
     """
     policy = checked.policy
+    if not any(isinstance(e, ast.Has) for e in walk(policy)):
+        return
     selected = frozenset[str]()
     if policy.selector is not None:
         yield from _in(policy.selector, selected, checked, alike=True)

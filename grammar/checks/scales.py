@@ -64,12 +64,12 @@ def _far(
     """The warnings for constants that are far above the scale of a part of a node."""
     if part.type.name not in _NUMBERS or (most := _scale(part)) is None or most <= 0:
         return
-    shown = print_expression(as_written(part, environment.schema))
     for constant in (c for other in others for c in constants(other, environment)):
         number = constant.value
         if isinstance(number, bool) or not isinstance(number, int | float):
             continue
         if number >= _FAR * most:
+            shown = print_expression(as_written(part, environment.schema))
             message = f"`{shown}` is from 0 to {most:g}, and {number:g} is far above"
             meant = float(number) * most / _PERCENT
             right = f"{min(meant, most):.15g}"

@@ -70,6 +70,8 @@ class _Writer:
         self._environment = environment
         self._left_of_all = _MOST_OF_ALL
         self._left = 0
+        # The variables of the macros in the body of each `def`.
+        self._variables: dict[str, frozenset[str]] = {}
 
     def whole(self, expr: ast.Expr) -> ast.Expr:
         """A whole expression written out, always a new node."""
@@ -99,7 +101,9 @@ class _Writer:
                 known = self._environment.defs[name]
                 values = [self._of(a, names) for a in args]
                 bound = dict(zip((p.name for p in known.parameters), values, strict=False))
-                if not _apart(known.body, values):
+                if name not in self._variables:
+                    self._variables[name] = _variables(known.body)
+                if not _apart(self._variables[name], values):
                     return expr
                 body = self._of(known.body, bound)
                 return self._moved(body, expr.span) if args else body
@@ -152,7 +156,7 @@ class _Writer:
 
     def _macro(self, expr: ast.Comprehension, names: Mapping[str, ast.Expr]) -> ast.Expr:
         target = self._of(expr.target, names)
-        if expr.macro == "cel.bind" and _apart(expr.body, [target]):
+        if expr.macro == "cel.bind" and _apart(_variables(expr.body), [target]):
             return self._of(expr.body[0], {**names, expr.variables[0]: target})
         if each := self._for_each(expr, target, names):
             if expr.macro == "map" and len(expr.body) == 1:
@@ -179,9 +183,14 @@ def _items(target: ast.Expr, count: int) -> list[tuple[ast.Expr, ...]]:
     return found if constant else []
 
 
-def _apart(body: object, values: list[ast.Expr]) -> bool:
-    """Whether no macro in the body has a variable that the values read as another one."""
-    variables = {v for e in walk(body) if isinstance(e, ast.Comprehension) for v in e.variables}
+def _variables(body: object) -> frozenset[str]:
+    """The variables of all macros in the body."""
+    macros = (e for e in walk(body) if isinstance(e, ast.Comprehension))
+    return frozenset(name for macro in macros for name in macro.variables)
+
+
+def _apart(variables: frozenset[str], values: list[ast.Expr]) -> bool:
+    """Whether the values read none of these variables, which would be other ones in a body."""
     return not variables or not any(
         isinstance(e, ast.Ident) and e.name in variables for value in values for e in walk(value)
     )
