@@ -66,6 +66,14 @@ def unknown_words(expr: ast.Expr, environment: Environment) -> Iterator[Diagnost
         items = expr.right.elements if isinstance(expr.right, ast.ListLiteral) else ()
         pairs = [(expr.left, item) for item in items]
         pairs += [(item, expr.left) for item in (*items, *_items(expr.right))]
+    else:
+        pairs += [
+            (read, item)
+            for one, other in tuple(pairs)
+            if isinstance(other, ast.ListLiteral)
+            for read in _items(one)
+            for item in other.elements
+        ]
     for read, other in pairs:
         if (known := _words(read)) is not None:
             for constant in constants(other, environment):

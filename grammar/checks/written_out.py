@@ -58,7 +58,9 @@ def _is_written_out(expr: ast.Expr) -> bool:
         case ast.LetReference() | ast.DefCall():
             return True
         case ast.Comprehension(macro, target):
-            return macro == "cel.bind" or isinstance(target, ast.ListLiteral | ast.MapLiteral)
+            constants = isinstance(target, ast.ListLiteral | ast.MapLiteral)
+            mapped = isinstance(target, ast.Comprehension) and target.macro == "map"
+            return macro == "cel.bind" or constants or mapped
         case _:
             return False
 
@@ -164,6 +166,15 @@ class _Writer:
             if expr.macro not in _JOINED:
                 return replace(expr, target=target, body=each)
             return ast.Chain(_JOINED[expr.macro], each, expr.span, BOOL) if each[1:] else each[0]
+        match target:
+            # What is tested of each item of a `map` is tested of its value.
+            case ast.Comprehension("map", below, (name,), (made,)) if len(expr.variables) == 1:
+                inner = {n: value for n, value in names.items() if n != name}
+                inner[expr.variables[0]] = made
+                parts = tuple(self._of(part, inner) for part in expr.body)
+                return replace(expr, target=below, variables=(name,), body=parts)
+            case _:
+                pass
         inner = {name: value for name, value in names.items() if name not in expr.variables}
         parts = tuple(self._of(part, inner) for part in expr.body)
         return replace(expr, target=target, body=parts)

@@ -138,6 +138,9 @@ FILTERS = (
         '!node.spec.taints.exists(t, "noschedule" == t.effect)',
         '!node.spec.taints.exists(t, t.effect in ["NoExecute", "NoSchedul"])',
         '!("no-schedule" in node.spec.taints.map(t, t.effect))',
+        'node.spec.taints.map(t, t.effect) != ["NoShedule"]',
+        '!node.spec.taints.map(t, t.effect).exists(e, e == "NoShedule")',
+        'node.spec.taints.map(t, t.effect).filter(e, e == "NoShedule").size() == 0',
         'let bad = "NoShedule" | !node.spec.taints.exists(t, t.effect == bad)',
         "def bad(t: Taint, effect: string): bool = t.effect == effect"
         ' | !node.spec.taints.exists(t, bad(t, "NoShedule"))',
