@@ -295,6 +295,15 @@ def bad_pattern(reason: str, span: Span) -> Diagnostic:
     return _error("P0119", reason, span, label="bad pattern", hint=hint)
 
 
+def unknown_zone(name: str, hint: str, span: Span) -> Diagnostic:
+    return _error("P0156", f"`{name}` is not a time zone", span, hint)
+
+
+def one_domain(hint: str, span: Span) -> Diagnostic:
+    message = "this is the same for all nodes, so there is only one domain"
+    return _error("P0157", message, span, hint)
+
+
 def no_fields(found: Type, name: str, span: Span) -> Diagnostic:
     hint = f'write `["{name}"]` for a key of a map' if found.name == "map" else None
     label = f"`.{name}` of {an(found)}"
@@ -398,6 +407,11 @@ def large_value(name: str, limit: int, span: Span) -> Diagnostic:
 def bad_filling(policy: str, reason: Diagnostic, span: Span) -> Diagnostic:
     message = f"policy `{policy}` does not accept these values: {reason.message}"
     return _error("P0213", message, span, reason.hint)
+
+
+def odd_filling(policy: str, reason: Diagnostic, span: Span) -> Diagnostic:
+    message = f"policy `{policy}` with these values: {reason.message}"
+    return Diagnostic(reason.code, "warning", message, span, hint=reason.hint)
 
 
 def needs_type(name: str, span: Span) -> Diagnostic:

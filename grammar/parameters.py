@@ -175,17 +175,23 @@ def _is_plain(expr: Expr) -> bool:
             return False
 
 
+_TEXT = "example-"
 # Two parameters of one type have different examples, so that no range is empty.
 _EXAMPLES: Mapping[Type, Callable[[int], object]] = {
     BOOL: lambda _: True,
     INT: lambda number: number,
     DOUBLE: float,
-    STRING: lambda number: f"example-{number}",
+    STRING: lambda number: f"{_TEXT}{number}",
     QUANTITY: lambda number: Quantity.parse(str(number)),
     DURATION: lambda number: Duration.parse(f"{number}s"),
     TIMESTAMP: lambda number: Timestamp.parse(f"2026-01-01T00:00:{number % 60:02}Z"),
     SEMVER: lambda number: Semver.parse(f"{number}.0.0"),
 }
+
+
+def is_example(text: str) -> bool:
+    """Whether a text may be the example of a parameter without a default."""
+    return text.startswith(_TEXT) and text.removeprefix(_TEXT).isdigit()
 
 
 def _example(wanted: Type, number: int) -> Expr | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar, assert_never
 
 from grammar import access, catalogue, parameters
-from grammar.ast import Call, Expr, Ident
+from grammar.ast import Call, Expr, Ident, Literal
 from grammar.checker import Checker, coerce
 from grammar.clauses import (
     Bound,
@@ -375,7 +375,7 @@ class _PolicyChecker:
         for edge in (low, high):
             if not (agrees(kind, edge.type) or {kind.name, edge.type.name} <= {*_NUMBERS}):
                 self._found.append(catalogue.range_type(edge.type, kind, edge.span))
-        if getattr(low, "value", 0) == getattr(high, "value", 1):
+        if isinstance(low, Literal) and isinstance(high, Literal) and low.value == high.value:
             self._found.append(catalogue.empty_range(low.span))
         return Bounds(low, high)
 

@@ -32,6 +32,8 @@ LIBRARY = "library/"
 MOST_USED = 100
 # The errors of `use` that are reported for one policy.
 _MOST_USE_ERRORS = 10
+# The warnings about a constant, which a `use` may have given: a resource, a percentage, a word.
+_ABOUT_CONSTANTS = frozenset({"P0331", "P0332", "P0333"})
 
 
 def known_names(policies: Iterable[Checked], library: Iterable[Checked]) -> dict[str, Checked]:
@@ -93,7 +95,7 @@ def _used(
 ) -> Iterable[tuple[Use, Checked]]:
     for use in (i for i in checked.policy.items if isinstance(i, Use)):
         # Each of them compares names, which takes long if there are many.
-        if len(found) >= _MOST_USE_ERRORS:
+        if sum(d.severity == "error" for d in found) >= _MOST_USE_ERRORS:
             return
         other = _named(use.name, checked.policy, names)
         if other is None:
@@ -132,6 +134,13 @@ def _filled(
     if error is not None:
         found.append(catalogue.bad_filling(use.name, error, use.span))
         return None
+    before = {d.message for d in other.diagnostics}
+    odd = {d.message: d for d in made.diagnostics if d.code in _ABOUT_CONSTANTS}
+    found.extend(
+        catalogue.odd_filling(use.name, d, use.span)
+        for message, d in odd.items()
+        if message not in before
+    )
     return made
 
 

@@ -5,21 +5,32 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cli.command import CommandError, Exit, replace_text
 from cli.render import FORMATS, Finding, counted, excerpt, print_error, render, totals, wants_colour
 from grammar.checks.cluster_costs import with_estimates
 from grammar.checks.costs import LIMIT, describe
+from grammar.checks.numbers import vanishing_percentages_of
 from grammar.checks.references import unknown_labels
+from grammar.clauses import Share
 from grammar.diagnostics import Mended, mend
+from grammar.errors import EvaluationError
+from grammar.evaluator import evaluate
 from grammar.policy_checker import Checked
 from grammar.schema import Schema, load_schema
 from grammar.source import Source, Span
 from policies.loader import load
 from policies.validation import Validation, Validator, check_source
+
+if TYPE_CHECKING:
+    from cli.world import Cluster
+    from engine.objects.codec import ObjectCodec
 
 # The longest text of an expression in a cost table.
 _TEXT = 72
@@ -55,8 +66,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="SNAPSHOT",
         action="append",
         type=Path,
-        help="also warn of label keys that no node has, and of policies that can be slow, in the "
-        "cluster of the output of "
+        help="also warn of label keys that no node has, of percentages that are 0 of a workload, "
+        "and of policies that can be slow, in the cluster of the output of "
         "`kubectl get nodes,pods -A -o json` (or yaml); may be given again",
     )
     parser.add_argument(
@@ -127,24 +138,53 @@ def _report(mended: Mended) -> list[str]:
 def _in_cluster(validation: Validation, snapshot: Sequence[Path], schema: Schema) -> Validation:
     """The validation with warnings about a cluster.
 
-    They are about label keys that a policy reads and no node has, and about policies that can be
-    slow there.
+    They are about label keys that a policy reads and no node has, about percentages that are 0 of a
+    workload, and about policies that can be slow there.
     """
     # Importing the engine takes as long as the rest of a check.
     from cli.world import read_cluster  # noqa: PLC0415
     from engine.objects.codec import ObjectCodec  # noqa: PLC0415
 
-    cluster = read_cluster(snapshot, ObjectCodec(schema))
+    codec = ObjectCodec(schema)
+    cluster = read_cluster(snapshot, codec)
     nodes = cluster.snapshot().nodes
     known = Counter(key for node in nodes.values() for key in node.metadata.labels or {})
 
     def warned(checked: Checked) -> Checked:
-        found = unknown_labels(checked, known, len(nodes))
+        found = [*unknown_labels(checked, known, len(nodes))]
+        if not checked.broken:
+            found += vanishing_percentages_of(checked, partial(_replicas, checked, cluster, codec))
         checked = replace(checked, diagnostics=(*checked.diagnostics, *found))
         return with_estimates(checked, cluster.pods.size)
 
     files = (replace(f, policies=tuple(map(warned, f.policies))) for f in validation.files)
     return Validation(tuple(files))
+
+
+def _replicas(
+    checked: Checked, cluster: Cluster, codec: ObjectCodec, clause: Share
+) -> Mapping[str, int]:
+    """The replicas of each workload with a pod that the policy and the clause select, by name.
+
+    A pod for which that cannot be evaluated is not selected.
+    """
+    from cli.world import frame  # noqa: PLC0415
+
+    found: dict[str, int] = {}
+    for key in sorted(cluster.pod_bodies):
+        asked = cluster.pod(key)
+        if checked.policy.namespace not in (None, asked.namespace):
+            continue
+        with suppress(CommandError, EvaluationError):
+            read = frame(asked, cluster, codec)
+            workload = getattr(read.pod, "workload", None)
+            variables = {"pod": read.pod, "namespaceObject": read.namespaceObject, "now": read.now}
+            conditions = (checked.policy.selector, clause.when)
+            if workload is None or workload.replicas is None:
+                continue
+            if all(c is None or evaluate(c, variables, checked.environment) for c in conditions):
+                found[f"{asked.namespace}/{workload.name}"] = workload.replicas
+    return found
 
 
 def _summary(findings: Sequence[Finding], policies: int, files: int) -> str:

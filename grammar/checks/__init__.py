@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from grammar import ast
+from grammar.checks.absence import comparisons_with_null, has_below_absent
 from grammar.checks.amounts import sums_in_filters
 from grammar.checks.conditions import (
     absent_negations,
@@ -15,6 +17,13 @@ from grammar.checks.conditions import (
     silent_protections,
 )
 from grammar.checks.costs import LIMIT, expensive_expressions
+from grammar.checks.domains import constant_domains, nodes_without_domain
+from grammar.checks.known_words import (
+    unknown_resources,
+    unknown_times,
+    unknown_words,
+    unknown_zones,
+)
 from grammar.checks.mutual import mutual_limits
 from grammar.checks.numbers import (
     bounds,
@@ -24,19 +33,22 @@ from grammar.checks.numbers import (
     vanishing_percentages,
 )
 from grammar.checks.references import bad_patterns, unused_definitions
+from grammar.checks.scales import parts_as_scores, percentages_of_parts, provider_versions
+from grammar.checks.written_out import write_out
 from grammar.diagnostics import Diagnostic
+from grammar.environment import Environment
 from grammar.policy_checker import Checked
+from grammar.walk import walk
 
 Check = Callable[[Checked], Iterator[Diagnostic]]
+ExpressionCheck = Callable[[ast.Expr, Environment], Iterator[Diagnostic]]
 
 CHECKS: tuple[Check, ...] = (
     absent_negations,
-    silent_protections,
     constant_conditions,
     contradictions,
     bad_patterns,
     bounds,
-    vanishing_percentages,
     sampled_ranges,
     conflicting_shares,
     unused_definitions,
@@ -45,9 +57,38 @@ CHECKS: tuple[Check, ...] = (
     mutual_limits,
 )
 
+# The checks that see through definitions, and so get the policy written out.
+WRITTEN_OUT: tuple[Check, ...] = (
+    silent_protections,
+    vanishing_percentages,
+    has_below_absent,
+    parts_as_scores,
+    nodes_without_domain,
+)
+
+# Those of single expressions of such a policy, and the classes of expressions that they look at.
+OF_EXPRESSIONS: tuple[ExpressionCheck, ...] = (
+    comparisons_with_null,
+    unknown_words,
+    unknown_resources,
+    unknown_times,
+    unknown_zones,
+    percentages_of_parts,
+    provider_versions,
+)
+_LOOKED_AT = (ast.Binary, ast.Call, ast.Index, ast.Select)
+
 
 def run(checked: Checked, cost_limit: int = LIMIT) -> list[Diagnostic]:
     """The diagnostics of all checks, in the order of the text; `cost_limit` is in steps."""
     found = [d for check in CHECKS for d in check(checked)]
+    out = write_out(checked)
+    found.extend(constant_domains(checked, out))
+    # What a definition says is found wherever it is used, and told once.
+    seen = [d for check in WRITTEN_OUT for d in check(out)]
+    for expr in walk(out.policy):
+        if isinstance(expr, _LOOKED_AT):
+            seen.extend(d for check in OF_EXPRESSIONS for d in check(expr, out.environment))
+    found.extend({(d.code, d.span): d for d in seen}.values())
     found.extend(expensive_expressions(checked, cost_limit))
     return sorted(found, key=lambda d: d.span.start)

@@ -30,7 +30,7 @@ from grammar.errors import EvaluationError
 from grammar.evaluator import evaluate
 from grammar.policy_checker import Checked
 from grammar.printer import print_as_written, print_expression
-from grammar.types import BOOL, STRING
+from grammar.types import BOOL, NULL, QUANTITY, STRING
 from grammar.walk import children, rewritten
 
 
@@ -56,9 +56,7 @@ def _of_clause(clause: Clause) -> Iterator[Condition]:
     if clause.when is not None:
         yield Condition(clause.when, "when")
     pods = clause.pods if isinstance(clause, CountingClause) else None
-    # A sum of all pods can be said in no other way.
-    is_all = pods is not None and pods.amount and pods.where == ast.Literal(True, BOOL)
-    if pods is not None and pods.where is not None and not is_all:
+    if pods is not None and pods.where is not None:
         yield Condition(pods.where, "pods where")
     match clause:
         case Filter():
@@ -171,6 +169,9 @@ def constant_conditions(checked: Checked) -> Iterator[Diagnostic]:
     that only other policies use.
     """
     for condition in conditions(checked.policy):
+        # That all pods count cannot be said in another way.
+        if condition.word == "pods where" and condition.expr == ast.Literal(True, BOOL):
+            continue
         folded = fold(condition.expr, checked.environment)
         if isinstance(folded, ast.Literal) and isinstance(folded.value, bool):
             if condition.word == "for" and (folded.value or condition.expr == folded):
@@ -337,7 +338,7 @@ def _requirement(earlier: _Comparison) -> str:
 # `!=`, `!(x in …)` and `!x.matches(…)` look true for an absent key, but they are missing.
 
 _WORDS = frozenset({"require", "for", "when", "pods where"})
-_MAPS = frozenset({"labels", "annotations", "nodeSelector"})
+_MAPS = frozenset({"labels", "annotations", "nodeSelector", "namespaceLabels", "limits"})
 
 
 def absent_negations(checked: Checked) -> Iterator[Diagnostic]:
@@ -351,6 +352,11 @@ def absent_negations(checked: Checked) -> Iterator[Diagnostic]:
 _Key = ast.Index | ast.Select
 
 
+def unguarded_keys(expr: ast.Expr) -> Iterator[_Key]:
+    """The reads of keys that may be absent, of labels for example."""
+    yield from (key for key, _ in _unguarded(expr, _key))
+
+
 def _unguarded(
     expr: ast.Expr, read: Callable[[ast.Expr], _Key | None], guarded: frozenset[str] = frozenset()
 ) -> Iterator[tuple[_Key, ast.Expr]]:
@@ -358,9 +364,9 @@ def _unguarded(
     if isinstance(expr, ast.Chain) and expr.op in ("&&", "||"):
         for operand in expr.operands:
             yield from _unguarded(operand, read, guarded)
-            guarded |= _guards(operand)
+            guarded |= guards(operand)
         return
-    if isinstance(expr, ast.Has):
+    if isinstance(expr, ast.Has) or _with_null(expr):
         return
     if isinstance(expr, ast.Comprehension):
         # The variable of a macro over a map is a key of that map.
@@ -371,6 +377,11 @@ def _unguarded(
         return
     for child in children(expr):
         yield from _unguarded(child, read, guarded)
+
+
+def _with_null(expr: ast.Expr) -> bool:
+    """Whether an expression compares with null, of which another check warns."""
+    return isinstance(expr, ast.Binary) and NULL in (expr.left.type, expr.right.type)
 
 
 def _negated_key(expr: ast.Expr) -> _Key | None:
@@ -384,7 +395,7 @@ def _negated(expr: ast.Expr) -> ast.Expr | None:
     match expr:
         case ast.Binary("!=", left, right):
             return right if isinstance(left, ast.Literal) else left
-        case ast.Unary("!", ast.Binary("==" | "in", left, right)):
+        case ast.Unary("!", ast.Binary("==" | "in", left, right) as test) if not _with_null(test):
             return right if isinstance(left, ast.Literal) else left
         case ast.Unary("!", ast.Call("matches" | "startsWith" | "endsWith" | "contains", target)):
             return target
@@ -401,19 +412,28 @@ def _key(expr: ast.Expr) -> _Key | None:
     return None
 
 
-def _guards(expr: ast.Expr) -> frozenset[str]:
-    """The keys that `has(x)`, `key in map`, or their negation before `||`, guarantee."""
+def guards(expr: ast.Expr) -> frozenset[str]:
+    """What `has(x)`, `key in map`, or their negation before `||`, makes sure to be there."""
     match expr:
         case ast.Unary("!", operand):
-            return _guards(operand)
+            return guards(operand)
         case ast.Has(operand):
             return frozenset({print_expression(operand)})
         case ast.Binary("in", key, holder):
             return frozenset({print_expression(ast.Index(holder, key))})
+        case ast.Call("hasValue", ast.Select() | ast.Index() as operand, ()):
+            return frozenset({print_expression(_plain(operand))})
         case ast.Chain():
-            return frozenset().union(*map(_guards, children(expr)))
+            return frozenset().union(*map(guards, children(expr)))
         case _:
             return frozenset()
+
+
+def _plain(expr: ast.Expr) -> ast.Expr:
+    """The same read without its optionals: `a.b` for `a.?b`."""
+    if isinstance(expr, ast.Select | ast.Index):
+        return replace(expr, operand=_plain(expr.operand), optional=False)
+    return expr
 
 
 def _absent_warning(key: _Key, expr: ast.Expr) -> Diagnostic:
@@ -425,10 +445,14 @@ def _absent_warning(key: _Key, expr: ast.Expr) -> Diagnostic:
 
 
 def _safe(key: _Key, whole: ast.Expr) -> str:
-    """The text of an expression in which the read has an empty value for an absent key."""
+    """The text of an expression in which the read has an empty value for an absent key.
+
+    That of a quantity is no amount.
+    """
     name = key.index if isinstance(key, ast.Index) else ast.Literal(key.name, STRING)
     read = ast.Index(key.operand, name, optional=True)
-    safe = ast.Call("orValue", read, (ast.Literal("", STRING),))
+    empty = ast.Literal("0" if key.type == QUANTITY else "", STRING)
+    safe = ast.Call("orValue", read, (empty,))
     return print_as_written(rewritten(whole, lambda node: safe if node is key else node))
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from math import floor
 
 from grammar import catalogue
-from grammar.ast import Expr, LetReference, Literal
-from grammar.checks.conditions import fold
+from grammar.ast import Binary, Call, Expr, LetReference, Literal, Select
+from grammar.checks.conditions import conjuncts, fold
 from grammar.clauses import (
     Bound,
     Bounds,
@@ -87,24 +87,94 @@ def _no_count(
         yield catalogue.bad_number(str(found), what, f"a whole number from {least}", number.span)
 
 
-def vanishing_percentages(checked: Checked) -> Iterator[Diagnostic]:
-    """A warning (P0313) for each percentage that is 0 of a few pods.
+# ---- percentages of few pods
 
-    `at most` and `exactly` round down: 40% of 2 pods is 0.
+
+def vanishing_percentages(checked: Checked) -> Iterator[Diagnostic]:
+    """A warning (P0313) for each percentage that is 0 of every workload that its share is about.
+
+    That is known here if the `for` of the policy or the `when` of the share bounds the replicas.
     """
+    for clause in _vanishing_shares(checked):
+        conditions = (checked.policy.selector, clause.when)
+        known = [n for c in conditions if c for n in _most_replicas(c, checked.environment)]
+        if known and _vanishes(clause, min(known), checked.environment):
+            yield _vanishing(clause, f"up to {_counted(min(known))}", checked.environment)
+
+
+def vanishing_percentages_of(
+    checked: Checked, workloads: Callable[[Share], Mapping[str, int]]
+) -> Iterator[Diagnostic]:
+    """A warning (P0313) for each percentage that is 0 of a workload of a cluster.
+
+    `workloads` gives the replicas of those that a share is about, by name.
+    """
+    for clause in _vanishing_shares(checked):
+        for name, replicas in sorted(workloads(clause).items()):
+            if _vanishes(clause, replicas, checked.environment):
+                whole = f"the {_counted(replicas)} of `{name}`"
+                yield _vanishing(clause, whole, checked.environment)
+                break
+
+
+def _vanishing_shares(checked: Checked) -> Iterator[Share]:
+    """The strict shares of replicas whose percentage is rounded down to 0 for some number."""
     for clause in checked.policy.clauses:
         if not isinstance(clause, Share) or not clause.strength.strict:
             continue
-        bound = clause.bound
-        amount = constant(bound.amount, checked.environment)
-        if amount is None or not bound.percent or bound.kind == "at least" or not 0 < amount < 100:
-            continue
-        part = Fraction(str(amount)) / 100
-        most = max(n for n in range(1, 101) if floor(part * n) == 0)
-        counts = "1 pod" if most == 1 else f"up to {most} pods"
-        message = f"{amount}% of {counts} is 0"
-        hint = "write a number if such a workload may have a pod on these nodes"
-        yield Diagnostic("P0313", "warning", message, bound.span, hint=hint)
+        if clause.counts_by_workload and _vanishes(clause, 1, checked.environment):
+            yield clause
+
+
+def _vanishes(clause: Share, replicas: int, environment: Environment) -> bool:
+    """Whether the percentage of a share is 0 of so many pods: 40% of 2 pods is 0.
+
+    `at most` and `exactly` round down. No percentage of no pods is meant, and 0% is.
+    """
+    bound = clause.bound
+    amount = constant(bound.amount, environment)
+    if amount is None or not bound.percent or bound.kind == "at least" or not 0 < amount < 100:
+        return False
+    return replicas > 0 and floor(Fraction(str(amount)) / 100 * replicas) == 0
+
+
+def _counted(pods: int) -> str:
+    return "1 pod" if pods == 1 else f"{pods} pods"
+
+
+def _vanishing(clause: Share, whole: str, environment: Environment) -> Diagnostic:
+    amount = constant(clause.bound.amount, environment)
+    message = f"{amount}% of {whole} is 0"
+    hint = f"write `{clause.bound.kind} 1` if such a workload may have a pod on these nodes"
+    return Diagnostic("P0313", "warning", message, clause.bound.span, hint=hint)
+
+
+_MOST = {"<": -1, "<=": 0, "==": 0}
+_TURNED = {">": "<", ">=": "<=", "==": "=="}
+
+
+def _most_replicas(condition: Expr, environment: Environment) -> Iterator[int]:
+    """The greatest numbers of replicas for which parts of a condition can be true."""
+    for part in conjuncts(condition):
+        match part:
+            case Binary(op, read, number) if op in _MOST and _is_replicas(read):
+                pass
+            case Binary(op, number, read) if op in _TURNED and _is_replicas(read):
+                op = _TURNED[op]
+            case _:
+                continue
+        if isinstance(most := literal(number, environment), int):
+            yield most + _MOST[op]
+
+
+def _is_replicas(expr: Expr) -> bool:
+    match expr:
+        case Select(operand, "replicas"):
+            return operand.type.name == "Workload"
+        case Call("orValue", target) if target is not None:
+            return _is_replicas(target)
+        case _:
+            return False
 
 
 def conflicting_shares(checked: Checked) -> Iterator[Diagnostic]:

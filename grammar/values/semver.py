@@ -1,4 +1,8 @@
-"""Semantic versions of Kubernetes' CEL library; a leading `v` is dropped."""
+"""Semantic versions of Kubernetes' CEL library; a leading `v` is dropped.
+
+`kubernetesVersion` reads the versions of kubelets and API servers. Providers put a suffix behind
+them, as in `v1.31.4-gke.1372000`, which semver takes for a version before 1.31.4.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +13,16 @@ from operator import ge, gt, le, lt
 
 from grammar.errors import EvaluationError, has_value
 from grammar.types import BOOL, INT, SEMVER, STRING, Overload, function, member
-from grammar.values.sizes import PARSED, parsed
+from grammar.values.sizes import PARSED, parsed, quoted
 
 _NUMBER = r"(0|[1-9]\d{0,17})"
 _VERSION = re.compile(
     rf"v?{_NUMBER}\.{_NUMBER}\.{_NUMBER}(?:-([0-9A-Za-z.-]+))?(?:\+([0-9A-Za-z.-]+))?\Z", re.ASCII
+)
+_KUBERNETES = re.compile(
+    rf"v?{_NUMBER}\.{_NUMBER}(?:\.{_NUMBER})?(?:-((?:alpha|beta|rc)(?:\.\d{{1,18}})*))?"
+    r"(?:[-+.][0-9A-Za-z.+_-]*)?\Z",
+    re.ASCII,
 )
 _LOOSE = re.compile(r"v?0*(\d{1,18})(?:\.0*(\d{1,18}))?(?:\.0*(\d{1,18}))?([-+].*)?\Z", re.ASCII)
 
@@ -70,6 +79,20 @@ def normalized(text: str, tolerant: bool) -> Semver:
     return Semver.parse(text)
 
 
+@functools.lru_cache(maxsize=4096)
+def kubernetes_version(text: str) -> Semver:
+    """The version of Kubernetes in a text, without the suffix of a provider.
+
+    The pre-releases of Kubernetes itself, `alpha`, `beta` and `rc`, are kept. Raises
+    EvaluationError.
+    """
+    match = _KUBERNETES.match(text) if len(text) <= PARSED else None
+    if match is None:
+        raise EvaluationError(f"{quoted(text)} is not a version of Kubernetes")
+    pre = f"-{match[4]}" if match[4] else ""
+    return Semver.parse(f"{match[1]}.{match[2]}.{match[3] or 0}{pre}")
+
+
 def _parsed(text: object, _: object) -> int:
     return parsed(text)
 
@@ -77,6 +100,7 @@ def _parsed(text: object, _: object) -> int:
 OVERLOADS: tuple[Overload, ...] = (
     function("semver", (STRING,), SEMVER, Semver.parse, parsed),
     function("semver", (STRING, BOOL), SEMVER, normalized, _parsed),
+    function("kubernetesVersion", (STRING,), SEMVER, kubernetes_version, parsed),
     function("isSemver", (STRING,), BOOL, has_value(Semver.parse), parsed),
     function("isSemver", (STRING, BOOL), BOOL, has_value(normalized), _parsed),
     function("string", (SEMVER,), STRING, str),

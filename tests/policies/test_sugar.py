@@ -195,12 +195,14 @@ def test_diagnostics_say_where_in_the_rules() -> None:
 
 
 def test_diagnostics_of_a_field_begin_with_it() -> None:
-    found = checked(placement_policy(on_wanted("40%") | {"rules": "# nothing"}))
+    manifest = placement_policy(on_wanted("40%"))
+    manifest["spec"]["nodeSelector"] = {"matchLabels": {"kubernetes.io/os": "Linux"}}
+    found = checked(manifest)
     assert lines(found.file, "error") == ()
     assert lines(found.file, "warning") == (
         (
-            "spec.placementPolicy warning[P0313]: 40% of up to 2 pods is 0"
-            " (write a number if such a workload may have a pod on these nodes)"
+            "spec.placementPolicy warning[P0333]: `Linux` is no value of `kubernetes.io/os`"
+            ' (write `"linux"`)'
         ),
     )
     found = checked(placement_policy(on_wanted("140%")))

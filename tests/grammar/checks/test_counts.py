@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.grammar.checks.helpers import found
+from grammar.checks.numbers import vanishing_percentages_of
+from grammar.source import Source
+from policies.validation import check_source
+from tests.grammar.checks.helpers import SCHEMA, found
 
 SPOT = 'node.labels["cap"] == "spot"'
 
@@ -106,6 +109,9 @@ def test_shares_that_cannot_hold_together(items: str, wanted: list[str]) -> None
             id="no domains",
         ),
         pytest.param(
+            'let n = 3 score "s" weight 1 { value 1 range n .. 0 }', [], id="not a range to 0"
+        ),
+        pytest.param(
             'let n = 3 score "s" weight 1 { value 1 range n .. 3 }',
             ["P0208 n"],
             id="an empty range",
@@ -188,23 +194,70 @@ def test_what_a_bound_may_read(items: str, wanted: list[str]) -> None:
 # ---- P0313: percentages that are none of few pods
 
 
+FEW = "when pod.workload.replicas <= 2"
+
+
 @pytest.mark.parametrize(
-    ("bound", "wanted"),
+    ("items", "wanted"),
     [
-        pytest.param("at most 40%", ["P0313 at most 40%"], id="at most"),
-        pytest.param("exactly 40%", ["P0313 exactly 40%"], id="exactly"),
-        pytest.param("at most 99.9%", ["P0313 at most 99.9%"], id="nearly all"),
-        pytest.param("at most 1%", ["P0313 at most 1%"], id="hardly any"),
+        pytest.param(share("at most 40%", head=FEW), ["P0313 at most 40%"], id="at most"),
+        pytest.param(share("exactly 40%", head=FEW), ["P0313 exactly 40%"], id="exactly"),
+        pytest.param(
+            "for pods where 3 > pod.workload.replicas " + share("at most 40%"),
+            ["P0313 at most 40%"],
+            id="by the `for`, the other way round",
+        ),
+        pytest.param(
+            "let few = pod.workload.?replicas.orValue(1) == 1"
+            + share("at most 60%", head="when few"),
+            ["P0313 at most 60%"],
+            id="by a `let`",
+        ),
         # near misses
-        pytest.param("at least 40%", [], id="not at least, which rounds up"),
-        pytest.param("at most 0%", [], id="not 0%, which is meant"),
-        pytest.param("at most 100%", [], id="not 100%"),
-        pytest.param("at most 4", [], id="not a number"),
-        pytest.param("at most 40% best effort weight 50", [], id="not best effort"),
+        pytest.param(share("at most 40%"), [], id="not where no size is known"),
+        pytest.param(share("at most 50%", head=FEW), [], id="not if the size allows one"),
+        pytest.param(
+            share("at most 40%", head="when pod.workload.replicas >= 2"),
+            [],
+            id="not if there may be more",
+        ),
+        pytest.param(share("at least 40%", head=FEW), [], id="not at least, which rounds up"),
+        pytest.param(share("at most 0%", head=FEW), [], id="not 0%, which is meant"),
+        pytest.param(share("at most 4", head=FEW), [], id="not a number"),
+        pytest.param(
+            share("at most 40% best effort weight 50", head=FEW), [], id="not best effort"
+        ),
+        pytest.param(
+            share("at most 40%", of='pods where peer.name == "x"', head=FEW),
+            [],
+            id="not other pods",
+        ),
     ],
 )
-def test_percentages_that_are_none(bound: str, wanted: list[str]) -> None:
-    assert found(share(bound), ["P0313"]) == wanted
+def test_percentages_that_are_none_of_a_known_size(items: str, wanted: list[str]) -> None:
+    assert found(items, ["P0313"]) == wanted
+
+
+@pytest.mark.parametrize(
+    ("bound", "replicas", "wanted"),
+    [
+        pytest.param("at most 40%", {"a": 5, "b": 2}, ["40% of the 2 pods of `b` is 0"], id="one"),
+        pytest.param("exactly 99.9%", {"a": 1}, ["99.9% of the 1 pod of `a` is 0"], id="of 1"),
+        pytest.param(
+            "at most 1%", {"a": 99, "b": 3}, ["1% of the 99 pods of `a` is 0"], id="first"
+        ),
+        pytest.param("at most 40%", {"a": 3}, [], id="not of more"),
+        pytest.param("at most 40%", {"a": 0}, [], id="not of none"),
+        pytest.param("at most 40%", {}, [], id="not without workloads"),
+    ],
+)
+def test_percentages_that_are_none_of_a_workload(
+    bound: str, replicas: dict[str, int], wanted: list[str]
+) -> None:
+    text = f"cluster policy p {{ {share(bound)} }}"
+    (checked,) = check_source(Source("p.policy", text), SCHEMA).policies
+    warnings = vanishing_percentages_of(checked, lambda _: replicas)
+    assert [d.message for d in warnings] == wanted
 
 
 # ---- P0314: ranges over the nodes of one request

@@ -190,9 +190,14 @@ def test_silent_protections(parts: str, wanted: list[str]) -> None:
             'filter "f" when false { require node.ready }', ["P0302 false"], id="a `when`"
         ),
         pytest.param(
-            'limit "l" { pods where true per node at most 1 strict }',
-            ["P0302 true"],
+            'limit "l" { pods where 1 == 1 per node at most 1 strict }',
+            ["P0302 1 == 1"],
             id="a `pods where`",
+        ),
+        pytest.param(
+            'limit "l" { pods where true per node at most 1 strict }',
+            [],
+            id="not all pods, as meant",
         ),
         pytest.param(
             'limit "l" { sum peer.requests["cpu"] of pods where true per node at most 1 strict }',

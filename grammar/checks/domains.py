@@ -1,0 +1,82 @@
+"""Domains: those that are the same for all nodes, and nodes without one.
+
+These checks look at policies that are written out; what they say is about the policy as written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from grammar import ast, catalogue
+from grammar.checks.conditions import unguarded_keys
+from grammar.checks.known_words import constants
+from grammar.checks.numbers import constant
+from grammar.checks.written_out import as_written
+from grammar.clauses import Limit, Spread
+from grammar.diagnostics import Diagnostic
+from grammar.policy_checker import Checked
+from grammar.printer import print_expression
+from grammar.walk import Definitions, reads
+
+# The fields of a node that people name in the place of its value.
+_FIELDS = {
+    "hostname": "node.name",
+    "kubernetes.io/hostname": "node.name",
+    "name": "node.name",
+    "node": "node.name",
+    "nodename": "node.name",
+    "region": "node.region",
+    "topology.kubernetes.io/region": "node.region",
+    "topology.kubernetes.io/zone": "node.zone",
+    "zone": "node.zone",
+}
+
+
+def constant_domains(checked: Checked, out: Checked) -> Iterator[Diagnostic]:
+    """An error (P0157) for each domain that does not read the node: all nodes are in the same.
+
+    Mostly it is the key of the label whose value was meant. `out` is the policy written out.
+    """
+    definitions = Definitions(checked.environment.lets, checked.environment.defs)
+    for clause, written in zip(checked.policy.clauses, out.policy.clauses, strict=True):
+        match clause, written:
+            case Spread(over=domain), Spread(over=whole):
+                pass
+            case Limit(per=per), Limit(per=other) if per.domain and other.domain:
+                domain, whole = per.domain, other.domain
+            case _:
+                continue
+        if not any(read.path[0] == "node" for read in reads(domain, definitions)):
+            hint = _domain_hint(domain, whole, checked, limit=isinstance(clause, Limit))
+            yield catalogue.one_domain(hint, domain.span)
+
+
+def _domain_hint(domain: ast.Expr, whole: ast.Expr, checked: Checked, *, limit: bool) -> str:
+    keys = [c.value for c in constants(whole, checked.environment) if isinstance(c.value, str)]
+    if keys and (field := _FIELDS.get(keys[0].lower())) is not None:
+        return f"write `{field}`"
+    if keys:
+        return f"write `node.labels[{print_expression(domain)}]`, the value of the label"
+    if limit:
+        return "write `per cluster`, or what differs from node to node, such as `node.zone`"
+    return "write what differs from node to node, such as `node.zone`"
+
+
+def nodes_without_domain(checked: Checked) -> Iterator[Diagnostic]:
+    """A warning (P0336) for each limit of none per domain, which rejects nodes without a domain.
+
+    Anti-affinity, which it stands for, has nothing against these nodes. `missing` says what is
+    meant.
+    """
+    for clause in checked.policy.clauses:
+        if not isinstance(clause, Limit) or not clause.strength.strict or clause.missing:
+            continue
+        bound, domain = clause.bound, clause.per.domain
+        is_none = bound.kind == "at most" and constant(bound.amount, checked.environment) == 0
+        if domain is None or not is_none or clause.pods is None or clause.pods.amount is not None:
+            continue
+        if (key := next(unguarded_keys(domain), None)) is not None:
+            shown = print_expression(as_written(key, checked.environment.schema))
+            message = f"nodes without `{shown}` are rejected, as they are in no domain"
+            hint = "add `missing pass`, as in anti-affinity, or `missing fail` to keep it so"
+            yield Diagnostic("P0336", "warning", message, domain.span, hint=hint)

@@ -1,0 +1,273 @@
+"""Known words: constants that no field has, names that no resource has, and unknown time zones.
+
+These checks look at one expression of a policy that is written out.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from difflib import get_close_matches
+from zoneinfo import available_timezones
+
+from grammar import ast, catalogue
+from grammar.checker import inside
+from grammar.checks.conditions import fold
+from grammar.checks.known_values import (
+    FIELDS,
+    LABELS,
+    OF_CLAIMS,
+    RESOURCE_HABITS,
+    RESOURCE_PREFIXES,
+    RESOURCES,
+    Words,
+)
+from grammar.diagnostics import Diagnostic, nearest
+from grammar.environment import Environment
+from grammar.errors import EvaluationError
+from grammar.parameters import is_example
+from grammar.printer import print_string
+from grammar.source import Span
+from grammar.types import QUANTITY, STRING, TIMESTAMP, Type, map_of
+from grammar.values.time import Timestamp
+
+_RESOURCES = map_of(STRING, QUANTITY)
+_MAPS = frozenset({"labels", "annotations", "nodeSelector", "matchLabels", "namespaceLabels"})
+# Functions whose result is the value, or one of the values, of what they are called on.
+_KEEPING = frozenset({"orValue", "value", "or"})
+_CHOOSING = frozenset({"distinct", "sort", "reverse", "slice", "flatten"})
+
+
+def constants(expr: ast.Expr, environment: Environment) -> tuple[ast.Literal, ...]:
+    """The constants that an expression can be; none if it is computed from something else."""
+    match fold(expr, environment):
+        case ast.Literal() as constant:
+            return (constant,)
+        case ast.Conditional(_, then, otherwise):
+            return (*constants(then, environment), *constants(otherwise, environment))
+        case ast.Call("optional.of" | "dyn" | "string", None, (value,)):
+            return constants(value, environment)
+        case _:
+            return ()
+
+
+# ---- words of fields
+
+
+def unknown_words(expr: ast.Expr, environment: Environment) -> Iterator[Diagnostic]:
+    """A warning (P0333) for each constant in a comparison that the field there never has.
+
+    The constant is compared with the field, or with the items of a list of fields.
+    """
+    if not isinstance(expr, ast.Binary) or expr.op not in ("==", "!=", "in"):
+        return
+    pairs = [(expr.left, expr.right), (expr.right, expr.left)]
+    if expr.op == "in":
+        items = expr.right.elements if isinstance(expr.right, ast.ListLiteral) else ()
+        pairs = [(expr.left, item) for item in items]
+        pairs += [(item, expr.left) for item in (*items, *_items(expr.right))]
+    else:
+        pairs += [
+            (read, item)
+            for one, other in tuple(pairs)
+            if isinstance(other, ast.ListLiteral)
+            for read in _items(one)
+            for item in other.elements
+        ]
+    for read, other in pairs:
+        if (known := _words(read)) is not None:
+            for constant in constants(other, environment):
+                yield from _unknown_word(*known, constant)
+
+
+def _unknown_word(name: str, words: Words, constant: ast.Literal) -> Iterator[Diagnostic]:
+    text = constant.value
+    # An absent field is an empty text.
+    if not isinstance(text, str) or text in ("", *words.values) or is_example(text):
+        return
+    close = nearest(text, words.values)
+    if close is None and words.open:
+        return
+    meant = (close,) if close is not None else words.values
+    hint = f"write {catalogue.listed(f'`{print_string(word)}`' for word in meant)}"
+    message = f"`{text}` is no {'known ' if words.open else ''}{name}"
+    yield Diagnostic("P0333", "warning", message, constant.span, hint=hint)
+
+
+def _words(expr: ast.Expr) -> tuple[str, Words] | None:
+    """The field or label that an expression reads, as a message names it, with its words."""
+    match expr:
+        case ast.Select(operand, name) if (record := inside(operand.type)).is_record:
+            words = FIELDS.get((record.name, name))
+            return (f"`{name}` of {catalogue.an(record)}", words) if words is not None else None
+        case ast.Select(ast.Select(_, holder), key) if holder in _MAPS:
+            return (f"value of `{key}`", LABELS[key]) if key in LABELS else None
+        case ast.Index(ast.Select(_, holder), ast.Literal(str() as key)) if holder in _MAPS:
+            return (f"value of `{key}`", LABELS[key]) if key in LABELS else None
+        case ast.Index(listed, _) if inside(listed.type).name == "list":
+            return next(filter(None, map(_words, _items(listed))), None)
+        case ast.Call(function, target) if target is not None and function in _KEEPING:
+            return _words(target)
+        case ast.Call("first" | "last", target) if target is not None:
+            return next(filter(None, map(_words, _items(target))), None)
+        case ast.Call("optional.of" | "dyn" | "string", None, (value,)):
+            return _words(value)
+        case _:
+            return None
+
+
+def _items(expr: ast.Expr) -> tuple[ast.Expr, ...]:
+    """An expression for the items of a list; none if the list is not one of fields."""
+    match expr:
+        case ast.Comprehension("map" | "transformList", _, _, (*_, made)):
+            return (made,)
+        case ast.Comprehension("filter" | "sortBy", target):
+            return _items(target)
+        case ast.Call(function, target) if target is not None and function in _CHOOSING:
+            return _items(target)
+        case ast.Select(operand, name) if inside(operand.type).is_record:
+            # A list of words has them under its own name.
+            return (expr,) if (inside(operand.type).name, name) in FIELDS else ()
+        case _:
+            return ()
+
+
+# ---- names of resources
+
+
+def unknown_resources(expr: ast.Expr, environment: Environment) -> Iterator[Diagnostic]:
+    """A warning (P0331) for the constant name of a resource that no pod and no node can have.
+
+    A resource is one of Kubernetes, or has a domain in its name, as `example.com/gpu` has.
+    """
+    match expr:
+        case ast.Index(holder, key) | ast.Binary("in", key, holder) if _of_resources(holder):
+            names = constants(key, environment)
+            found = [(name.value, name.span, True) for name in names]
+        case ast.Select(holder, field) if _of_resources(holder):
+            found = [(field, expr.name_span, False)]
+        case _:
+            return
+    for name, span, quoted in found:
+        if isinstance(name, str) and not _is_resource(name, holder):
+            yield _unknown_resource(name, span, quoted=quoted)
+
+
+def _of_resources(expr: ast.Expr) -> bool:
+    """Whether an expression is the requests of a pod, what a node offers, or the like."""
+    return (
+        isinstance(expr, ast.Select)
+        and expr.type.name in ("map", "optional")
+        and inside(expr.type) == _RESOURCES
+        and inside(expr.operand.type).is_record
+    )
+
+
+def _is_resource(name: str, holder: ast.Expr) -> bool:
+    claims = Type("VolumeResourceRequirements")
+    if isinstance(holder, ast.Select) and inside(holder.operand.type) == claims:
+        return name == OF_CLAIMS or "/" in name
+    return name in RESOURCES or "/" in name or name.startswith(RESOURCE_PREFIXES)
+
+
+def _unknown_resource(name: str, span: Span, *, quoted: bool) -> Diagnostic:
+    meant = RESOURCE_HABITS.get(name.lower()) or nearest(name, (*RESOURCES, *RESOURCE_PREFIXES))
+    hint = "a resource that is not of Kubernetes has a domain, as in `example.com/gpu`"
+    if meant is not None:
+        key = print_string(meant)
+        hint = f"write `{key}`" if quoted else f"write `{meant}`"
+        if not quoted and not meant.isidentifier():
+            hint = f"write `[{key}]`"
+    message = f"no pod and no node has a resource `{name}`"
+    return Diagnostic("P0331", "warning", message, span, hint=hint)
+
+
+# ---- parts of the time, and time zones
+
+# The least and the greatest value of what is read of a time.
+_PARTS_OF_TIME = {
+    "getDate": (1, 31),
+    "getDayOfMonth": (0, 30),
+    "getDayOfWeek": (0, 6),
+    "getDayOfYear": (0, 365),
+    "getHours": (0, 23),
+    "getMinutes": (0, 59),
+    "getMonth": (0, 11),
+    "getSeconds": (0, 59),
+}
+
+
+def unknown_times(expr: ast.Expr, environment: Environment) -> Iterator[Diagnostic]:
+    """A warning (P0333) for a number that an hour, a day or the like, equal to it, never is."""
+    if not isinstance(expr, ast.Binary) or expr.op not in ("==", "!=", "in"):
+        return
+    right = expr.right.elements if isinstance(expr.right, ast.ListLiteral) else (expr.right,)
+    for other in right:
+        for read, constant in ((expr.left, other), (other, expr.left)):
+            match read:
+                case ast.Call(name, moment) if name in _PARTS_OF_TIME and moment is not None:
+                    if moment.type == TIMESTAMP:
+                        for number in constants(constant, environment):
+                            yield from _unknown_time(name, number)
+                case _:
+                    continue
+
+
+def _unknown_time(name: str, constant: ast.Literal) -> Iterator[Diagnostic]:
+    (least, most), number = _PARTS_OF_TIME[name], constant.value
+    if isinstance(number, int) and not isinstance(number, bool) and not least <= number <= most:
+        hint = f"write a number from {least} to {most}"
+        if name == "getDayOfWeek" and number == most + 1:
+            hint = "write `0`, which is Sunday"
+        elif number == most + 1:
+            hint = f"write `{least if name in _ROUND else most}`: it is from {least} to {most}"
+        message = f"`{name}()` is never {number}"
+        yield Diagnostic("P0333", "warning", message, constant.span, hint=hint)
+
+
+# After the last one, the first one comes again.
+_ROUND = frozenset({"getHours", "getMinutes", "getSeconds"})
+
+_ZONED = "get"
+# Longer names are like none; the comparison takes time by the length.
+_LONGEST = 40
+_SOME_ZONES = 'write an IANA name such as `"Europe/Berlin"`, or an offset such as `"+01:00"`'
+
+
+def unknown_zones(expr: ast.Expr, environment: Environment) -> Iterator[Diagnostic]:
+    """An error (P0156) for each constant time zone of a call that does not exist."""
+    match expr:
+        case ast.Call(function, moment, (zone,)) if (
+            function.startswith(_ZONED) and moment is not None and moment.type == TIMESTAMP
+        ):
+            for constant in constants(zone, environment):
+                name = constant.value
+                if isinstance(name, str) and not _is_zone(name):
+                    yield catalogue.unknown_zone(name, _zone_hint(name), constant.span)
+        case _:
+            return
+
+
+def _is_zone(name: str) -> bool:
+    if not name or is_example(name):
+        return True
+    try:
+        Timestamp(0).local(name)
+    except EvaluationError:
+        return False
+    return True
+
+
+def _zone_hint(name: str) -> str:
+    zones = {zone.lower(): zone for zone in _zones()}
+    written = name.replace(" ", "_").lower()
+    # `Berlin` for `Europe/Berlin`.
+    cities = [low for low in zones if low.rpartition("/")[2] == written]
+    close = cities or get_close_matches(written[:_LONGEST], zones, n=1, cutoff=0.77)
+    return f"write `{print_string(zones[close[0]])}`" if close else _SOME_ZONES
+
+
+@functools.lru_cache(maxsize=1)
+def _zones() -> tuple[str, ...]:
+    """The names of all time zones; finding them takes the time of hundreds of files."""
+    return tuple(sorted(z for z in available_timezones() if "/" in z or z == "UTC"))

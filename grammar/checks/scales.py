@@ -1,0 +1,205 @@
+"""Scales: parts of a node that are compared with percentages, and versions that are texts.
+
+The part of a resource in use goes from 0 to 1. These checks look at policies that are written out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from grammar import ast
+from grammar.checker import inside
+from grammar.checks.known_words import constants
+from grammar.checks.written_out import as_written
+from grammar.clauses import Bounds, Score
+from grammar.diagnostics import Diagnostic
+from grammar.environment import Environment
+from grammar.errors import EvaluationError
+from grammar.policy_checker import Checked
+from grammar.printer import print_expression
+from grammar.types import QUANTITY, STRING
+from grammar.values.semver import kubernetes_version
+from grammar.walk import walk
+
+_ORDERS = ("<", "<=", ">", ">=")
+_RELATIONS = (*_ORDERS, "==", "!=")
+_WHOLES = frozenset({"allocatable", "capacity"})
+_VERSIONS = frozenset({"kubeletVersion", "kubeProxyVersion"})
+_NUMBERS_OF_VERSIONS = frozenset({"major", "minor", "patch"})
+# A constant is a percentage, not a part that is above the whole, from this many times the scale.
+_FAR = 2
+_NUMBERS = ("double", "dyn")
+_PERCENT = 100
+
+
+def percentages_of_parts(expr: ast.Expr, environment: Environment) -> Iterator[Diagnostic]:
+    """A warning (P0332) for a part of a node that is compared with a percentage.
+
+    `node.usage["cpu"]` is such a part, and so is a quantity divided by what the node has.
+    """
+    if isinstance(expr, ast.Binary) and expr.op in _RELATIONS:
+        for part, other in ((expr.left, expr.right), (expr.right, expr.left)):
+            yield from _far(part, (other,), environment)
+
+
+def parts_as_scores(checked: Checked) -> Iterator[Diagnostic]:
+    """A warning (P0332) for a part of a node that is scored as a percentage."""
+    for clause in checked.policy.clauses:
+        if not isinstance(clause, Score):
+            continue
+        value, ends = clause.value, clause.range
+        if isinstance(ends, Bounds):
+            yield from _far(value, (ends.low, ends.high), checked.environment)
+        elif ends is None and (most := _scale(value)) is not None and most <= 1:
+            shown = print_expression(as_written(value, checked.environment.schema))
+            message = f"`{shown}` is from 0 to 1, and a score from 0 to 100"
+            hint = f"write `{shown} range 0 .. 1`"
+            yield Diagnostic("P0332", "warning", message, value.span, hint=hint)
+
+
+def _far(
+    part: ast.Expr, others: tuple[ast.Expr, ...], environment: Environment
+) -> Iterator[Diagnostic]:
+    """The warnings for constants that are far above the scale of a part of a node."""
+    if part.type.name not in _NUMBERS or (most := _scale(part)) is None or most <= 0:
+        return
+    for constant in (c for other in others for c in constants(other, environment)):
+        number = constant.value
+        if isinstance(number, bool) or not isinstance(number, int | float):
+            continue
+        if number >= _FAR * most:
+            shown = print_expression(as_written(part, environment.schema))
+            message = f"`{shown}` is from 0 to {most:g}, and {number:g} is far above"
+            meant = float(number) * most / _PERCENT
+            right = f"{min(meant, most):.15g}"
+            hint = f"write `{right if '.' in right else right + '.0'}`"
+            yield Diagnostic("P0332", "warning", message, constant.span, hint=hint)
+
+
+def _scale(expr: ast.Expr) -> float | None:
+    """What an expression is if the node is full; None if it is not about parts of a node."""
+    return _most(expr) if any(map(_is_part, walk(expr))) else None
+
+
+def _is_part(expr: ast.Expr) -> bool:
+    """Whether an expression is a quantity divided by what the node has of it."""
+    match expr:
+        case ast.Binary("/", left, ast.Index(holder) | ast.Select(holder)):
+            return (
+                left.type == QUANTITY and isinstance(holder, ast.Select) and holder.name in _WHOLES
+            )
+        case _:
+            return False
+
+
+def _most(expr: ast.Expr) -> float | None:
+    """The value of an arithmetic expression in which each part of a node is 1; else None."""
+    if _is_part(expr):
+        return 1.0
+    match expr:
+        case ast.Literal(int() | float() as number) if not isinstance(number, bool):
+            return float(number)
+        case ast.Chain("+", operands):
+            found = [_most(o) for o in operands]
+            return None if None in found else sum(n for n in found if n is not None)
+        case ast.Binary("-", ast.Literal() as left, right) if _most(right) is not None:
+            # What is left of the whole, if nothing is in use.
+            return _most(left)
+        case ast.Binary("-" | "*" | "/" as op, left, right):
+            return _of_two(op, _most(left), _most(right))
+        case ast.Conditional(_, then, otherwise):
+            return _greatest((then, otherwise))
+        case ast.Call("max" | "min" | "first" | "last", ast.ListLiteral(elements)):
+            return _greatest(elements)
+        case ast.Call("math.greatest" | "math.least", None, args):
+            listed = args[0].elements if isinstance(args[0], ast.ListLiteral) else args
+            return _greatest(listed)
+        case ast.Call("double", None, (value,)):
+            return _most(value)
+        case ast.Call("orValue", value) if value is not None:
+            return _most(value)
+        case _:
+            return None
+
+
+def _of_two(op: str, left: float | None, right: float | None) -> float | None:
+    if left is None or right is None or (op == "/" and right == 0):
+        return None
+    return left - right if op == "-" else left * right if op == "*" else left / right
+
+
+def _greatest(exprs: tuple[ast.Expr, ...]) -> float | None:
+    found = [_most(e) for e in exprs]
+    return None if None in found or not found else max(n for n in found if n is not None)
+
+
+# ---- versions
+
+
+def provider_versions(expr: ast.Expr, environment: Environment) -> Iterator[Diagnostic]:
+    """A warning (P0335) for a version of a node that is compared as `semver`, or as a text.
+
+    Providers put a suffix behind it, which semver takes for a version before the release. The
+    numbers of a version, as `minor()` gives them, have no suffix.
+    """
+    match expr:
+        case ast.Binary(op, left, right):
+            for side in (left, right):
+                yield from _provider_version(side, environment)
+            field = _version(left) or _version(right) if op in _ORDERS else None
+            if field is not None and left.type == right.type == STRING:
+                message = f"`{field}` is compared as a text, in which `v1.9` is above `v1.30`"
+                sides = (_as_version(side, environment) for side in (left, right))
+                hint = f"write `{f' {op} '.join(sides)}`"
+                yield Diagnostic("P0335", "warning", message, expr.span, hint=hint)
+        case ast.Call(function, target, args) if function not in _NUMBERS_OF_VERSIONS:
+            for side in (*args, *((target,) if target is not None else ())):
+                yield from _provider_version(side, environment)
+        case _:
+            return
+
+
+def _provider_version(expr: ast.Expr, environment: Environment) -> Iterator[Diagnostic]:
+    """The warning for `semver(…)` of a version of a node."""
+    match expr:
+        case ast.Call("semver", None, (text, *more)) if (field := _version(text)) is not None:
+            message = f"`{field}` may have a suffix of a provider, as in `v1.31.4-gke.1372000`"
+            where, meant = expr.name_span, "kubernetesVersion"
+            if more:
+                where, meant = expr.span, _shown_version(text, environment)
+            hint = f"write `{meant}`, which leaves it out"
+            yield Diagnostic("P0335", "warning", message, where, hint=hint)
+        case _:
+            return
+
+
+def _version(expr: ast.Expr) -> str | None:
+    """The name of the field of a node that is a version of Kubernetes."""
+    match expr:
+        case ast.Select(operand, name) if name in _VERSIONS:
+            return name if inside(operand.type).name == "NodeSystemInfo" else None
+        # Without the `v`, which semver ignores; any other part of the text is another one.
+        case ast.Call("replace", target, (ast.Literal("v"), _)) if target is not None:
+            return _version(target)
+        case ast.Call("substring", target, (ast.Literal(1),)) if target is not None:
+            return _version(target)
+        case ast.Call("trim" | "lowerAscii", target) if target is not None:
+            return _version(target)
+        case _:
+            return None
+
+
+def _shown_version(expr: ast.Expr, environment: Environment) -> str:
+    called = ast.Call("kubernetesVersion", None, (expr,))
+    return print_expression(as_written(called, environment.schema))
+
+
+def _as_version(expr: ast.Expr, environment: Environment) -> str:
+    """One side of a comparison of versions: a constant with all three numbers, or a call."""
+    if isinstance(expr, ast.Literal):
+        try:
+            return print_expression(replace(expr, value=str(kubernetes_version(str(expr.value)))))
+        except EvaluationError:
+            return print_expression(expr)
+    return _shown_version(expr, environment)
