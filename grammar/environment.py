@@ -82,7 +82,8 @@ def _admits(parameter: Type, name: str) -> bool:
 class Environment:
     """The meaning of names, for checking, evaluating and compiling.
 
-    Names are looked up first in `container` and its parents (CEL langdef, Name Resolution).
+    Names are looked up first in `container` and its parents (CEL langdef, Name Resolution). With
+    `uniform_literals`, as in Kubernetes, the items of a list and the values of a map have one type.
     """
 
     variables: Mapping[str, Type]
@@ -91,6 +92,7 @@ class Environment:
     functions: Functions = field(default_factory=lambda: FUNCTIONS)
     lets: Mapping[str, Expr] = field(default_factory=dict)
     defs: Mapping[str, Def] = field(default_factory=dict)
+    uniform_literals: bool = False
 
     def defining(self, item: Let | Def) -> Environment:
         """The environment with one definition more, or with another one of its name."""
