@@ -17,12 +17,15 @@ from grammar.values import (
     kinds,
     lists,
     maps,
+    named_formats,
     numbers,
     optional,
     quantity,
     semver,
+    sets,
     strings,
     time,
+    url,
 )
 from grammar.values.kinds import TYPE_NAMES, TypeValue, kind
 from grammar.values.maps import record_names
@@ -30,7 +33,10 @@ from grammar.values.sizes import Size
 
 Functions = Mapping[str, tuple[Overload, ...]]
 
-_TOPICS = (*(numbers, time, quantity, semver, strings, format_, lists, maps, optional, ip, kinds),)
+_TOPICS = (
+    *(numbers, time, quantity, semver, strings, format_, lists, sets, maps, optional, ip, url),
+    *(named_formats, kinds),
+)
 
 
 def table(overloads: Iterable[Overload]) -> Functions:
