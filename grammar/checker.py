@@ -360,7 +360,7 @@ class Checker:
                 found = inner
             case Type("list" | "map"):
                 key, found = (INT, inner.args[0]) if inner.name == "list" else inner.args
-                if not (agrees(key, index.type) or (key == INT and index.type == Type("double"))):
+                if not agrees(key, index.type):
                     expected = f"{catalogue.an(key)}, the key of this {inner.name}"
                     self.found.append(catalogue.wrong_type(index.type, expected, index.span))
             case _:
