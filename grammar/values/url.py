@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv6Address
-from urllib.parse import quote, unquote_to_bytes
 
 from grammar.errors import EvaluationError, has_value
 from grammar.types import BOOL, STRING, URL, Overload, function, list_of, map_of, member
@@ -109,11 +108,13 @@ def _parsed(text: str, fragment: str) -> Url:
         user, host = _authority(scheme, authority)
         rest = slash + path
         if user or host or rest:
-            head = f"{head}//{user}{quote(host, safe=_HOST_SAFE)}"
+            head = f"{head}//{user}{_escaped(host.encode(), _HOST_SAFE)}"
     path = _escaped_path(rest)
     return Url(text_checked(f"{head}{path}{tail}"), scheme, host, path, query)
 
 
+# Characters that stay when a text is escaped.
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 _HOST_SAFE = "-_.~!$&'()*+,;=:[]<>\""
 
 
@@ -164,18 +165,18 @@ def _host(scheme: str, host: str) -> str:
 def _of_host(host: str) -> str:
     if _BAD_HOST.search(host):
         raise EvaluationError(f"{quoted(host)} is not a host")
-    return unquote_to_bytes(host).decode("utf-8", "replace")
+    return _bytes_of(host).decode("utf-8", "replace")
 
 
 def _unescaped(text: str) -> bytes:
     if _BAD_ESCAPE.search(text):
         raise EvaluationError("a `%` in a URL needs two hexadecimal digits")
-    return unquote_to_bytes(text)
+    return _bytes_of(text)
 
 
 def _escaped_path(path: str) -> str:
     raw = _unescaped(path)
-    return path if _PATH.match(path) else quote(raw, safe=_PLAIN_PATH)
+    return path if _PATH.match(path) else _escaped(raw, _PLAIN_PATH)
 
 
 def _query(url: Url) -> dict[str, tuple[str, ...]]:
@@ -194,7 +195,19 @@ def _query(url: Url) -> dict[str, tuple[str, ...]]:
 
 
 def _decoded(text: str) -> str:
-    return unquote_to_bytes(text).decode("utf-8", "replace")
+    return _bytes_of(text).decode("utf-8", "replace")
+
+
+def _bytes_of(text: str) -> bytes:
+    """The bytes of a text in which each `%` is followed by two hexadecimal digits."""
+    head, *rest = text.split("%")
+    parts = (bytes.fromhex(part[:2]) + part[2:].encode() for part in rest)
+    return head.encode() + b"".join(parts)
+
+
+def _escaped(raw: bytes, safe: str) -> str:
+    kept = frozenset(f"{_LETTERS}{safe}".encode())
+    return "".join(chr(byte) if byte in kept else f"%{byte:02X}" for byte in raw)
 
 
 def _read(text: str) -> int:

@@ -57,18 +57,14 @@ func run() error {
 	if err := decoder.Decode(&texts); err != nil {
 		return err
 	}
-	variables := map[string]any{}
+	variables := map[string]*cel.Ast{}
 	declared := []cel.EnvOption{}
 	for name, text := range texts {
 		ast, issues := env.Compile(text)
 		if issues.Err() != nil {
 			return fmt.Errorf("variable %s: %w", name, issues.Err())
 		}
-		value, err := evaluated(env, ast, map[string]any{})
-		if err != nil {
-			return fmt.Errorf("variable %s: %w", name, err)
-		}
-		variables[name] = value
+		variables[name] = ast
 		declared = append(declared, cel.Variable(name, ast.OutputType()))
 	}
 	if env, err = env.Extend(declared...); err != nil {
@@ -87,7 +83,16 @@ func run() error {
 		if err := decoder.Decode(&text); err != nil {
 			return err
 		}
-		if err := output.Encode(resultOf(env, text, variables)); err != nil {
+		// Values are made anew for each expression: a comparison or a sum can change a quantity.
+		values := map[string]any{}
+		for name, ast := range variables {
+			value, err := evaluated(env, ast, values)
+			if err != nil {
+				return fmt.Errorf("variable %s: %w", name, err)
+			}
+			values[name] = value
+		}
+		if err := output.Encode(resultOf(env, text, values)); err != nil {
 			return err
 		}
 	}
