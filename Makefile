@@ -14,7 +14,7 @@ COMPILE = pip compile --universal --python-version 3.11 --generate-hashes --no-e
 # Without bytecode each of the many processes that tests start would compile Placet again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test thorough answers check fmt e2e differential rollouts chaos bench kube conformance lock clean
+.PHONY: demo test thorough answers check fmt e2e differential differential-cel rollouts chaos bench kube conformance lock clean
 .DELETE_ON_ERROR:
 
 demo: .venv/stamp  ## serve a built-in cluster and ready-made policies until Ctrl-C
@@ -48,6 +48,10 @@ e2e: .venv/stamp  ## test with a real kube-scheduler; runs `kube` first, or says
 differential: .venv/stamp  ## compare with the plugins of kube-scheduler: make differential WORLDS=2000 SEED=1
 	WORLDS=$(or $(WORLDS),2000) .venv/bin/python -m pytest -m e2e -o faulthandler_timeout=3600 \
 	  tests/differential/test_differential.py
+
+differential-cel: .venv/stamp  ## compare with CEL of Kubernetes: make differential-cel EXPRESSIONS=10000 SEED=1
+	EXPRESSIONS=$(or $(EXPRESSIONS),10000) .venv/bin/python -m pytest -m e2e -o faulthandler_timeout=3600 \
+	  tests/differential/test_kubernetes_cel.py
 
 rollouts: .venv/stamp  ## roll out Deployments of all strategies and sizes on a real control plane
 	.venv/bin/python -m pytest -m rollouts -o faulthandler_timeout=7200 tests/e2e/test_rollouts.py

@@ -200,7 +200,7 @@ class Evaluator:
 
 def _environment(text: str, definitions: str, schema: Schema) -> Environment:
     if not definitions:
-        return Environment(variables=VARIABLES, schema=schema)
+        return Environment(variables=VARIABLES, schema=schema, uniform_literals=True)
     before = "".join("\n" if c == "\n" else " " for c in text)
     items, _ = parse_rules(Source(NAME, f"{before}\n{definitions}"))
     return check_policy(Policy("", items, cluster=True), schema).environment

@@ -18,11 +18,15 @@ NO_SPAN = Span(0, 0)
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A constant. Its type counts for equality, because 1, 1.0 and true are equal in Python."""
+    """A constant. Its type counts for equality, because 1, 1.0 and true are equal in Python.
+
+    `let` is the name by which the policy refers to it, if it took another type than that `let` has.
+    """
 
     value: object
     type: Type
     span: Span = field(default=NO_SPAN, compare=False)
+    let: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,11 +176,12 @@ class Has:
 
 @dataclass(frozen=True, slots=True)
 class LetReference:
-    """A `let` by name; only in checked trees."""
+    """A `let` by name; only in checked trees. `constants`: its value, if it is constant."""
 
     name: str
     span: Span = field(default=NO_SPAN, compare=False)
     type: Type = field(default=DYN, compare=False)
+    constants: tuple[str | int, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)

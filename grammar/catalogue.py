@@ -361,6 +361,19 @@ def branches_differ(then: Type, otherwise: Type, span: Span) -> Diagnostic:
     return _error("P0116", f"one branch is {an(then)}, the other is {an(otherwise)}", span, hint)
 
 
+def literal_differs(what: str, first: Type, found: Type, span: Span) -> Diagnostic:
+    message = f"the {what} differ in type: here is {an(found)}, before it {an(first)}"
+    hint = "give all the same type, or write `dyn(…)` around those of another type"
+    return _error("P0150", message, span, hint, label=str(found))
+
+
+def bad_format(reason: str, span: Span) -> Diagnostic:
+    hint = (
+        "%s takes any value; %d %f %e a number; %b %o a whole number; %x a whole number or a text"
+    )
+    return _error("P0151", reason, span, hint)
+
+
 def unknown_parameter(name: str, policy: str, known: Iterable[str], span: Span) -> Diagnostic:
     names = tuple(known)
     shown = listed((f"`{n}`" for n in names), "and") if names else ""

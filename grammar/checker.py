@@ -42,6 +42,7 @@ from grammar.types import (
     resolve,
 )
 from grammar.values import quantity
+from grammar.values.format import refused
 from grammar.values.quantity import Quantity
 from grammar.values.semver import Semver
 from grammar.values.time import Duration, Timestamp
@@ -111,15 +112,19 @@ _PARSERS: dict[Type, Callable[[str], object]] = {
 def coerce(expr: ast.Expr, wanted: Type, found: list[Diagnostic]) -> ast.Expr:
     """The expression with its string and int constants converted to `wanted`, where possible.
 
-    This includes constants in lists and in the branches of a conditional, and nothing else: a `let`
-    keeps its type. Bad constants are appended to `found`.
+    This includes constants in lists, in the branches of a conditional, and behind a `let`, and
+    nothing else. Bad constants are appended to `found`.
     """
     match expr:
+        case ast.LetReference(constants=(_, *_)):
+            coerced = coerce(_spelled_out(expr), wanted, found)
+            return coerced if coerced.type == wanted else expr
         case ast.Literal(str() as text) if wanted in _PARSERS and expr.type == STRING:
             try:
                 return replace(expr, value=_PARSERS[wanted](text), type=wanted)
             except EvaluationError as error:
-                meant = quantity.corrected(text) if wanted == QUANTITY else None
+                is_quantity = wanted == QUANTITY and not expr.let
+                meant = quantity.corrected(text) if is_quantity else None
                 found.append(catalogue.bad_constant(text, wanted, str(error), expr.span, meant))
                 return replace(expr, value=None, type=wanted)
         case ast.Literal(int() as number) if wanted == QUANTITY and expr.type == INT:
@@ -137,6 +142,29 @@ def coerce(expr: ast.Expr, wanted: Type, found: list[Diagnostic]) -> ast.Expr:
             return replace(expr, then=branches[0], otherwise=branches[1], type=wanted)
         case _:
             return expr
+
+
+def _spelled_out(reference: ast.LetReference) -> ast.Expr:
+    """The constant, or the list of constants, that a `let` stands for."""
+    kind, span, name = reference.type, reference.span, reference.name
+    if kind.name != "list":
+        return ast.Literal(reference.constants[0], kind, span, name)
+    items = (ast.Literal(value, kind.args[0], span, name) for value in reference.constants)
+    return ast.ListLiteral(tuple(items), (), span, kind)
+
+
+def _constants(expr: ast.Expr) -> tuple[str | int, ...]:
+    """The constants that can take another type, of an expression that is one or a list of them."""
+    match expr:
+        case ast.Literal(str() | int() as value) if expr.type in (STRING, INT):
+            return (value,)
+        case ast.ListLiteral(elements, ()):
+            items = [_constants(e) for e in elements if isinstance(e, ast.Literal)]
+            return tuple(i[0] for i in items) if all(items) and len(items) == len(elements) else ()
+        case ast.LetReference():
+            return expr.constants
+        case _:
+            return ()
 
 
 def coerce_beside(
@@ -192,6 +220,8 @@ class Checker:
         # The expressions that are being checked, as they are written, outermost first.
         self._around: list[ast.Expr] = []
         self._quiet = False
+        # Inside the arguments of `format`.
+        self._formats = False
 
     def _report(self, found: Diagnostic, remedy: Remedy | None = None) -> None:
         self.found.append(found if remedy is None else remedy.on(found))
@@ -270,6 +300,7 @@ class Checker:
             case ast.ListLiteral(elements, marked):
                 items = tuple(self._element(e, marked=i in marked) for i, e in enumerate(elements))
                 kinds = [inside(e.type) if i in marked else e.type for i, e in enumerate(items)]
+                self._uniform("items", items, kinds)
                 return replace(expr, elements=items, type=list_of(join(kinds)))
             case ast.MapLiteral():
                 return self._map(expr)
@@ -294,7 +325,8 @@ class Checker:
         if not expr.absolute and name in self._locals:
             return replace(expr, type=self._locals[name])
         if not expr.absolute and name in self.environment.lets:
-            return ast.LetReference(name, expr.span, self.environment.lets[name].type)
+            value = self.environment.lets[name]
+            return ast.LetReference(name, expr.span, value.type, _constants(value))
         if (known := self._variable(name, expr.span, absolute=expr.absolute)) is not None:
             return known
         names = {*self._locals, *self.environment.lets, *self.environment.variables}
@@ -375,7 +407,7 @@ class Checker:
                 found = inner
             case Type("list" | "map"):
                 key, found = (INT, inner.args[0]) if inner.name == "list" else inner.args
-                if not (agrees(key, index.type) or (key == INT and index.type == Type("double"))):
+                if not agrees(key, index.type):
                     expected = f"{catalogue.an(key)}, the key of this {inner.name}"
                     self.found.append(catalogue.wrong_type(index.type, expected, index.span))
             case _:
@@ -440,11 +472,15 @@ class Checker:
             names = {*self.environment.defs, *self.environment.function_names(member=False)}
             self._report(catalogue.unknown_function(expr.function, names, expr.name_span), remedy)
             return replace(expr, type=POISON)
-        target = self._check(expr.target)
+        target, outer = self._check(expr.target), self._formats
+        self._formats = outer or expr.function == "format"
         args = tuple(self._argument(target, expr.function, self._check(a)) for a in expr.args)
+        self._formats = outer
         found = self._overload(
             expr.function, (target, *args), expr.span, member=True, name_span=expr.name_span
         )
+        if expr.function == "format" and args and isinstance(args[0], ast.ListLiteral):
+            self._format(target, args[0])
         return replace(expr, target=target, args=args, type=found)
 
     def _is_unknown(self, name: ast.Ident) -> bool:
@@ -452,6 +488,15 @@ class Checker:
         return (
             name.name not in known and self._variable(name.name, name.span, absolute=False) is None
         )
+
+    def _format(self, text: ast.Expr, values: ast.ListLiteral) -> None:
+        """Reports what a constant text for `format` would refuse of these values."""
+        if isinstance(text, ast.Literal) and isinstance(text.value, str) and not values.optional:
+            kinds = [value.type for value in values.elements]
+            if (refusal := refused(text.value, kinds)) is not None:
+                reason, place = refusal
+                span = text.span if place is None else values.elements[place].span
+                self.found.append(catalogue.bad_format(reason, span))
 
     def _argument(self, target: ast.Expr, function: str, argument: ast.Expr) -> ast.Expr:
         """An argument; constants of `orValue` and of comparisons take the type of the target."""
@@ -566,9 +611,21 @@ class Checker:
             if entry.key.type.name not in ("int", "string", "bool", "dyn", "error"):
                 expected = "an int, string or bool key"
                 self.found.append(catalogue.wrong_type(entry.key.type, expected, entry.key.span))
-        keys = join(e.key.type for e in entries)
-        values = join(inside(e.value.type) if e.optional else e.value.type for e in entries)
-        return replace(expr, entries=entries, type=map_of(keys, values))
+        keys = [e.key.type for e in entries]
+        values = [inside(e.value.type) if e.optional else e.value.type for e in entries]
+        self._uniform("keys", [e.key for e in entries], keys)
+        self._uniform("values", [e.value for e in entries], values)
+        return replace(expr, entries=entries, type=map_of(join(keys), join(values)))
+
+    def _uniform(self, what: str, parts: Sequence[ast.Expr], kinds: Sequence[Type]) -> None:
+        """Reports the first part of a literal that differs in type; those for `format` may."""
+        if not self.environment.uniform_literals or self._formats:
+            return
+        first = next((kind for kind in kinds if kind not in (DYN, POISON)), DYN)
+        for part, kind in zip(parts, kinds, strict=True):
+            if not agrees(first, kind):
+                self.found.append(catalogue.literal_differs(what, first, kind, part.span))
+                return
 
     def _comprehension(self, expr: ast.Comprehension) -> ast.Expr:
         target, count = self._check(expr.target), len(expr.variables)

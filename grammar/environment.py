@@ -17,12 +17,15 @@ from grammar.values import (
     kinds,
     lists,
     maps,
+    named_formats,
     numbers,
     optional,
     quantity,
     semver,
+    sets,
     strings,
     time,
+    url,
 )
 from grammar.values.kinds import TYPE_NAMES, TypeValue, kind
 from grammar.values.maps import record_names
@@ -30,7 +33,10 @@ from grammar.values.sizes import Size
 
 Functions = Mapping[str, tuple[Overload, ...]]
 
-_TOPICS = (*(numbers, time, quantity, semver, strings, format_, lists, maps, optional, ip, kinds),)
+_TOPICS = (
+    *(numbers, time, quantity, semver, strings, format_, lists, sets, maps, optional, ip, url),
+    *(named_formats, kinds),
+)
 
 
 def table(overloads: Iterable[Overload]) -> Functions:
@@ -82,7 +88,8 @@ def _admits(parameter: Type, name: str) -> bool:
 class Environment:
     """The meaning of names, for checking, evaluating and compiling.
 
-    Names are looked up first in `container` and its parents (CEL langdef, Name Resolution).
+    Names are looked up first in `container` and its parents (CEL langdef, Name Resolution). With
+    `uniform_literals`, as in Kubernetes, the items of a list and the values of a map have one type.
     """
 
     variables: Mapping[str, Type]
@@ -91,6 +98,7 @@ class Environment:
     functions: Functions = field(default_factory=lambda: FUNCTIONS)
     lets: Mapping[str, Expr] = field(default_factory=dict)
     defs: Mapping[str, Def] = field(default_factory=dict)
+    uniform_literals: bool = False
 
     def defining(self, item: Let | Def) -> Environment:
         """The environment with one definition more, or with another one of its name."""

@@ -184,7 +184,7 @@ class _PolicyChecker:
     def __init__(self, policy: Policy, schema: Schema) -> None:
         self._policy = policy
         self._schema = schema
-        self._environment = Environment(variables=VARIABLES, schema=schema)
+        self._environment = Environment(variables=VARIABLES, schema=schema, uniform_literals=True)
         self._found: list[Diagnostic] = []
         self._lets = {i.name: i for i in policy.items if isinstance(i, Let)}
         self._defs = {i.name: self._declared(i) for i in policy.items if isinstance(i, Def)}

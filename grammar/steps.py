@@ -100,6 +100,8 @@ class Assumptions:
                 return Size(self.lengths.get(name, self.items), value, key)
             case "optional":
                 return self.field(name, kind.args[0])
+            case "url":
+                return Size(self.characters)
             case "dyn" | "error":
                 text = Size(self.characters)
                 return Size(self.items, text, text)
@@ -286,6 +288,11 @@ class Estimator:
                 return first.item or self.assumptions.field("", expr.type)
             case "charAt":
                 return Size(1)
+            case "url" | "getScheme" | "getHost" | "getHostname" | "getPort":
+                return Size(first.length)
+            case "getEscapedPath":
+                # A character can have four bytes, each of which takes three characters.
+                return Size(min(CHARACTERS, 12 * first.length))
             case "size":
                 return Size(greatest=first.length)
             case "join":

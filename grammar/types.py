@@ -41,6 +41,8 @@ TIMESTAMP = Type("timestamp")
 IP = Type("ip")
 CIDR = Type("cidr")
 SEMVER = Type("semver")
+URL = Type("url")
+FORMAT = Type("format")
 TYPE = Type("type")
 DYN = Type("dyn")
 # The type of an expression that was already reported. It agrees with every type, so that one
@@ -188,8 +190,8 @@ def _merge(left: Type, right: Type) -> Type:
 def resolve(overloads: Sequence[Overload], found: Sequence[Type]) -> Type | None:
     """The result type of a call, or None if no overload fits.
 
-    It is that of the first overload that fits; dyn if arguments are dyn and several overloads with
-    different results fit.
+    It is that of the first overload that fits; dyn if arguments are dyn, or have dyn inside, and
+    several overloads with different results fit.
     """
     results: list[Type] = []
     for overload in overloads:
@@ -201,7 +203,7 @@ def resolve(overloads: Sequence[Overload], found: Sequence[Type]) -> Type | None
             results.append(_substitute(overload.result, bindings))
     if not results:
         return None
-    told = not any(_loose(f) for f in found)
+    told = not any(map(_unknown, found))
     return results[0] if told or all(r == results[0] for r in results) else DYN
 
 
@@ -215,3 +217,8 @@ def _substitute(result: Type, bindings: Bindings) -> Type:
 
 def _loose(found: Type) -> bool:
     return found in (DYN, POISON)
+
+
+def _unknown(found: Type) -> bool:
+    """Whether a type is not known, or that of its items."""
+    return _loose(found) or any(map(_unknown, found.args))

@@ -144,7 +144,7 @@ def test_expression_comes_to_what_is_said(scene: Scene, example: Example) -> Non
 
 def outcomes(scene: Scene, text: str) -> Iterator[str]:
     """The results of the evaluator and the compiler, or the code of the checker's first error."""
-    environment = Environment(variables=VARIABLES, schema=scene.schema)
+    environment = Environment(variables=VARIABLES, schema=scene.schema, uniform_literals=True)
     expr, found = parse_expression(Source("example", text))
     checked: Expr | None = None
     if expr is not None:

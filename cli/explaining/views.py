@@ -123,14 +123,27 @@ def one_node(world: World, found: Explanation, name: str) -> Iterator[Part]:
 def _listed(world: World, found: Explanation) -> Table:
     clauses, frame = WrittenClauses(world.policies), found.inspection.frame
     listed = table("node", "verdict", "score", "why", right=("score",))
+    unscored = _unscored(found)
     for name in found.names:
         frame.node = world.cluster.node(name)
         against = found.against(name)
         reasons = [_reason(o, clauses, frame) for o in against] or _narrowing(found, name)
+        reasons = [*reasons, *unscored.get(name, ())]
         score = str(found.scores[name]) if name in found.scores else ""
         verdict = _PASSES if found.holds(name) else _FAILS
         listed.add_row(name, verdict, score, "\n".join(reasons))
     return listed
+
+
+def _unscored(found: Explanation) -> dict[str, list[str]]:
+    """By node, why scores have no value for it: of what fails, not of what is absent."""
+    names = list(found.scores)
+    reasons: dict[str, list[str]] = {}
+    for each in found.inspection.contributions(names) if names else ():
+        for index, error in each.errors.items():
+            reason = f"{each.policy}: {each.name} is missing: {error}"
+            reasons.setdefault(names[index], []).append(reason)
+    return reasons
 
 
 def _by_reason(found: Explanation) -> Table:
@@ -311,7 +324,8 @@ def score_bars(contributions: Sequence[Contribution], node: int) -> Table:
         end = so_far + each.weight * given / total / 10
         adds = f"{round(end, 2) - round(so_far, 2):.2f}"
         name = f"{each.policy}: {each.name}"
-        rows.add_row(name, f"{each.weight:g}", f"{given:.1f}", adds, _bar(so_far, end))
+        bar = "missing" if each.lacks_value(node) else _bar(so_far, end)
+        rows.add_row(name, f"{each.weight:g}", f"{given:.1f}", adds, bar)
         so_far = end
     rows.add_row(
         "sum, rounded to a whole number", f"{total:g}", "", f"{so_far:.2f}", _bar(0, so_far)

@@ -91,7 +91,7 @@ class Session:
         self.pod_file: Path | None = None
         self.node: str | None = None
         self.has_ended = False
-        self.environment = Environment(VARIABLES, schema=self.schema)
+        self.environment = Environment(VARIABLES, schema=self.schema, uniform_literals=True)
         self.policies = compiled(Validation(()), ())
         self.codec = ObjectCodec(self.schema)
         self._validator = Validator(self.schema)
@@ -122,7 +122,7 @@ class Session:
         # A policy `session` of names alone decides nothing, and explanations would still list it.
         unused = [c for c in own if not c.policy.clauses and not c.uses]
         self.policies = compiled(validation, [c for c in validation.policies if c not in unused])
-        bare = Environment(VARIABLES, schema=self.schema)
+        bare = Environment(VARIABLES, schema=self.schema, uniform_literals=True)
         self.environment = own[0].environment if own else bare
         self._sources, self.notebook = sources, notebook
         self._keep(self.policies.needs.annotations)

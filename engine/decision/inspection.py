@@ -6,8 +6,8 @@ belongs to its caller, answers no request, and changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,7 @@ from engine.decision.registry import Selection
 from engine.decision.verdict import full_reason
 from engine.program.frame import Floats, Frame, unhurried
 from engine.program.program import CountClause, FilterProgram, Program, ScoreProgram, applies
+from grammar.errors import EvaluationError
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,8 @@ class Objection:
 class Contribution:
     """The points 0..100 that one clause gives each of the nodes in question, and its weight.
 
-    `values` are the clause's own numbers, NaN where there is none; None for a count.
+    `values` are the clause's own numbers, NaN where there is none; None for a count. `errors` says
+    why a number could not be worked out, by index.
     """
 
     policy: str
@@ -59,6 +61,11 @@ class Contribution:
     weight: float
     points: Floats
     values: Floats | None
+    errors: Mapping[int, str] = field(default_factory=dict)
+
+    def lacks_value(self, index: int) -> bool:
+        """Whether the clause has no number for a node, so that its `missing` counts."""
+        return self.values is not None and bool(np.isnan(self.values[index]))
 
 
 class Inspection:
@@ -144,20 +151,26 @@ class Inspection:
     def _given(self, program: Program, rows: NodeRows) -> Iterator[Contribution]:
         for clause in program.scores:
             if applies(clause, self._evaluation):
-                values = self._values(clause, rows)
-                given = scoring.points(clause, values)
-                yield Contribution(clause.policy, clause.name, abs(clause.weight), given, values)
+                values, errors = self._values(clause, rows)
+                given, weight = scoring.points(clause, values), abs(clause.weight)
+                yield Contribution(clause.policy, clause.name, weight, given, values, errors)
         for counted in program.counts:
             count, clauses = counted.count, CountClauses([counted], self._evaluation)
             for weight, given in clauses.terms(self._counter, self.table, rows, self._evaluation):
                 yield Contribution(count.policy, count.name, weight, given, None)
 
-    def _values(self, clause: ScoreProgram, rows: NodeRows) -> Floats:
-        found = []
+    def _values(self, clause: ScoreProgram, rows: NodeRows) -> tuple[Floats, dict[int, str]]:
+        found: list[float] = []
+        errors: dict[int, str] = {}
+
+        def report(policy: str, name: str, error: EvaluationError) -> None:
+            errors[len(found)] = str(error)
+            self._evaluation.report(policy, name, error)
+
         for row in rows:
             self.frame.node = self.table.views[row]
-            found.append(scoring.value(clause, self.frame, self._evaluation.report))
-        return np.array(found)
+            found.append(scoring.value(clause, self.frame, report))
+        return np.array(found), errors
 
 
 def _mask(found: Sequence[Rejection | None]) -> Mask:

@@ -410,21 +410,16 @@ class Compiler:
     def _has(self, operand: ast.Select | ast.Index) -> Evaluate:
         held, kind = self.part(operand.operand), operand.operand.type
         if isinstance(operand, ast.Index):
-            index = self.part(operand.index)
-            return operations.has(operations.index(held, index, optional=False))
+            return operations.has_index(held, self.part(operand.index))
         if kind.is_record:
             return operations.has_field(held, operand.name)
         if kind.name == "optional" and kind.args[0].is_record:
-            return operations.has(
-                operations.select(held, operations.set_field(operand.name), optional=False)
-            )
+            return operations.has(held, operations.set_field(operand.name))
         inner = kind.args[0] if kind.name == "optional" else kind
         if inner == DYN:
             pick = self._member(operand.name, set_only=True)
             return operations.has_member(held, pick)
-        return operations.has(
-            operations.select(held, self._choice(kind, operand.name), optional=False)
-        )
+        return operations.has(held, self._choice(inner, operand.name))
 
     def _binary(self, expr: ast.Binary) -> Evaluate:
         left, right = self.part(expr.left), self.part(expr.right)
@@ -446,6 +441,11 @@ class Compiler:
         return operations.apply(overload.call, (left, right))
 
     def _call(self, expr: ast.Call) -> Evaluate:
+        if expr.target is not None and expr.function in ("or", "orValue") and len(expr.args) == 1:
+            kinds = (expr.target.type, expr.args[0].type)
+            call = self.environment.overload(expr.function, kinds, member=True).call
+            target, other = self.part(expr.target), self.part(expr.args[0])
+            return operations.alternative(target, other, call, inner=expr.function == "orValue")
         if expr.target is not None:
             return self._apply(expr, expr.function, (expr.target, *expr.args), member=True)
         return self._apply(expr, expr.function, expr.args, member=False)

@@ -261,6 +261,20 @@ def comparison(
     return None
 
 
+def alternative(
+    target: Evaluate, other: Evaluate, call: Callable[..., object], *, inner: bool
+) -> Evaluate:
+    """`or` and `orValue`, which evaluate their argument only if it is needed."""
+
+    def evaluate(frame: Frame) -> object:
+        held = target(frame)
+        if isinstance(held, Optional) and held.present:
+            return held.value if inner else held
+        return call(held, other(frame))
+
+    return evaluate
+
+
 def apply(function: Callable[..., object], args: tuple[Evaluate, ...]) -> Evaluate:
     """A call of a resolved function."""
     match args:
@@ -423,17 +437,42 @@ def map_literal(pairs: tuple[tuple[Evaluate, Evaluate, bool], ...]) -> Evaluate:
     return run
 
 
-def has(found: Evaluate) -> Evaluate:
-    """`has(x.y)`: false if reading it finds it missing; other errors stay errors."""
+def has(operand: Evaluate, choose: Callable[[object], object]) -> Evaluate:
+    """`has(x.y)`: false if `y` is missing; a missing `x` stays missing."""
 
     def run(frame: Frame) -> object:
-        try:
-            value = found(frame)
-        except MissingError:
-            return False
-        return value.present if isinstance(value, Optional) else True
+        return _chosen(operand(frame), choose)
 
     return run
+
+
+def has_index(operand: Evaluate, at: Evaluate) -> Evaluate:
+    """`has(x[y])`: false if there is no such key or item; a missing `x` or `y` stays missing."""
+
+    def run(frame: Frame) -> object:
+        value, where = operand(frame), at(frame)
+        if isinstance(value, Optional):
+            return _chosen(value, lambda inner: _look_up(inner, where))
+        try:
+            _look_up(value, where)
+        except MissingError:
+            return False
+        return True
+
+    return run
+
+
+def _chosen(value: object, choose: Callable[[object], object]) -> bool:
+    """Whether there is a part of a value, or of what an optional has."""
+    if isinstance(value, Optional):
+        if not value.present:
+            return False
+        value = value.value
+    try:
+        choose(value)
+    except MissingError:
+        return False
+    return True
 
 
 def has_field(operand: Evaluate, name: str) -> Evaluate:
@@ -445,16 +484,7 @@ def has_member(operand: Evaluate, pick: Pick) -> Evaluate:
     """`has(x.y)` of a value whose type shows at run time; a missing `x` stays missing."""
 
     def run(frame: Frame) -> object:
-        value = operand(frame)
-        if isinstance(value, Optional):
-            if not value.present:
-                return False
-            value = value.value
-        try:
-            pick(frame, value)
-        except MissingError:
-            return False
-        return True
+        return _chosen(operand(frame), lambda value: pick(frame, value))
 
     return run
 

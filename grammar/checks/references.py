@@ -80,6 +80,7 @@ def bad_patterns(checked: Checked) -> Iterator[Diagnostic]:
 def unused_definitions(checked: Checked) -> Iterator[Diagnostic]:
     """A warning (P0303) for each `let`, `def` and parameter that nothing uses."""
     used = {e.name for e in walk(checked.policy) if isinstance(e, LetReference | DefCall)}
+    used |= {e.let for e in walk(checked.policy) if isinstance(e, Literal)}
     for item in checked.policy.items:
         if isinstance(item, Let | Def) and item.name not in used:
             word = "let" if isinstance(item, Let) else "def"

@@ -7,16 +7,65 @@ import re
 from collections.abc import Mapping, Sequence
 
 from grammar.errors import EvaluationError
-from grammar.types import DYN, STRING, Overload, list_of, member
+from grammar.types import DYN, POISON, STRING, Overload, Type, list_of, member
 from grammar.values.kinds import kind, type_of
 from grammar.values.maps import key_values
-from grammar.values.numbers import plain_double
+from grammar.values.numbers import plain_double, show_double
 from grammar.values.sizes import NESTING, Size, deep, text_of
 
 _CLAUSE = re.compile(r"%(?:%|(?:\.(\d+))?([A-Za-z])|(.?))", re.DOTALL)
 _PRECISION = 6
 # More digits than any double has.
 _MOST_PRECISION = 1100
+
+
+# The types that a clause accepts, and how its errors call it. `%s` accepts all but optionals and,
+# when it runs, objects.
+_ACCEPTED = {
+    "d": (("int", "double"), "decimal clause can only be used on numbers"),
+    "f": (("int", "double"), "fixed-point clause can only be used on doubles"),
+    "e": (("int", "double"), "scientific clause can only be used on doubles"),
+    "b": (("int", "bool"), "only integers and bools can be formatted as binary"),
+    "o": (("int",), "octal clause can only be used on integers"),
+    "x": (("int", "string"), "only integers and strings can be formatted as hex"),
+}
+_ACCEPTED["X"] = _ACCEPTED["x"]
+
+
+def refused(text: str, kinds: Sequence[Type]) -> tuple[str, int | None] | None:
+    """Why a text does not accept values of these types, and which of them; None if it does.
+
+    The place is None for what is wrong with the text itself.
+    """
+    place = 0
+    for match in _CLAUSE.finditer(text):
+        precision, verb, bad = match.groups()
+        if match.group() == "%%":
+            continue
+        if verb is None or (verb != "s" and verb not in _ACCEPTED):
+            return f"`%{verb or bad}` is not a formatting clause", None
+        if precision is not None and (len(precision) > 4 or int(precision) > _MOST_PRECISION):
+            return f"the precision is more than {_MOST_PRECISION:,} digits", None
+        if place == len(kinds):
+            return f"there is no value for `{match.group()}`", None
+        if not _accepts(verb, kinds[place]):
+            return f"`{match.group()}` does not accept {_named(kinds[place])}", place
+        place += 1
+    if place < len(kinds):
+        return "no clause of the text shows this value", place
+    return None
+
+
+def _accepts(verb: str, kind: Type) -> bool:
+    if kind in (DYN, POISON):
+        return True
+    if verb == "s":
+        return kind.name != "optional"
+    return kind.name in _ACCEPTED[verb][0]
+
+
+def _named(kind: Type) -> str:
+    return f"an {kind}" if kind.name[0] in "aeiou" else f"a {kind}"
 
 
 def format_text(text: str, args: Sequence[object]) -> str:
@@ -51,7 +100,9 @@ def format_text(text: str, args: Sequence[object]) -> str:
 def _clause(verb: str, precision: int | None, value: object) -> str:
     match verb:
         case "s":
-            return show(value)
+            # As `string(…)`, which in cel-go differs from the doubles of a list.
+            finite = isinstance(value, float) and math.isfinite(value)
+            return show_double(value) if finite else show(value)  # type: ignore[arg-type]
         case "d":
             return _decimal(value)
         case "f" | "e":
@@ -59,15 +110,15 @@ def _clause(verb: str, precision: int | None, value: object) -> str:
         case "b":
             if isinstance(value, bool):
                 return str(int(value))
-            return _based(value, "b", "only integers and bools can be formatted as binary")
+            return _based(value, "b", _ACCEPTED["b"][1])
         case "o":
-            return _based(value, "o", "octal clause can only be used on integers")
+            return _based(value, "o", _ACCEPTED["o"][1])
         case "x" | "X":
             if isinstance(value, str):
                 text_of(2 * len(value))
                 digits = value.encode().hex()
                 return digits.upper() if verb == "X" else digits
-            return _based(value, verb, "only integers and strings can be formatted as hex")
+            return _based(value, verb, _ACCEPTED["x"][1])
         case _:
             raise EvaluationError(f"`%{verb}` is not a formatting clause")
 
@@ -76,18 +127,13 @@ def _decimal(value: object) -> str:
     if isinstance(value, float):
         return _plain(value)
     if isinstance(value, bool) or not isinstance(value, int):
-        raise EvaluationError(
-            f"decimal clause can only be used on numbers, was given {type_of(value)}"
-        )
+        raise EvaluationError(f"{_ACCEPTED['d'][1]}, was given {type_of(value)}")
     return str(value)
 
 
 def _float(verb: str, precision: int, value: object) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        name = "scientific" if verb == "e" else "fixed-point"
-        raise EvaluationError(
-            f"{name} clause can only be used on doubles, was given {type_of(value)}"
-        )
+        raise EvaluationError(f"{_ACCEPTED[verb][1]}, was given {type_of(value)}")
     number = float(value)
     return f"{number:.{precision}{verb}}" if math.isfinite(number) else _special(number)
 

@@ -9,10 +9,12 @@ from typing import cast
 
 from grammar.types import DYN, TYPE, A, Overload, function
 from grammar.values.ip import Cidr
+from grammar.values.named_formats import Format
 from grammar.values.optional import Optional
 from grammar.values.quantity import Quantity
 from grammar.values.semver import Semver
 from grammar.values.time import Duration, Timestamp
+from grammar.values.url import Url
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,8 @@ _KINDS: dict[type, str] = {
     IPv4Address: "ip",
     IPv6Address: "ip",
     Cidr: "cidr",
+    Url: "url",
+    Format: "format",
 }
 # The names in CEL of types that have another name here (langdef, Values).
 _SHOWN = {
@@ -52,6 +56,10 @@ _SHOWN = {
     "optional": "optional_type",
     "ip": "net.IP",
     "cidr": "net.CIDR",
+    "quantity": "kubernetes.Quantity",
+    "semver": "kubernetes.Semver",
+    "url": "kubernetes.URL",
+    "format": "kubernetes.NamedFormat",
 }
 # The names that stand for a type in an expression.
 TYPE_NAMES = {

@@ -233,7 +233,6 @@ OVERLOADS: tuple[Overload, ...] = (
     ),
     member("distinct", (_LIST,), _LIST, distinct, _told_apart),
     member("flatten", (list_of(_LIST),), _LIST, flatten, _each),
-    member("flatten", (list_of(DYN),), list_of(DYN), flatten, _each),
     member("flatten", (list_of(DYN), INT), list_of(DYN), flatten, lambda items, _: _each(items)),
     member("reverse", (_LIST,), _LIST, lambda items: tuple(reversed(items)), _few),
     member("slice", (_LIST, INT, INT), _LIST, part, _few),

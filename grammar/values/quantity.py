@@ -25,6 +25,7 @@ _QUANTITY = re.compile(
     r"([+-]?)(\d+\.?\d*|\.\d+)(?:(Ki|Mi|Gi|Ti|Pi|Ei|[numkMGTPE])|[eE]([+-]?\d{1,3}))?\Z", re.ASCII
 )
 _WRONG_SUFFIX = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))\s*([A-Za-z]+)\Z", re.ASCII)
+_CANONICAL = re.compile(r"-?(\d+)([A-Za-z]*)(?:\d*)\Z", re.ASCII)
 _MOST_CHARACTERS = 200
 # What Go caps a binary quantity at, silently; decimal ones it does not.
 _LARGEST_BINARY = (2**63 - 1) * NANO
@@ -172,18 +173,39 @@ def compare(left: Quantity, right: Quantity) -> int:
     return (left.nanos > right.nanos) - (left.nanos < right.nanos)
 
 
-def _as_integer(amount: Quantity) -> int:
+def _to_int(amount: Quantity) -> int:
     if amount.nanos % NANO:
         raise EvaluationError(f"`{amount}` is not a whole number")
     return checked(amount.nanos // NANO)
 
 
-def _sign(amount: Quantity) -> int:
-    return (amount.nanos > 0) - (amount.nanos < 0)
+# The digits that Kubernetes keeps in 64 bits, of decimal and of binary amounts.
+_DECIMAL_DIGITS, _BINARY_DIGITS = 18, 14
 
 
 def _is_integer(amount: Quantity) -> bool:
-    return amount.nanos % NANO == 0 and -(2**63) <= amount.nanos // NANO < 2**63
+    """Whether Kubernetes keeps the amount, as it writes it, as an int: `1Ti`, but not `1Pi`."""
+    if amount.nanos % NANO:
+        return False
+    found = _CANONICAL.match(str(amount))
+    if found is None:
+        return False
+    digits, suffix = found.groups()
+    if suffix in _BINARY:
+        power = _BINARY[suffix].bit_length() - 1
+        return len(digits) + power * 3 // 10 <= _BINARY_DIGITS
+    return len(digits) <= _DECIMAL_DIGITS and abs(amount.nanos) // NANO < 2**63
+
+
+def _as_integer(amount: Quantity) -> int:
+    whole = _to_int(amount)
+    if not _is_integer(amount):
+        raise EvaluationError(f"`{amount}` is too large for `asInteger`; `int` takes it")
+    return whole
+
+
+def _sign(amount: Quantity) -> int:
+    return (amount.nanos > 0) - (amount.nanos < 0)
 
 
 def _plus_int(left: Quantity, right: int) -> Quantity:
@@ -196,7 +218,7 @@ OVERLOADS: tuple[Overload, ...] = (
     function("quantity", (INT,), QUANTITY, lambda number: Quantity.parse(str(number))),
     function("isQuantity", (STRING,), BOOL, has_value(Quantity.parse), parsed),
     function("string", (QUANTITY,), STRING, str),
-    function("int", (QUANTITY,), INT, _as_integer),
+    function("int", (QUANTITY,), INT, _to_int),
     function("double", (QUANTITY,), DOUBLE, lambda q: q.nanos / NANO),
     *(
         function(op, (QUANTITY, QUANTITY), BOOL, lambda a, b, c=c: c(a.nanos, b.nanos))

@@ -74,6 +74,8 @@ class Semver:
 def normalized(text: str, tolerant: bool) -> Semver:
     """The version of a text; if `tolerant`, without minor, without patch or with leading zeros."""
     if tolerant and len(text) <= PARSED and (match := _LOOSE.match(text)):
+        if match[3] is None and match[4]:
+            raise EvaluationError("a short version has no `-` and no `+`")
         numbers = ".".join(str(int(n or 0)) for n in match.groups()[:3])
         return Semver.parse(numbers + (match[4] or ""))
     return Semver.parse(text)

@@ -148,7 +148,9 @@ Timestamp.ZERO = Timestamp(LEAST)
 
 @functools.lru_cache(maxsize=256)
 def _zone(name: str) -> tzinfo | None:
-    """The zone of a name; None, which is kept too, if there is none."""
+    """The zone of a name, UTC without one; None, which is kept too, if there is none."""
+    if not name:
+        return UTC
     if match := _OFFSET.match(name):
         sign, hours, minutes = match.groups()
         offset = timedelta(hours=int(hours), minutes=int(minutes))

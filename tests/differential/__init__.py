@@ -1,5 +1,6 @@
-"""The parts of a comparison with kube-scheduler's plugins: random worlds, and policies of the docs.
+"""Comparisons with Kubernetes' own packages: plugins in random worlds, CEL with random expressions.
 
-Belongs here: what generates worlds, what reads docs/coming-from.md, and the process that runs the
-plugins. The comparison is tests/differential/test_differential.py.
+Belongs here: what generates worlds and expressions, what reads docs/coming-from.md and
+docs/kubernetes-cel.md, and the processes that run the packages. The comparisons are
+test_differential.py and test_kubernetes_cel.py.
 """

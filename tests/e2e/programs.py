@@ -20,6 +20,11 @@ def built_plugins(config: pytest.Config) -> Path:
     return _built(config, "plugins")
 
 
+def built_expressions(config: pytest.Config) -> Path:
+    """Return the program of Kubernetes' CEL; skip without Go."""
+    return _built(config, "expressions")
+
+
 def _built(config: pytest.Config, *wanted: str) -> Path:
     capture = config.pluginmanager.getplugin("capturemanager")
     assert capture is not None

@@ -62,7 +62,18 @@ BOUNDED = {
     "quantity": (require(f'node.free["cpu"] > "{"9" * 60_000}"'), "P0106"),
     "exponent": (require('node.free["cpu"] > "1e999999999"'), "P0106"),
     "growth": (require('"a"' + '.replace("a", "aaaaaaaaaaaaaaaaaaaaaa")' * 40 + ' == ""'), "P0401"),
-    "precision": (require('"%.999999999f".format([1.0]) == ""'), None),
+    "sets": (
+        require("sets.equivalent(lists.range(60000), lists.range(60000).reverse())"),
+        "P0401",
+    ),
+    "base64": (require(f'format.byte().validate("{"a" * 50_001}").hasValue()'), None),
+    "labels of a domain": (
+        require(f'format.dns1123Subdomain().validate("{"a-" * 25_000}").hasValue()'),
+        None,
+    ),
+    "escapes of a URL": (require(f'url("/{"é" * 20_000}").getEscapedPath() == ""'), None),
+    "parameters of a URL": (require(f'url("/?{"a&" * 25_000}").getQuery() == {{}}'), None),
+    "precision": (require('"%.999999999f".format([1.0]) == ""'), "P0151"),
     "alternatives": (require(" || ".join(f'node.name == "a{i}"' for i in range(2_000))), None),
     "unknown names": (
         policy(

@@ -1,5 +1,6 @@
 """`placet explain`: policies, verdicts, values and scores of a pod, as text of a fixed width."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -207,3 +208,16 @@ def test_a_snapshot_that_is_none_is_an_error(placet: Placet, folder: Path, comma
     done = placet(command, "shop/web-1", *shop.WORLD)
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith("error: `cluster.json` is not a cluster file")
+
+
+def test_a_score_without_a_value_says_why(placet: Placet, folder: Path) -> None:
+    """A label that is no number is missing, not 0."""
+    (folder / "rank.policy").write_text(
+        "cluster policy ranked { for pods where true\n"
+        '  score "rank" weight 1 { value int(pod.labels["tier"]) missing 50 } }'
+    )
+    given = ("--cluster", "cluster.json", "--policies", "rank.policy")
+    listed = placet("explain", "shop/web-1", *given)
+    assert "ranked: rank is missing: `web` is not an int" in listed.out
+    shown = placet("explain", "shop/web-1", "n-1", *given)
+    assert re.search(r"ranked: rank +1 +50\.0 +5\.00 +missing", shown.out)
