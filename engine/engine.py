@@ -523,8 +523,10 @@ class Engine:
 
         The watch of ReplicaSets may be behind that of pods. A pod that is not new has none.
         """
-        pod, known = call.pod, call.snapshot.workloads
-        if not call.plan.counts.by_workload or not pod.controller or pod.controller in known:
+        pod = call.pod
+        if not call.plan.counts.by_workload or not pod.controller:
+            return
+        if pod.controller in call.snapshot.workloads:
             return
         owner, created = pod.peer.workload, pod.peer.created
         if owner is None or owner.kind != "ReplicaSet" or created is None:

@@ -123,7 +123,7 @@ def test_group_of_each_node(clause: str, wanted: dict[str, int]) -> None:
             id="a limit leaves it outside",
         ),
         pytest.param(
-            LIMIT % "domain dyn(1.5) at most 1",
+            LIMIT % "domain dyn(node.name == '' ? 1.0 : 1.5) at most 1",
             OUTSIDE,
             "l: a domain is a string, an int or a bool",
             id="a value that is no domain is an error",

@@ -100,6 +100,10 @@ def _asked_again(event: Callable[[Flight], None]) -> Callable[[Flight], None]:
     return ask
 
 
+FREE = state()
+GIVEN_UP, GIVEN_UP_AGAIN = state(unscheduled=UNSCHEDULED), state(unscheduled=REFUSED)
+
+
 def _given_up(old: Peer | None, new: Peer, revision: int) -> Callable[[Flight], None]:
     """A watch shows a state, and then the time passes that a pod without claims needs at most."""
 
@@ -145,45 +149,18 @@ def _given_up(old: Peer | None, new: Peer, revision: int) -> Callable[[Flight], 
             None,
             id="asked about after it was made again",
         ),
-        pytest.param(
-            _given_up(state(), state(unscheduled=UNSCHEDULED), 6),
-            None,
-            id="given up: PodScheduled turns false after it asked",
-        ),
-        pytest.param(
-            _given_up(None, state(unscheduled=UNSCHEDULED), 6),
-            None,
-            id="given up: PodScheduled is false when it is first seen",
-        ),
-        pytest.param(
-            _given_up(state(unscheduled=UNSCHEDULED), state(unscheduled=REFUSED), 6),
-            None,
-            id="given up: another reason",
-        ),
-        pytest.param(
-            _given_up(state(unscheduled=UNSCHEDULED), state(unscheduled=UNSCHEDULED), 6),
-            [1, 2],
-            id="not given up: the condition is as it was",
-        ),
-        pytest.param(
-            _given_up(state(unscheduled=UNSCHEDULED), state(), 6),
-            [1, 2],
-            id="not given up: the condition is gone",
-        ),
-        pytest.param(
-            _given_up(state(), state(unscheduled=UNSCHEDULED), 5),
-            [1, 2],
-            id="not given up: the revision that asked had the condition",
-        ),
-        pytest.param(
-            _given_up(state(), state(unscheduled=UNSCHEDULED), 4),
-            [1, 2],
-            id="not given up: an older revision",
-        ),
-        pytest.param(
-            _given_up(state(), state(unscheduled=UNSCHEDULED), 0),
-            None,
-            id="given up: a revision that is not known",
+        *(
+            pytest.param(_given_up(old, new, revision), wanted, id=name)
+            for old, new, revision, wanted, name in (
+                (FREE, GIVEN_UP, 6, None, "given up: PodScheduled turns false after it asked"),
+                (None, GIVEN_UP, 6, None, "given up: PodScheduled is false when it is first seen"),
+                (GIVEN_UP, GIVEN_UP_AGAIN, 6, None, "given up: another reason"),
+                (GIVEN_UP, GIVEN_UP, 6, [1, 2], "not given up: the condition is as it was"),
+                (GIVEN_UP, FREE, 6, [1, 2], "not given up: the condition is gone"),
+                (FREE, GIVEN_UP, 5, [1, 2], "not given up: the revision that asked had it"),
+                (FREE, GIVEN_UP, 4, [1, 2], "not given up: an older revision"),
+                (FREE, GIVEN_UP, 0, None, "given up: a revision that is not known"),
+            )
         ),
         pytest.param(_later(HOLD - 1), [1, 2], id="held as long as it may"),
         pytest.param(_later(HOLD), None, id="expired"),
