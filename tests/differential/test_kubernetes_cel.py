@@ -21,6 +21,7 @@ from tests.differential.expressions import VARIABLES, Generator
 from tests.differential.here import NO_VALUE, Here, read, same
 from tests.differential.kubernetes_cel import KubernetesCel, running
 from tests.e2e.programs import built_expressions
+from tests.support.examples import examples
 
 FEW = 300
 # Enough to see what they have in common.
@@ -44,7 +45,7 @@ def there(pytestconfig: pytest.Config) -> Iterator[KubernetesCel]:
 
 def test_both_evaluations_agree(here: Here) -> None:
     """`evaluate` compares the plain evaluator with the compiler. Most expressions have a value."""
-    found = [here.evaluate(Generator(seed).expression()) for seed in range(200)]
+    found = [here.evaluate(Generator(seed).expression()) for seed in range(examples(200))]
     assert found.count(NO_VALUE) < len(found) // 2
 
 

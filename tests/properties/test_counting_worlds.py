@@ -16,7 +16,7 @@ from tests.support.worlds import World, apps
 
 WEB = 'peer.labels["app"] == "web"'
 SPOT = 'node.labels["cap"] == "spot"'
-WORLDS = examples(100)
+WORLDS = examples(60)
 
 Broken = Callable[[list[Object]], str | None]
 

@@ -108,7 +108,17 @@ def test_refused_unread(name: str) -> None:
     assert [d.code for d in found] in (["P0004"], ["P0010"], ["P0011"])
 
 
-@pytest.mark.parametrize("name", BOUNDED)
+# Each takes more than a second; others of their kind are fast.
+_LARGE = ("alternatives", "holes", "value of a parameter")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.thorough) if name in _LARGE else name
+        for name in BOUNDED
+    ],
+)
 def test_bounded(name: str) -> None:
     text, code = BOUNDED[name]
     started = time.process_time()

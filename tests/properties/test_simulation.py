@@ -16,10 +16,11 @@ from engine.simulation.result import result
 from grammar.values.quantity import Quantity
 from tests.support.builders import Object, node, pod, raw
 from tests.support.engines import CODEC, NOW, checked, snapshot_of
+from tests.support.examples import examples
 from tests.support.oracle import Oracle
 from tests.support.simulated import simulation
 
-WORLDS = 60
+WORLDS = examples(120)
 POLICIES = """\
 policy web {
   for pods where pod.labels["app"] == "web"

@@ -14,7 +14,7 @@ from tests.support.engines import CODEC, registry_of
 from tests.support.examples import examples
 from tests.support.worlds import World
 
-WORLDS = examples(40)
+WORLDS = examples(24)
 STEPS = 800
 ZONE = "topology.kubernetes.io/zone"
 SCOPES = {"node": "per node", "domain": "per domain node.zone", "cluster": "per cluster"}

@@ -62,7 +62,7 @@ def lots(wanted: Sequence[str] = ()) -> list[Lot]:
 def sample() -> list[Lot]:
     """A few worlds, for those who cannot wait for all."""
     themes = [theme for theme in THEMES if theme.name in _THEMES]
-    first = [world for theme in themes for world in shards.worlds(theme)[: theme.count // 6]]
+    first = [world for theme in themes for world in shards.worlds(theme)[: theme.count // 12]]
     return lots([*first, *_SINGLES])
 
 
