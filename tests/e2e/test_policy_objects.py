@@ -157,7 +157,8 @@ def test_an_object_that_does_not_hold_keeps_the_last_good_version(
     assert sides(cluster.wait_placed(create(cluster, 3))) == (0, 3)
     status = cluster.get("placementpolicies", "web")["status"]
     assert status["inForce"] == {"generation": 1, "rules": rules}
-    assert status["diagnostics"] == ["rules:1:32 error[P0102]: Node has no field `nmae`"]
+    hint = "(`placet schema Node` lists its fields)"
+    assert status["diagnostics"] == [f"rules:1:32 error[P0102]: Node has no field `nmae` {hint}"]
     again = served.watch_objects()
     again.wait_ready()
     answer = again.filter(pod("asked", cluster.namespace, GOVERNED), ["w1", "w2", "w3"])
