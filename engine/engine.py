@@ -524,7 +524,7 @@ class Engine:
         The watch of ReplicaSets may be behind that of pods. A pod that is not new has none.
         """
         pod = call.pod
-        if not call.plan.counts.by_workload or not pod.controller:
+        if not call.plan.counts.need_workloads or not pod.controller:
             return
         if pod.controller in call.snapshot.workloads:
             return

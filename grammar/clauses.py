@@ -132,6 +132,11 @@ class _CountingClause(_RejectingClause):
         """True for `of replicas`, and for a spread or limit without a `pods` line."""
         return self.pods is None or self.pods.where is None
 
+    @property
+    def needs_workloads(self) -> bool:
+        """Whether counts need the workloads of pods: whose they are, or what these want."""
+        return self.counts_by_workload
+
 
 @dataclass(frozen=True, slots=True)
 class Filter(_RejectingClause):
@@ -166,6 +171,11 @@ class Share(_CountingClause):
 
     on: Expr
     bound: Bound
+
+    @property
+    def needs_workloads(self) -> bool:
+        """Also of a part of the wanted pods, and of an exact number, which a rollout passes."""
+        return self.counts_by_workload or self.bound.percent or self.bound.kind == "exactly"
 
 
 @dataclass(frozen=True, slots=True)

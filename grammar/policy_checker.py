@@ -35,8 +35,8 @@ from grammar.clauses import (
 from grammar.diagnostics import Diagnostic
 from grammar.environment import Environment
 from grammar.limits import MAX_DEPTH, MAX_NAME
-from grammar.printer import print_as_written
 from grammar.schema import Schema
+from grammar.short_forms import print_as_written
 from grammar.source import Span
 from grammar.types import (
     BOOL,
@@ -514,7 +514,8 @@ class _PolicyChecker:
     def _constant(self, hole: Expr) -> None:
         for read in reads(hole, self._definitions):
             if read.path[0] in VARIABLES and not any(read.path[: len(c)] == c for c in _CONSTANT):
-                self._found.append(catalogue.message_varies(print_as_written(hole), hole.span))
+                shown = print_as_written(hole, self._schema)
+                self._found.append(catalogue.message_varies(shown, hole.span))
                 return
 
     def _bool(self, expr: Expr, allowed: frozenset[str], where: str) -> Expr:

@@ -42,8 +42,6 @@ from grammar.clauses import (
     Use,
 )
 from grammar.source import ESCAPED, Source, Span
-from grammar.types import DURATION, QUANTITY, SEMVER, STRING, TIMESTAMP
-from grammar.walk import rewritten
 
 # Precedence, lowest first. An operand gets parentheses if its precedence is lower than its place
 # needs.
@@ -56,45 +54,6 @@ _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 def print_expression(expr: ast.Expr) -> str:
     """The expression on one line."""
     return _print(expr, _CONDITIONAL)
-
-
-def print_as_written(expr: ast.Expr) -> str:
-    """A checked expression with its short forms, and with its constants as texts."""
-    return print_expression(rewritten(expr, _as_written))
-
-
-def _as_written(node: object) -> object:
-    """A part as its author wrote it: all parts of a short form have one span."""
-    match node:
-        case ast.Literal(value) if node.type in (QUANTITY, DURATION, TIMESTAMP, SEMVER):
-            return ast.Literal(str(value), STRING, node.span)
-        case ast.Index(operand, ast.Literal(str() as key)) if key.endswith(("/zone", "/region")):
-            return _short_form(node, operand, key.rpartition("/")[2])
-        case ast.Binary("/", left, ast.Index(ast.Select(base, "allocatable"), key)) if (
-            left.span == node.span != ast.NO_SPAN
-        ):
-            made = ast.Index(ast.Select(base, "usage", span=base.span), key, False, node.span)
-            return rewritten(made, _as_written)
-        case ast.Select(operand, name):
-            return _short_form(node, operand, name)
-        case ast.Call("orValue", ast.Select(_, name) as operand):
-            return _short_form(node, operand, name)
-        case ast.Comprehension("exists", operand):
-            return _short_form(node, operand, "ready")
-        case ast.Binary("-", ast.Ident("now"), operand):
-            return _short_form(node, operand, "age")
-        case _:
-            return node
-
-
-def _short_form(node: ast.Expr, operand: ast.Expr, name: str) -> ast.Expr:
-    """The short form of a name that the node is written out of, or the node itself."""
-    base = operand
-    while isinstance(base, ast.Select) and base.span == node.span != ast.NO_SPAN:
-        base = base.operand
-    if base is operand:
-        return node
-    return rewritten(ast.Select(base, name, False, node.span, node.type), _as_written)
 
 
 def operands(expr: ast.Expr) -> tuple[str, list[str]] | None:

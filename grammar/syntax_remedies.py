@@ -395,12 +395,8 @@ class ExpressionRemedies(Misplaced):
             other = find(lexemes, at + 1, ("else",))
             if start is None or other is None:
                 return None
-            last = lexemes.expression_end(other + 1, STOPS)
-            made = (
-                f"{lexemes.slice(at + 1, other - 1)} ? {lexemes.slice(start, at - 1)}"
-                f" : {lexemes.slice(other + 1, last)}"
-            )
-            return with_edit(self.unexpected(at, at), Fix(lexemes.span(start, last), made))
+            condition, value = lexemes.slice(at + 1, other - 1), lexemes.slice(start, at - 1)
+            return self._conditional(at, start, condition, value, other)
         if self.previous.text == "if" or lexemes[self.at].text == "then":
             first = next((n for n in range(at, -1, -1) if lexemes[n].text == "if"), None)
             if first is None:
@@ -409,13 +405,19 @@ class ExpressionRemedies(Misplaced):
             other = find(lexemes, (then or first) + 1, ("else",))
             if then is None or other is None:
                 return None
-            last = lexemes.expression_end(other + 1, STOPS)
-            made = (
-                f"{lexemes.slice(first + 1, then - 1)} ? {lexemes.slice(then + 1, other - 1)}"
-                f" : {lexemes.slice(other + 1, last)}"
-            )
-            return with_edit(self.unexpected(first, first), Fix(lexemes.span(first, last), made))
+            condition = lexemes.slice(first + 1, then - 1)
+            value = lexemes.slice(then + 1, other - 1)
+            return self._conditional(first, first, condition, value, other)
         return None
+
+    def _conditional(
+        self, wrong: int, start: int, condition: str, then: str, other: int
+    ) -> Diagnostic:
+        """`condition ? then : …` from `start` on; `other` is the place of `else`."""
+        last = self.lexemes.expression_end(other + 1, STOPS)
+        made = f"{condition} ? {then} : {self.lexemes.slice(other + 1, last)}"
+        edit = Fix(self.lexemes.span(start, last), made)
+        return with_edit(self.unexpected(wrong, wrong), edit)
 
     def _default(self) -> Diagnostic | None:
         """`a ?: b`, `a ?? b`: the value, or another one if it is absent; and `a?.b`."""

@@ -24,7 +24,7 @@ _MOST_PODS = 100_000
 class CountClauses:
     """The count clauses of one pod shape. `strict`: any of them is; `soft`: any has a weight.
 
-    `by_workload` says that a strict one counts pods by their workload, or bounds a part of these.
+    `need_workloads`: a strict one needs the workloads of pods.
     `mutual` are the limits of pods that are there already, which may keep the pod out.
     """
 
@@ -39,7 +39,7 @@ class CountClauses:
         self._soft = [CountGroups(c) for c in applying if c.count.weight is not None]
         self.mutual = mutual
         self.strict = bool(self._strict) or bool(mutual)
-        self.by_workload = any(_is_by_workload(each.clause) for each in self._strict)
+        self.need_workloads = any(each.clause.count.needs_workloads for each in self._strict)
         self.soft = bool(self._soft)
 
     def headrooms(
@@ -87,14 +87,6 @@ class CountClauses:
             missing = count.missing if isinstance(count.missing, int | float) else 0.0
             found.append((count.weight, np.where(ids < 0, missing, given[ids])))
         return found
-
-
-def _is_by_workload(clause: CountClause) -> bool:
-    if isinstance(clause, ShareProgram) and (
-        clause.bound.percent or clause.bound.kind == "exactly"
-    ):
-        return True
-    return clause.count.peers.where is None
 
 
 def narrowed(headrooms: Sequence[Headroom], feasible: Mask, suits: Floats, avoid: Mask) -> Mask:

@@ -276,8 +276,8 @@ class PodCounter:
         numbers = by_workload(tally, placed=peers.placed)
         if root is not None:
             numbers[root.uid] = numbers.get(root.uid, 0) + adds
-        wanted, most = surplus(self.pods, numbers)
-        return pods - wanted, pods - most if exact else pods
+        unwanted, ending = surplus(self.pods, numbers)
+        return pods - unwanted, pods - ending if exact else pods
 
     def _of_revision(self, found: _Membership) -> _Membership:
         """Those of the pods that have the template of the pod in question."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from engine.cache.informers import Needs
 from engine.objects.request_pod import BYPASS
 from grammar.ast import Ident, Literal, Select
-from grammar.clauses import CountingClause, Limit, Policy, Share
+from grammar.clauses import CountingClause, Limit, Policy
 from grammar.walk import walk
 
 
@@ -23,14 +23,9 @@ def needs(policies: Iterable[Policy]) -> Needs:
         namespaces=any(isinstance(e, Ident) and e.name == "namespaceObject" for e in read)
         or any(isinstance(e, Select) and e.name == "namespaceLabels" for e in read),
         workloads=any(isinstance(e, Select) and e.name == "workload" for e in read)
-        or any(c.counts_by_workload or _bounds_workloads(c) for c in counting),
+        or any(c.needs_workloads for c in counting),
         annotations=frozenset[str]().union(*map(named_annotations, known), bypass),
     )
-
-
-def _bounds_workloads(clause: CountingClause) -> bool:
-    """Whether a clause bounds what workloads want, or may have in a rollout."""
-    return isinstance(clause, Share) and (clause.bound.percent or clause.bound.kind == "exactly")
 
 
 def named_annotations(tree: object) -> frozenset[str]:

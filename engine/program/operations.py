@@ -451,13 +451,7 @@ def has_index(operand: Evaluate, at: Evaluate) -> Evaluate:
 
     def run(frame: Frame) -> object:
         value, where = operand(frame), at(frame)
-        if isinstance(value, Optional):
-            return _chosen(value, lambda inner: _look_up(inner, where))
-        try:
-            _look_up(value, where)
-        except MissingError:
-            return False
-        return True
+        return _chosen(value, lambda inner: _look_up(inner, where))
 
     return run
 

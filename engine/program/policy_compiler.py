@@ -205,6 +205,7 @@ class _PolicyCompiler:
             # As for PodTopologySpread and InterPodAffinity.
             terminating=isinstance(clause, Limit),
             nodes_per_look=self._nodes_per_look(clause),
+            needs_workloads=clause.needs_workloads,
         )
 
     def _spread(self, clause: Spread) -> SpreadProgram:

@@ -107,7 +107,8 @@ class CountProgram:
 
     `weight` is None for a strict clause, else its weight in the mean. With `terminating` a
     terminating pod counts until it is gone. `number` computes the number of the bound for the
-    group of the frame's node; it is None where that number is a constant.
+    group of the frame's node; it is None where that number is a constant. `needs_workloads` says
+    that counts need the workloads of pods.
     """
 
     policy: str
@@ -120,6 +121,7 @@ class CountProgram:
     missing: MissingRule | None
     terminating: bool
     nodes_per_look: int
+    needs_workloads: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,7 +11,6 @@ from dataclasses import replace
 
 from grammar import ast
 from grammar.checks.conditions import conditions, guards
-from grammar.checks.written_out import as_written
 from grammar.clauses import (
     Bounds,
     Filter,
@@ -27,6 +26,7 @@ from grammar.environment import Environment
 from grammar.policy_checker import Checked
 from grammar.printer import print_expression
 from grammar.schema import Schema
+from grammar.short_forms import print_as_written
 from grammar.types import NULL, Type
 from grammar.walk import children, walk
 
@@ -43,7 +43,7 @@ def comparisons_with_null(expr: ast.Expr, environment: Environment) -> Iterator[
         case ast.Binary("in", value, ast.ListLiteral(elements)) if not _may_be_null(value.type):
             for element in elements:
                 if element.type == NULL:
-                    shown = print_expression(as_written(value, environment.schema))
+                    shown = print_as_written(value, environment.schema)
                     message = f"`{shown}` is never null"
                     hint = "leave it out"
                     if isinstance(value, ast.Select | ast.Index):
@@ -59,7 +59,7 @@ def _may_be_null(found: Type) -> bool:
 
 
 def _never_null(value: ast.Expr, expr: ast.Binary, environment: Environment) -> Diagnostic:
-    shown = print_expression(as_written(value, environment.schema))
+    shown = print_as_written(value, environment.schema)
     message = f"`{shown}` is never null: where it is absent, it is missing"
     if value.type.name == "optional" or not _may_be_absent(value, environment.schema):
         message = f"`{shown}` is never null"
@@ -70,13 +70,13 @@ def _never_null(value: ast.Expr, expr: ast.Binary, environment: Environment) -> 
 def _remedy(value: ast.Expr, environment: Environment, *, there: bool) -> str:
     """The test whether a value is there, or absent."""
     schema = environment.schema
-    shown = print_expression(as_written(value, schema))
+    shown = print_as_written(value, schema)
     if value.type.name == "optional":
         test = f"{shown}.hasValue()"
     elif not isinstance(value, ast.Select | ast.Index):
         return "true" if there else "false"
     elif any(_may_be_absent(part, schema) for part in _above(value)):
-        test = f"{print_expression(as_written(_optionally(value, schema), schema))}.hasValue()"
+        test = f"{print_as_written(_optionally(value, schema), schema)}.hasValue()"
     else:
         test = f"has({shown})"
     return test if there else f"!{test}"
@@ -221,7 +221,7 @@ def _marked(expr: ast.Expr, schema: Schema | None) -> ast.Expr:
 
 def _has_warning(expr: ast.Has, above: ast.Expr, checked: Checked) -> Diagnostic:
     schema = checked.environment.schema
-    shown = print_expression(as_written(above, schema))
+    shown = print_as_written(above, schema)
     message = f"`{shown}` may be absent: this `has` is then missing, and not false"
-    test = f"{print_expression(as_written(_optionally(expr.operand, schema), schema))}.hasValue()"
+    test = f"{print_as_written(_optionally(expr.operand, schema), schema)}.hasValue()"
     return Diagnostic("P0334", "warning", message, expr.span, hint=f"write `{test}`")

@@ -13,8 +13,9 @@ from grammar import ast
 from grammar.clauses import Clause, Filter
 from grammar.diagnostics import Diagnostic
 from grammar.policy_checker import Checked
-from grammar.printer import print_as_written, print_expression, print_string
-from grammar.types import BOOL, STRING
+from grammar.printer import print_string
+from grammar.short_forms import print_as_written
+from grammar.types import BOOL
 from grammar.walk import Definitions, reads, rewritten, walk
 
 _AMOUNTS = frozenset({"requests", "limits"})
@@ -36,6 +37,7 @@ def as_limit(clause: Filter, checked: Checked) -> str:
     It is clear for `node.pods.map(p, AMOUNT).sum() + … <= BOUND`, also with a `filter` before the
     `map`: the limit adds the pod itself.
     """
+    schema = checked.environment.schema
     match clause.requires:
         case (ast.Binary("<=", left, bound),) if clause.when is None:
             operands = left.operands if isinstance(left, ast.Chain) and left.op == "+" else (left,)
@@ -46,21 +48,16 @@ def as_limit(clause: Filter, checked: Checked) -> str:
                 if _reads([bound], checked) <= {"pod", "node"} and _reads(
                     [amount, where], checked
                 ) <= {"peer", "pod"}:
+                    added, of, most = (
+                        print_as_written(each, schema) for each in (amount, where, bound)
+                    )
                     return (
-                        f"`limit {print_string(clause.name)} {{ sum {print_as_written(amount)} of"
-                        f" all pods where {print_as_written(where)} per node at most"
-                        f" {_bound(bound)} strict }}`"
+                        f"`limit {print_string(clause.name)} {{ sum {added} of all pods where {of}"
+                        f" per node at most {most} strict }}`"
                     )
         case _:
             pass
     return "a `limit … { sum … of all pods where … per node at most … strict }`"
-
-
-def _bound(bound: ast.Expr) -> str:
-    """The text of a bound; a constant quantity as the string that it was."""
-    if isinstance(bound, ast.Literal) and bound.type.name == "quantity":
-        return print_expression(replace(bound, value=str(bound.value), type=STRING))
-    return print_expression(bound)
 
 
 def _reads(exprs: list[ast.Expr], checked: Checked) -> set[str]:

@@ -29,7 +29,9 @@ from grammar.environment import Environment
 from grammar.errors import EvaluationError
 from grammar.evaluator import evaluate
 from grammar.policy_checker import Checked
-from grammar.printer import print_as_written, print_expression
+from grammar.printer import print_expression
+from grammar.schema import Schema
+from grammar.short_forms import print_as_written
 from grammar.types import BOOL, NULL, QUANTITY, STRING
 from grammar.walk import children, rewritten
 
@@ -262,10 +264,10 @@ def contradictions(checked: Checked) -> Iterator[Diagnostic]:
                 continue
             merged = earlier.allowed.both(later.allowed)
             if merged.empty:
-                yield _contradiction(earlier, later)
+                yield _contradiction(_requirement(earlier, checked), later)
                 break
             if merged == earlier.allowed and later.clause.missing == earlier.clause.missing:
-                yield _implied(earlier, later)
+                yield _implied(_requirement(earlier, checked), later)
                 break
 
 
@@ -315,22 +317,22 @@ def _value(expr: ast.Expr) -> object:
     return float(nanos) if nanos is not None else value
 
 
-def _contradiction(earlier: _Comparison, later: _Comparison) -> Diagnostic:
+def _contradiction(requirement: str, later: _Comparison) -> Diagnostic:
     message = "no node can pass both conditions"
     hint = "correct one of them: otherwise every pod of this policy stays pending"
-    notes = (_requirement(earlier),)
     return Diagnostic(
-        "P0310", "warning", message, later.expr.span, "and this one", hint, notes=notes
+        "P0310", "warning", message, later.expr.span, "and this one", hint, notes=(requirement,)
     )
 
 
-def _implied(earlier: _Comparison, later: _Comparison) -> Diagnostic:
-    message, hint = "this condition never rejects a node", f"delete it: {_requirement(earlier)}"
+def _implied(requirement: str, later: _Comparison) -> Diagnostic:
+    message, hint = "this condition never rejects a node", f"delete it: {requirement}"
     return Diagnostic("P0311", "warning", message, later.expr.span, hint=hint)
 
 
-def _requirement(earlier: _Comparison) -> str:
-    return f"filter `{earlier.clause.name}` already requires `{print_as_written(earlier.expr)}`"
+def _requirement(earlier: _Comparison, checked: Checked) -> str:
+    shown = print_as_written(earlier.expr, checked.environment.schema)
+    return f"filter `{earlier.clause.name}` already requires `{shown}`"
 
 
 # ---- negations of keys that may be absent
@@ -346,7 +348,7 @@ def absent_negations(checked: Checked) -> Iterator[Diagnostic]:
     for condition in conditions(checked.policy):
         if condition.missing is None and condition.word in _WORDS:
             for key, negation in _unguarded(condition.expr, _negated_key):
-                yield _absent_warning(key, negation)
+                yield _absent_warning(key, negation, checked.environment.schema)
 
 
 _Key = ast.Index | ast.Select
@@ -436,15 +438,14 @@ def _plain(expr: ast.Expr) -> ast.Expr:
     return expr
 
 
-def _absent_warning(key: _Key, expr: ast.Expr) -> Diagnostic:
-    message = (
-        f"`{print_as_written(key)}` may be absent: the condition is then missing and does not hold"
-    )
-    hint = f"write `{_safe(key, expr)}`, or add `missing pass` or `missing fail`"
+def _absent_warning(key: _Key, expr: ast.Expr, schema: Schema | None) -> Diagnostic:
+    shown = print_as_written(key, schema)
+    message = f"`{shown}` may be absent: the condition is then missing and does not hold"
+    hint = f"write `{_safe(key, expr, schema)}`, or add `missing pass` or `missing fail`"
     return Diagnostic("P0301", "warning", message, expr.span, hint=hint)
 
 
-def _safe(key: _Key, whole: ast.Expr) -> str:
+def _safe(key: _Key, whole: ast.Expr, schema: Schema | None) -> str:
     """The text of an expression in which the read has an empty value for an absent key.
 
     That of a quantity is no amount.
@@ -453,7 +454,8 @@ def _safe(key: _Key, whole: ast.Expr) -> str:
     read = ast.Index(key.operand, name, optional=True)
     empty = ast.Literal("0" if key.type == QUANTITY else "", STRING)
     safe = ast.Call("orValue", read, (empty,))
-    return print_as_written(rewritten(whole, lambda node: safe if node is key else node))
+    changed = rewritten(whole, lambda node: safe if node is key else node)
+    return print_as_written(changed, schema)
 
 
 # ---- keys that may be absent, where that protects a victim
@@ -467,10 +469,12 @@ def silent_protections(checked: Checked) -> Iterator[Diagnostic]:
     for condition in conditions(checked.policy):
         if condition.word == "protect" and condition.missing is None:
             for key, read in _unguarded(condition.expr, _key):
-                yield _protection_warning(key, read)
+                yield _protection_warning(key, read, checked.environment.schema)
 
 
-def _protection_warning(key: _Key, expr: ast.Expr) -> Diagnostic:
-    message = f"`{print_as_written(key)}` may be absent: every victim without it is then protected"
-    hint = f"write `{_safe(key, expr)}`, or add `missing pass`, or `missing fail` to keep it so"
+def _protection_warning(key: _Key, expr: ast.Expr, schema: Schema | None) -> Diagnostic:
+    shown = print_as_written(key, schema)
+    message = f"`{shown}` may be absent: every victim without it is then protected"
+    safe = _safe(key, expr, schema)
+    hint = f"write `{safe}`, or add `missing pass`, or `missing fail` to keep it so"
     return Diagnostic("P0317", "warning", message, expr.span, hint=hint)

@@ -11,11 +11,11 @@ from grammar import ast, catalogue
 from grammar.checks.conditions import unguarded_keys
 from grammar.checks.known_words import constants
 from grammar.checks.numbers import constant
-from grammar.checks.written_out import as_written
 from grammar.clauses import Limit, Spread
 from grammar.diagnostics import Diagnostic
 from grammar.policy_checker import Checked
 from grammar.printer import print_expression
+from grammar.short_forms import print_as_written
 from grammar.walk import Definitions, reads
 
 # The fields of a node that people name in the place of its value.
@@ -76,7 +76,7 @@ def nodes_without_domain(checked: Checked) -> Iterator[Diagnostic]:
         if domain is None or not is_none or clause.pods is None or clause.pods.amount is not None:
             continue
         if (key := next(unguarded_keys(domain), None)) is not None:
-            shown = print_expression(as_written(key, checked.environment.schema))
+            shown = print_as_written(key, checked.environment.schema)
             message = f"nodes without `{shown}` are rejected, as they are in no domain"
             hint = "add `missing pass`, as in anti-affinity, or `missing fail` to keep it so"
             yield Diagnostic("P0336", "warning", message, domain.span, hint=hint)

@@ -11,13 +11,13 @@ from dataclasses import replace
 from grammar import ast
 from grammar.checker import inside
 from grammar.checks.known_words import constants
-from grammar.checks.written_out import as_written
 from grammar.clauses import Bounds, Score
 from grammar.diagnostics import Diagnostic
 from grammar.environment import Environment
 from grammar.errors import EvaluationError
 from grammar.policy_checker import Checked
 from grammar.printer import print_expression
+from grammar.short_forms import print_as_written
 from grammar.types import QUANTITY, STRING
 from grammar.values.semver import kubernetes_version
 from grammar.walk import walk
@@ -52,7 +52,7 @@ def parts_as_scores(checked: Checked) -> Iterator[Diagnostic]:
         if isinstance(ends, Bounds):
             yield from _far(value, (ends.low, ends.high), checked.environment)
         elif ends is None and (most := _scale(value)) is not None and most <= 1:
-            shown = print_expression(as_written(value, checked.environment.schema))
+            shown = print_as_written(value, checked.environment.schema)
             message = f"`{shown}` is from 0 to 1, and a score from 0 to 100"
             hint = f"write `{shown} range 0 .. 1`"
             yield Diagnostic("P0332", "warning", message, value.span, hint=hint)
@@ -69,7 +69,7 @@ def _far(
         if isinstance(number, bool) or not isinstance(number, int | float):
             continue
         if number >= _FAR * most:
-            shown = print_expression(as_written(part, environment.schema))
+            shown = print_as_written(part, environment.schema)
             message = f"`{shown}` is from 0 to {most:g}, and {number:g} is far above"
             meant = float(number) * most / _PERCENT
             right = f"{min(meant, most):.15g}"
@@ -192,7 +192,7 @@ def _version(expr: ast.Expr) -> str | None:
 
 def _shown_version(expr: ast.Expr, environment: Environment) -> str:
     called = ast.Call("kubernetesVersion", None, (expr,))
-    return print_expression(as_written(called, environment.schema))
+    return print_as_written(called, environment.schema)
 
 
 def _as_version(expr: ast.Expr, environment: Environment) -> str:

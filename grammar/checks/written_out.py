@@ -16,10 +16,9 @@ from grammar import ast
 from grammar.clauses import Def, Item, Let
 from grammar.environment import Environment
 from grammar.policy_checker import Checked
-from grammar.schema import Schema, written_out
 from grammar.source import Span
-from grammar.types import BOOL, INT, STRING
-from grammar.walk import children, rewritten, walk
+from grammar.types import BOOL, INT
+from grammar.walk import rewritten, walk
 
 # The most nodes of one expression that is written out, and of all those of a policy: definitions
 # that use each other could otherwise come to billions.
@@ -205,54 +204,3 @@ def _apart(variables: frozenset[str], values: list[ast.Expr]) -> bool:
     return not variables or not any(
         isinstance(e, ast.Ident) and e.name in variables for value in values for e in walk(value)
     )
-
-
-# ---- the way back
-
-
-def as_written(expr: ast.Expr, schema: Schema | None) -> ast.Expr:
-    """The expression with the short forms that its author wrote, for a hint.
-
-    All that a short form stands for has the span of the short form.
-    """
-
-    def change(node: object) -> object:
-        short = _short_form(node, schema) if isinstance(node, ast.Expr) and schema else None
-        return node if short is None else short
-
-    return rewritten(expr, change)
-
-
-def _short_form(expr: ast.Expr, schema: Schema) -> ast.Expr | None:
-    """The short form that an expression was written out from; None for any other."""
-    record, index = _replaced(expr)
-    known = schema.records.get(record.type.name) if record is not None else None
-    if known is None or record is None:
-        return None
-    for field in known.fields.values():
-        if field.derived is None or (field.parameter is not None and index is None):
-            continue
-        named = (field.parameter, index) if field.parameter and index else None
-        if written_out(field.derived, record, named, expr.span) == expr:
-            short = ast.Select(as_written(record, schema), field.name, False, expr.span)
-            return ast.Index(short, index, False, expr.span) if named and index else short
-    return None
-
-
-def _replaced(expr: ast.Expr) -> tuple[ast.Expr | None, ast.Expr | None]:
-    """What stands for `self` and for the index, if the expression is a short form written out.
-
-    These two have spans of their own; all others have that of the short form.
-    """
-    record: ast.Expr | None = None
-    index: ast.Expr | None = None
-    below: list[ast.Expr] = [expr]
-    while below and (record is None or index is None):
-        part = below.pop()
-        if part.span == expr.span:
-            below.extend(reversed([*children(part)]))
-        elif part.type.is_record:
-            record = record or part
-        elif part.type == STRING:
-            index = index or part
-    return record, index
