@@ -35,6 +35,7 @@ class CountClauses:
         mutual: Sequence[MutualLimit] = (),
     ) -> None:
         applying = [clause for clause in clauses if applies(clause.count, evaluation)]
+        self.clauses = applying
         self._strict = [CountGroups(c) for c in applying if c.count.weight is None]
         self._soft = [CountGroups(c) for c in applying if c.count.weight is not None]
         self.mutual = mutual

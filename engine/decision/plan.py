@@ -13,7 +13,7 @@ from engine.decision.filtering import FilterMemo
 from engine.decision.registry import Registry, Selection
 from engine.decision.verdict import Failed
 from engine.objects.codec import Namespace
-from engine.program.frame import MEMO_BYTES, Evaluation, Frame
+from engine.program.frame import MEMO_BYTES, NEVER, Evaluation, Frame
 from engine.program.program import applies
 from grammar.texts import MOST_SHOWN, cut, shown
 
@@ -44,6 +44,7 @@ class Plan:
         self.registry = registry
         self.namespace = namespace
         self.frame: Frame = evaluation.frame()
+        self._made, self.frame.until = evaluation.now, NEVER
         self.selection = selection = (
             Selection(exempt=exempt) if exempt else registry.select(where, evaluation)
         )
@@ -67,14 +68,33 @@ class Plan:
         self.audited_counts += [
             (m.program, CountClauses((), evaluation, [m])) for m in reaching if m.program.audit
         ]
+        # In nanoseconds: from this moment on, other clauses may apply.
+        self._until = self.frame.until
         every = (*enforced, *selection.audited)
         self.time_dependent_counts = any(
             c.count.peers.time_dependent for p in every for c in p.counts
+        )
+        self._clauses = (
+            selection,
+            *self.scorer.clauses,
+            *self.counts.clauses,
+            *(clause for _, each in self.audited_counts for clause in each.clauses),
         )
         # Bytes per node: a code and a version in a FilterMemo, two numbers in a ScoreMemo.
         per_node = 12 * (1 + len(self.audits)) + 16 * len(self.scorer)
         # Few frames keep as much as they may.
         self.bytes = 4096 + MEMO_BYTES // 2 + nodes * per_node
+
+    def lasts(self, now: int) -> bool:
+        """Whether the clauses that apply are certain to be the same at a moment."""
+        return self._made <= now < self._until
+
+    def follows(self, earlier: Plan) -> Plan:
+        """The earlier plan, with what it keeps, if the same clauses apply; else this one."""
+        if self._clauses != earlier._clauses:
+            return self
+        earlier._made, earlier._until = self._made, self._until
+        return earlier
 
 
 def _unselectable(selection: Selection) -> Failed | None:

@@ -85,7 +85,6 @@ def compile_policy(checked: Checked) -> Program:
         strict=bool(filters) or any(c.weight is None for c in counts),
         slots=max(part.slots for part in parts),
         reads=frozenset().union(*(part.pod_reads() for part in parts)),
-        time_dependent=any(part.time_dependent() for part in parts),
         selects_by=parts[0].selects_by(),
     )
 
@@ -116,11 +115,6 @@ class _PolicyCompiler:
         selects = any(isinstance(c, Spread) and c.nodes != "all" for c in self._clauses)
         return read | _ELIGIBILITY if selects else read
 
-    def time_dependent(self) -> bool:
-        """Whether the time may change if the policy or one of its scores applies."""
-        whens = (c.when for c in self._clauses if isinstance(c, Score))
-        return any(e is not None and self._reads_time(e) for e in (self._selector, *whens))
-
     def selector(self) -> Evaluate | None:
         """The closure of the selector; None if the policy selects every pod."""
         return self._optional(self._selector)
@@ -134,7 +128,8 @@ class _PolicyCompiler:
                 case Score():
                     yield self._score(clause)
                 case Share(on=on, bound=bound):
-                    yield ShareProgram(self._count(clause), compiled(on), self._bound(bound))
+                    count, timed = self._count(clause), self._reads_time(on)
+                    yield ShareProgram(count, compiled(on), self._bound(bound), timed)
                 case Spread():
                     yield self._spread(clause)
                 case Limit(per=per, bound=bound):

@@ -126,11 +126,15 @@ class CountProgram:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ShareProgram:
-    """A compiled share: bounds the number of the pods on the nodes for which `on` is true."""
+    """A compiled share: bounds the number of the pods on the nodes for which `on` is true.
+
+    `time_dependent` says that these nodes may change with the time alone.
+    """
 
     count: CountProgram
     on: Evaluate
     bound: BoundProgram
+    time_dependent: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -218,8 +222,7 @@ class Program:
 
     An `only_used` policy governs no pod itself. A `strict` one can reject, which decides between
     policies of equal weight. `reads` are the paths of the pod that its selector and clauses read,
-    messages aside. `time_dependent` says that the time may change whether the policy or one of its
-    scores applies. `selects_by` is what the selector reads of a pod that is there, None if it reads
+    messages aside. `selects_by` is what the selector reads of a pod that is there, None if it reads
     what is not known of such a pod.
     """
 
@@ -241,7 +244,6 @@ class Program:
     strict: bool
     slots: int
     reads: frozenset[Path]
-    time_dependent: bool
     selects_by: Reads | None = None
 
     @property
