@@ -297,14 +297,16 @@ class CountGroups:
     count; each is another array whenever any group is another. `bounds` has the number of the bound
     of each group, None where it is a constant of the clause; `min_domains` is the computed one of a
     spread. `has_lower_bound` says that it is a limit that wants pods in a group, but for the first
-    one. `by_labels` is for PodCounter: by the id of their labels, which pods count.
+    one. For PodCounter: `pod_values` is what the `pods where` reads of the pod, if it is known, and
+    `by_labels` says, by the id of their labels, which pods count.
 
     A number that the clause computes is computed with the group of each node. A node for which that
     fails is in no group.
     """
 
-    def __init__(self, clause: CountClause) -> None:
+    def __init__(self, clause: CountClause, pod_values: Hashable | None = None) -> None:
         self.clause = clause
+        self.pod_values = pod_values
         self.ids: GroupIds = np.empty(0, np.int32)
         self.counted: GroupIds = self.ids
         self.min_domains: float | None = None

@@ -342,7 +342,10 @@ class PodCounter:
                 return False
 
         # A change of the namespaces makes another tally; such changes are rare.
-        name = (count, context.shape if count.peers.by_pod else None, inside)
+        of_pod = groups.pod_values
+        if of_pod is None and count.peers.by_pod:
+            of_pod = context.shape
+        name = (count, of_pod, inside)
         return _Membership(counts, scope, name, counts if count.peers.by_labels else None)
 
     def _adding(

@@ -18,7 +18,7 @@ from cachetools import LRUCache
 from engine.cache.node_table import NodeRows, NodeTable, NodeView, view_of
 from engine.cache.snapshot import Snapshot
 from engine.counting.pod_counter import CountContext, KnownPods
-from engine.decision.plan import Plan
+from engine.decision.plan import Plan, SharedMemos
 from engine.decision.registry import Registry
 from engine.errors import NotSyncedError
 from engine.objects.codec import ObjectCodec
@@ -107,12 +107,14 @@ class CallOpener:
         self.view = view
         self._observer = observer
         self._now = now
+        self._memos = SharedMemos()
         self._plans: LRUCache[Hashable, Plan] = LRUCache(PLAN_BYTES, lambda plan: plan.bytes)
 
     def adopt(self, registry: Registry) -> None:
         """Takes other policies; what was kept for the old ones is forgotten."""
         self.registry = registry
         self._plans.clear()
+        self._memos = SharedMemos()
 
     def open(self, pod: RequestPod, names: Sequence[str], time: CallTime) -> Call:
         """A call about these nodes. Raises EngineError."""
@@ -144,7 +146,13 @@ class CallOpener:
         plan = self._plans.get(key)
         if plan is None or not plan.lasts(now.nanos):
             made_now = Plan(
-                registry, pod.namespace, namespace, evaluation, nodes=len(names), exempt=exempt
+                registry,
+                pod.namespace,
+                namespace,
+                evaluation,
+                self._memos,
+                nodes=len(names),
+                exempt=exempt,
             )
             plan = made_now if plan is None else made_now.follows(plan)
             self._plans[key] = plan

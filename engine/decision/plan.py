@@ -7,6 +7,9 @@ bounded by their size.
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
+from weakref import WeakValueDictionary
+
 from engine.counting.count_clauses import CountClauses
 from engine.decision import scoring
 from engine.decision.filtering import FilterMemo
@@ -14,8 +17,58 @@ from engine.decision.registry import Registry, Selection
 from engine.decision.verdict import Failed
 from engine.objects.codec import Namespace
 from engine.program.frame import MEMO_BYTES, NEVER, Evaluation, Frame
-from engine.program.program import applies
+from engine.program.pod_values import pod_values
+from engine.program.program import FilterProgram, ScoreProgram, applies
 from grammar.texts import MOST_SHOWN, cut, shown
+
+
+class SharedMemos:
+    """The memos of plans, for other plans of pods that are alike to the same clauses.
+
+    Pods of different shapes may be alike to a clause: `pod.name != "zz"` is true for most of them.
+    A memo lives as long as a plan has it.
+    """
+
+    def __init__(self) -> None:
+        self._filters: WeakValueDictionary[Hashable, FilterMemo] = WeakValueDictionary()
+        self._scorers: WeakValueDictionary[Hashable, scoring.Scorer] = WeakValueDictionary()
+
+    def filters(self, clauses: Sequence[FilterProgram], evaluation: Evaluation) -> FilterMemo:
+        """The memo of some clauses, for the pod of the evaluation. Raises ExpensivePolicyError."""
+        key = _values(clauses, evaluation)
+        found = self._filters.get(key)
+        if found is None:
+            found = FilterMemo(clauses)
+            if key is not None:
+                self._filters[key] = found
+        return found
+
+    def scorer(self, clauses: Sequence[ScoreProgram], evaluation: Evaluation) -> scoring.Scorer:
+        """The same for scores."""
+        key = _values(clauses, evaluation)
+        found = self._scorers.get(key)
+        if found is None:
+            found = scoring.Scorer(clauses)
+            if key is not None:
+                self._scorers[key] = found
+        return found
+
+
+def _values(
+    clauses: Sequence[FilterProgram | ScoreProgram], evaluation: Evaluation
+) -> Hashable | None:
+    """What each clause reads of the pod; None if that cannot be compared."""
+    found = []
+    for clause in clauses:
+        values: Hashable | None = ()
+        if clause.of_pod:
+            evaluation.time.charge(clause.policy)
+            values = pod_values(clause.of_pod, evaluation.frame())
+        if values is None:
+            break
+        found.append((clause, values))
+    evaluation.time.rest()
+    return tuple(found) if len(found) == len(clauses) else None
 
 
 class Plan:
@@ -32,14 +85,15 @@ class Plan:
         where: str,
         namespace: Namespace | None,
         evaluation: Evaluation,
+        memos: SharedMemos,
         *,
         nodes: int,
         exempt: str,
     ) -> None:
         """`evaluation` is of the first pod of the shape, `where` is its namespace.
 
-        `nodes` estimates the size of the cluster. `exempt` is the reason why no policy decides,
-        empty where policies do.
+        `memos` are those of other plans. `nodes` estimates the size of the cluster. `exempt` is the
+        reason why no policy decides, empty where policies do.
         """
         self.registry = registry
         self.namespace = namespace
@@ -53,13 +107,16 @@ class Plan:
         self.empty = selection.empty and not reaching
         enforced = selection.enforced
         filters = [clause for program in enforced for clause in program.filters]
-        self.filters = FilterMemo(filters, _unselectable(selection))
+        failed = _unselectable(selection)
+        self.filters = (
+            memos.filters(filters, evaluation) if failed is None else FilterMemo((), failed)
+        )
         scores = (clause for program in enforced for clause in program.scores)
-        self.scorer = scoring.Scorer([c for c in scores if applies(c, evaluation)])
+        self.scorer = memos.scorer([c for c in scores if applies(c, evaluation)], evaluation)
         counts = [clause for program in enforced for clause in program.counts]
         self.counts = CountClauses(counts, evaluation, mutual)
         self.scored = self.scorer.applies or self.counts.soft
-        self.audits = [(program, FilterMemo(program.filters)) for program in selection.audited]
+        self.audits = [(p, memos.filters(p.filters, evaluation)) for p in selection.audited]
         self.audited_counts = [
             (program, CountClauses(program.counts, evaluation))
             for program in selection.audited

@@ -75,6 +75,14 @@ class Stages:
             return Stage.POD
         return Stage.NODE if needs.roots == {"node"} else None
 
+    def roots(self, expr: ast.Expr) -> frozenset[str]:
+        """The declared names that a part reads, `let`s and `def`s included."""
+        return self._of(expr).roots
+
+    def is_local(self, expr: ast.Expr) -> bool:
+        """Whether a part reads a variable or parameter from around it."""
+        return bool(self._of(expr).local)
+
     def reads(self, expr: ast.Expr, name: str) -> bool:
         """Whether a part reads a declared name, or a variable or parameter of this name."""
         needs = self._of(expr)

@@ -12,6 +12,7 @@ from engine.program.compiler import Compiler
 from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import Evaluate, Message
 from engine.program.pod_shape import Path, PodReads
+from engine.program.pod_values import PodParts
 from engine.program.program import (
     BoundProgram,
     ClauseProgram,
@@ -101,6 +102,7 @@ class _PolicyCompiler:
         self._compiler = Compiler(checked.environment, fast_paths=FAST_PATHS)
         self._environment = environment = checked.environment
         self._definitions = Definitions(environment.lets, environment.defs)
+        self._pod_parts = PodParts(self._compiler)
         self._pod_reads = PodReads(self._definitions)
         self._peer_reads = PodReads(self._definitions, "peer")
 
@@ -239,6 +241,7 @@ class _PolicyCompiler:
         return Peers(
             where=self._optional(where),
             by_pod=not read.isdisjoint({"pod", "namespaceObject"}),
+            of_pod=self._pod_parts.compiled([where] if where is not None else []),
             by_labels=all(p[:2] == ("peer", "labels") for p in paths if p[0] == "peer"),
             time_dependent="now" in read,
             everywhere=pods.all,
@@ -267,6 +270,7 @@ class _PolicyCompiler:
             at_bind=clause.at_bind,
             time_dependent=any(map(self._reads_time, children(clause, skip=(Template,)))),
             nodes_per_look=self._nodes_per_look(clause),
+            of_pod=self._pod_parts.compiled(children(clause, skip=(Template,))),
         )
 
     def _score(self, clause: Score) -> ScoreProgram:
@@ -281,6 +285,7 @@ class _PolicyCompiler:
             missing=float(clause.missing or 0),
             time_dependent=self._reads_time(clause.value),
             nodes_per_look=self._nodes_per_look(clause),
+            of_pod=self._pod_parts.compiled(children((clause.value, clause.range))),
         )
 
     def _ranged(self, value: Expr, scale: Bounds | Order | None) -> tuple[Evaluate, Range]:
