@@ -219,7 +219,7 @@ class Freshness:
         """
         if self._owner is not table.owner:
             self._owner = table.owner
-            self._versions = np.empty(0, np.int64)
+            self._versions, self._until = np.empty(0, np.int64), np.empty(0, np.int64)
         self._versions = grown(self._versions, len(table.views), _NO_VERSION)
         if self.time_dependent:
             self._let_pass(now)

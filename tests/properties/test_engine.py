@@ -67,11 +67,11 @@ def scored(
 @settings(max_examples=examples(200), deadline=None)
 @given(
     texts,
-    st.lists(st.sampled_from(("p-1", "p-2")).flatmap(strategies.pods), min_size=1, max_size=3),
+    st.tuples(*(strategies.pods(f"p-{number}") for number in range(3))),
     strategies.clusters(),
 )
 def test_engine_equals_oracle(
-    policies: tuple[str, ...], pods: list[dict[str, Any]], cluster: Cluster
+    policies: tuple[str, ...], pods: tuple[dict[str, Any], ...], cluster: Cluster
 ) -> None:
     """Verdict by verdict and score by score; asked twice, so that what is kept is used too.
 

@@ -196,6 +196,14 @@ def test_a_table_of_another_owner_is_evaluated_whole(made: Made) -> None:
     assert memo.evaluated == ["n1", "n0"]
 
 
+def test_what_time_can_change_of_another_owner_is_evaluated_whole(made: Made) -> None:
+    make, _ = made
+    memo, tables = make(time_dependent=True), [numbered_cache(9), numbered_cache(2)]
+    for cache in (*tables, *tables):
+        memo.ask(cache.snapshot().table, ["n0", "n1"])
+        assert memo.evaluated == ["n0", "n1"]
+
+
 def test_what_time_can_change_is_evaluated_when_its_moment_comes(made: Made) -> None:
     make, _ = made
     memo, table = make(time_dependent=True), numbered_cache().snapshot().table
