@@ -303,7 +303,8 @@ class Engine:
         time = self._portion_time()
         frame.check = time.check_within
         clause_failed, shortened = self._calls.clause_failed, self._observer.shortened
-        return Evaluation(lambda: frame, frame.now.nanos, time, clause_failed, shortened)
+        now = frame.now.nanos
+        return Evaluation(lambda: frame, lambda: now, time, clause_failed, shortened)
 
     def inspect(self, pod: bytes) -> Inspection:
         """The results of all clauses for all nodes; nothing is offered or recorded.

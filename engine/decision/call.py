@@ -24,7 +24,7 @@ from engine.errors import NotSyncedError
 from engine.objects.codec import ObjectCodec
 from engine.objects.peer import UNLABELLED, Peer
 from engine.objects.request_pod import Exemptions, RequestPod
-from engine.program.frame import Evaluation, Frame
+from engine.program.frame import NEVER, Evaluation, Frame
 from engine.program.policy_time import CallTime
 from grammar.errors import EvaluationError
 from grammar.texts import shown
@@ -81,7 +81,7 @@ class Call(msgspec.Struct, frozen=True, eq=False):
         pod, roots = self.pod, snapshot.workloads
         root = roots.get(pod.controller)
         plan, evaluation = self.plan, self.evaluation
-        frame = plan.frame.at(evaluation.now) if plan.time_dependent_counts else plan.frame
+        frame = plan.frame.at(evaluation.now()) if plan.time_dependent_counts else plan.frame
         namespace = snapshot.namespaces.get(pod.namespace)
         labels = namespace.labels if namespace is not None else UNLABELLED
         peer = partial(pod.rooted, root, labels)
@@ -126,25 +126,28 @@ class CallOpener:
             self.view.snapshot()  # raises NotSyncedError, which says what is missing
         namespace = known.namespaces.get(pod.namespace) if known is not None else None
         root = known.workloads.get(pod.controller) if known is not None else None
-        registry, made, now = self.registry, list[Frame](), self._now()
+        registry, made, moments = self.registry, list[Frame](), list[Timestamp]()
+
+        def now() -> int:
+            if not moments:
+                moments.append(self._now())
+            return moments[0].nanos
 
         def frame() -> Frame:
             if not made:
                 whole = pod.pod if root is None else replace(pod.pod, workload=root)
-                slots = registry.slots
+                at, slots = Timestamp(now()), registry.slots
                 made.append(
-                    Frame(whole, now, slots=slots, namespace=namespace, check=time.check_within)
+                    Frame(whole, at, slots=slots, namespace=namespace, check=time.check_within)
                 )
             return made[0]
 
-        evaluation = Evaluation(
-            frame, now.nanos, time, self.clause_failed, self._observer.shortened
-        )
+        evaluation = Evaluation(frame, now, time, self.clause_failed, self._observer.shortened)
         # A plan keeps its namespace alive, so that its id is not reused.
         shape = pod.shape(registry.shapes)
         key = (id(namespace), pod.namespace, root, exempt, shape)
         plan = self._plans.get(key)
-        if plan is None or not plan.lasts(now.nanos):
+        if plan is None or (plan.until != NEVER and not plan.lasts(now())):
             made_now = Plan(
                 registry,
                 pod.namespace,

@@ -76,7 +76,8 @@ class Plan:
 
     `empty`: no policy concerns such pods, and no limit of other pods may keep them out. `filters`,
     `scorer` and `counts` decide. `scored`: some score clause or count preference applies. `audits`
-    and `audited_counts` are those of policies in audit mode.
+    and `audited_counts` are those of policies in audit mode. From `until` on, in nanoseconds, other
+    clauses may apply.
     """
 
     def __init__(
@@ -98,7 +99,7 @@ class Plan:
         self.registry = registry
         self.namespace = namespace
         self.frame: Frame = evaluation.frame()
-        self._made, self.frame.until = evaluation.now, NEVER
+        self._made, self.frame.until = evaluation.now(), NEVER
         self.selection = selection = (
             Selection(exempt=exempt) if exempt else registry.select(where, evaluation)
         )
@@ -125,8 +126,7 @@ class Plan:
         self.audited_counts += [
             (m.program, CountClauses((), evaluation, [m])) for m in reaching if m.program.audit
         ]
-        # In nanoseconds: from this moment on, other clauses may apply.
-        self._until = self.frame.until
+        self.until = self.frame.until
         every = (*enforced, *selection.audited)
         self.time_dependent_counts = any(
             c.count.peers.time_dependent for p in every for c in p.counts
@@ -144,13 +144,13 @@ class Plan:
 
     def lasts(self, now: int) -> bool:
         """Whether the clauses that apply are certain to be the same at a moment."""
-        return self._made <= now < self._until
+        return self._made <= now < self.until
 
     def follows(self, earlier: Plan) -> Plan:
         """The earlier plan, with what it keeps, if the same clauses apply; else this one."""
         if self._clauses != earlier._clauses:
             return self
-        earlier._made, earlier._until = self._made, self._until
+        earlier._made, earlier.until = self._made, self.until
         return earlier
 
 

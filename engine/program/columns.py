@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import TypeVar
 
@@ -209,20 +209,22 @@ class Freshness:
         self._last = -NEVER
         self._until: Moments = np.empty(0, np.int64)
 
-    def stale(self, table: NodeTable, now: int, rows: NodeRows | None = None) -> list[NodeRows]:
+    def stale(
+        self, table: NodeTable, now: Callable[[], int], rows: NodeRows | None = None
+    ) -> list[NodeRows]:
         """The rows that must be evaluated, in portions whose results are kept.
 
         If none of the last portions was finished, because the time was over, these are smaller.
 
         They are among `rows`, or among all. The rows of another owner are all stale, because they
-        are other nodes. `now` is in nanoseconds.
+        are other nodes. `now` gives nanoseconds.
         """
         if self._owner is not table.owner:
             self._owner = table.owner
             self._versions, self._until = np.empty(0, np.int64), np.empty(0, np.int64)
         self._versions = grown(self._versions, len(table.views), _NO_VERSION)
         if self.time_dependent:
-            self._let_pass(now)
+            self._let_pass(now())
         # In most calls no node of the cluster has changed, or few have.
         changed = (self._versions[: len(table.versions)] != table.versions).nonzero()[0]
         if not len(changed):

@@ -149,15 +149,15 @@ class Frame:
 class Evaluation(msgspec.Struct, frozen=True, eq=False):
     """The context of a call's evaluations: its frame, its time, and the listener for errors.
 
-    `frame` makes the frame when it is first needed, because that decodes the whole pod. `now` is
-    the time of the frame, in nanoseconds. `time` has
+    `frame` makes the frame when it is first needed, because that decodes the whole pod. `now` gives
+    the time of the frame, in nanoseconds, without the frame. `time` has
     the deadline, and learns which policy is evaluated. `report` takes the policy, the clause and
     the error of an evaluation that failed. `report_text` takes the policy, the clause and the whole
     text of a rejection that is too long for an answer.
     """
 
     frame: LazyFrame
-    now: int
+    now: Callable[[], int]
     time: CallTime
     report: Report
     report_text: ReportText
@@ -170,7 +170,7 @@ Message = Callable[[Evaluation], str]
 def unhurried(frame: Frame) -> Evaluation:
     """The context of an evaluation that nobody waits for: no deadline, and no listener."""
     # An error is dropped: the caller finds it in the result.
-    return Evaluation(lambda: frame, frame.now.nanos, untimed(), _drop, _drop)
+    return Evaluation(lambda: frame, lambda: frame.now.nanos, untimed(), _drop, _drop)
 
 
 def _drop(_policy: str, _clause: str, _what: object) -> None:
