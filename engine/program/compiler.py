@@ -11,18 +11,20 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from typing import assert_never
 
 from engine.program import macros, operations
 from engine.program.columns import ColumnRoom, once_per_node, once_per_pod
 from engine.program.frame import Evaluate, Frame
+from engine.program.item_kinds import ItemKinds, value_key
 from grammar import ast
 from grammar.checker import Checker
 from grammar.environment import Environment
 from grammar.errors import MissingError
 from grammar.schema import short_form
 from grammar.steps import GREATEST, Estimate, Estimator
-from grammar.types import BOOL, DYN, Type, Work
+from grammar.types import BOOL, DYN, STRING, Type, Work
 from grammar.values.kinds import equals
 from grammar.values.maps import lookup, read_field
 from grammar.values.sizes import CHARACTERS, PARSED, equated
@@ -42,7 +44,10 @@ class Stage(Enum):
     NODE = "once per version of a node"
 
 
-_PER_REQUEST = frozenset({"pod", "namespaceObject", "now"})
+_OF_POD = frozenset({"pod", "namespaceObject"})
+_PER_REQUEST = _OF_POD | {"now"}
+# The types whose values tell items apart.
+_VALUES = frozenset({"string", "bool", "int", "quantity", "duration", "timestamp"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +79,39 @@ class Stages:
         if needs.roots <= _PER_REQUEST:
             return Stage.POD
         return Stage.NODE if needs.roots == {"node"} else None
+
+    def item_parts(
+        self, expr: ast.Comprehension, hidden: Collection[str]
+    ) -> tuple[ast.Expr, ...] | None:
+        """The largest parts of a macro's body that read its item alone.
+
+        None if the body reads something else of the item than these values, or of the node.
+        """
+        (item,), (body,) = expr.variables, expr.body
+        needs, others = self._of(body), {*hidden, item}
+        if needs.local != {item} or not needs.roots.isdisjoint(others):
+            return None
+        # A body that reads the item alone is kept as a part of the whole macro.
+        if not needs.roots or not needs.roots <= _OF_POD:
+            return None
+        found: list[ast.Expr] = []
+        return tuple(found) if self._are_values(body, item, found) else None
+
+    def _are_values(self, expr: ast.Expr, item: str, found: list[ast.Expr]) -> bool:
+        """Whether an expression reads only values of the item; adds the parts that read them."""
+        needs = self._of(expr)
+        if item not in needs.local:
+            return True
+        if needs.local == {item} and not needs.roots and expr.type.name in _VALUES:
+            found.append(expr)
+            return True
+        if isinstance(expr, ast.Ident):
+            return False
+        return all(self._are_values(child, item, found) for child in children(expr))
+
+    def reads(self, expr: ast.Expr, item: str) -> bool:
+        """Whether an expression reads a variable."""
+        return item in self._of(expr).local
 
     def steps(self, expr: ast.Expr) -> int:
         """The size of the tree, `let`s and `def`s included: the work that keeping it saves."""
@@ -209,6 +247,66 @@ class Compiler:
         if stage is Stage.NODE:
             return once_per_node(compiled, self._room, charges=charges)
         return once_per_pod(compiled, charges=charges)
+
+    def item_kinds(
+        self, expr: ast.Comprehension, items: macros.Items, slot: int
+    ) -> ItemKinds | None:
+        """The kinds of the items of a macro with one variable, a test, over a list of the node.
+
+        None where the test is not the same for items that are alike.
+        """
+        if self._keeping or self._stages.stage(expr.target, self._locals) is not Stage.NODE:
+            return None
+        parts = self._stages.item_parts(expr, self._locals)
+        if parts is None:
+            return None
+        names = {expr.variables[0]: slot}
+        (body,) = expr.body
+        test, charges = self._spending(lambda: self.with_locals(names, body))
+        read = []
+        for part in parts:
+            made, spends = self._spending(partial(self.with_locals, names, part))
+            is_quantity = part.type.name == "quantity"
+            read.append(value_key(made, is_quantity=is_quantity, charges=spends))
+        self._spends |= charges
+        wanted = None
+        if (equal := self._equal(body, expr.variables[0], holds=expr.macro != "all")) is not None:
+            part, text = equal
+            wanted = parts.index(part), self.part(text)
+        return ItemKinds(
+            items,
+            slot,
+            read,
+            test,
+            self._room,
+            weight=self.weight(expr),
+            passive=expr.macro == "all",
+            charges=charges,
+            wanted=wanted,
+        )
+
+    def _equal(
+        self, body: ast.Expr, item: str, *, holds: bool
+    ) -> tuple[ast.Expr, ast.Expr] | None:
+        """A text of the item, and the one of others without which the body does not hold.
+
+        Or does hold, if not `holds`. None where there is no such test.
+        """
+        match body:
+            case ast.Unary("!", operand):
+                return self._equal(operand, item, holds=not holds)
+            case ast.Chain(op, operands) if op == ("&&" if holds else "||"):
+                found = (self._equal(operand, item, holds=holds) for operand in operands)
+                return next((equal for equal in found if equal is not None), None)
+            case ast.Binary(op, left, right) if op == ("==" if holds else "!="):
+                if not left.type == right.type == STRING:
+                    return None
+                match self._stages.reads(left, item), self._stages.reads(right, item):
+                    case True, False:
+                        return left, right
+                    case False, True:
+                        return right, left
+        return None
 
     def weight(self, expr: ast.Comprehension) -> int:
         """The steps of a macro for each item."""
