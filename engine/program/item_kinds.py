@@ -22,7 +22,7 @@ from grammar.values.quantity import Quantity
 
 # The nodes of a request for which a loop over the items takes less than kinds do: where few kinds
 # can be told from the others by a text, and where each is evaluated.
-_FEW_NODES, _FEW_NODES_WITHOUT_TEXT = 16, 64
+LOOPED_WITH_TEXT, LOOPED = 16, 64
 # Above this number of kinds all are forgotten, because pods come and go. If there are then fewer
 # items of a kind than this, kinds are of no use here.
 _MOST_KINDS = 16_384
@@ -106,7 +106,7 @@ class ItemKinds:
         """
         if frame.memo is not self._memo:
             self._memo = frame.memo
-            self._loops = _FEW_NODES_WITHOUT_TEXT if self._wanted is None else _FEW_NODES
+            self._loops = LOOPED if self._wanted is None else LOOPED_WITH_TEXT
             self._forget_outcomes()
         if self._loops:
             self._loops -= 1
