@@ -23,7 +23,7 @@ import numpy as np
 from engine.cache.names import NameIndex
 from engine.cache.node_table import NodeTable, NodeView, Versions, view
 from engine.cache.snapshot import ENDED, Snapshot
-from engine.cache.tallies import Adds, Census, Scope, Tallies, Tally
+from engine.cache.tallies import Adds, Census, MayCount, Scope, Tallies, Tally
 from engine.objects.codec import Namespace, Node
 from engine.objects.peer import (
     UNLABELLED,
@@ -383,12 +383,14 @@ class Cache:
         controller = self._workloads.get(uid)
         return controller.workload if controller is not None else None
 
-    def tally(self, name: Hashable, scope: Scope, counts: Adds) -> Tally:
+    def tally(
+        self, name: Hashable, scope: Scope, counts: Adds, may_count: MayCount | None = None
+    ) -> Tally:
         """What the pods of a scope add up to on each node, each as `counts` says.
 
-        The cache keeps it up to date. See `Tallies.get` for `name` and `counts`.
+        The cache keeps it up to date. See `Tallies.get` for `name` and the functions.
         """
-        return self.tallies.get(name, scope, counts, self._pods.items())
+        return self.tallies.get(name, scope, counts, self._pods.items(), may_count)
 
     def census(self, name: Hashable, scope: Scope, key_of: Callable[[Peer], Hashable]) -> Census:
         """The pods of a scope that are on nodes, grouped by what `key_of` says of each.

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from engine.cache.node_table import NodeRows, NodeTable
-from engine.counting.groups import ON, CountGroups, Headroom, Mask, points, target
+from engine.counting.groups import ON, CountGroups, Headroom, Mask, points, same_groups, target
 from engine.counting.mutual_limits import MutualLimit
 from engine.counting.pod_counter import PodCounter
 from engine.program.frame import Evaluation, Floats, Term
@@ -35,8 +35,12 @@ class CountClauses:
         mutual: Sequence[MutualLimit] = (),
     ) -> None:
         applying = [clause for clause in clauses if applies(clause.count, evaluation)]
-        self._strict = [CountGroups(c) for c in applying if c.count.weight is None]
-        self._soft = [CountGroups(c) for c in applying if c.count.weight is not None]
+        made = list[CountGroups]()
+        for clause in applying:
+            alike = (each for each in made if same_groups(each.clause, clause))
+            made.append(CountGroups(clause, next(alike, None)))
+        self._strict = [each for each in made if each.clause.count.weight is None]
+        self._soft = [each for each in made if each.clause.count.weight is not None]
         self.mutual = mutual
         self.strict = bool(self._strict) or bool(mutual)
         self.need_workloads = any(each.clause.count.needs_workloads for each in self._strict)

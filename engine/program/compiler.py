@@ -269,10 +269,7 @@ class Compiler:
             is_quantity = part.type.name == "quantity"
             read.append(value_key(made, is_quantity=is_quantity, charges=spends))
         self._spends |= charges
-        wanted = None
-        if (equal := self._equal(body, expr.variables[0], holds=expr.macro != "all")) is not None:
-            part, text = equal
-            wanted = parts.index(part), self.part(text)
+        wanted = self._equal(body, parts, expr.variables[0], holds=expr.macro != "all")
         return ItemKinds(
             items,
             slot,
@@ -286,26 +283,25 @@ class Compiler:
         )
 
     def _equal(
-        self, body: ast.Expr, item: str, *, holds: bool
-    ) -> tuple[ast.Expr, ast.Expr] | None:
-        """A text of the item, and the one of others without which the body does not hold.
+        self, body: ast.Expr, parts: Sequence[ast.Expr], item: str, *, holds: bool
+    ) -> tuple[int, Evaluate] | None:
+        """The index of a part, and a text: the body holds only where the part is that text.
 
-        Or does hold, if not `holds`. None where there is no such test.
+        If not `holds`, it is false only there. None where it has no such test.
         """
         match body:
             case ast.Unary("!", operand):
-                return self._equal(operand, item, holds=not holds)
+                return self._equal(operand, parts, item, holds=not holds)
             case ast.Chain(op, operands) if op == ("&&" if holds else "||"):
-                found = (self._equal(operand, item, holds=holds) for operand in operands)
+                found = (self._equal(each, parts, item, holds=holds) for each in operands)
                 return next((equal for equal in found if equal is not None), None)
             case ast.Binary(op, left, right) if op == ("==" if holds else "!="):
-                if not left.type == right.type == STRING:
-                    return None
-                match self._stages.reads(left, item), self._stages.reads(right, item):
-                    case True, False:
-                        return left, right
-                    case False, True:
-                        return right, left
+                for one, other in ((left, right), (right, left)):
+                    at = next((i for i, part in enumerate(parts) if part is one), None)
+                    if at is None or not one.type == other.type == STRING:
+                        continue
+                    if not self._stages.reads(other, item):
+                        return at, self.part(other)
         return None
 
     def weight(self, expr: ast.Comprehension) -> int:

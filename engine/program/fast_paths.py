@@ -195,9 +195,7 @@ def loop(compiler: Compiler, expr: ast.Expr) -> Evaluate | None:
     return item_kinds.search(kinds, each, decisive=expr.macro == "exists")
 
 
-def _test_each(
-    compiler: Compiler, expr: ast.Comprehension, items: Items, slot: int
-) -> Evaluate:
+def _test_each(compiler: Compiler, expr: ast.Comprehension, items: Items, slot: int) -> Evaluate:
     """The closure of an `all`, an `exists` or a `filter` that tests the items one by one."""
     (body,), names = expr.body, {expr.variables[0]: slot}
     if expr.macro == "filter":

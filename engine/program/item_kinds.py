@@ -226,10 +226,9 @@ def value_key(part: Evaluate, *, is_quantity: bool, charges: bool) -> ReadKey:
 
     def read(frame: Frame) -> Hashable:
         try:
-            value = part(frame)
+            return part(frame)  # type: ignore[return-value]
         except EvaluationError as error:
             return error.__class__, str(error)
-        return value  # type: ignore[return-value]
 
     def read_quantity(frame: Frame) -> Hashable:
         value = read(frame)

@@ -53,7 +53,10 @@ RULES = {
     "sum": f'node.pods.{_MEMORY} + pod.requests["memory"] <= node.allocatable["memory"]',
     "sum, a label": f'node.pods.filter(p, {_APP}).{_MEMORY} <= "2Gi"',
     "sum, a label of many pods": f'node.pods.filter(p, {_TEAM}).{_MEMORY} <= "6Gi"',
-    "pattern, a label of the node": 'node.labels["host"].matches(pod.labels["pattern"])',
+    "pattern, a label of the node": 'node.labels["row"].matches(pod.labels["pattern"])',
+    "pattern, a label that differs on every node": (
+        'node.labels["host"].matches(pod.labels["pattern"])'
+    ),
 }
 SPREADS = 10
 

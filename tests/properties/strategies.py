@@ -223,7 +223,9 @@ def nodes(draw: st.DrawFn, name: str) -> dict[str, Any]:
 
 
 @st.composite
-def clusters(draw: st.DrawFn, most: int = 4, most_pods: int = 4) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def clusters(
+    draw: st.DrawFn, most: int = 4, most_pods: int = 4
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Nodes, and the pods bound to them."""
     made = [draw(nodes(f"n-{i}")) for i in range(draw(st.integers(1, most)))]
     bound = [

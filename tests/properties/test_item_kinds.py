@@ -37,9 +37,15 @@ TEXTS = (
     'node.pods.exists(p, p.labels["tier"] == pod.labels["tier"] || p.priority > pod.priority)',
     'node.pods.all(p, p.labels["tier"] != pod.labels["tier"] || p.phase == "Running")',
     'node.pods.all(p, p.labels["tier"] != pod.labels["tier"] || p.labels["zone"] == "a")',
-    'node.pods.exists(p, p.labels["tier"] + "/" + p.labels["zone"]'
-    ' == pod.labels["tier"] + "/" + pod.labels["zone"])',
+    (
+        'node.pods.exists(p, p.labels["tier"] + "/" + p.labels["zone"]'
+        ' == pod.labels["tier"] + "/" + pod.labels["zone"])'
+    ),
     'node.pods.exists(p, p.labels[?"tier"].orValue("") == pod.labels[?"tier"].orValue(""))',
+    'node.pods.exists(p, pod.labels["tier"] == pod.name && p.labels["tier"] == pod.labels["tier"])',
+    'node.pods.all(p, !(pod.labels["tier"] == p.labels["tier"] && p.priority > 0))',
+    'node.pods.exists(p, p.labels["tier"] + pod.name == pod.labels["tier"])',
+    'node.pods.exists(p, p.labels["tier"] == "a" && p.namespace == pod.namespace)',
     'node.pods.exists(p, p.requests["cpu"] == pod.requests["cpu"])',
     'node.pods.exists(p, string(p.requests["memory"]) == string(pod.requests["memory"]))',
     'node.pods.exists(p, p.labels["tier"].startsWith(pod.labels["tier"]))',
@@ -48,17 +54,16 @@ TEXTS = (
     "node.pods.all(p, 10 / p.priority > pod.priority)",
     "node.pods.exists(p, 10 / p.priority > pod.priority)",
     "node.pods.filter(p, 10 / p.priority > pod.priority).size()",
-    'node.pods.exists(p, lists.range(p.priority).exists(i, i > pod.priority))',
+    "node.pods.exists(p, lists.range(p.priority).exists(i, i > pod.priority))",
     'node.pods.exists(p, p.name.replace("q", pod.name).size() > pod.priority)',
     'node.pods.exists(p, p.labels["tier"] == pod.labels["tier"] && p.labels["zone"] == node.zone)',
-    'node.pods.filter(p, p.labels["tier"] == pod.labels["tier"])'
-    '.exists(p, p.labels["zone"] == pod.labels["zone"])',
+    f'node.pods.filter(p, {_TIER}).exists(p, p.labels["zone"] == pod.labels["zone"])',
     'node.pods.exists(p, node.pods.exists(q, q.labels["tier"] == pod.labels["tier"] && q != p))',
 )
 
 
 @pytest.mark.parametrize("text", TEXTS)
-@settings(max_examples=examples(30), deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(
     asked=st.lists(strategies.pods(), min_size=2, max_size=3),
     clusters=st.lists(strategies.clusters(most=3, most_pods=8), min_size=2, max_size=2),
