@@ -267,7 +267,10 @@ class Compiler:
         for part in parts:
             made, spends = self._spending(partial(self.with_locals, names, part))
             is_quantity = part.type.name == "quantity"
-            read.append(value_key(made, is_quantity=is_quantity, charges=spends))
+            is_single = len(parts) == 1
+            read.append(
+                value_key(made, is_single=is_single, is_quantity=is_quantity, charges=spends)
+            )
         self._spends |= charges
         wanted = self._equal(body, parts, expr.variables[0], holds=expr.macro != "all")
         return ItemKinds(

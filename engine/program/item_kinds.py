@@ -12,7 +12,8 @@ An ItemKinds belongs to the closure of one macro and lives as long as its policy
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from engine.program.columns import MOST_NODES, ColumnRoom, with_own_steps
 from engine.program.frame import Evaluate, Frame
@@ -25,7 +26,7 @@ from grammar.values.quantity import Quantity
 LOOPED_WITH_TEXT, LOOPED = 16, 64
 # Above this number of kinds all are forgotten, because pods come and go. If there are then fewer
 # items of a kind than this, kinds are of no use here.
-_MOST_KINDS = 16_384
+MOST_KINDS = 16_384
 _LEAST_ITEMS = 4
 # The kinds that are evaluated between two looks at the clock.
 _KINDS_PER_LOOK = 512
@@ -36,8 +37,7 @@ _NODE_BYTES, _ITEM_BYTES, _KIND_BYTES = 512, 80, 1536
 ReadKey = Callable[[Frame], Hashable]
 
 
-@dataclass(frozen=True, slots=True)
-class NodeItems:
+class NodeItems(msgspec.Struct, frozen=True, eq=False):
     """The items of one version of a node, the kind of each, and the steps of a loop over them."""
 
     node: object
@@ -146,7 +146,10 @@ class ItemKinds:
         found = []
         for item in items:
             local[slot] = item
-            key = read(frame)
+            try:
+                key = read(frame)
+            except EvaluationError as error:
+                key = error.__class__, str(error)
             number = numbers.get(key)
             if number is None:
                 number = numbers[key] = len(self._samples)
@@ -198,7 +201,7 @@ class ItemKinds:
         """Forgets everything if that is too much; for ever if it is of no use."""
         is_full = self._room.left < 0
         count = len(self._samples)
-        if not is_full and count <= _MOST_KINDS and len(self._column) <= MOST_NODES:
+        if not is_full and count <= MOST_KINDS and len(self._column) <= MOST_NODES:
             return
         self._is_of_use = not is_full and self._examined >= _LEAST_ITEMS * count
         self._take(-self._held)
@@ -216,17 +219,20 @@ class ItemKinds:
         self.decisive = set()
 
 
-def value_key(part: Evaluate, *, is_quantity: bool, charges: bool) -> ReadKey:
+def value_key(part: Evaluate, *, is_single: bool, is_quantity: bool, charges: bool) -> ReadKey:
     """The closure of the value of a part as a key, with steps of its own.
 
-    An error is told by its text. Equal quantities may be written in different ways.
+    An error is told by its text; that of a single part may be raised. Equal quantities may be
+    written in different ways.
     """
+    if is_single and not is_quantity and not charges:
+        return part
     if charges:
         part = with_own_steps(part)
 
     def read(frame: Frame) -> Hashable:
         try:
-            return part(frame)  # type: ignore[return-value]
+            return part(frame)
         except EvaluationError as error:
             return error.__class__, str(error)
 
