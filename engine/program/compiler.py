@@ -80,6 +80,15 @@ class Stages:
             return Stage.POD
         return Stage.NODE if needs.roots == {"node"} else None
 
+    def has_kinds(self, expr: ast.Comprehension, hidden: Collection[str]) -> bool:
+        """Whether a macro tests the items of a list of the node, and the kinds of items tell."""
+        if expr.macro not in ("all", "exists", "filter") or expr.target.type.name != "list":
+            return False
+        if len(expr.variables) != 1 or len(expr.body) != 1 or expr.body[0].type != BOOL:
+            return False
+        is_kept = self.stage(expr.target, hidden) is Stage.NODE
+        return is_kept and self.item_parts(expr, hidden) is not None
+
     def item_parts(
         self, expr: ast.Comprehension, hidden: Collection[str]
     ) -> tuple[ast.Expr, ...] | None:
@@ -255,11 +264,9 @@ class Compiler:
 
         None where the test is not the same for items that are alike.
         """
-        if self._keeping or self._stages.stage(expr.target, self._locals) is not Stage.NODE:
+        if self._keeping or not self._stages.has_kinds(expr, self._locals):
             return None
-        parts = self._stages.item_parts(expr, self._locals)
-        if parts is None:
-            return None
+        parts = self._stages.item_parts(expr, self._locals) or ()
         names = {expr.variables[0]: slot}
         (body,) = expr.body
         test, charges = self._spending(lambda: self.with_locals(names, body))
