@@ -8,7 +8,7 @@ wrap around each closure, not a flag inside closures.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
@@ -279,7 +279,7 @@ class Compiler:
                 value_key(made, is_single=is_single, is_quantity=is_quantity, charges=spends)
             )
         self._spends |= charges
-        wanted = self._equal(body, parts, expr.variables[0], holds=expr.macro != "all")
+        wanted = [*self._equal(body, parts, expr.variables[0], holds=expr.macro != "all")]
         return ItemKinds(
             items,
             slot,
@@ -294,25 +294,28 @@ class Compiler:
 
     def _equal(
         self, body: ast.Expr, parts: Sequence[ast.Expr], item: str, *, holds: bool
-    ) -> tuple[int, Evaluate] | None:
-        """The index of a part, and a text: the body holds only where the part is that text.
+    ) -> Iterator[tuple[int, Evaluate]]:
+        """The indexes of parts, with texts: the body holds only where the part is that text.
 
-        If not `holds`, it is false only there. None where it has no such test.
+        If not `holds`, it is false only there.
         """
         match body:
             case ast.Unary("!", operand):
-                return self._equal(operand, parts, item, holds=not holds)
+                yield from self._equal(operand, parts, item, holds=not holds)
             case ast.Chain(op, operands) if op == ("&&" if holds else "||"):
-                found = (self._equal(each, parts, item, holds=holds) for each in operands)
-                return next((equal for equal in found if equal is not None), None)
+                for each in operands:
+                    yield from self._equal(each, parts, item, holds=holds)
             case ast.Binary(op, left, right) if op == ("==" if holds else "!="):
                 for one, other in ((left, right), (right, left)):
                     at = next((i for i, part in enumerate(parts) if part is one), None)
                     if at is None or not one.type == other.type == STRING:
                         continue
-                    if not self._stages.reads(other, item):
-                        return at, self.part(other)
-        return None
+                    if self._stages.reads(other, item):
+                        continue
+                    text, spends = self._spending(partial(self.part, other))
+                    # Who asks first about a request may not have more steps than others.
+                    if not spends:
+                        yield at, text
 
     def weight(self, expr: ast.Comprehension) -> int:
         """The steps of a macro for each item."""

@@ -51,8 +51,8 @@ class ItemKinds:
     """The kinds of the items of one macro, and what its test gives for each in one request.
 
     `parts` read all that `test` reads of an item; what it reads otherwise is the same during a
-    request. If `charges`, it takes steps. With `wanted` the test gives `passive` for each item
-    whose part of this index is not the text that the closure gives, unless one of them fails.
+    request. If `charges`, it takes steps. For each of `wanted`, the test gives `passive` for every
+    item whose part of this index is not the text that the closure gives, unless one of them fails.
 
     After `of`, `outcomes` has a value or an error for each kind, and `decisive` the kinds for which
     it is not `passive`; others may be left out. `steps` has what the tests took, if they take any.
@@ -69,7 +69,7 @@ class ItemKinds:
         weight: int,
         passive: bool,
         charges: bool,
-        wanted: tuple[int, Evaluate] | None = None,
+        wanted: Sequence[tuple[int, Evaluate]] = (),
     ) -> None:
         """`weight` are the steps that `items` takes for each item."""
         self._items = items
@@ -81,12 +81,12 @@ class ItemKinds:
         self._weight = weight
         self._passive = passive
         # Steps that are not taken cannot be told.
-        self._wanted = None if charges else wanted
+        self._wanted = () if charges else wanted
         self._column: dict[str, NodeItems] = {}
         self._numbers: dict[Hashable, int] = {}
-        # An item of each kind, and the kinds with each text of the wanted part; None has errors.
+        # An item of each kind, and the kinds with each text of a wanted part; None has errors.
         self._samples: list[object] = []
-        self._by_text: dict[str | None, list[int]] = {}
+        self._by_text: list[dict[str | None, list[int]]] = [{} for _ in self._wanted]
         # The number of items that were examined, and the bytes that are kept of them.
         self._examined = 0
         self._held = 0
@@ -106,7 +106,7 @@ class ItemKinds:
         """
         if frame.memo is not self._memo:
             self._memo = frame.memo
-            self._loops = LOOPED if self._wanted is None else LOOPED_WITH_TEXT
+            self._loops = LOOPED_WITH_TEXT if self._wanted else LOOPED
             self._forget_outcomes()
         if self._loops:
             self._loops -= 1
@@ -155,10 +155,10 @@ class ItemKinds:
                 number = numbers[key] = len(self._samples)
                 self._samples.append(item)
                 self._take(_KIND_BYTES)
-                if self._wanted is not None:
-                    part = key if self._is_single else key[self._wanted[0]]  # type: ignore[index]
+                for (at, _), by_text in zip(self._wanted, self._by_text, strict=True):
+                    part = key if self._is_single else key[at]  # type: ignore[index]
                     text = part if isinstance(part, str) else None
-                    self._by_text.setdefault(text, []).append(number)
+                    by_text.setdefault(text, []).append(number)
             found.append(number)
         return tuple(found)
 
@@ -182,16 +182,16 @@ class ItemKinds:
 
     def _candidates(self, frame: Frame) -> Sequence[int]:
         """The new kinds for which the test may give something else than `passive`."""
-        if self._wanted is not None:
+        fewest: Sequence[int] = range(self._evaluated, len(self._samples))
+        for (_, wanted), by_text in zip(self._wanted, self._by_text, strict=True):
             try:
-                text = self._wanted[1](frame)
+                text = wanted(frame)
             except EvaluationError:
-                pass
-            else:
-                of_text = self._by_text.get(text, ())  # type: ignore[call-overload]
-                both = (*of_text, *self._by_text.get(None, ()))
-                return [number for number in both if number >= self._evaluated]
-        return range(self._evaluated, len(self._samples))
+                continue
+            of_text, failed = by_text.get(text, ()), by_text.get(None, ())  # type: ignore[call-overload]
+            if len(of_text) + len(failed) < len(fewest):
+                fewest = [*of_text, *failed]
+        return [number for number in fewest if number >= self._evaluated]
 
     def _take(self, size: int) -> None:
         self._room.left -= size
@@ -209,7 +209,7 @@ class ItemKinds:
         self._column.clear()
         self._numbers.clear()
         self._samples.clear()
-        self._by_text.clear()
+        self._by_text = [{} for _ in self._wanted]
         self._forget_outcomes()
 
     def _forget_outcomes(self) -> None:

@@ -108,9 +108,14 @@ def test_cost_shows_expressions_and_their_parts(placet: Placet) -> None:
 NEW_SHAPES = """\
 cluster policy new {
   filter "kinds" { require !node.pods.exists(p, p.labels["app"] == pod.labels["app"]) }
-  filter "each" { require node.pods.all(p, p.labels[?"zone"].orValue("") != node.zone || p.priority > pod.priority) }
+  filter "each" {
+    require node.pods.all(p, p.namespace != node.zone || p.priority > pod.priority)
+  }
   filter "alone" { require node.pods.all(p, p.priority > 0) }
-  spread "few" { pods where peer.labels["app"] == pod.labels["app"] over node.zone skew at most 1 best effort weight 1 }
+  spread "few" {
+    pods where peer.labels["app"] == pod.labels["app"]
+    over node.zone skew at most 1 best effort weight 1
+  }
 }
 """
 
