@@ -21,9 +21,9 @@ from engine.program.macros import Items
 from grammar.errors import EvaluationError, StepLimitError
 from grammar.values.quantity import Quantity
 
-# The nodes of a request for which a loop over the items takes less than kinds do: where few kinds
-# can be told from the others by a text, and where each is evaluated.
-LOOPED_WITH_TEXT, LOOPED = 16, 64
+# The nodes of a request for which a loop over the items takes less than finding their kinds, or
+# than a look at every kind where no text tells which of them may decide.
+LOOPED = 64
 # Above this number of kinds all are forgotten, because pods come and go. If there are then fewer
 # items of a kind than this, kinds are of no use here.
 MOST_KINDS = 16_384
@@ -106,14 +106,15 @@ class ItemKinds:
         """
         if frame.memo is not self._memo:
             self._memo = frame.memo
-            self._loops = LOOPED_WITH_TEXT if self._wanted else LOOPED
+            self._loops = LOOPED
             self._forget_outcomes()
-        if self._loops:
-            self._loops -= 1
-            return None
         node = frame.node
         kept = self._column.get(node.name)  # type: ignore[attr-defined]
-        if kept is not None and kept.node is node:
+        is_kept = kept is not None and kept.node is node
+        if self._loops and not (is_kept and self._wanted):
+            self._loops -= 1
+            return None
+        if kept is not None and is_kept:
             frame.fuel -= kept.steps
             if frame.fuel < 0:
                 frame.refuel()
