@@ -222,8 +222,12 @@ class AlikePods:
         if not self.is_of_use:
             return
         workload = "" if pod.workload is None else pod.workload.uid
-        self._groups.setdefault((pod.namespace, workload, id(pod.labels)), {})[key] = pod
-        if len(self._groups) > _MOST_GROUPS:
+        of = (pod.namespace, workload, id(pod.labels))
+        if (group := self._groups.get(of)) is not None:
+            group[key] = pod
+        elif len(self._groups) < _MOST_GROUPS:
+            self._groups[of] = {key: pod}
+        else:
             self.is_of_use = False
             self._groups.clear()
 
