@@ -23,7 +23,7 @@ import numpy as np
 from engine.cache.names import NameIndex
 from engine.cache.node_table import NodeTable, NodeView, Versions, view
 from engine.cache.snapshot import ENDED, Snapshot
-from engine.cache.tallies import Adds, AddsUntil, Census, Scope, Tallies, Tally
+from engine.cache.tallies import Adds, AddsUntil, Census, MayCount, Scope, Tallies, Tally
 from engine.objects.codec import Namespace, Node
 from engine.objects.peer import (
     UNLABELLED,
@@ -380,12 +380,14 @@ class Cache:
         controller = self._workloads.get(uid)
         return controller.workload if controller is not None else None
 
-    def tally(self, name: Hashable, scope: Scope, counts: Adds) -> Tally:
+    def tally(
+        self, name: Hashable, scope: Scope, counts: Adds, may_count: MayCount | None = None
+    ) -> Tally:
         """What the pods of a scope add up to on each node, each as `counts` says.
 
-        The cache keeps it up to date. See `Tallies.get` for `name` and `counts`.
+        The cache keeps it up to date. See `Tallies.get` for `name` and the functions.
         """
-        return self.tallies.get(name, scope, counts, self._pods.items())
+        return self.tallies.get(name, scope, counts, self._pods.items(), may_count)
 
     def timed_tally(self, name: Hashable, scope: Scope, adds: AddsUntil, now: int) -> Tally:
         """The same for pods that may add something else with the time alone; see `Tallies`."""

@@ -33,6 +33,8 @@ FULL = 2**61
 
 # What a pod adds to a tally: 0 if it does not count, else one, also as True, or its amount.
 Adds = Callable[[Peer], int]
+# Whether pods with the labels of this one may count at all.
+MayCount = Callable[[Peer], bool]
 # The same, and the moment in nanoseconds from which on it may add something else.
 AddsUntil = Callable[[Peer], tuple[int, int]]
 # A moment that never comes.
@@ -301,6 +303,54 @@ class Census:
             group.add(pod.nodeName, 1)
 
 
+# Above this number of groups, groups of pods are not kept any more.
+_MOST_GROUPS = 50_000
+
+
+class AlikePods:
+    """The pods of the cluster in groups of one namespace, one workload and the same labels.
+
+    Of each group a first count looks at one pod. Equal labels that are two objects make two groups.
+    """
+
+    __slots__ = ("_groups", "is_of_use")
+
+    def __init__(self, pods: Iterable[tuple[str, Peer]]) -> None:
+        self._groups: dict[tuple[str, str, int], dict[str, Peer]] = {}
+        self.is_of_use = True
+        for key, pod in pods:
+            self.arrives(key, pod)
+
+    def arrives(self, key: str, pod: Peer) -> None:
+        if not self.is_of_use:
+            return
+        workload = "" if pod.workload is None else pod.workload.uid
+        of = (pod.namespace, workload, id(pod.labels))
+        if (group := self._groups.get(of)) is not None:
+            group[key] = pod
+        elif len(self._groups) < _MOST_GROUPS:
+            self._groups[of] = {key: pod}
+        else:
+            self.is_of_use = False
+            self._groups.clear()
+
+    def leaves(self, key: str, pod: Peer) -> None:
+        if not self.is_of_use:
+            return
+        workload = "" if pod.workload is None else pod.workload.uid
+        group = self._groups[of := (pod.namespace, workload, id(pod.labels))]
+        del group[key]
+        if not group:
+            del self._groups[of]
+
+    def within(self, scope: Scope, may_count: MayCount) -> Iterator[tuple[str, Peer]]:
+        """The pods of a scope that may count."""
+        for group in self._groups.values():
+            sample = next(iter(group.values()))
+            if scope.holds(sample) and may_count(sample):
+                yield from group.items()
+
+
 _Key = tuple[Scope, Hashable]
 
 
@@ -325,6 +375,8 @@ class Tallies:
         self._within: dict[Scope, dict[Hashable, Tally]] = {}
         self._unfinished: OrderedDict[_Key, _Unfinished] = OrderedDict()
         self._censuses: OrderedDict[_Key, Census] = OrderedDict()
+        # Made when it is first needed.
+        self._alike: AlikePods | None = None
 
     def get(
         self,
@@ -332,15 +384,22 @@ class Tallies:
         scope: Scope,
         counts: Adds,
         pods: Iterable[tuple[str, Peer]],
+        may_count: MayCount | None = None,
     ) -> Tally:
         """The tally of this name and scope, counted from `pods` if it is not kept yet.
 
-        `name` identifies the function. `counts` must return the same for equal pods. Raises what
-        `counts` raises.
+        `name` identifies the function. `counts` must return the same for equal pods, and 0 where
+        `may_count` is false of a pod with the same labels, namespace and workload. `pods` are those
+        that the tallies follow. Raises what the functions raise.
         """
         of = scope, name
         tally = self._used.get(of)
         if tally is None:
+            if may_count is not None:
+                if self._alike is None:
+                    self._alike = AlikePods(pods)
+                if self._alike.is_of_use:
+                    pods = self._alike.within(scope, may_count)
             unfinished = self._unfinished.pop(of, None) or _Unfinished(Tally(counts))
             unfinished.tally.continue_with(counts)
             return self._counted(of, unfinished, pods)
@@ -402,6 +461,8 @@ class Tallies:
         return found
 
     def leaves(self, key: str, pod: Peer) -> None:
+        if self._alike is not None:
+            self._alike.leaves(key, pod)
         if self._censuses:
             for (scope, _), census in self._censuses.items():
                 if scope.holds(pod):
@@ -416,6 +477,8 @@ class Tallies:
                     del self._unfinished[of]
 
     def arrives(self, key: str, pod: Peer) -> None:
+        if self._alike is not None:
+            self._alike.arrives(key, pod)
         if self._censuses:
             for (scope, _), census in self._censuses.items():
                 if scope.holds(pod):

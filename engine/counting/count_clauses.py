@@ -11,7 +11,7 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 
 from engine.cache.node_table import NodeRows, NodeTable
-from engine.counting.groups import ON, CountGroups, Headroom, Mask, points, target
+from engine.counting.groups import ON, CountGroups, Headroom, Mask, points, same_groups, target
 from engine.counting.mutual_limits import MutualLimit
 from engine.counting.pod_counter import PodCounter
 from engine.program.frame import Evaluation, Floats, Term
@@ -43,7 +43,11 @@ class CountClauses:
     ) -> None:
         applying = [clause for clause in clauses if applies(clause.count, evaluation)]
         self.clauses = applying
-        every = [CountGroups(c, _values(c.count, evaluation)) for c in applying]
+        every = list[CountGroups]()
+        for clause in applying:
+            alike = (each for each in every if same_groups(each.clause, clause))
+            values = _values(clause.count, evaluation)
+            every.append(CountGroups(clause, values, next(alike, None)))
         self._strict = [each for each in every if each.clause.count.weight is None]
         self._soft = [each for each in every if each.clause.count.weight is not None]
         self.mutual = mutual

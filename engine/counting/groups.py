@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, assert_never
 
 import msgspec
@@ -54,10 +54,10 @@ _MOST_KEPT = 3
 _LARGEST = 2**62
 
 
-# Whether a spread counts a node for a pod, by its `nodes`; None where it counts every node.
-_COUNTED: Mapping[NodeSet, Callable[[object, object], bool] | None] = {
-    "eligible": eligibility.is_eligible,
-    "selected": eligibility.matches_affinity,
+# The nodes that a spread counts for a pod, by its `nodes`; None where it counts every node.
+_COUNTED: Mapping[NodeSet, Callable[[object], Callable[[object], bool]] | None] = {
+    "eligible": eligibility.eligible_for,
+    "selected": lambda pod: partial(eligibility.matches_affinity, pod),
     "all": None,
 }
 
@@ -302,11 +302,22 @@ class CountGroups:
 
     A number that the clause computes is computed with the group of each node. A node for which that
     fails is in no group.
+
+    With a `leader`, whose clause has the same groups, all that is of the groups is the leader's.
     """
 
-    def __init__(self, clause: CountClause, pod_values: Hashable | None = None) -> None:
+    def __init__(
+        self,
+        clause: CountClause,
+        pod_values: Hashable | None = None,
+        leader: CountGroups | None = None,
+    ) -> None:
         self.clause = clause
         self.pod_values = pod_values
+        self._leader = leader
+        # Of the nodes that the last update evaluated, and the number of updates.
+        self._failures: list[EvaluationError] = []
+        self._updates = 0
         self.ids: GroupIds = np.empty(0, np.int32)
         self.counted: GroupIds = self.ids
         self.min_domains: float | None = None
@@ -336,9 +347,13 @@ class CountGroups:
 
         Raises DeadlineExceededError and ExpensivePolicyError; finished portions are kept.
         """
+        if self._leader is not None:
+            self._follow(self._leader, table, evaluation)
+            return
         portions = self._fresh.stale(table, evaluation.now)
         if not portions:
             return
+        self._failures, self._updates = [], self._updates + 1
         size = len(table.views)
         ids = grown(self.ids, size, OUTSIDE).copy()
         counted = ids if self._is_counted is None else grown(self.counted, size, OUTSIDE).copy()
@@ -357,7 +372,8 @@ class CountGroups:
                         until[number] = frame.until
                 ids[portion] = found
                 if self._is_counted is not None:
-                    counted[portion] = self._counted_of(table, portion, found, frame)
+                    counts = self._is_counted(frame.pod)
+                    counted[portion] = _counted_of(table, portion, found, counts)
                 self._fresh.worked_out(table, portion, until)
             time.rest()
         finally:
@@ -372,8 +388,20 @@ class CountGroups:
                 self._bounds = grown(self._bounds, groups, _LARGEST)
                 self.bounds = self._bounds[:groups]
 
+    def _follow(self, leader: CountGroups, table: NodeTable, evaluation: Evaluation) -> None:
+        leader.update(table, evaluation)
+        if self._updates == leader._updates:
+            return
+        count = self.clause.count
+        for error in leader._failures:
+            evaluation.report(count.policy, count.name, error)
+        self._updates, self._size = leader._updates, leader._size
+        self.ids, self.counted = leader.ids, leader.counted
+
     def count_of(self, tally: Tally, table: NodeTable) -> Counts:
         """What a tally has in each group. Earlier counts are updated by what has changed."""
+        if self._leader is not None:
+            return self._leader.count_of(tally, table)
         size, kept = max(self._size, 1), self._kept.get(tally)
         changes: Iterable[tuple[str, int]] | None = None
         if (
@@ -437,6 +465,7 @@ class CountGroups:
         except EvaluationError as error:
             # A node that lacks the field is off the share, and has no domain.
             if not isinstance(error, MissingError):
+                self._failures.append(error.with_traceback(None))
                 report(count.policy, count.name, error)
             group = OFF if self._has_off else OUTSIDE
         if group >= 0:
@@ -455,17 +484,6 @@ class CountGroups:
             assert isinstance(self.clause, LimitProgram), "only limits have sums"
             return sum_bound(value, up=self.clause.bound.kind == "at least")
         return number_of(value, percent=self._percent)
-
-    def _counted_of(
-        self, table: NodeTable, rows: NodeRows, groups: Sequence[int], frame: Frame
-    ) -> list[int]:
-        """The groups of these rows, OUTSIDE for the nodes that the spread does not count."""
-        assert self._is_counted is not None, "the caller has looked"
-        views = (table.views[row] for row in rows)
-        return [
-            group if group >= 0 and self._is_counted(frame.pod, view) else OUTSIDE
-            for group, view in zip(groups, views, strict=True)
-        ]
 
     def _bound(self, group: int, number: float) -> None:
         if group >= len(self._bounds):
@@ -508,6 +526,28 @@ class CountGroups:
         self._size = len(self._domains)
         frame.domain = value
         return found
+
+
+def same_groups(clause: CountClause, other: CountClause) -> bool:
+    """Whether two clauses are spreads with the same groups, and compute nothing for each group."""
+    return (
+        isinstance(clause, SpreadProgram)
+        and isinstance(other, SpreadProgram)
+        and clause.domain is other.domain
+        and clause.nodes == other.nodes
+        and all(c.count.number is None and not callable(c.min_domains) for c in (clause, other))
+    )
+
+
+def _counted_of(
+    table: NodeTable, rows: NodeRows, groups: Sequence[int], counts: Callable[[object], bool]
+) -> list[int]:
+    """The groups of these rows, OUTSIDE for the nodes that the spread does not count."""
+    views = table.views
+    return [
+        group if group >= 0 and counts(views[row]) else OUTSIDE
+        for group, row in zip(groups, rows.tolist(), strict=True)
+    ]
 
 
 def number_of(value: object, *, percent: bool) -> float:

@@ -17,7 +17,7 @@ import numpy as np
 
 from engine.cache.cache import Cache
 from engine.cache.node_table import UNKNOWN_ROW, NodeTable
-from engine.cache.tallies import FULL, Adds, AddsUntil, Census, Scope, Tally
+from engine.cache.tallies import FULL, Adds, AddsUntil, Census, MayCount, Scope, Tally
 from engine.counting.groups import OFF, CountGroups, Counts, GroupCounts
 from engine.counting.in_flight_pods import GroupIds, InFlightPod
 from engine.counting.used_nodes import nodes_in_use
@@ -49,6 +49,11 @@ KnownPods: TypeAlias = "Cache | PodsExcluding"
 
 def _exempts_none(_: Peer) -> bool:
     return False
+
+
+def _may_count(_: Peer) -> bool:
+    """The pods of a workload may count: they are those of the scope."""
+    return True
 
 
 class PodChange(NamedTuple):
@@ -87,13 +92,15 @@ class _Membership(NamedTuple):
 
     `counts` tests a pod, or gives what it adds to a sum, `scope` is where such pods can be (None:
     only the pod in question), and `name` identifies the function for tallies (None: do not keep).
-    `by_labels` is the same function where labels are enough to tell, else None.
+    `by_labels` is the same function where labels are enough to tell, else None. `may_count` tells
+    the same of all pods of a workload with the same labels; None where that cannot be told.
     """
 
     counts: Adds
     scope: Scope | None
     name: Hashable
     by_labels: Callable[[CountedPod], bool] | None
+    may_count: MayCount | None = None
 
 
 class PodCounter:
@@ -182,9 +189,9 @@ class PodCounter:
         members = self._membership(clause, groups)
         if of_revision:
             members = self._of_revision(members)
-        counts, scope, name, by_labels = members
+        counts, scope, name, by_labels, may_count = members
         if (amount := count.peers.amount) is not None:
-            counts, scope, name, by_labels = self._adding(members, count, amount)
+            counts, scope, name, by_labels, may_count = self._adding(members, count, amount)
         context = self.context
         uid = context.pod.uid
 
@@ -192,7 +199,7 @@ class PodCounter:
             return counts(pod) if scope is not None and scope.holds(pod) else 0
 
         timed = count.peers.time_dependent
-        tally = self._tally(name, scope, counts, timed=timed)
+        tally = self._tally(name, scope, counts, may_count, timed=timed)
         high = groups.count_of(tally, self._table)
         known = self.pods.pod(self._key)
         there = 0
@@ -303,17 +310,18 @@ class PodCounter:
         where, frame, time = count.peers.where, self._frame, context.time
         times = time.times
         inside = self._inside(count.peers.namespaces)
-        alike = (
-            groups.by_labels if count.peers.by_labels and not count.peers.time_dependent else None
-        )
+        alike, tells = groups.by_labels, count.peers.by_labels and not count.peers.time_dependent
 
         def counts(pod: CountedPod) -> bool:
             if inside is not None and pod.namespace not in inside:
                 return False
             if pod.deletionTimestamp is not None and not count.terminating:
                 return False
-            if alike is None or pod is context.pod:
+            if not tells or pod is context.pod:
                 return evaluated(pod)
+            return with_its_labels(pod)
+
+        def with_its_labels(pod: CountedPod) -> bool:
             # Peers with equal labels share one mapping.
             known = alike.get(id(pod.labels))
             if known is None:
@@ -341,18 +349,25 @@ class PodCounter:
             except EvaluationError:
                 return False
 
-        # A change of the namespaces makes another tally; such changes are rare.
+        # A change of the namespaces makes another tally; such changes are rare. Clauses of a policy
+        # that count the same pods have one closure for that.
         of_pod = groups.pod_values
         if of_pod is None and count.peers.by_pod:
             of_pod = context.shape
-        name = (count, of_pod, inside)
-        return _Membership(counts, scope, name, counts if count.peers.by_labels else None)
+        name = (count.policy, where, count.terminating, of_pod, inside)
+        return _Membership(
+            counts,
+            scope,
+            name,
+            counts if count.peers.by_labels else None,
+            with_its_labels if tells else None,
+        )
 
     def _adding(
         self, membership: _Membership, count: CountProgram, amount: Evaluate
     ) -> _Membership:
         """The membership with what each pod adds: 0 where it has no amount, which is reported."""
-        counts, scope, name, _ = membership
+        counts, scope, name, _, may_count = membership
         context, frame = self.context, self._frame
         times, charge, report = context.time.times, context.time.charge, context.report
 
@@ -375,7 +390,8 @@ class PodCounter:
                 return 0
 
         # A name may stand for the pods of a workload, for whatever clause.
-        return _Membership(adds, scope, None if name is None else (name, count), None)
+        adding = None if name is None else (name, count)
+        return _Membership(adds, scope, adding, None, may_count)
 
     def _own(self, counts: Adds, count: CountProgram, amount: Evaluate) -> int:
         """What the pod in question adds to a sum. It fits nowhere if it has no amount."""
@@ -416,13 +432,22 @@ class PodCounter:
                 return False
             return pod.workload is not None and pod.workload.uid == uid
 
-        return _Membership(counts, Scope(peer.namespace, uid), ("workload", terminating), None)
+        scope, name = Scope(peer.namespace, uid), ("workload", terminating)
+        return _Membership(counts, scope, name, None, _may_count)
 
-    def _tally(self, name: Hashable, scope: Scope | None, counts: Adds, *, timed: bool) -> Tally:
+    def _tally(
+        self,
+        name: Hashable,
+        scope: Scope | None,
+        counts: Adds,
+        may_count: MayCount | None,
+        *,
+        timed: bool,
+    ) -> Tally:
         if scope is None:
             return Tally(counts)
         if not timed:
-            return self.pods.tally(name, scope, counts)
+            return self.pods.tally(name, scope, counts, may_count)
         frame = self._frame
 
         def adds(pod: Peer) -> tuple[int, int]:
@@ -496,8 +521,10 @@ class PodsExcluding:
         self._pods = pods
         self._gone = {key_of(pod): pod for pod in gone}
 
-    def tally(self, name: Hashable, scope: Scope, counts: Adds) -> Tally:
-        whole = self._pods.tally(name, scope, counts)
+    def tally(
+        self, name: Hashable, scope: Scope, counts: Adds, may_count: MayCount | None = None
+    ) -> Tally:
+        whole = self._pods.tally(name, scope, counts, may_count)
         return whole.without(self._gone_of(scope), counts)
 
     def timed_tally(self, name: Hashable, scope: Scope, adds: AddsUntil, now: int) -> Tally:

@@ -6,8 +6,8 @@ Pods and nodes are records of the schema, or any objects with the same attribute
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache, partial
 from typing import Any
 
 Record = Any
@@ -29,6 +29,21 @@ def is_eligible(pod: Record, node: Record) -> bool:
     if spec is not None and spec.unschedulable:
         return False
     return matches_affinity(pod, node) and tolerates(pod, node)
+
+
+def eligible_for(pod: Record) -> Callable[[Record], bool]:
+    """`is_eligible` for one pod: most pods select no nodes, and most nodes have no taints."""
+    spec = pod.spec
+    if spec is not None and (spec.nodeSelector or (spec.affinity and spec.affinity.nodeAffinity)):
+        return partial(is_eligible, pod)
+
+    def counts(node: Record) -> bool:
+        spec = node.spec
+        if spec is None or not (spec.taints or spec.unschedulable):
+            return True
+        return is_eligible(pod, node)
+
+    return counts
 
 
 def matches_affinity(pod: Record, node: Record) -> bool:

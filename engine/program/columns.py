@@ -18,7 +18,7 @@ from grammar.values.sizes import STEPS
 from grammar.values.time import Duration, Timestamp
 
 # A column of so many nodes is cleared, because node names come and go.
-_MOST_NODES = 100_000
+MOST_NODES = 100_000
 # The values that the columns of one policy keep, and the largest of them.
 COLUMN_BYTES = 64 << 20
 _LARGEST = 32 << 10
@@ -50,7 +50,7 @@ def footprint(value: object) -> int:
     return total
 
 
-def _with_own_steps(evaluate: Evaluate) -> Evaluate:
+def with_own_steps(evaluate: Evaluate) -> Evaluate:
     """The closure with the steps of one evaluation, so that its value is the same for who asks.
 
     It leaves the steps that it took in `frame.spent`.
@@ -81,7 +81,7 @@ def once_per_pod(evaluate: Evaluate, *, charges: bool, reads_time: bool) -> Eval
 def _kept_in_frame(evaluate: Evaluate, *, charges: bool) -> Evaluate:
     part = object()
     if charges:
-        evaluate = _with_own_steps(evaluate)
+        evaluate = with_own_steps(evaluate)
 
     def run(frame: Frame) -> object:
         kept: tuple[object, EvaluationError | None] | None
@@ -149,7 +149,7 @@ def once_per_node(evaluate: Evaluate, room: ColumnRoom, *, charges: bool) -> Eva
     column: dict[str, tuple[object, object, EvaluationError | None, int]] = {}
     held = 0
     if charges:
-        evaluate = _with_own_steps(evaluate)
+        evaluate = with_own_steps(evaluate)
 
     def run(frame: Frame) -> object:
         nonlocal held
@@ -169,7 +169,7 @@ def once_per_node(evaluate: Evaluate, room: ColumnRoom, *, charges: bool) -> Eva
         if size <= _LARGEST:
             # Another version of the node leaves.
             grown_by = size - (kept[3] if kept is not None else 0)
-            if grown_by > room.left or len(column) >= _MOST_NODES:
+            if grown_by > room.left or len(column) >= MOST_NODES:
                 column.clear()
                 room.left, held, grown_by = room.left + held, 0, size
             room.left -= grown_by

@@ -8,21 +8,23 @@ wrap around each closure, not a flag inside closures.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from typing import assert_never
 
 from engine.program import amounts, macros, operations
 from engine.program.columns import ColumnRoom, once_per_node, once_per_pod
 from engine.program.frame import Evaluate, Frame
+from engine.program.item_kinds import ItemKinds, value_key
 from grammar import ast
 from grammar.checker import Checker
 from grammar.environment import Environment
 from grammar.errors import MissingError
 from grammar.schema import short_form
 from grammar.steps import GREATEST, Estimate, Estimator
-from grammar.types import BOOL, DYN, Type, Work
+from grammar.types import BOOL, DYN, STRING, Type, Work
 from grammar.values.kinds import equals
 from grammar.values.maps import lookup, read_field
 from grammar.values.sizes import CHARACTERS, PARSED, equated
@@ -42,7 +44,10 @@ class Stage(Enum):
     NODE = "once per version of a node"
 
 
-_PER_REQUEST = frozenset({"pod", "namespaceObject", "now"})
+_OF_POD = frozenset({"pod", "namespaceObject"})
+_PER_REQUEST = _OF_POD | {"now"}
+# The types whose values tell items apart.
+_VALUES = frozenset({"string", "bool", "int", "quantity", "duration", "timestamp"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +79,44 @@ class Stages:
         if needs.roots <= _PER_REQUEST:
             return Stage.POD
         return Stage.NODE if needs.roots == {"node"} else None
+
+    def has_kinds(self, expr: ast.Comprehension, hidden: Collection[str]) -> bool:
+        """Whether a macro tests the items of a list of the node, and the kinds of items tell."""
+        if expr.macro not in ("all", "exists", "filter") or expr.target.type.name != "list":
+            return False
+        if len(expr.variables) != 1 or len(expr.body) != 1 or expr.body[0].type != BOOL:
+            return False
+        is_kept = self.stage(expr.target, hidden) is Stage.NODE
+        return is_kept and self.item_parts(expr, hidden) is not None
+
+    def item_parts(
+        self, expr: ast.Comprehension, hidden: Collection[str]
+    ) -> tuple[ast.Expr, ...] | None:
+        """The largest parts of a macro's body that read its item alone.
+
+        None if the body reads something else of the item than these values, or of the node.
+        """
+        (item,), (body,) = expr.variables, expr.body
+        needs, others = self._of(body), {*hidden, item}
+        if needs.local != {item} or not needs.roots.isdisjoint(others):
+            return None
+        # A body that reads the item alone is kept as a part of the whole macro.
+        if not needs.roots or not needs.roots <= _OF_POD:
+            return None
+        found: list[ast.Expr] = []
+        return tuple(found) if self._are_values(body, item, found) else None
+
+    def _are_values(self, expr: ast.Expr, item: str, found: list[ast.Expr]) -> bool:
+        """Whether an expression reads only values of the item; adds the parts that read them."""
+        needs = self._of(expr)
+        if item not in needs.local:
+            return True
+        if needs.local == {item} and not needs.roots and expr.type.name in _VALUES:
+            found.append(expr)
+            return True
+        if isinstance(expr, ast.Ident):
+            return False
+        return all(self._are_values(child, item, found) for child in children(expr))
 
     def roots(self, expr: ast.Expr) -> frozenset[str]:
         """The declared names that a part reads, `let`s and `def`s included."""
@@ -233,6 +276,66 @@ class Compiler:
             return self.part(expr)
         finally:
             self._is_timed = outer
+
+    def item_kinds(
+        self, expr: ast.Comprehension, items: macros.Items, slot: int
+    ) -> ItemKinds | None:
+        """The kinds of the items of a macro with one variable, a test, over a list of the node.
+
+        None where the test is not the same for items that are alike.
+        """
+        if self._keeping or not self.stages.has_kinds(expr, self._locals):
+            return None
+        parts = self.stages.item_parts(expr, self._locals) or ()
+        names = {expr.variables[0]: slot}
+        (body,) = expr.body
+        test, charges = self._spending(lambda: self.with_locals(names, body))
+        read = []
+        for part in parts:
+            made, spends = self._spending(partial(self.with_locals, names, part))
+            is_quantity = part.type.name == "quantity"
+            is_single = len(parts) == 1
+            read.append(
+                value_key(made, is_single=is_single, is_quantity=is_quantity, charges=spends)
+            )
+        self._spends |= charges
+        wanted = [*self._equal(body, parts, expr.variables[0], holds=expr.macro != "all")]
+        return ItemKinds(
+            items,
+            slot,
+            read,
+            test,
+            self._room,
+            weight=self.weight(expr),
+            passive=expr.macro == "all",
+            charges=charges,
+            wanted=wanted,
+        )
+
+    def _equal(
+        self, body: ast.Expr, parts: Sequence[ast.Expr], item: str, *, holds: bool
+    ) -> Iterator[tuple[int, Evaluate]]:
+        """The indexes of parts, with texts: the body holds only where the part is that text.
+
+        If not `holds`, it is false only there.
+        """
+        match body:
+            case ast.Unary("!", operand):
+                yield from self._equal(operand, parts, item, holds=not holds)
+            case ast.Chain(op, operands) if op == ("&&" if holds else "||"):
+                for each in operands:
+                    yield from self._equal(each, parts, item, holds=holds)
+            case ast.Binary(op, left, right) if op == ("==" if holds else "!="):
+                for one, other in ((left, right), (right, left)):
+                    at = next((i for i, part in enumerate(parts) if part is one), None)
+                    if at is None or not one.type == other.type == STRING:
+                        continue
+                    if self.stages.reads(other, item):
+                        continue
+                    text, spends = self._spending(partial(self.part, other))
+                    # Who asks first about a request may not have more steps than others.
+                    if not spends:
+                        yield at, text
 
     def weight(self, expr: ast.Comprehension) -> int:
         """The steps of a macro for each item."""

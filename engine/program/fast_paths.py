@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any
 
-from engine.program import amounts, macros, operations
+from engine.program import amounts, item_kinds, macros, operations
 from engine.program.compiler import Compiler, FastPath
 from engine.program.frame import Evaluate
 from engine.program.macros import Items, Sieve
@@ -243,10 +243,22 @@ def loop(compiler: Compiler, expr: ast.Expr) -> Evaluate | None:
         return None
     items = _items(compiler, expr.target, compiler.weight(expr))
     slot = compiler.slot()
-    names = {expr.variables[0]: slot}
-    if expr.macro in ("filter", "map"):
-        make = macros.filter_list if expr.macro == "filter" else macros.map_list
-        return make(items, slot, compiler.with_locals(names, body))
+    if expr.macro == "map":
+        return macros.map_list(items, slot, compiler.with_locals({expr.variables[0]: slot}, body))
+    each = _test_each(compiler, expr, items, slot)
+    kinds = compiler.item_kinds(expr, items, slot)
+    if kinds is None:
+        return each
+    if expr.macro == "filter":
+        return item_kinds.filter_list(kinds, each)
+    return item_kinds.search(kinds, each, decisive=expr.macro == "exists")
+
+
+def _test_each(compiler: Compiler, expr: ast.Comprehension, items: Items, slot: int) -> Evaluate:
+    """The closure of an `all`, an `exists` or a `filter` that tests the items one by one."""
+    (body,), names = expr.body, {expr.variables[0]: slot}
+    if expr.macro == "filter":
+        return macros.filter_list(items, slot, compiler.with_locals(names, body))
     decisive = expr.macro == "exists"
     sieve = _sieve(compiler, expr)
     if sieve is None:

@@ -53,6 +53,7 @@ from grammar.clauses import (
     Template,
 )
 from grammar.policy_checker import Checked
+from grammar.printer import print_expression
 from grammar.walk import Definitions, children, reads
 
 DEFAULT_WEIGHT = 101
@@ -105,6 +106,7 @@ class _PolicyCompiler:
         self._pod_parts = PodParts(self._compiler)
         self._pod_reads = PodReads(self._definitions)
         self._peer_reads = PodReads(self._definitions, "peer")
+        self._known: dict[str, Evaluate] = {}
 
     @property
     def slots(self) -> int:
@@ -209,7 +211,7 @@ class _PolicyCompiler:
         least = clause.min_domains
         return SpreadProgram(
             self._count(clause),
-            self._compiler.compile(clause.over),
+            self._shared(clause.over),
             constant(clause.skew, self._environment),
             self._number(least) if least is not None else None,
             clause.nodes or "eligible",
@@ -239,7 +241,7 @@ class _PolicyCompiler:
         paths = self._paths(where) if where is not None else set()
         read = {path[0] for path in paths}
         return Peers(
-            where=self._optional(where),
+            where=self._shared(where) if where is not None else None,
             by_pod=not read.isdisjoint({"pod", "namespaceObject"}),
             of_pod=self._pod_parts.compiled([where] if where is not None else []),
             by_labels=all(p[:2] == ("peer", "labels") for p in paths if p[0] == "peer"),
@@ -250,6 +252,14 @@ class _PolicyCompiler:
             replicas=where is None,
             amount=self._optional(pods.amount),
         )
+
+    def _shared(self, expr: Expr) -> Evaluate:
+        """The closure, the same one for equal expressions: these share tallies and groups."""
+        # Trees with 1 and with 1.0 are equal, their texts are not.
+        text = print_expression(expr)
+        if (found := self._known.get(text)) is None:
+            found = self._known[text] = self._compiler.compile(expr)
+        return found
 
     def _optional(self, expr: Expr | None) -> Evaluate | None:
         return self._compiler.compile(expr) if expr is not None else None

@@ -227,14 +227,20 @@ def find_all(text: str, regex: str, most: int = -1) -> tuple[str, ...]:
     return tuple(found)
 
 
+@functools.lru_cache(maxsize=_KEPT)
+def _instructions(regex: str) -> int:
+    """The instructions of a compiled pattern."""
+    return int(pattern(regex).programsize)
+
+
 def _searched(text: Sized, regex: Size | str) -> int:
     """The steps of a search: RE2 goes through the text with every instruction of the pattern."""
     known = regex.constant if isinstance(regex, Size) else regex
     try:
-        program = INSTRUCTIONS if known is None else pattern(known).programsize
+        program = INSTRUCTIONS if known is None else _instructions(known)
     except EvaluationError:
         return 0
-    return int(program) * (4 + len(text) // 16)
+    return program * (4 + len(text) // 16)
 
 
 def _all_searched(text: Sized, regex: Size | str, _: object = -1) -> int:

@@ -69,6 +69,20 @@ ints = st.one_of(
 # The ends of a range, and the numbers of a bound, which read no time.
 ends = ints.filter(lambda text: "age" not in text)
 _order = st.sampled_from((" < ", " <= ", " > ", " >= ", " == ", " != "))
+# Of a pod of the node against the pod in question.
+_peer_labels = _wrap("p.labels[", keys.map(quoted), "]")
+_own_labels = _wrap("pod.labels[", keys.map(quoted), "]")
+_peer_tests = st.one_of(
+    _wrap(_peer_labels, st.sampled_from((" == ", " != ", " < ")), _own_labels),
+    _wrap(_own_labels, " == ", _peer_labels),
+    _wrap("!(", _peer_labels, " == ", _own_labels, ")"),
+    _wrap(_peer_labels, ' + "/" + ', _peer_labels, " == ", _own_labels, ' + "/" + ', _own_labels),
+    _wrap(_peer_labels, ".startsWith(", _own_labels, ")"),
+    _wrap(keys.map(quoted), " in p.labels"),
+    _wrap("p.priority", st.sampled_from((" < ", " == ")), "pod.priority"),
+    _wrap("p.requests[", resources.map(quoted), "] == pod.requests[", resources.map(quoted), "]"),
+    st.just("p.namespace == pod.namespace"),
+)
 _atoms = st.one_of(
     _wrap(strings, st.sampled_from((" == ", " != ", " < ")), strings),
     _wrap(strings, " in [", words.map(quoted), ", ", words.map(quoted), "]"),
@@ -97,6 +111,23 @@ _atoms = st.one_of(
     _wrap("node.age > ", st.sampled_from(('"10m"', '"1d"', '"365d"'))),
     _wrap("node.usage[", resources.map(quoted), "] < 0.5"),
     _wrap("node.pods.exists(p, p.labels[", keys.map(quoted), "] == ", words.map(quoted), ")"),
+    _wrap(
+        "node.pods.",
+        st.sampled_from(("exists", "all")),
+        "(p, ",
+        _peer_tests,
+        st.sampled_from((" && ", " || ")),
+        _peer_tests,
+        ")",
+    ),
+    _wrap("node.pods.filter(p, ", _peer_tests, ").size()", _order, ints),
+    _wrap(
+        "node.pods.filter(p, ",
+        _peer_tests,
+        ").map(p, p.requests[",
+        resources.map(quoted),
+        ']).sum() <= "4"',
+    ),
     _wrap("node.status.conditions.all(c, c.type == ", words.map(quoted), ' || c.status == "True")'),
     _wrap(
         "node.pods.filter(p, p.priority < ",
@@ -192,12 +223,14 @@ def nodes(draw: st.DrawFn, name: str) -> dict[str, Any]:
 
 
 @st.composite
-def clusters(draw: st.DrawFn, most: int = 4) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def clusters(
+    draw: st.DrawFn, most: int = 4, most_pods: int = 4
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Nodes, and the pods bound to them."""
     made = [draw(nodes(f"n-{i}")) for i in range(draw(st.integers(1, most)))]
     bound = [
         draw(pods(f"q-{i}", node=draw(st.sampled_from([n["metadata"]["name"] for n in made]))))
-        for i in range(draw(st.integers(0, 4)))
+        for i in range(draw(st.integers(0, most_pods)))
     ]
     return made, bound
 

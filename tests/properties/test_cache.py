@@ -33,6 +33,7 @@ pods = st.builds(
     cpu=st.sampled_from((None, "1", "500m")),
     on=st.sampled_from((None, None, *NODES)),
     phase=st.sampled_from((None, "Running", "Succeeded")),
+    labels=st.sampled_from((None, {"app": "a"}, {"app": "b", "tier": "x"})),
     owner=owners,
 )
 controllers = st.builds(
@@ -145,15 +146,25 @@ def web(peer: Peer) -> bool:
     return peer.requests["cpu"].nanos > 0
 
 
+def labelled(peer: Peer) -> bool:
+    return peer.labels.get("app") == "a"
+
+
 def check_tallies(cache: Cache, model: Model) -> None:
     """They count what there is, whenever they were asked for first."""
     there = model.snapshot().pods()
     root = DEPLOYMENTS[0]["metadata"]["uid"]
     for scope in (Scope(), Scope("default"), Scope("shop"), Scope("default", root)):
-        tally = cache.tally("web", scope, web)
-        counted = [p for p in there.values() if web(p) and scope.holds(p)]
-        assert tally.nodes == Counter(p.nodeName for p in counted if p.nodeName)
-        assert tally.waiting == {key_of(p) for p in counted if not p.nodeName}
+        # A first count of the pods with a label looks at one pod with the same labels.
+        first = cache.tally(object(), scope, labelled, labelled)
+        for counts, tally in (
+            (web, cache.tally("web", scope, web)),
+            (labelled, cache.tally("labelled", scope, labelled, labelled)),
+            (labelled, first),
+        ):
+            counted = [p for p in there.values() if counts(p) and scope.holds(p)]
+            assert tally.nodes == Counter(p.nodeName for p in counted if p.nodeName)
+            assert tally.waiting == {key_of(p) for p in counted if not p.nodeName}
 
 
 def shown(snapshot: Snapshot) -> dict[str, Any]:

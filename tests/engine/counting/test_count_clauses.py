@@ -50,6 +50,40 @@ def names(mask: Mask) -> str:
     return "".join(name for name, is_open in zip("abcd", mask, strict=True) if is_open)
 
 
+# ---- spreads over the same domains
+
+
+def test_spreads_share_their_groups() -> None:
+    """Each gives the points that it gives alone, and reports what fails."""
+    bad = 'node.labels["cap"] == "spot" ? string(1 / size(node.spec.taints)) : node.labels["zone"]'
+    zones = 'spread "{}" {{ pods where {} nodes {} over {} skew at most 1 best effort weight {} }}'
+    written = [
+        zones.format("a", IS_WEB, "eligible", 'node.labels["zone"]', 1),
+        zones.format("b", 'peer.labels["app"] == "db"', "eligible", 'node.labels["zone"]', 2),
+        zones.format("c", IS_WEB, "all", 'node.labels["zone"]', 3),
+        zones.format("d", IS_WEB, "eligible", "node.name", 4),
+        zones.format("e", IS_WEB, "eligible", bad, 5),
+        zones.format("f", 'peer.labels["app"] == "db"', "eligible", bad, 6),
+    ]
+    pods = [web("p", on="a"), pod("q", labels={"app": "db"}, on="c")]
+    found, heard = reported_terms(counting_of(NODES, pods), " ".join(written))
+    alone = [reported_terms(counting_of(NODES, pods), each) for each in written]
+    assert found == [term for terms_, _ in alone for term in terms_]
+    assert heard == [line for _, lines in alone for line in lines]
+    assert {line[0] for line in heard} == {"e", "f"}
+
+
+def reported_terms(
+    counting: Counting, text: str
+) -> tuple[list[tuple[float, list[float]]], list[str]]:
+    """The weights and points, and the errors that were reported."""
+    rows, reports = counting.table.find(list("abcd")), Reports()
+    evaluation = evaluation_of(frame_of(ASKED), report=reports)
+    clauses = CountClauses(clauses_of(text), evaluation)
+    found = clauses.terms(counting.counter(), counting.table, rows, evaluation)
+    return [(weight, points.tolist()) for weight, points in found], reports.heard
+
+
 # ---- where there is headroom
 
 

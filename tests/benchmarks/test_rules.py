@@ -1,0 +1,171 @@
+"""What rules about the pods of each node cost: each rule against a label of the node.
+
+Every figure is a ratio of two calls of one run, so that it says something on any machine. A *warm*
+call is about another pod of a shape that was asked about before; a *new shape* is about a pod whose
+labels were not asked about, while the policy is known; a *first* call is the first one about its
+policy. No target holds for the last: it happens once after an edit.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import time
+from collections.abc import Callable, Iterator
+from functools import cache
+from itertools import count
+
+import msgspec
+import pytest
+
+from engine.cache.cache import Cache
+from engine.cache.names import ListedNames
+from engine.decision.registry import Registry
+from engine.engine import Engine
+from tests.benchmarks.results import AtMost, Record, Target
+from tests.support import builders
+from tests.support.engines import CODEC, Known, Silent, node_of, peer_of, programs_of
+
+NODES, PODS_A_NODE = 5_000, 30
+APPS, TEAMS, ZONES = 3_000, 12, 3
+# The least of so many calls counts: what else the machine does only adds to a call.
+CALLS = 5
+WARM, NEW = AtMost(5), AtMost(30)
+
+PLAIN = 'node.labels["disk"] == "ssd"'
+_APP, _TEAM = 'p.labels["app"] == pod.labels["app"]', 'p.labels["team"] == pod.labels["team"]'
+_BOTH = '{0}.labels["team"] + "/" + {0}.labels["app"]'
+_MEMORY = 'map(p, p.requests["memory"]).sum()'
+RULES = {
+    "a label against the pod's": 'node.labels["row"] == pod.labels["row"]',
+    "exists, a label": f"!node.pods.exists(p, {_APP})",
+    "all, a label": f"node.pods.all(p, !({_APP}))",
+    "exists, a label and the namespace": (
+        f"!node.pods.exists(p, p.namespace == pod.namespace && {_APP})"
+    ),
+    "exists, joined labels": (
+        f"!node.pods.exists(p, {_BOTH.format('p')} == {_BOTH.format('pod')})"
+    ),
+    "exists, the start of a label": (
+        '!node.pods.exists(p, p.labels["app"].startsWith(pod.labels["app"] + "-"))'
+    ),
+    "number, a label": f"node.pods.filter(p, {_APP}).size() < 3",
+    "sum": f'node.pods.{_MEMORY} + pod.requests["memory"] <= node.allocatable["memory"]',
+    "sum, a label": f'node.pods.filter(p, {_APP}).{_MEMORY} <= "2Gi"',
+    "sum, a label of many pods": f'node.pods.filter(p, {_TEAM}).{_MEMORY} <= "6Gi"',
+    "pattern, a label of the node": 'node.labels["row"].matches(pod.labels["pattern"])',
+    "pattern, a label that differs on every node": (
+        'node.labels["host"].matches(pod.labels["pattern"])'
+    ),
+}
+SPREADS = 10
+
+pytestmark = pytest.mark.bench
+
+
+@cache
+def cluster() -> Cache:
+    """Return the cluster, which nothing changes."""
+    known = Cache()
+    for number in range(NODES):
+        disk = "hdd" if number % 10 == 0 else "ssd"
+        labels = {"disk": disk, "host": f"host-{number}", "row": f"r{number % 40}"}
+        zone = f"zone-{number % ZONES}"
+        known.put_node(node_of(builders.node(f"n{number}", zone, memory="64Gi", labels=labels)))
+    samples = [
+        peer_of(builders.pod("p", "shop", cpu="100m", memory="256Mi", on="n", labels=_labels(app)))
+        for app in range(APPS)
+    ]
+    for number in range(NODES * PODS_A_NODE):
+        known.put_pod(
+            msgspec.structs.replace(
+                samples[number // 50 % APPS],
+                name=f"p{number}",
+                uid=f"u{number}",
+                nodeName=f"n{number % NODES}",
+            )
+        )
+    known.snapshot()
+    return known
+
+
+def _labels(app: int) -> dict[str, str]:
+    return {"app": f"app-{app}", "team": f"team-{app % TEAMS}"}
+
+
+class Asking:
+    """An engine with one policy, and pods to ask it about: those of one shape have one app."""
+
+    def __init__(self, clauses: str, *, scores: bool = False) -> None:
+        programs = programs_of(f"cluster policy p {{ {clauses} }}")
+        self._engine = Engine(Registry(programs), Known(cluster()), CODEC, Silent())
+        self._names = msgspec.json.encode([f"n{number}" for number in range(NODES)])
+        self._ask: Callable[..., object] = self._engine.filter
+        if scores:
+            self._ask = self._engine.prioritize
+        self._number = count()
+
+    def milliseconds(self, shape: int) -> float:
+        """Return the time of a call about a new pod of a shape."""
+        labels = _labels(shape) | {"row": f"r{shape}", "pattern": f"p-.{shape}.?7"}
+        name, memory = f"asked-{next(self._number)}", f"{1024 + shape}Mi"
+        asked = builders.raw(builders.pod(name, "shop", memory=memory, labels=labels))
+        began = time.thread_time()
+        names = ListedNames.of(self._names)
+        assert names is not None
+        self._ask(asked, names, None, math.inf)
+        return (time.thread_time() - began) * 1000
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    """Keep the garbage collector out of what is measured."""
+    cluster()
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.fixture(scope="module")
+def plain() -> float:
+    """Return the milliseconds of a warm call about a label of the node."""
+    asking = Asking(f'filter "f" {{ require {PLAIN} }}')
+    return min(asking.milliseconds(0) for _ in range(10 * CALLS))
+
+
+def _recorded(record: Record, name: str, asking: Asking, plain: float) -> None:
+    first = asking.milliseconds(0)
+    new = min(asking.milliseconds(shape) for shape in range(1, 1 + CALLS))
+    warm = min(asking.milliseconds(0) for _ in range(2 * CALLS))
+    figures: list[tuple[str, float, Target | None]] = [
+        ("warm", warm, WARM),
+        ("new shape", new, NEW),
+        ("first", first, None),
+    ]
+    for state, taken, target in figures:
+        detail = f"{taken:.3g} ms; a label of the node, warm: {plain:.3g} ms"
+        record(f"{name}, {state} / a label, warm", taken / plain, target, detail)
+
+
+def test_plain(plain: float, record: Record) -> None:
+    """The label itself, for a new shape and for the first time."""
+    _recorded(record, "a label of the node", Asking(f'filter "f" {{ require {PLAIN} }}'), plain)
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_rule(name: str, plain: float, record: Record) -> None:
+    """A filter of one rule."""
+    _recorded(record, name, Asking(f'filter "f" {{ require {RULES[name]} }}'), plain)
+
+
+def test_spreads(plain: float, record: Record) -> None:
+    """Ten spreads with a weight, over zones and rows, of pods of the app and of its team."""
+    clauses = "\n".join(
+        f'spread "s{number}" {{ pods where peer.labels["{("app", "team")[number % 2]}"]'
+        f' == pod.labels["{("app", "team")[number % 2]}"]'
+        f" over {('node.zone', 'node.labels[' + chr(34) + 'row' + chr(34) + ']')[number % 3 == 0]}"
+        f" skew at most {1 + number} best effort weight {10 + number} }}"
+        for number in range(SPREADS)
+    )
+    _recorded(record, f"{SPREADS} spreads", Asking(clauses, scores=True), plain)
