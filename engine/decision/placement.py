@@ -107,7 +107,8 @@ class Placement:
             self.in_flight.forget(question.context.pod.uid)
             if hopeful.any():
                 raise BriefWaitError(_waiting(headrooms, feasible, evaluation))
-            return _rejected(decided, headrooms, feasible, opened, evaluation)
+            left = _rejected(decided, headrooms, feasible, opened, evaluation)
+            return _with(left, headrooms[: counts.own])
         if before is not None and not before.excused:
             before.excused = True
             raise WaitingError(NOT_BOUND)
@@ -119,7 +120,7 @@ class Placement:
         # It may run out of time, so it comes before the offer.
         left = _rejected(decided, headrooms, feasible, kept, evaluation, narrow)
         self._offer(question, kept, is_narrow=bool(narrow), predicts=predicts)
-        return left
+        return _with(left, headrooms[: counts.own])
 
     def _of(self, counts: CountClauses, question: Question) -> list[Headroom]:
         counter = self.counter(question.table, question.context)
@@ -135,6 +136,11 @@ class Placement:
         self.in_flight.offer(
             pod.uid, context.peer, pod.revision, owner, rows, best, is_narrow=is_narrow
         )
+
+
+def _with(decided: Decision, headrooms: Sequence[Headroom]) -> Decision:
+    """The decision with what it was made with. A memo may keep the one without."""
+    return Decision(decided.codes, decided.verdicts, decided.known_rows, headrooms)
 
 
 def _narrows(headroom: Headroom, opened: Mask) -> bool:

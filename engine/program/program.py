@@ -219,8 +219,8 @@ class Program:
     An `only_used` policy governs no pod itself. A `strict` one can reject, which decides between
     policies of equal weight. `reads` are the paths of the pod that its selector and clauses read,
     messages aside. `time_dependent` says that the time may change whether the policy or one of its
-    scores applies. `selects_by` is what the selector reads of a pod that is there, None if it reads
-    what is not known of such a pod.
+    scores applies. `digest` is that of `digest_of`. `selects_by` is what the selector reads of a
+    pod that is there, None if it reads what is not known of such a pod.
     """
 
     address: str
@@ -242,6 +242,7 @@ class Program:
     slots: int
     reads: frozenset[Path]
     time_dependent: bool
+    digest: str
     selects_by: Reads | None = None
 
     @property
