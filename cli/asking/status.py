@@ -19,7 +19,8 @@ def status(found: Status) -> Iterator[Part]:
     for check in found.failing:
         yield f"  {'warning' if check.warning else 'failing'}: {check.name}: {check.failure}"
     yield _leader(found)
-    yield f"{counted(found.decisions, 'decision')}, the last about {found.recorded} pods are kept"
+    kept = counted(found.recorded, "pod")
+    yield f"{counted(found.decisions, 'decision')}; the last ones about {kept} are kept"
     yield ""
     yield from _policies(found)
     yield from _informers(found)

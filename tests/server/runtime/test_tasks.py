@@ -66,6 +66,11 @@ class Server:
             found: dict[str, Any] = (await response.json())["cluster"]
             return found
 
+    async def synced(self) -> None:
+        async with asyncio.timeout(20):
+            while not (await self.known())["synced"]:  # noqa: ASYNC110 - no event says so
+                await asyncio.sleep(0.05)
+
     async def until(self, path: str, holds: Callable[[str], bool]) -> str:
         async with asyncio.timeout(20):
             while True:
@@ -135,8 +140,7 @@ async def test_every_task_has_a_supervisor_or_serves_a_connection(
     ) as server:
         # A task that ends at once, such as `sync`, is seen too.
         seen = {task for task in asyncio.all_tasks() if task is not mine}
-        while not (await server.known())["synced"]:
-            await asyncio.sleep(0.05)
+        await server.synced()
         seen |= {task for task in asyncio.all_tasks() if task is not mine}
         names = set(await server.background())
     kinds = {task: getattr(task.get_coro(), "__qualname__", "") for task in seen}
