@@ -20,6 +20,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 PAGE = (DOCS / "tutorial.md").read_text(encoding="utf-8")
 EXAMPLES = DOCS / "examples" / "tutorial"
 ADDRESS = "http://127.0.0.1:12345"
+VIEW = "http://127.0.0.1:12346"
 # A file with its name above it, or a command with its output.
 _STEP = re.compile(r"(?ms)^`(\w+\.policy)`\n\n```\n(.*?)^```$|^```console\n\$ (.*?)\n(.*?)^```$")
 # Values that differ in each run.
@@ -60,6 +61,7 @@ def test_the_tutorial_can_be_followed(placet: Placet, folder: Path, servers: Exi
         else:
             here = server.url if server is not None else ADDRESS
             command = first.removeprefix("$ ").replace(ADDRESS, here)
+            command = command.replace(VIEW, server.view if server is not None else VIEW)
             said = run(placet, command).replace(here, ADDRESS)
             assert _TIMES.sub("", said).rstrip() == _TIMES.sub("", second).rstrip(), first
 

@@ -39,9 +39,10 @@ def _note(one: Summary) -> str:
     return f"error: {one.error}" if one.error else one.governing or ""
 
 
-def head(decision: DecisionDetail) -> Iterator[Part]:
-    """The pod, the time of the decision, and the policies that applied."""
-    yield f"pod {decision.pod}, asked about at {decision.at}, by replica {decision.replica}"
+def head(decision: DecisionDetail, replica: str = "") -> Iterator[Part]:
+    """The pod, the time of the decision, the replica if it is given, and the policies."""
+    whose = f", by replica {replica}" if replica else ""
+    yield f"pod {decision.pod}, asked about at {decision.at}{whose}"
     if decision.policiesChanged:
         yield "the policies have changed since then"
     yield ""

@@ -57,7 +57,7 @@ async def _run(args: argparse.Namespace, target: replicas.Target) -> int:
         details, failures = await replicas.last_decisions(found, args.pod)
         if not output.written(args.output, details):
             newest, *others = details
-            put(layout.head(newest))
+            put(layout.head(newest, newest.replica if len(found) > 1 else ""))
             if args.node is None:
                 put(layout.every_node(newest))
             else:

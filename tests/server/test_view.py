@@ -190,7 +190,7 @@ async def test_strict_clauses_have_what_they_counted(view: Asked, journal: Journ
       spread "zones" { over node.labels["degrees"] skew at most 9 strict }
       limit "one" { per node at most 5 strict }
       share "ssd" {
-        at most 80% of pods where pod.labels["app"] == "web"
+        at most 80% of pods where peer.labels["app"] == "web"
         on nodes where node.labels["disk"] == "ssd" strict
       }
     }

@@ -80,7 +80,7 @@ far/web-1   2026-11-21T12:00:00Z     2   2
 far/tool    2026-11-21T12:00:00Z     2   2
 """
 DECISION = """\
-pod shop/web-1, asked about at 2026-11-21T12:00:00Z, by replica placet-0
+pod shop/web-1, asked about at 2026-11-21T12:00:00Z
 
 policy  applies
 web     governs
