@@ -88,5 +88,5 @@ def test_the_policies_of_the_tutorial_are_laid_out_as_fmt_would(placet: Placet) 
 
 def test_the_tutorial_leads_past_the_commands_that_a_newcomer_needs() -> None:
     shown = set(re.findall(r"\bplacet ([a-z-]+)", " ".join(c for c, _ in steps())))
-    wanted = "eval schema repl check explain test simulate serve scheduler-config".split()
+    wanted = "eval schema repl check explain test simulate serve decisions scheduler-config".split()
     assert shown == set(wanted) <= set(COMMANDS)
