@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 
-from cli.asking import replicas
+from cli.asking import output, replicas
 from cli.command import CommandError, Exit
 from cli.console import put
 from cli.explaining.explanation import explain
@@ -61,18 +61,24 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_offline(args: argparse.Namespace) -> None:
+    if args.url is not None and not args.decision:
+        raise CommandError("--url has no effect without --decision", "add --decision")
     if not args.cluster or not args.policies:
         missing = "are no policies" if args.cluster else "is no cluster"
         raise CommandError(f"there {missing}", "give --cluster SNAPSHOT and --policies PATH")
 
 
 async def _last_decision(args: argparse.Namespace, pod: str) -> DecisionDetail:
-    """What the running Placet decided last about a pod. Raises CommandError."""
+    """What the running Placet decided last about a pod. Raises CommandError.
+
+    It is found by the same kubeconfig as the cluster, where the command has one.
+    """
     target = replicas.Target(
         replicas.checked(args.url) if args.url is not None else None,
         getattr(args, "kubeconfig", None),
         getattr(args, "context", None),
     )
     async with replicas.replicas(target) as found:
-        details, _ = await replicas.last_decisions(found, pod)
+        details, errors = await replicas.last_decisions(found, pod)
+    output.end(errors)
     return details[0]
