@@ -107,8 +107,7 @@ class Placement:
             self.in_flight.forget(question.context.pod.uid)
             if hopeful.any():
                 raise BriefWaitError(_waiting(headrooms, feasible, evaluation))
-            left = _rejected(decided, headrooms, feasible, opened, evaluation)
-            return _with(left, headrooms[: counts.own])
+            return _rejected(decided, headrooms, counts.own, feasible, opened, evaluation)
         if before is not None and not before.excused:
             before.excused = True
             raise WaitingError(NOT_BOUND)
@@ -118,9 +117,9 @@ class Placement:
             tried = np.isin(question.rows, before.tried) if before is not None else ~feasible
             kept = narrowed(narrow, opened, question.suits(), tried)
         # It may run out of time, so it comes before the offer.
-        left = _rejected(decided, headrooms, feasible, kept, evaluation, narrow)
+        left = _rejected(decided, headrooms, counts.own, feasible, kept, evaluation, narrow)
         self._offer(question, kept, is_narrow=bool(narrow), predicts=predicts)
-        return _with(left, headrooms[: counts.own])
+        return left
 
     def _of(self, counts: CountClauses, question: Question) -> list[Headroom]:
         counter = self.counter(question.table, question.context)
@@ -138,11 +137,6 @@ class Placement:
         )
 
 
-def _with(decided: Decision, headrooms: Sequence[Headroom]) -> Decision:
-    """The decision with what it was made with. A memo may keep the one without."""
-    return Decision(decided.codes, decided.verdicts, decided.known_rows, headrooms)
-
-
 def _narrows(headroom: Headroom, opened: Mask) -> bool:
     """Whether a clause has a pod offered one group of these nodes, not all of them."""
     return headroom.narrow and (headroom.roomy is None or not (opened & headroom.roomy).any())
@@ -151,19 +145,20 @@ def _narrows(headroom: Headroom, opened: Mask) -> bool:
 def _rejected(
     decided: Decision,
     headrooms: Sequence[Headroom],
+    own: int,
     feasible: Mask,
     kept: Mask,
     evaluation: Evaluation,
     narrow: Sequence[Headroom] = (),
 ) -> Decision:
-    """The decision with a rejection for each feasible node that is not kept.
+    """The decision with a rejection for each feasible node that is not kept, and its own headrooms.
 
     It names the first clause without headroom, or else the first `narrow` one, which holds the node
     back.
     """
     left = feasible & ~kept
     if not np.logical_or.reduce(left):
-        return decided
+        return Decision(decided.codes, decided.verdicts, decided.known_rows, headrooms[:own])
     codes = decided.codes.copy()
     verdicts: list[Verdict] = list(decided.verdicts)
 
@@ -183,7 +178,7 @@ def _rejected(
         if (others := left & ~np.isin(headroom.groups, headroom.groups[kept])).any():
             reject(headroom, others)
             left &= ~others
-    return Decision(codes, verdicts, decided.known_rows)
+    return Decision(codes, verdicts, decided.known_rows, headrooms[:own])
 
 
 def _waiting(headrooms: Sequence[Headroom], feasible: Mask, evaluation: Evaluation) -> str:
