@@ -27,8 +27,6 @@ from grammar.values.time import Timestamp
 
 MOST_PODS = 1000
 MOST_BYTES = 32 << 20
-# A clause with more groups with pods is recorded without its counts.
-_MOST_GROUPS = 4096
 # What a record takes besides its nodes; a name that nothing else keeps; one in a table of nodes.
 _RECORD_BYTES, _NAME_BYTES, _NODE_BYTES = 1024, 80, 64
 
@@ -73,22 +71,22 @@ class RecordedScores(msgspec.Struct, frozen=True, eq=False):
 class RecordedCounts(msgspec.Struct, frozen=True, eq=False):
     """The pods in each group of a strict clause; a sum is in thousandths, which `is_sum` says.
 
-    `groups` are those with pods. `names` has the number of each group that is a domain, by the type
-    and the value of the domain, or of each node; None where a share has two sides and a limit the
-    whole cluster.
+    `pods` are by the number of the group. `names` has the number of each group that is a domain, by
+    the type and the value of the domain, or of each node; None where a share has two sides and a
+    limit the whole cluster.
     """
 
     policy: str
     clause: str
     is_share: bool
     is_sum: bool
-    groups: npt.NDArray[np.int32]
     pods: npt.NDArray[np.int64]
     names: Mapping[Any, int] | None
 
     def by_name(self) -> Mapping[str, int]:
         """The pods of each group with any, by the group's name."""
-        pairs = zip(self.groups.tolist(), self.pods.tolist(), strict=True)
+        groups = np.flatnonzero(self.pods)
+        pairs = list(zip(groups.tolist(), self.pods[groups].tolist(), strict=True))
         if self.is_share:
             return {("its nodes" if g == ON else "other nodes"): pods for g, pods in pairs}
         if self.names is None:
@@ -272,7 +270,7 @@ def _concerned(selection: Selection) -> ConcernedPolicies:
 def _counts(
     headrooms: Sequence[Headroom], known_rows: KnownRows | None
 ) -> Sequence[RecordedCounts]:
-    """The groups with pods. Of a limit that counts nodes there are none."""
+    """What each clause counted. Of a limit that counts nodes there is nothing."""
     found = []
     for headroom in headrooms:
         clause, pods = headroom.clause, headroom.counts.high
@@ -282,9 +280,6 @@ def _counts(
                 continue
             if clause.per_node and known_rows is not None:
                 names = known_rows.nodes
-        groups = np.flatnonzero(pods)
-        if len(groups) > _MOST_GROUPS:
-            continue
         count = clause.count
         found.append(
             RecordedCounts(
@@ -292,8 +287,7 @@ def _counts(
                 count.name,
                 isinstance(clause, ShareProgram),
                 count.peers.amount is not None,
-                groups.astype(np.int32),
-                pods[groups],
+                pods,
                 names,
             )
         )
@@ -320,5 +314,6 @@ def _size(record: Record) -> int:
         size += sum(map(_text_size, record.answered.verdicts))
     if record.scored is not None:
         size += record.scored.nodes.bytes + record.scored.points.nbytes
-    size += sum(each.groups.nbytes + each.pods.nbytes for each in record.counts)
+    for counts in record.counts:
+        size += counts.pods.nbytes
     return size
