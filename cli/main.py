@@ -22,6 +22,8 @@ COMMANDS = {
     "eval": "show the value of an expression for a pod and a node",
     "schema": "show the fields of pods and nodes that policies can read",
     "explain": "show which policies apply to a pod, and why each node passes or fails",
+    "decisions": "show what the running Placet decided about pods",
+    "status": "show what the running Placet is and knows",
     "test": "run the tests of policy files",
     "analyze": "show which clauses keep a pod pending, and what would help",
     "repl": "try expressions, clauses and policies on a cluster interactively",

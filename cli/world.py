@@ -23,6 +23,7 @@ from engine.cache.cluster_file import ClusterFileError, ClusterFileReader, docum
 from engine.cache.informers import Needs
 from engine.cache.node_table import NodeView
 from engine.cache.snapshot import Snapshot
+from engine.decision.journal import Journal
 from engine.decision.registry import Registry
 from engine.engine import Engine
 from engine.errors import EngineError
@@ -148,7 +149,9 @@ def read_documents(
 # ---- engines
 
 
-def engine(registry: Registry, cluster: Cluster, codec: ObjectCodec) -> Engine:
+def engine(
+    registry: Registry, cluster: Cluster, codec: ObjectCodec, journal: Journal | None = None
+) -> Engine:
     """A new engine, without in-flight pods, that decides at the time of the snapshot."""
     return Engine(
         registry,
@@ -156,6 +159,7 @@ def engine(registry: Registry, cluster: Cluster, codec: ObjectCodec) -> Engine:
         codec,
         Silent(),
         exemptions=Exemptions(SYSTEM_NAMESPACES, by_annotation=True),
+        journal=journal,
         now=lambda: cluster.now,
     )
 

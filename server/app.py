@@ -14,7 +14,6 @@ from server.admission import AdmissionWebhooks
 from server.bodies import BodyReader, ByteBudget
 from server.checking import CheckingProcess
 from server.connections import Connections
-from server.debug import CachePage, Decisions, Inspection
 from server.health import Health, Readiness, health_routes
 from server.log_limit import LimitedLog
 from server.metrics import Metrics
@@ -50,20 +49,17 @@ def create_app(
     log: Logger,
     version: str,
     cluster_size: Callable[[], int | None] = lambda: None,
-    inspection: Inspection | None = None,
     binder: Binder | None = None,
     examiner: Examiner | None = None,
     checking: Sequence[CheckingProcess] = (),
-    decisions: Decisions | None = None,
     shutdown: Shutdown | None = None,
 ) -> web.Application:
     """The application of one server.
 
-    `cluster_size` is the number of nodes in the cluster, None if unknown. `inspection` shows the
-    view of a watched cluster, and `binder` binds its pods; without it, the paths of bind say how to
-    get the verb. With an `examiner`, the application has admission webhooks, which use the
-    processes for `checking`; with `decisions`, pages about the last decisions. `shutdown` begins
-    before the server ends.
+    `cluster_size` is the number of nodes in the cluster, None if unknown. `binder` binds pods;
+    without it, the paths of bind say how to get the verb. With an `examiner`, the application has
+    admission webhooks, which use the processes for `checking`. `shutdown` begins before the server
+    ends.
     """
     warnings = MisconfigurationWarnings(log, metrics, settings.warning_interval, cluster_size)
     limited = LimitedLog(log)
@@ -89,11 +85,6 @@ def create_app(
     if not guards:
         app[DIRECT] = by_path
     app.add_routes(health_routes(Health(readiness, version), metrics))
-    if inspection is not None:
-        app.router.add_get("/debug/cache", CachePage(inspection).show)
-    if decisions is not None:
-        app.router.add_get("/debug/decisions", decisions.index)
-        app.router.add_get("/debug/decisions/{namespace}/{name}", decisions.show)
     return app
 
 

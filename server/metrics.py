@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 
 from aiohttp import web
@@ -86,7 +86,7 @@ class Metrics:
             buckets=BUCKETS,
             registry=registry,
         )
-        self._seconds = cache(seconds.labels)
+        self._seconds, self._histogram = cache(seconds.labels), seconds
         in_flight = gauge("placet_requests_in_flight", "Calls in progress.", "verb")
         self.in_flight = cache(lambda verb: Level(in_flight(verb)))
         self._last = gauge(
@@ -191,6 +191,16 @@ class Metrics:
         """`/metrics`, in the format that the scraper prefers."""
         encode, content_type = choose_encoder(request.headers.get("Accept", ""))
         return web.Response(body=encode(self._registry), headers={"Content-Type": content_type})
+
+    def durations(self) -> Mapping[str, Sequence[tuple[float, float]]]:
+        """By verb: the upper bounds in seconds, and the calls that took no longer than each."""
+        found: dict[str, list[tuple[float, float]]] = {}
+        for metric in self._histogram.collect():
+            for sample in metric.samples:
+                if (bound := sample.labels.get("le")) is not None:
+                    verb = found.setdefault(sample.labels["verb"], [])
+                    verb.append((float(bound), sample.value))
+        return found
 
     def answered(
         self, verb: str, code: int, outcome: Outcome, seconds: float, received: int, sent: int

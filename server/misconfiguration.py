@@ -85,14 +85,12 @@ def exposure(settings: Settings) -> str:
     if tls is None:
         return (
             f"Placet answers on {where} without TLS and without client certificates: whoever "
-            "reaches the port can send requests and read decisions about all pods; set --tls-cert, "
-            "--tls-key and --client-ca, or listen on the loopback interface with --listen "
-            f"127.0.0.1:{settings.port}"
+            "reaches the port can send requests; set --tls-cert, --tls-key and --client-ca, or "
+            f"listen on the loopback interface with --listen 127.0.0.1:{settings.port}"
         )
     return (
         f"Placet answers on {where} without client certificates: whoever reaches the port can send "
-        "requests and read decisions about all pods; set --client-ca, and --client-name for "
-        "kube-scheduler alone"
+        "requests; set --client-ca, and --client-name for kube-scheduler alone"
     )
 
 

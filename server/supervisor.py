@@ -103,7 +103,7 @@ class Supervisor:
         ]
 
     def status(self) -> Mapping[str, object]:
-        """The tasks by name, for `/debug/cache`."""
+        """The tasks by name, for the view."""
         return {
             each.name: {
                 "running": each.began is not None,

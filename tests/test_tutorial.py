@@ -20,6 +20,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 PAGE = (DOCS / "tutorial.md").read_text(encoding="utf-8")
 EXAMPLES = DOCS / "examples" / "tutorial"
 ADDRESS = "http://127.0.0.1:12345"
+VIEW = "http://127.0.0.1:12346"
 # A file with its name above it, or a command with its output.
 _STEP = re.compile(r"(?ms)^`(\w+\.policy)`\n\n```\n(.*?)^```$|^```console\n\$ (.*?)\n(.*?)^```$")
 # Values that differ in each run.
@@ -60,6 +61,7 @@ def test_the_tutorial_can_be_followed(placet: Placet, folder: Path, servers: Exi
         else:
             here = server.url if server is not None else ADDRESS
             command = first.removeprefix("$ ").replace(ADDRESS, here)
+            command = command.replace(VIEW, server.view if server is not None else VIEW)
             said = run(placet, command).replace(here, ADDRESS)
             assert _TIMES.sub("", said).rstrip() == _TIMES.sub("", second).rstrip(), first
 
@@ -86,5 +88,5 @@ def test_the_policies_of_the_tutorial_are_laid_out_as_fmt_would(placet: Placet) 
 
 def test_the_tutorial_leads_past_the_commands_that_a_newcomer_needs() -> None:
     shown = set(re.findall(r"\bplacet ([a-z-]+)", " ".join(c for c, _ in steps())))
-    wanted = "eval schema repl check explain test simulate serve scheduler-config".split()
+    wanted = "eval schema repl check explain test simulate serve decisions scheduler-config".split()
     assert shown == set(wanted) <= set(COMMANDS)

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 
+from cli.asking import output, replicas
 from cli.command import CommandError, Exit
 from cli.console import put
-from cli.explaining import decisions
 from cli.explaining.explanation import explain
+from cli.explaining.then_and_now import decision_now, then_and_now
 from cli.explaining.views import every_node, head, one_node
-from cli.world import add_arguments, add_pod_arguments, ambiguous, named_pod, read_world
-from server.debug import DecisionDetail
+from cli.world import add_arguments, add_pod_arguments, named_pod, read_world
+from server.view_answers import DecisionDetail
 
 EXAMPLES = """\
 examples:
   placet explain shop/web-1 --cluster cluster.json --policies policies/
   placet explain shop/web-1 node-3 --cluster cluster.json --policies policies/
   placet explain --pod-file pod.yaml --cluster cluster.json --policies policies/
-  placet explain shop/web-1 --server http://127.0.0.1:12345
+  placet explain shop/web-1 --cluster cluster.json --policies policies/ --decision
 """
-_OFFLINE = ("cluster", "policies", "pod_file")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -28,12 +29,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "node", metavar="NODE", nargs="?", help="only this node, with each part of each expression"
     )
     add_arguments(parser, required=False)
-    decisions.add_arguments(parser)
+    parser.add_argument(
+        "--decision",
+        action="store_true",
+        help="also show what the running Placet decided last, and what has changed since; it is "
+        "found as `placet decisions` finds it",
+    )
+    parser.add_argument("--url", metavar="URL", help="with --decision: the view of this server")
 
 
 def run(args: argparse.Namespace) -> int:
-    if args.server is not None:
-        return _explain_server(args)
     _check_offline(args)
     if args.pod_file is not None and args.node is None:
         # With a file, the only positional argument is the node.
@@ -49,50 +54,31 @@ def run(args: argparse.Namespace) -> int:
             put(one_node(world, found, args.node))
         else:
             put(every_node(world, found))
+        if args.decision:
+            then = asyncio.run(_last_decision(args, f"{pod.namespace}/{pod.name}"))
+            put(["", *then_and_now(then, decision_now(world, pod))])
     return Exit.OK
 
 
 def _check_offline(args: argparse.Namespace) -> None:
-    for name in ("ca_file", "client_cert", "client_key"):
-        if getattr(args, name) is not None:
-            flag = f"--{name.replace('_', '-')}"
-            raise CommandError(f"{flag} works only with a server", "give one with --server URL")
+    if args.url is not None and not args.decision:
+        raise CommandError("--url has no effect without --decision", "add --decision")
     if not args.cluster or not args.policies:
         missing = "are no policies" if args.cluster else "is no cluster"
-        hint = "give --cluster SNAPSHOT and --policies PATH, or --server URL"
-        raise CommandError(f"there {missing}", hint)
+        raise CommandError(f"there {missing}", "give --cluster SNAPSHOT and --policies PATH")
 
 
-def _explain_server(args: argparse.Namespace) -> int:
-    given = [f"--{name.replace('_', '-')}" for name in _OFFLINE if getattr(args, name)]
-    if given:
-        hint = "a server has its own cluster and policies"
-        raise CommandError(f"--server does not work with {given[0]}", hint)
-    server = decisions.server(args)
-    if args.pod is None:
-        put(decisions.listing(server.decisions()))
-        return Exit.OK
-    decision = _decision(server, args.pod)
-    put(decisions.head(decision))
-    if args.node is None:
-        put(decisions.every_node(decision))
-    else:
-        put(decisions.one_node(decision, args.node))
-    return Exit.OK
+async def _last_decision(args: argparse.Namespace, pod: str) -> DecisionDetail:
+    """What the running Placet decided last about a pod. Raises CommandError.
 
-
-def _decision(server: decisions.Server, pod: str) -> DecisionDetail:
-    """The last decision about a `NAMESPACE/NAME`, or a name that only one pod has."""
-    key = pod
-    if "/" not in pod:
-        keys = sorted(one.pod for one in server.decisions().decisions)
-        keys = [key for key in keys if key.partition("/")[2] == pod]
-        if len(keys) > 1:
-            raise ambiguous(pod, keys)
-        key = keys[0] if keys else ""
-    namespace, _, name = key.partition("/")
-    found = server.decision(namespace, name) if namespace and name else None
-    if found is None:
-        hint = f"list the recorded decisions with: placet explain --server {server.url}"
-        raise CommandError(f"the server has no decision about `{pod}`", hint)
-    return found
+    It is found by the same kubeconfig as the cluster, where the command has one.
+    """
+    target = replicas.Target(
+        replicas.checked(args.url) if args.url is not None else None,
+        getattr(args, "kubeconfig", None),
+        getattr(args, "context", None),
+    )
+    async with replicas.replicas(target) as found:
+        details, errors = await replicas.last_decisions(found, pod)
+    output.end(errors)
+    return details[0]

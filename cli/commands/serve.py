@@ -34,6 +34,7 @@ from server.runtime.serve import CannotListenError, Options, serve
 from server.runtime.views import Files, Origin
 from server.settings import Settings, SettingsError, TlsFiles
 from server.tls import Credentials, TlsError
+from server.view import DEFAULT_PORT
 
 _NAME = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
@@ -269,6 +270,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "answer even when the server is busy",
     )
     endurance.add_argument(
+        "--view-port",
+        metavar="PORT",
+        type=view_port,
+        default=argparse.SUPPRESS,
+        help="the port on 127.0.0.1 of the view, which placet decisions and placet status ask, or "
+        f"`none` for no view (default: {DEFAULT_PORT}, or any free port if --listen has port 0)",
+    )
+    endurance.add_argument(
         "--lameduck",
         metavar="TIME",
         type=pause,
@@ -315,7 +324,15 @@ def run(args: argparse.Namespace) -> int:
     log = start_logging(args.log_format, verbose=args.verbose)
     metrics = Metrics(CollectorRegistry(), version())
     tls = credentials(settings, metrics, log)
-    options = Options(settings, policies, cluster, exemptions(args), version(), schedulers)
+    options = Options(
+        settings,
+        policies,
+        cluster,
+        exemptions(args),
+        version(),
+        schedulers,
+        _view_port(args),
+    )
 
     def started(url: str, reloader: PolicyReloader) -> None:
         log.info("listening on %s", url)
@@ -354,6 +371,22 @@ def _settings(args: argparse.Namespace) -> Settings:
         )
     except SettingsError as error:
         raise CommandError(str(error), "see placet serve --help") from None
+
+
+def view_port(text: str) -> int | None:
+    """The port of the view, or None for `none`."""
+    if text == "none":
+        return None
+    if not text.isdecimal() or not text.isascii() or int(text[:9]) > 65535:
+        raise argparse.ArgumentTypeError(f"`{text}` is not a port, and not `none`")
+    return int(text)
+
+
+def _view_port(args: argparse.Namespace) -> int | None:
+    # Whoever lets the system choose a port runs several servers on one host.
+    default = DEFAULT_PORT if args.listen[1] else 0
+    given: int | None = vars(args).get("view_port", default)
+    return given
 
 
 def _cannot_listen(error: OSError, listen: tuple[str, int], flag: str) -> CommandError:

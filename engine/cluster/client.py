@@ -135,6 +135,8 @@ def error_of(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
 
 _CONNECT_SECONDS = 10.0
 _UNAUTHORIZED = 401
+# The largest message of a WebSocket; kubelets send parts of 32 KiB.
+_MOST_MESSAGE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +185,21 @@ class Session:
         await self._renew(generation)
         return await self._send(request)
 
+    async def websocket(
+        self, path: str, params: Sequence[tuple[str, str]], agent: str, protocol: str
+    ) -> aiohttp.ClientWebSocketResponse:
+        """An open WebSocket. Raises as `send`; a refusal is a WSServerHandshakeError."""
+        generation = self._generation
+        try:
+            return await self._websocket(path, params, agent, protocol)
+        except aiohttp.WSServerHandshakeError as error:
+            if error.status != _UNAUTHORIZED:
+                raise
+        except aiohttp.ClientConnectorCertificateError:
+            pass
+        await self._renew(generation)
+        return await self._websocket(path, params, agent, protocol)
+
     async def close(self) -> None:
         await self._rest.close()
 
@@ -204,6 +221,26 @@ class Session:
             server_hostname=rest.server_hostname,
         )
         return response
+
+    async def _websocket(
+        self, path: str, params: Sequence[tuple[str, str]], agent: str, protocol: str
+    ) -> aiohttp.ClientWebSocketResponse:
+        headers = {"User-Agent": agent}
+        if authorization := await self._authorization():
+            headers["Authorization"] = authorization
+        rest = self._rest
+        async with asyncio.timeout(_CONNECT_SECONDS):
+            socket: aiohttp.ClientWebSocketResponse = await rest.pool_manager.ws_connect(
+                self.host + path,
+                params=list(params),
+                headers=headers,
+                protocols=(protocol,),
+                proxy=rest.proxy,
+                proxy_headers=rest.proxy_headers,
+                server_hostname=rest.server_hostname,
+                max_msg_size=_MOST_MESSAGE,
+            )
+        return socket
 
     async def _renew(self, generation: int) -> None:
         """Read the credentials again, unless that has happened since `generation`.
@@ -325,6 +362,21 @@ class ApiClient:
                 yield lines
         finally:
             response.close()
+
+    @asynccontextmanager
+    async def websocket(
+        self, path: str, params: Sequence[tuple[str, str]], protocol: str
+    ) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
+        """A WebSocket with this subprotocol. Opening raises ApiError and ApiUnreachableError."""
+        agent = self._headers["User-Agent"]
+        try:
+            socket = await self._session.websocket(path, params, agent, protocol)
+        except aiohttp.WSServerHandshakeError as error:
+            raise ApiError(error.status, "", error.message) from error
+        except _TRANSPORT as error:
+            raise self._unreachable(error, _CONNECT_SECONDS) from error
+        async with socket:
+            yield socket
 
     async def _send(self, request: _Request) -> aiohttp.ClientResponse:
         """An answer with a success status. Raises ApiError for any other."""

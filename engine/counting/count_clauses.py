@@ -32,7 +32,8 @@ class CountClauses:
     """The count clauses of one pod shape. `strict`: any of them is; `soft`: any has a weight.
 
     `need_workloads`: a strict one needs the workloads of pods.
-    `mutual` are the limits of pods that are there already, which may keep the pod out.
+    `mutual` are the limits of pods that are there already, which may keep the pod out. Of the
+    headrooms, so many are `own`: those of the strict clauses, which come first.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class CountClauses:
         self._soft = [each for each in every if each.clause.count.weight is not None]
         self.mutual = mutual
         self.strict = bool(self._strict) or bool(mutual)
+        self.own = len(self._strict)
         self.need_workloads = any(each.clause.count.needs_workloads for each in self._strict)
         self.soft = bool(self._soft)
 

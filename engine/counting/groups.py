@@ -268,7 +268,8 @@ class Headroom(msgspec.Struct, frozen=True, eq=False):
     `open` marks the nodes whose group has headroom for certain, `hopeful` those whose group would
     have it if every in-flight pod ended elsewhere. `groups` has the group of each node. A `narrow`
     clause has a pod offered one group at a time; that of a sum only where no node is `roomy`, which
-    means that the next pod fits there too.
+    means that the next pod fits there too. `names` has the number of the group of each domain, by
+    the type and the value of the domain; None where groups are no domains.
     """
 
     clause: CountClause
@@ -278,6 +279,7 @@ class Headroom(msgspec.Struct, frozen=True, eq=False):
     counts: GroupCounts
     narrow: bool
     roomy: Mask | None = None
+    names: Mapping[Hashable, int] | None = None
 
 
 @dataclass(slots=True)
@@ -452,7 +454,9 @@ class CountGroups:
         if self._adds_amounts and (found := leaves_room(self.clause, counts)) is not None:
             roomy = found[ids]
             roomy[outside] = passes
-        return Headroom(self.clause, here, hopeful, ids, counts, self._narrow, roomy)
+        return Headroom(
+            self.clause, here, hopeful, ids, counts, self._narrow, roomy, self._domains or None
+        )
 
     def _group(self, table: NodeTable, row: int, frame: Frame, report: Report) -> int:
         view = table.views[row]

@@ -60,6 +60,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
@@ -212,6 +213,11 @@ class InFlightPod:
         return self._pod
 
     @property
+    def is_unknown(self) -> bool:
+        """Whether it may be in any row."""
+        return self._is_unknown
+
+    @property
     def rows(self) -> NodeRows:
         """The offered rows, in ascending order; none of an Unknown pod."""
         self.settle()
@@ -283,6 +289,11 @@ class InFlightPods:
 
     def __len__(self) -> int:
         return len(self._pods)
+
+    def first(self, most: int) -> list[tuple[InFlightPod, float]]:
+        """So many pods, with the seconds that each has been in flight."""
+        now = self._clock()
+        return [(known, now - known.since) for known in islice(self._pods.values(), most)]
 
     # ---- answers
 

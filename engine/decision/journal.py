@@ -9,16 +9,20 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from engine.cache.names import KnownRows
+from engine.counting.groups import ON, Headroom
 from engine.decision.call import Call
 from engine.decision.registry import Selection
 from engine.decision.verdict import Decision, Failed, Feasible, Scores, Verdict
 from engine.objects.request_pod import RequestPod
+from engine.program.program import LimitProgram, ShareProgram
+from grammar.values.format import show
 from grammar.values.time import Timestamp
 
 MOST_PODS = 1000
@@ -64,14 +68,48 @@ class RecordedScores(msgspec.Struct, frozen=True, eq=False):
     points: npt.NDArray[np.int8]
 
 
+class RecordedCounts(msgspec.Struct, frozen=True, eq=False):
+    """The pods in each group of a strict clause; a sum is in thousandths, which `is_sum` says.
+
+    `pods` are by the number of the group. `names` has the number of each group that is a domain, by
+    the type and the value of the domain, or of each node; None where a share has two sides and a
+    limit the whole cluster.
+    """
+
+    policy: str
+    clause: str
+    is_share: bool
+    is_sum: bool
+    pods: npt.NDArray[np.int64]
+    names: Mapping[Any, int] | None
+
+    def by_name(self) -> Mapping[str, int]:
+        """The pods of each group with any, by the group's name."""
+        groups = np.flatnonzero(self.pods)
+        pairs = list(zip(groups.tolist(), self.pods[groups].tolist(), strict=True))
+        if self.is_share:
+            return {("its nodes" if g == ON else "other nodes"): pods for g, pods in pairs}
+        if self.names is None:
+            total = int(self.pods.sum())
+            return {"the cluster": total} if total else {}
+        known = {group: name for name, group in self.names.items()}
+        return {_group_name(known.get(group)): pods for group, pods in pairs}
+
+
+def _group_name(name: object) -> str:
+    """A domain is kept with its type, because 1 is not true."""
+    return show(name[1]) if isinstance(name, tuple) else str(name)
+
+
 @dataclass(frozen=True, slots=True)
 class ConcernedPolicies:
-    """The policies that concern a pod, by address; see `Selection`."""
+    """The policies that concern a pod, by address; see `Selection`. `digests` has that of each."""
 
     governing: str | None = None
     guardrails: tuple[str, ...] = ()
     losers: tuple[str, ...] = ()
     audited: tuple[str, ...] = ()
+    digests: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -80,7 +118,8 @@ class Record:
 
     `offered` is how many nodes it was about. `answered` is None where no policy concerns the pod,
     and all pass; also where there was no decision, for which `error` has the reason. `generation`
-    is the journal's at the time.
+    is the journal's at the time, and `number` counts the calls of filter. `counts` are those of the
+    strict clauses.
     """
 
     namespace: str
@@ -88,10 +127,12 @@ class Record:
     uid: str
     at: Timestamp
     generation: int
+    number: int
     offered: int
     policies: ConcernedPolicies = field(default_factory=ConcernedPolicies)
     answered: RecordedVerdicts | None = None
     scored: RecordedScores | None = None
+    counts: Sequence[RecordedCounts] = ()
     error: str = ""
     # Of what it had when the journal counted it.
     bytes: int = 0
@@ -101,7 +142,7 @@ class Journal:
     """The records of the last calls, by pod.
 
     Names of nodes are kept only where the cache does not have them. `generation` counts the policy
-    sets that were enforced.
+    sets that were enforced, and `number` the calls of filter that were recorded.
     """
 
     def __init__(
@@ -111,6 +152,7 @@ class Journal:
         now: Callable[[], Timestamp] = Timestamp.now,
     ) -> None:
         self.generation = 1
+        self.number = 0
         self.bytes = 0
         self._most_pods = most_pods
         self._most_bytes = most_bytes
@@ -119,6 +161,8 @@ class Journal:
         # Tables are shared by the records between two changes of the nodes, and counted once.
         self._tables: Counter[int] = Counter()
         self._last: RequestPod | None = None
+        # Pods of one shape have the same selection, one after another.
+        self._selected: tuple[Selection, ConcernedPolicies] | None = None
 
     def __len__(self) -> int:
         return len(self._records)
@@ -140,7 +184,9 @@ class Journal:
             nodes = _nodes(names, decided.known_rows)
             answered = RecordedVerdicts(nodes, _small(decided), decided.verdicts)
         record = self._record(call.pod, len(names))
-        record.policies, record.answered = _concerned(selection), answered
+        record.policies, record.answered = self._concerned(selection), answered
+        if decided.headrooms:
+            record.counts = _counts(decided.headrooms, decided.known_rows)
         self._keep(record)
         self._last = call.pod
 
@@ -164,7 +210,14 @@ class Journal:
         self._keep(known)
 
     def _record(self, pod: RequestPod, offered: int) -> Record:
-        return Record(pod.namespace, pod.name, pod.uid, self._now(), self.generation, offered)
+        self.number += 1
+        now, key = self._now(), (pod.namespace, pod.name)
+        return Record(*key, pod.uid, now, self.generation, self.number, offered)
+
+    def _concerned(self, selection: Selection) -> ConcernedPolicies:
+        if self._selected is None or self._selected[0] is not selection:
+            self._selected = selection, _concerned(selection)
+        return self._selected[1]
 
     def _keep(self, record: Record) -> None:
         key = (record.namespace, record.name)
@@ -208,7 +261,37 @@ def _small(decided: Decision) -> Codes:
 def _concerned(selection: Selection) -> ConcernedPolicies:
     governing = selection.governing.address if selection.governing is not None else None
     parts = (selection.guardrails, selection.losers, selection.audited)
-    return ConcernedPolicies(governing, *(tuple(p.address for p in part) for part in parts))
+    guardrails, losers, audited = (tuple(p.address for p in part) for part in parts)
+    every = (*selection.enforced, *selection.losers, *selection.audited)
+    digests = {p.address: p.digest for p in every}
+    return ConcernedPolicies(governing, guardrails, losers, audited, digests)
+
+
+def _counts(
+    headrooms: Sequence[Headroom], known_rows: KnownRows | None
+) -> Sequence[RecordedCounts]:
+    """What each clause counted. Of a limit that counts nodes there is nothing."""
+    found = []
+    for headroom in headrooms:
+        clause, pods = headroom.clause, headroom.counts.high
+        names: Mapping[Any, int] | None = headroom.names
+        if isinstance(clause, LimitProgram):
+            if clause.nodes is not None or (clause.per_node and known_rows is None):
+                continue
+            if clause.per_node and known_rows is not None:
+                names = known_rows.nodes
+        count = clause.count
+        found.append(
+            RecordedCounts(
+                count.policy,
+                count.name,
+                isinstance(clause, ShareProgram),
+                count.peers.amount is not None,
+                pods,
+                names,
+            )
+        )
+    return found
 
 
 def _text_size(verdict: Verdict) -> int:
@@ -231,4 +314,6 @@ def _size(record: Record) -> int:
         size += sum(map(_text_size, record.answered.verdicts))
     if record.scored is not None:
         size += record.scored.nodes.bytes + record.scored.points.nbytes
+    for counts in record.counts:
+        size += counts.pods.nbytes
     return size

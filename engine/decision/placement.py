@@ -107,7 +107,7 @@ class Placement:
             self.in_flight.forget(question.context.pod.uid)
             if hopeful.any():
                 raise BriefWaitError(_waiting(headrooms, feasible, evaluation))
-            return _rejected(decided, headrooms, feasible, opened, evaluation)
+            return _rejected(decided, headrooms, counts.own, feasible, opened, evaluation)
         if before is not None and not before.excused:
             before.excused = True
             raise WaitingError(NOT_BOUND)
@@ -117,7 +117,7 @@ class Placement:
             tried = np.isin(question.rows, before.tried) if before is not None else ~feasible
             kept = narrowed(narrow, opened, question.suits(), tried)
         # It may run out of time, so it comes before the offer.
-        left = _rejected(decided, headrooms, feasible, kept, evaluation, narrow)
+        left = _rejected(decided, headrooms, counts.own, feasible, kept, evaluation, narrow)
         self._offer(question, kept, is_narrow=bool(narrow), predicts=predicts)
         return left
 
@@ -145,19 +145,20 @@ def _narrows(headroom: Headroom, opened: Mask) -> bool:
 def _rejected(
     decided: Decision,
     headrooms: Sequence[Headroom],
+    own: int,
     feasible: Mask,
     kept: Mask,
     evaluation: Evaluation,
     narrow: Sequence[Headroom] = (),
 ) -> Decision:
-    """The decision with a rejection for each feasible node that is not kept.
+    """The decision with a rejection for each feasible node that is not kept, and its own headrooms.
 
     It names the first clause without headroom, or else the first `narrow` one, which holds the node
     back.
     """
     left = feasible & ~kept
     if not np.logical_or.reduce(left):
-        return decided
+        return Decision(decided.codes, decided.verdicts, decided.known_rows, headrooms[:own])
     codes = decided.codes.copy()
     verdicts: list[Verdict] = list(decided.verdicts)
 
@@ -177,7 +178,7 @@ def _rejected(
         if (others := left & ~np.isin(headroom.groups, headroom.groups[kept])).any():
             reject(headroom, others)
             left &= ~others
-    return Decision(codes, verdicts, decided.known_rows)
+    return Decision(codes, verdicts, decided.known_rows, headrooms[:own])
 
 
 def _waiting(headrooms: Sequence[Headroom], feasible: Mask, evaluation: Evaluation) -> str:

@@ -71,9 +71,9 @@ class Registry:
         If it is not `complete`, there may be others, which nobody has seen yet.
         """
         self.complete = complete
-        self._refusing = tuple(refusing)
+        self.refusing = tuple(refusing)
         self.programs = tuple(p for p in programs if not p.only_used)
-        every = (*self.programs, *self._refusing)
+        every = (*self.programs, *self.refusing)
         self.slots = max((p.slots for p in every), default=0)
         self.counts = any(p.counts for p in self.programs)
         self.soft_counts = any(c.count.weight is not None for p in self.programs for c in p.counts)
@@ -120,7 +120,7 @@ class Registry:
         frame, time = evaluation.frame(), evaluation.time
         if not self.complete:
             raise NotSyncedError("not synced: the policies of the cluster are not known yet")
-        for program in self._refusing:
+        for program in self.refusing:
             if program.namespace in (None, namespace) and _selects(program, evaluation):
                 text = f"policy {program.address} is not enforced: no valid version loaded yet"
                 raise WaitingError(text)

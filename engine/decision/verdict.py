@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.cache.names import KnownRows
+from engine.counting.groups import Headroom
 from grammar.texts import MOST_SHOWN, cut
 
 # The most characters of the different texts of an answer: kube-scheduler joins them in the pod's
@@ -72,16 +73,22 @@ class Decision:
 
     `codes` has the index of each node's verdict in `verdicts`, the first of which is Feasible.
     `known_rows` identifies the nodes by their rows in the cache, if each is known and listed once.
+    `headrooms` are those that it was made with, of a pod under strict counts.
     """
 
-    __slots__ = ("codes", "known_rows", "verdicts")
+    __slots__ = ("codes", "headrooms", "known_rows", "verdicts")
 
     def __init__(
-        self, codes: Codes, verdicts: Sequence[Verdict], known_rows: KnownRows | None = None
+        self,
+        codes: Codes,
+        verdicts: Sequence[Verdict],
+        known_rows: KnownRows | None = None,
+        headrooms: Sequence[Headroom] = (),
     ) -> None:
         self.codes = codes
         self.verdicts = verdicts
         self.known_rows = known_rows
+        self.headrooms = headrooms
 
     def __len__(self) -> int:
         return len(self.codes)

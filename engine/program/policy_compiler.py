@@ -9,6 +9,7 @@ from typing import assert_never
 
 from engine.program import operations
 from engine.program.compiler import Compiler
+from engine.program.digest import digest_of
 from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import Evaluate, Message
 from engine.program.pod_shape import Path, PodReads
@@ -87,6 +88,7 @@ def compile_policy(checked: Checked) -> Program:
         strict=bool(filters) or any(c.weight is None for c in counts),
         slots=max(part.slots for part in parts),
         reads=frozenset().union(*(part.pod_reads() for part in parts)),
+        digest=digest_of(checked),
         selects_by=parts[0].selects_by(),
     )
 

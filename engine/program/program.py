@@ -228,8 +228,8 @@ class Program:
 
     An `only_used` policy governs no pod itself. A `strict` one can reject, which decides between
     policies of equal weight. `reads` are the paths of the pod that its selector and clauses read,
-    messages aside. `selects_by` is what the selector reads of a pod that is there, None if it reads
-    what is not known of such a pod.
+    messages aside. `digest` is that of `digest_of`. `selects_by` is what the selector reads of a
+    pod that is there, None if it reads what is not known of such a pod.
     """
 
     address: str
@@ -250,6 +250,7 @@ class Program:
     strict: bool
     slots: int
     reads: frozenset[Path]
+    digest: str
     selects_by: Reads | None = None
 
     @property

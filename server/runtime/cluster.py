@@ -279,7 +279,7 @@ class ClusterRuntime:
         return (Check("cluster"), Check("lease", f"standing by: {holder}"))
 
     def status(self) -> Mapping[str, object]:
-        """The state of each watched resource, for `/debug/cache`."""
+        """The state of each watched resource, for the view."""
         missing = self.checks()[0].failure
         lease = self._lease
         return {

@@ -7,12 +7,15 @@ both, and the application over the engine.
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from logging import Logger
 from pathlib import Path
+
+from aiohttp import web
 
 from engine.cache.informers import Needs
 from engine.counting.in_flight_pods import DEFAULT_SCHEDULERS, Schedulers
@@ -28,19 +31,24 @@ from policies.admission import Examiner
 from server import running
 from server.api_failures import ApiFailures
 from server.app import create_app
+from server.bodies import ByteBudget
 from server.checking import CheckingProcess
-from server.debug import Decisions
+from server.connections import Connections
 from server.health import Check, Heartbeat
+from server.log_limit import LimitedLog
 from server.metrics import Metrics
 from server.running import Shutdown
 from server.runtime.cluster import Access, ClusterRuntime, open_cluster
 from server.runtime.observers import LogObserver
 from server.runtime.policies import Policies
-from server.runtime.reloader import PolicyReloader, View
+from server.runtime.reloader import PolicyReloader
+from server.runtime.reloader import View as ClusterSource
+from server.runtime.view_status import status_reader
 from server.runtime.views import NoCluster, Origin, Snapshots
 from server.settings import Settings
 from server.supervisor import Supervisor, end
 from server.tls import Credentials
+from server.view import DEFAULT_PORT, HOST, MOST_CONNECTIONS, View, view_app
 
 # Seconds from a rejection to the first requeue, and the longest pause between two requeues.
 _FIRST_PAUSE_SECONDS, _MOST_PAUSE_SECONDS = 1.0, 60.0
@@ -54,7 +62,7 @@ class Options:
     """The parts of a server. `cluster` is watched, an origin of snapshots, or None.
 
     `schedulers` are those that call it. It has the verb bind only if they call that, and only in a
-    watched cluster.
+    watched cluster. Without a `view_port` there is no view.
     """
 
     settings: Settings
@@ -63,6 +71,7 @@ class Options:
     exemptions: Exemptions
     version: str
     schedulers: Schedulers = DEFAULT_SCHEDULERS
+    view_port: int | None = DEFAULT_PORT
 
 
 class CannotListenError(Exception):
@@ -151,13 +160,18 @@ async def serve(
             log,
             options.version,
             lambda: _node_count(view),
-            cluster,
             binder,
             Examiner(schema, lambda: announced.enforced.validation, view.cluster_size),
             checking[1:],
-            Decisions(journal),
             shutdown,
         )
+        if options.view_port is not None:
+            replica = socket.gethostname()
+            status = status_reader(
+                replica, options.version, readiness, engine, journal, metrics, cluster
+            )
+            shown = View(replica, journal, status, cluster, lambda: shutdown.has_begun)
+            await _serve_view(stack, view_app(shown), settings, options.view_port, metrics, log)
         if cluster is not None:
             await cluster.follow(stack, engine, reloader, binder, rejected, observer, schedulers)
         stack.push_async_callback(end, supervisor.start("policies", reloader.run))
@@ -172,7 +186,34 @@ async def serve(
             raise CannotListenError(error, address, "--listen") from error
 
 
-def _node_count(view: View) -> int | None:
+async def _serve_view(
+    stack: AsyncExitStack,
+    app: web.Application,
+    settings: Settings,
+    port: int,
+    metrics: Metrics,
+    log: Logger,
+) -> None:
+    """Serves the view until the stack ends: over plain HTTP, to this host alone."""
+    own = replace(
+        settings,
+        host=HOST,
+        port=port,
+        max_connections=MOST_CONNECTIONS,
+        health=None,
+        tls=None,
+    )
+    # It reads no bodies.
+    budget = ByteBudget(own.bytes_of_bodies)
+    app[running.CONNECTIONS] = Connections(own, budget, metrics, LimitedLog(log))
+    try:
+        url = await stack.enter_async_context(running.listening(app, own))
+    except OSError as error:
+        raise CannotListenError(error, (HOST, port), "--view-port") from error
+    log.info("view on %s", url)
+
+
+def _node_count(view: ClusterSource) -> int | None:
     try:
         return len(view.snapshot().table.rows)
     except NotSyncedError:
@@ -188,7 +229,7 @@ async def _open_view(
     supervisor: Supervisor,
     failures: ApiFailures,
     shutdown: Shutdown,
-) -> View:
+) -> ClusterSource:
     match options.cluster:
         case None:
             return NoCluster()

@@ -39,6 +39,12 @@ class Server:
         found = re.search(r"listening on (https?://\S+?)\"?}?\n", self.err.read_text("utf-8"))
         return found[1] if found else ""
 
+    @property
+    def view(self) -> str:
+        """The URL of its view, which listens before the server does."""
+        found = re.search(r"view on (http://\S+?)\"?}?\n", self.err.read_text("utf-8"))
+        return found[1] if found else ""
+
     def ask(self, body: Object, verb: str = "filter") -> Any:
         return post(f"{self.url}/{verb}", json.dumps(body))
 

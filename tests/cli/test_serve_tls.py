@@ -47,7 +47,7 @@ def test_https_with_client_certificates_and_new_files(folder: Path, keyring: Key
         assert "TLS: certificate tls.crt expires in 3 days, on " in log
         assert get(server.url, "/readyz", keyring.client()) == (200, "ok")
         assert get(server.url, "/metrics", keyring.client())[0] == 401
-        assert get(server.url, "/debug/cache", client)[0] == 404
+        assert get(server.url, "/api/v1/status", client)[0] == 404
         name = 'placet_tls_certificate_expiry_timestamp_seconds{file="tls.crt"}'
         assert name in get(server.url, "/metrics", client)[1]
         keyring.write_pair(in_days(90))

@@ -25,6 +25,7 @@ class Placet:
     """A running server, asked over HTTP as operators and kube-scheduler do."""
 
     port: int
+    view_port: int
     process: Process
 
     def get(self, path: str) -> tuple[int, str]:
@@ -52,11 +53,12 @@ class Placet:
 
     def cache(self) -> dict[str, Any]:
         """Return what is known of the cluster and how that came."""
-        return self._json("/debug/cache")
+        cluster: dict[str, Any] = self._view("/status")["cluster"]
+        return cluster
 
     def compare(self) -> dict[str, Any]:
         """Return how that differs from what the API server has, once it is not on its way."""
-        found = self._json("/debug/cache?compare=1")
+        found = self._view("/cache/compare")
         objects = {k: v for k, v in found["objects"].items() if not k.endswith("policies")}
         return {**found, "objects": objects}
 
@@ -88,14 +90,17 @@ class Placet:
         """Return how many files and connections the process has open."""
         return len(os.listdir(f"/proc/{self.process.child.pid}/fd"))  # noqa: PTH208 - no paths
 
-    def _json(self, path: str) -> dict[str, Any]:
-        status, text = self.get(path)
+    def _view(self, path: str) -> dict[str, Any]:
+        status, text = self._ask("GET", f"/api/v1{path}", None, self.view_port)
         assert status == http.client.OK, text
         answer: dict[str, Any] = json.loads(text)
         return answer
 
-    def _ask(self, method: str, path: str, body: str | None) -> tuple[int, str]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=TIMEOUT_SECONDS)
+    def _ask(
+        self, method: str, path: str, body: str | None, port: int | None = None
+    ) -> tuple[int, str]:
+        port = self.port if port is None else port
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_SECONDS)
         with closing(connection):
             connection.request(method, path, body, {"Content-Type": "application/json"})
             response = connection.getresponse()
@@ -113,13 +118,14 @@ def placet(
 
     `environment` comes on top of that of the tests.
     """
-    port = free_port()
+    port, view_port = free_port(), free_port()
     command = [
         sys.executable,
         "-m",
         "cli",
         "serve",
         f"--listen=127.0.0.1:{port}",
+        f"--view-port={view_port}",
         # A test that ends a server has nobody to tell of it, unless it says so.
         "--lameduck=0s",
         *([f"--policies={policies}"] if policies is not None else []),
@@ -133,4 +139,4 @@ def placet(
         cwd=REPOSITORY,
         environment={**own, **(environment or {})},
     ) as process:
-        yield Placet(port, process)
+        yield Placet(port, view_port, process)

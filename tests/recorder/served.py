@@ -30,8 +30,9 @@ class NotServedError(Exception):
 class Served:
     """A server that is ready. Make one with `serving`."""
 
-    def __init__(self, url: str, session: aiohttp.ClientSession) -> None:
+    def __init__(self, url: str, view: str, session: aiohttp.ClientSession) -> None:
         self._url = url
+        self._view = view
         self._session = session
 
     async def post(self, verb: str, body: object) -> tuple[int, bytes]:
@@ -50,8 +51,8 @@ class Served:
         names = {path.rpartition("/")[2]: kind for kind, path in PATHS.items()}
         async with asyncio.timeout(_KNOWN_SECONDS):
             while True:
-                _, body = await self.get("/debug/cache")
-                watched = json.loads(body)["resources"]
+                async with self._session.get(f"{self._view}/api/v1/status") as answer:
+                    watched = json.loads(await answer.read())["cluster"]["resources"]
                 late = [
                     name
                     for name, kind in names.items()
@@ -81,11 +82,11 @@ async def serving(placet: Path, folder: Path, *flags: str) -> AsyncIterator[Serv
     timeout = aiohttp.ClientTimeout(total=120)
     async with aiohttp.ClientSession(timeout=timeout, trust_env=False) as session:
         for _ in range(_STARTS):
-            url, process = await _start(placet, folder, flags)
+            url, view, process = await _start(placet, folder, flags)
             try:
                 # The port may be taken by others between its choice and its use.
                 if await _is_ready(url, session, process):
-                    yield Served(url, session)
+                    yield Served(url, view, session)
                     return
             finally:
                 with suppress(ProcessLookupError):
@@ -96,19 +97,21 @@ async def serving(placet: Path, folder: Path, *flags: str) -> AsyncIterator[Serv
 
 async def _start(
     placet: Path, folder: Path, flags: Sequence[str]
-) -> tuple[str, asyncio.subprocess.Process]:
-    listen = f"127.0.0.1:{_free_port()}"
+) -> tuple[str, str, asyncio.subprocess.Process]:
+    """Returns the URLs of the server and of its view, and the process."""
+    listen, view = f"127.0.0.1:{_free_port()}", _free_port()
     with (folder / "log").open("wb") as log:
         process = await asyncio.create_subprocess_exec(
             placet,
-            *("serve", "--listen", listen, "--http-timeout", "60s", *flags),
+            *("serve", "--listen", listen, "--view-port", str(view)),
+            *("--http-timeout", "60s", *flags),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             cwd=folder,
             env=environment(),
         )
-    return f"http://{listen}", process
+    return f"http://{listen}", f"http://127.0.0.1:{view}", process
 
 
 async def _is_ready(

@@ -156,7 +156,7 @@ MALFORMED = {
     "a URL without an end": b"GET http://[::1 HTTP/1.1\r\n" + HOST + b"\r\n",
     "a URL with a wrong port": b"GET http://a:b/ HTTP/1.1\r\n" + HOST + b"\r\n",
     "bytes as a path": b"GET \xff\xfe HTTP/1.1\r\n" + HOST + b"\r\n",
-    "escaped bytes as a path": b"GET /debug/decisions/%ff/%00%zz HTTP/1.1\r\n" + HOST + b"\r\n",
+    "escaped bytes as a path": b"GET /filter/%ff/%00%zz HTTP/1.1\r\n" + HOST + b"\r\n",
     "a chunk without a size": _CHUNKED + b"zz\r\n",
     "a chunk that is too long": _CHUNKED + b"5\r\nabcdefgh\r\n",
     "a chunk of any size": _CHUNKED + b"fffffffffffffffffffff\r\nabcdefgh\r\n",

@@ -93,7 +93,7 @@ async def test_a_known_error_is_one_line(
 async def test_readiness_says_so_until_the_task_has_run_for_a_while(
     supervisor: Supervisor, time: Time
 ) -> None:
-    """And `/debug/cache` keeps what happened."""
+    """And the view keeps what happened."""
     work = Failing(KeyError("room"))
     supervisor.start("statuses", work.run, is_vital=True)
     supervisor.start("events", Failing().run, is_vital=True)

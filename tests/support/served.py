@@ -22,7 +22,6 @@ from grammar.schema import load_schema
 from policies.admission import Examiner
 from server.app import create_app
 from server.checking import CheckingProcess
-from server.debug import Decisions
 from server.health import Check
 from server.metrics import Metrics
 from server.running import Shutdown, listening
@@ -78,7 +77,6 @@ class Parts:
     cluster_size: int | None = None
     binder: Binder | None = field(default_factory=RefusingBinder)
     examiner: Examiner | None = None
-    decisions: Decisions | None = None
     shutdown: Shutdown = field(default_factory=Shutdown)
 
     def app(self) -> Application:
@@ -93,7 +91,6 @@ class Parts:
             binder=self.binder,
             examiner=self.examiner,
             checking=PROCESSES,
-            decisions=self.decisions,
             shutdown=self.shutdown,
         )
 

@@ -13,7 +13,7 @@ from tests.cli.conftest import Placet
 LINES = [
     ("placet ex", {"explain"}),
     ("kubectl-placet ex", {"explain"}),
-    ("placet explain --se", {"--server"}),
+    ("placet explain --dec", {"--decision"}),
     ("placet check --format g", {"github"}),
     ("placet check a", {"a.policy"}),
     ("placet check --strict a.policy b", {"b.policy"}),

@@ -221,3 +221,26 @@ def test_a_score_without_a_value_says_why(placet: Placet, folder: Path) -> None:
     assert "ranked: rank is missing: `web` is not an int" in listed.out
     shown = placet("explain", "shop/web-1", "n-1", *given)
     assert re.search(r"ranked: rank +1 +50\.0 +5\.00 +missing", shown.out)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("web-1", "there is no cluster"),
+        ("web-1 --cluster cluster.json", "there are no policies"),
+        ("web-1 --url http://127.0.0.1:1", "--url has no effect without --decision"),
+    ],
+)
+def test_missing_flags_are_clear_errors(placet: Placet, arguments: str, message: str) -> None:
+    done = placet("explain", *arguments.split())
+    assert (done.code, done.out) == (2, "")
+    assert done.err.splitlines()[0] == f"error: {message}"
+
+
+def test_a_decision_that_cannot_be_asked_for_is_an_error(placet: Placet, folder: Path) -> None:
+    """What is decided now is shown before it."""
+    asking = ("--decision", "--url", "http://127.0.0.1:1")
+    done = placet("explain", "shop/web-1", *shop.WORLD, *asking)
+    assert done.code == 2
+    assert done.out.startswith("pod shop/web-1 at ")
+    assert done.err.startswith("error: cannot reach `http://127.0.0.1:1`: ")

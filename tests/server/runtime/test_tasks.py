@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
 import re
@@ -27,6 +26,7 @@ from server.runtime.cluster import Access
 from server.runtime.serve import Options, serve
 from server.settings import Settings
 from server.tls import Credentials
+from tests.e2e.waiting import free_port
 from tests.support.certificates import Keyring
 from tests.support.fake_api_server import FakeApiServer, fake_api_server
 from tests.support.kubeconfig import kubeconfig
@@ -47,6 +47,7 @@ class Server:
     """A running server and the API server that it watches."""
 
     url: str
+    view: str
     api: FakeApiServer
     registry: CollectorRegistry
     session: ClientSession
@@ -56,8 +57,19 @@ class Server:
             return await response.text()
 
     async def background(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(await self.get("/debug/cache"))["background"]
+        found: dict[str, Any] = (await self.known())["background"]
         return found
+
+    async def known(self) -> dict[str, Any]:
+        """The state of the watched cluster, from the view."""
+        async with self.session.get(f"{self.view}/api/v1/status") as response:
+            found: dict[str, Any] = (await response.json())["cluster"]
+            return found
+
+    async def synced(self) -> None:
+        async with asyncio.timeout(20):
+            while not (await self.known())["synced"]:  # noqa: ASYNC110 - no event says so
+                await asyncio.sleep(0.05)
 
     async def until(self, path: str, holds: Callable[[str], bool]) -> str:
         async with asyncio.timeout(20):
@@ -89,7 +101,8 @@ async def running(
             api.delete(resource.path, "first")
         api.authorization = authorization
         file = kubeconfig(folder / "kubeconfig", url or api.url, {"token": "static"})
-        options = Options(settings, [], Access(file, None, lease), Exemptions(frozenset()), "0")
+        watched, view_port = Access(file, None, lease), free_port()
+        options = Options(settings, [], watched, Exemptions(frozenset()), "0", view_port=view_port)
         serving = asyncio.create_task(
             serve(
                 options,
@@ -101,7 +114,8 @@ async def running(
             ),
         )
         try:
-            yield Server(await asyncio.wait_for(started, 10), api, registry, session)
+            view = f"http://127.0.0.1:{view_port}"
+            yield Server(await asyncio.wait_for(started, 10), view, api, registry, session)
         finally:
             os.kill(os.getpid(), signal.SIGTERM)
             await asyncio.wait_for(serving, 10)
@@ -126,7 +140,7 @@ async def test_every_task_has_a_supervisor_or_serves_a_connection(
     ) as server:
         # A task that ends at once, such as `sync`, is seen too.
         seen = {task for task in asyncio.all_tasks() if task is not mine}
-        await server.until("/debug/cache", lambda text: '"synced": true' in text)
+        await server.synced()
         seen |= {task for task in asyncio.all_tasks() if task is not mine}
         names = set(await server.background())
     kinds = {task: getattr(task.get_coro(), "__qualname__", "") for task in seen}

@@ -1,0 +1,88 @@
+"""Command `decisions`: what the running Placet decided last, and what it decides now."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Sequence
+
+import msgspec
+
+from cli.asking import decisions as layout
+from cli.asking import output, replicas
+from cli.asking.replicas import Replica
+from cli.command import CommandError, Exit
+from cli.console import put
+from server.view_answers import Summary
+
+EXAMPLES = """\
+examples:
+  placet decisions
+  placet decisions shop/web-1
+  placet decisions shop/web-1 node-3
+  placet decisions --follow
+  placet decisions --url http://127.0.0.1:12346
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "pod", metavar="POD", nargs="?", help="NAMESPACE/NAME, or the name alone if it is unique"
+    )
+    parser.add_argument("node", metavar="NODE", nargs="?", help="only what was said of this node")
+    parser.add_argument(
+        "-f", "--follow", action="store_true", help="show decisions as they are made, until Ctrl-C"
+    )
+    output.add_argument(parser)
+    replicas.add_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.follow and args.node is not None:
+        raise CommandError("--follow shows no nodes", "leave out NODE")
+    return asyncio.run(_run(args, replicas.target(args)))
+
+
+async def _run(args: argparse.Namespace, target: replicas.Target) -> int:
+    async with replicas.replicas(target) as found:
+        if args.follow:
+            return await _follow(found, args.pod, args.output)
+        if args.pod is None:
+            answers, errors = await replicas.ask_all(found, Replica.decisions)
+            listings = [answer for _, answer in answers]
+            if not output.written(args.output, listings):
+                put(layout.listings(listings))
+            return output.end(errors)
+        details, failures = await replicas.last_decisions(found, args.pod)
+        if not output.written(args.output, details):
+            newest, *others = details
+            put(layout.head(newest, newest.replica if len(found) > 1 else ""))
+            if args.node is None:
+                put(layout.every_node(newest))
+            else:
+                put(layout.one_node(newest, args.node))
+            for other in others:
+                print(f"replica {other.replica} was asked at {other.at}")
+        return output.end(failures)
+
+
+async def _follow(found: Sequence[Replica], pod: str | None, form: str) -> int:
+    """Prints decisions until a stream ends, which raises CommandError."""
+    several = len(found) > 1
+    await asyncio.gather(*(_follow_one(each, pod, form, several=several) for each in found))
+    return Exit.OK
+
+
+async def _follow_one(replica: Replica, pod: str | None, form: str, *, several: bool) -> None:
+    async for kind, content in replica.events():
+        if kind == "dropped":
+            number = msgspec.json.decode(content, type=dict[str, int])["decisions"]
+            print(f"{number} decisions of {replica.name} are not shown", file=sys.stderr)
+        if kind != "decision":
+            continue
+        one = msgspec.json.decode(content, type=Summary)
+        if pod is not None and pod not in (one.pod, one.pod.partition("/")[2]):
+            continue
+        if not output.streamed(form, {"replica": replica.name}, one):
+            print(layout.line(one, replica.name if several else ""), flush=True)

@@ -1,0 +1,39 @@
+"""Command `status`: what the running Placet is and knows."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+
+from cli.asking import output, replicas
+from cli.asking import status as layout
+from cli.asking.replicas import Replica
+from cli.console import put
+
+EXAMPLES = """\
+examples:
+  placet status
+  placet status --replica placet-0 -o json
+  placet status --url http://127.0.0.1:12346
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    output.add_argument(parser)
+    replicas.add_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    return asyncio.run(_run(args, replicas.target(args)))
+
+
+async def _run(args: argparse.Namespace, target: replicas.Target) -> int:
+    async with replicas.replicas(target) as found:
+        answers, errors = await replicas.ask_all(found, Replica.status)
+    found_status = [answer for _, answer in answers]
+    if not output.written(args.output, found_status):
+        for number, each in enumerate(found_status):
+            if number:
+                print()
+            put(layout.status(each))
+    return output.end(errors)

@@ -1,0 +1,80 @@
+"""View status: what one replica is and knows now, for the view.
+
+It is read on the event loop that decides, so it takes what is there and counts nothing anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from engine.counting.in_flight_pods import InFlightPod
+from engine.decision.journal import Journal
+from engine.engine import Engine
+from grammar.values.time import SECOND, Timestamp
+from server.health import Readiness
+from server.metrics import Metrics
+from server.runtime.cluster import ClusterRuntime
+from server.view_answers import (
+    FailedCheck,
+    InFlight,
+    Status,
+    latency,
+    policies_in_force,
+)
+
+# Pods in flight that are named.
+_MOST_NAMED = 20
+
+
+def status_reader(
+    replica: str,
+    version: str,
+    readiness: Readiness,
+    engine: Engine,
+    journal: Journal,
+    metrics: Metrics,
+    cluster: ClusterRuntime | None,
+    now: Callable[[], Timestamp] = Timestamp.now,
+) -> Callable[[], Status]:
+    """A function that reads the status of a server; `cluster` is None if none is watched."""
+    started = _second(now())
+
+    def read() -> Status:
+        failing = [
+            FailedCheck(check.name, check.failure, check.is_warning)
+            for check in readiness()
+            if check.failure
+        ]
+        registry = engine.registry
+        return Status(
+            replica=replica,
+            version=version,
+            at=_second(now()),
+            started=started,
+            ready=all(check.warning for check in failing),
+            failing=failing,
+            policies=policies_in_force(registry, engine.expensive),
+            notInForce=sorted(program.address for program in registry.refusing),
+            cluster=None if cluster is None else cluster.status(),
+            podsInFlight=len(engine.in_flight),
+            inFlight=_named(engine.in_flight.first(_MOST_NAMED)),
+            latency=[latency(verb, each) for verb, each in sorted(metrics.durations().items())],
+            decisions=journal.number,
+            recorded=len(journal),
+        )
+
+    return read
+
+
+def _named(found: Sequence[tuple[InFlightPod, float]]) -> Sequence[InFlight]:
+    return [_in_flight(known, seconds) for known, seconds in found]
+
+
+def _in_flight(known: InFlightPod, seconds: float) -> InFlight:
+    pod = known.pod
+    name = f"{pod.namespace}/{pod.name}" if pod is not None else known.uid
+    return InFlight(name, round(seconds, 1), None if known.is_unknown else len(known.rows))
+
+
+def _second(at: Timestamp) -> str:
+    return str(Timestamp(at.nanos // SECOND * SECOND))

@@ -1,0 +1,107 @@
+"""`placet status`: what replicas are and know."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from engine.decision.journal import Journal
+from server.view_answers import FailedCheck, Status
+from tests.cli.conftest import Placet
+from tests.cli.test_serve import serving
+from tests.support.kubeconfig import kubeconfig
+from tests.support.view_server import Parts, running, status_of
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "96")
+    monkeypatch.setenv("NO_PROXY", "*")
+    monkeypatch.setenv("no_proxy", "*")
+
+
+def test_the_status_of_every_replica(placet: Placet, tmp_path: Path) -> None:
+    """The leader says so, and the other one names the leader."""
+    with running(Parts(Journal()), Parts(Journal(), "placet-1")) as found:
+        file = kubeconfig(tmp_path / "kubeconfig", found.api_url, {"token": "t"})
+        shown = placet("status", "--kubeconfig", str(file)).out
+        answer = json.loads(placet("status", "--kubeconfig", str(file), "-o", "json").out)
+    first, second = shown.split("\n\nreplica ")
+    assert first == STATUS.rstrip()
+    assert "leader: `placet-0_x` holds the Lease\n" in second
+    assert [each["replica"] for each in answer["replicas"]] == ["placet-0", "placet-1"]
+
+
+STATUS = """\
+replica placet-0, version 1.2.3, ready, started at 2026-11-21T12:00:00Z
+leader: this replica holds the Lease
+0 decisions; the last ones about 0 pods are kept
+
+policy in force  kind    mode     weight  digest
+shop/web         policy  enforce     101  0123456789ab
+not in force: shop/broken
+
+informer  objects  synced  silent  failure
+pods            3  yes        2 s
+
+no pod is in flight
+
+verb    calls     p50     p90  p99
+filter      2  1.0 ms  2.0 ms
+"""
+
+
+def test_what_fails_is_named(placet: Placet) -> None:
+    def failing(replica: str, journal: Journal) -> Status:
+        checks = [
+            FailedCheck("cluster", "not synced", warning=False),
+            FailedCheck("api", "slow", warning=True),
+        ]
+        return msgspec.structs.replace(
+            status_of(replica, journal),
+            ready=False,
+            failing=checks,
+            cluster=None,
+            policies=(),
+            latency=(),
+        )
+
+    with running(replace(Parts(Journal()), status=failing)) as found:
+        shown = placet("status", "--url", found.urls[0]).out
+    assert ", not ready, started" in shown
+    assert "  failing: cluster: not synced\n  warning: api: slow\n" in shown
+    assert "no cluster is watched\n" in shown
+    assert "no policy is in force\n" in shown
+    assert shown.endswith("no call yet\n")
+
+
+def test_a_real_server_answers_and_keeps_its_port(placet: Placet, tmp_path: Path) -> None:
+    """Another server that wants the port is told which flag chooses another one."""
+    with serving(tmp_path, "--demo") as server:
+        answer = json.loads(placet("status", "--url", server.view, "-o", "json").out)
+        port = server.view.rpartition(":")[2]
+        done = placet("serve", "--demo", "--listen", "127.0.0.1:0", "--view-port", port)
+    (status,) = answer["replicas"]
+    assert (status["ready"], status["podsInFlight"]) == (True, 0)
+    assert "shop/shop" in {each["address"] for each in status["policies"]}
+    assert done.code == 2
+    assert done.err.splitlines()[-2] == (
+        f"error: cannot listen on `127.0.0.1:{port}`: the port is in use"
+    )
+    assert "--view-port" in done.err.splitlines()[-1]
+
+
+def test_a_server_may_have_no_view(tmp_path: Path) -> None:
+    with serving(tmp_path, "--demo", "--view-port", "none") as server:
+        assert server.view == ""
+
+
+@pytest.mark.parametrize("port", ["x", "-1", "65536", "localhost:1"])
+def test_a_wrong_port_is_an_error(placet: Placet, port: str) -> None:
+    done = placet("serve", "--demo", f"--view-port={port}")
+    assert done.code == 2
+    assert f"`{port}` is not a port, and not `none`" in done.err

@@ -1,0 +1,217 @@
+"""A view on loopback over a journal of the test's, and an API server that forwards to its port."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import struct
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field, replace
+from threading import Event, Thread
+
+from aiohttp import WSMsgType, web
+from prometheus_client import CollectorRegistry
+
+from engine.decision.journal import Journal
+from server.bodies import ByteBudget
+from server.connections import Connections
+from server.log_limit import LimitedLog
+from server.metrics import Metrics
+from server.running import CONNECTIONS, listening
+from server.settings import Settings
+from server.view import View, view_app
+from server.view_answers import Latency, PolicyInForce, Status
+
+AT = "2026-11-21T12:00:00Z"
+PROTOCOL = "v4.channel.k8s.io"
+
+
+def status_of(replica: str, journal: Journal) -> Status:
+    return Status(
+        replica=replica,
+        version="1.2.3",
+        at=AT,
+        started=AT,
+        ready=True,
+        failing=(),
+        policies=[PolicyInForce("shop/web", False, "enforce", 101, "0123456789ab", False)],
+        notInForce=["shop/broken"],
+        cluster={
+            "lease": {"holder": "placet-0_x", "held": replica == "placet-0", "failure": ""},
+            "resources": {
+                "pods": {
+                    "objects": 3,
+                    "synced": True,
+                    "secondsSinceLastEvent": 2.0,
+                    "failure": "",
+                }
+            },
+        },
+        podsInFlight=0,
+        inFlight=(),
+        latency=[Latency("filter", 2, 0.001, 0.002, None)],
+        decisions=journal.number,
+        recorded=len(journal),
+    )
+
+
+@dataclass
+class Parts:
+    """The parts of a view."""
+
+    journal: Journal
+    replica: str = "placet-0"
+    ending: bool = False
+    status: Callable[[str, Journal], Status] = status_of
+
+
+@asynccontextmanager
+async def view_of(parts: Parts) -> AsyncIterator[str]:
+    """The URL of a view that listens as that of `placet serve` does."""
+    settings = replace(Settings(), port=0, max_connections=32)
+    view = View(
+        parts.replica,
+        parts.journal,
+        lambda: parts.status(parts.replica, parts.journal),
+        None,
+        lambda: parts.ending,
+    )
+    app = view_app(view)
+    metrics, log = Metrics(CollectorRegistry(), "0"), LimitedLog(logging.getLogger("placet"))
+    app[CONNECTIONS] = Connections(settings, ByteBudget(1 << 20), metrics, log)
+    async with listening(app, settings) as url:
+        yield url
+
+
+# ---- an API server
+
+
+@dataclass
+class ForwardingApi:
+    """An API server with pods, each of which has a port on loopback; it forwards as kubelets do.
+
+    A pod without a port gets an error of its kubelet. `forbids`: nobody may forward. `asked` has
+    the query of each request.
+    """
+
+    pods: dict[str, int | None]
+    forbids: bool = False
+    phase: str = "Running"
+    asked: list[str] = field(default_factory=list)
+
+    def app(self) -> web.Application:
+        app = web.Application()
+        path = "/api/v1/namespaces/{namespace}/pods"
+        app.add_routes(
+            [
+                web.get(path, self._list),
+                web.get(path + "/{name}/portforward", self._forward),
+            ]
+        )
+        return app
+
+    async def _list(self, request: web.Request) -> web.Response:
+        self.asked.append(request.query_string)
+        items = [{"metadata": {"name": n}, "status": {"phase": self.phase}} for n in self.pods]
+        return web.Response(body=json.dumps({"kind": "PodList", "items": items}))
+
+    async def _forward(self, request: web.Request) -> web.StreamResponse:
+        self.asked.append(request.query_string)
+        name = request.match_info["name"]
+        if self.forbids:
+            return web.Response(status=403, text="no")
+        if name not in self.pods:
+            return web.Response(status=404, text="no")
+        return await forward(request, self.pods[name])
+
+
+async def forward(request: web.Request, port: int | None) -> web.WebSocketResponse:
+    """The part of a kubelet: connects a WebSocket with a port of 127.0.0.1."""
+    socket = web.WebSocketResponse(protocols=(PROTOCOL,))
+    await socket.prepare(request)
+    asked = int(request.query.get("ports") or request.query["port"])
+    for channel in (0, 1):
+        await socket.send_bytes(bytes([channel]) + struct.pack("<H", asked))
+    try:
+        assert port is not None
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    except (OSError, AssertionError):
+        text = f"error forwarding port {asked} to pod: connection refused"
+        await socket.send_bytes(b"\x01" + text.encode())
+        await socket.close()
+        return socket
+
+    async def down() -> None:
+        while data := await reader.read(32 * 1024):
+            await socket.send_bytes(b"\x00" + data)
+        await socket.close()
+
+    async def up() -> None:
+        async for message in socket:
+            if message.type is WSMsgType.BINARY and message.data[:1] == b"\x00":
+                writer.write(message.data[1:])
+                await writer.drain()
+        writer.close()
+
+    await asyncio.gather(down(), up(), return_exceptions=True)
+    return socket
+
+
+# ---- for tests of commands, which have an event loop of their own
+
+
+@dataclass
+class Running:
+    """What runs in a thread: views by URL, in their order, and the API server."""
+
+    urls: Sequence[str]
+    api_url: str
+    loop: asyncio.AbstractEventLoop
+
+
+@contextmanager
+def running(*views: Parts, api: ForwardingApi | None = None) -> Iterator[Running]:
+    """Serves views and an API server, with a pod for each view, in a thread."""
+    found: list[Running] = []
+    begun, end = Event(), asyncio.Event()
+
+    async def serve() -> None:
+        await _serve(views, api or ForwardingApi({}), found, begun, end)
+
+    thread = Thread(target=lambda: asyncio.run(serve()), daemon=True)
+    thread.start()
+    assert begun.wait(60), "the servers start"
+    try:
+        yield found[0]
+    finally:
+        found[0].loop.call_soon_threadsafe(end.set)
+        thread.join(60)
+
+
+async def _serve(
+    views: Sequence[Parts],
+    api: ForwardingApi,
+    found: list[Running],
+    begun: Event,
+    end: asyncio.Event,
+) -> None:
+    async with asyncio.timeout(600):
+        contexts = [view_of(parts) for parts in views]
+        urls = [await context.__aenter__() for context in contexts]
+        for parts, url in zip(views, urls, strict=True):
+            api.pods.setdefault(parts.replica, int(url.rpartition(":")[2]))
+        runner = web.AppRunner(api.app())
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        port = runner.addresses[0][1]
+        found.append(Running(urls, f"http://127.0.0.1:{port}", asyncio.get_running_loop()))
+        begun.set()
+        await end.wait()
+        for parts in views:
+            parts.ending = True
+        for context in contexts:
+            await context.__aexit__(None, None, None)
+        await runner.cleanup()
