@@ -8,15 +8,14 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from cli.command import CommandError, Exit, lease, read_file, seconds
+from cli.command import CommandError, Exit, lease, seconds
 from cli.render import FieldFinding, as_json, render, totals, wants_colour
 from cli.scheduling.checks import CheckContext, choose, examine, read_requirements
-from cli.scheduling.configuration import configurations
+from cli.scheduling.configuration import configurations, read_text
 from cli.scheduling.generator import OUR_LEASE
 from engine.counting.in_flight_pods import BIND_TIMEOUT_SECONDS
 
 _FORMATS = ("human", "plain", "json")
-_STDIN = "-"
 EXAMPLES = """\
 examples:
   placet doctor /etc/kubernetes/kube-scheduler.yaml
@@ -94,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
             args.lease,
             args.bind_timeout,
         )
-        for found in configurations(_texts(args), lambda p: _read(p) if Path(p).is_file() else None)
+        for found in configurations(_texts(args), _existing)
     ]
     findings = [finding for context in contexts for finding in examine(context)]
     if args.format == "json":
@@ -130,7 +129,7 @@ def _chosen(contexts: Sequence[CheckContext]) -> list[dict[str, object]]:
 
 
 def _texts(args: argparse.Namespace) -> list[tuple[str, str]]:
-    texts = [("standard input" if n == _STDIN else n, _read(n)) for n in args.files]
+    texts = list(map(read_text, args.files))
     if args.kubeconfig is not None or args.context is not None:
         # Importing the client takes longer than the rest of this command.
         from cli.live import config_maps  # noqa: PLC0415
@@ -141,10 +140,5 @@ def _texts(args: argparse.Namespace) -> list[tuple[str, str]]:
     return texts
 
 
-def _read(name: str) -> str:
-    if name == _STDIN:
-        return sys.stdin.read()
-    try:
-        return read_file(name, "check the path").decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise CommandError(f"`{name}` is not UTF-8 text", "save it as UTF-8") from None
+def _existing(path: str) -> str | None:
+    return read_text(path)[1] if Path(path).is_file() else None
