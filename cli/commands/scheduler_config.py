@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from cli.command import CommandError, Exit, read_file, seconds
 from cli.scheduling.generator import (
+    OUR_URL,
     VERBS,
     Extender,
     Tls,
@@ -63,7 +64,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("the extender")
     group.add_argument(
         "--url",
-        default="http://127.0.0.1:12345/api/scheduler",
+        default=OUR_URL,
         help="urlPrefix: the URL of Placet for kube-scheduler (default: %(default)s)",
     )
     group.add_argument(

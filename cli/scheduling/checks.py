@@ -414,7 +414,7 @@ def version(context: CheckContext) -> Iterator[_Found]:
     converts = "`placet scheduler-config --from FILE` writes a KubeSchedulerConfiguration of it"
     if context.configuration.legacy:
         message = "kube-scheduler 1.23 and later do not read a Policy"
-        yield _warning("" if kind is None else "kind", message, converts)
+        yield _warning("kind", message, converts)
         return
     hint = f"write `apiVersion: {_VERSION}` and `kind: KubeSchedulerConfiguration`"
     if kind is None and "extenders" not in context.configuration.value:

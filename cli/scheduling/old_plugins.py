@@ -63,7 +63,7 @@ _NO_PLUGIN = "kube-scheduler 1.36 has no plugin for it"
 
 @dataclass(frozen=True, slots=True)
 class Successor:
-    """The plugins that do the work today, none if there are none; `strategy` is of NodeResourcesFit.
+    """The plugins that do the work today, possibly none; `strategy` is that of NodeResourcesFit.
 
     `why` says what is different. `clause` is what a policy of Placet can say instead.
     """

@@ -14,6 +14,7 @@ import yaml
 
 from tests.e2e.placet import REPOSITORY
 from tests.support.scheduler_configs import ACCEPTED, REFUSED, SOUND, Wrong
+from tests.support.seeds import CONFIGURATIONS, Printed
 
 pytestmark = pytest.mark.e2e
 
@@ -127,3 +128,15 @@ def test_kube_scheduler_takes_what_is_sound(programs: Path, tmp_path: Path, numb
     wrong = Wrong("", "", SOUND[number])
     understood = read_by_kube_scheduler(programs, tmp_path, wrong.text)
     assert isinstance(understood, dict), understood
+
+
+@pytest.mark.parametrize("printed", CONFIGURATIONS, ids=lambda printed: printed.id)
+def test_what_is_converted_is_read(programs: Path, tmp_path: Path, printed: Printed) -> None:
+    """Of every configuration that the texts print with which extenders started."""
+    (tmp_path / "old").write_text(printed.text(), encoding="utf-8")
+    text = placet("scheduler-config", "--from", "old", folder=tmp_path)
+    understood = read_by_kube_scheduler(programs, tmp_path, text)
+    assert isinstance(understood, dict), understood
+    assert [e["urlPrefix"] for e in understood["extenders"]] == [
+        e["urlPrefix"] for e in yaml.safe_load(text)["extenders"]
+    ]
