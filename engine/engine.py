@@ -421,9 +421,7 @@ class Engine:
         present = [v for v, n in zip(decided.verdicts, decided.counts(), strict=True) if n]
         if waiting := [v for v in present if isinstance(v, Rejected) and v.waits]:
             raise WaitingError(waiting[0].reason)
-        decided = Decision(
-            decided.codes, list(map(_attributed, decided.verdicts)), decided.known_rows
-        )
+        decided = Decision(decided.codes, _attributed(decided.verdicts), decided.known_rows)
         present = [v for v, n in zip(decided.verdicts, decided.counts(), strict=True) if n]
         refusals = [v for v in present if not isinstance(v, Feasible)]
         damped = self._damper.rejected(call.pod.uid, {v.reason for v in refusals})
@@ -559,10 +557,19 @@ def _rejecting(
     return [(v.clause, count) for v, count in found if count and not isinstance(v, Feasible)]
 
 
-def _attributed(verdict: Verdict) -> Verdict:
-    if isinstance(verdict, Feasible):
-        return verdict
-    return replace(verdict, reason=attributed(verdict.policy, verdict.reason))
+def _attributed(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """The verdicts with reasons that name their policy; equal reasons are one text."""
+    texts: dict[tuple[str, str], str] = {}
+    found: list[Verdict] = []
+    for verdict in verdicts:
+        if isinstance(verdict, Feasible):
+            found.append(verdict)
+            continue
+        key = verdict.policy, verdict.reason
+        if (text := texts.get(key)) is None:
+            text = texts[key] = attributed(*key)
+        found.append(verdict if text is verdict.reason else replace(verdict, reason=text))
+    return found
 
 
 def _event_texts(
