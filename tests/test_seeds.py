@@ -47,24 +47,22 @@ def compare(said: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("printed", CONFIGURATIONS, ids=lambda p: p.id)
-def test_a_configuration_is_diagnosed_and_converted(
-    placet: Placet, folder: Path, printed: Printed
-) -> None:
-    assert folder
+@pytest.mark.usefixtures("folder")
+def test_a_configuration_is_diagnosed_and_converted(placet: Placet, printed: Printed) -> None:
     compare(
         answers(placet, printed, "doctor", "scheduler-config --from", "doctor --fix"), printed.id
     )
 
 
-def test_arguments_of_a_plugin_are_no_configuration(placet: Placet, folder: Path) -> None:
-    assert folder
+@pytest.mark.usefixtures("folder")
+def test_arguments_of_a_plugin_are_no_configuration(placet: Placet) -> None:
     said = answers(placet, PLUGIN_ARGUMENTS, "doctor", "scheduler-config --from")
     compare(said, PLUGIN_ARGUMENTS.id)
 
 
-def test_the_proposed_policy_is_checked(placet: Placet, folder: Path) -> None:
+@pytest.mark.usefixtures("folder")
+def test_the_proposed_policy_is_checked(placet: Placet) -> None:
     """As it is printed; then with `spec` in lower case, and with the values that it describes."""
-    assert folder
     said = answers(placet, PROPOSAL, "check")
     text = PROPOSAL.text()
     for old, new in (
