@@ -18,7 +18,7 @@ from engine.cache.tallies import FULL
 from engine.counting.groups import ON, GroupCounts, fewest, wanted_on
 from engine.decision.inspection import Contribution, Objection
 from engine.decision.registry import Registry, Selection
-from engine.decision.verdict import Failed, Feasible
+from engine.decision.verdict import Failed, Feasible, message_of
 from engine.program.frame import Frame
 from engine.program.program import (
     BoundProgram,
@@ -221,7 +221,7 @@ def _outcome(found: Explanation, name: str) -> str:
         case _ if against := found.against(name):
             return f"fails by {against[0].text}"
         case _:
-            return f"fails by {verdict.policy}: {verdict.reason}"
+            return f"fails by {verdict.policy}: {message_of(verdict)}"
 
 
 def _reason(objection: Objection, clauses: WrittenClauses, frame: Frame) -> str:
@@ -236,7 +236,7 @@ def _narrowing(found: Explanation, name: str) -> list[str]:
     if verdict is None or isinstance(verdict, Feasible):
         return []
     if not found.holds(name):
-        return [f"{verdict.policy}: {verdict.reason}"]
+        return [f"{verdict.policy}: {message_of(verdict)}"]
     return [f"{verdict.policy}: {verdict.clause}: {HELD_BACK}"]
 
 

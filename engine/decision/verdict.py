@@ -145,6 +145,13 @@ def attributed(policy: str, reason: str) -> str:
     return cut(f"{_prefix(policy)}{reason}")
 
 
+def message_of(verdict: Rejected | Failed) -> str:
+    """The reason as its clause has it: without what `attributed` adds."""
+    prefix = _prefix(verdict.policy)
+    is_default = verdict.reason == f"{prefix}{verdict.clause}"
+    return verdict.reason if is_default else verdict.reason.removeprefix(prefix)
+
+
 def _prefix(policy: str) -> str:
     return f"policy {policy.rpartition('/')[2]}: "
 

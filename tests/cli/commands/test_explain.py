@@ -138,7 +138,12 @@ def test_many_nodes_are_grouped_by_their_reasons(placet: Placet, folder: Path) -
         done.out.partition("\n\n")[2].partition("\n\n")[2]
         == """\
 nodes  verdict  why                                           which
-XXX
+    7  pass     shop/shop: one per node: held back until      m-03, m-06, m-09, m-12 and 3 more
+                this pod is bound, so that the strict bound
+                holds; kube-scheduler asks again
+    1  pass     score 1                                       m-00
+   16  fail     shop/shop: headroom: needs 1Gi to spare       m-01, m-02, m-04, m-05 and 12 more
+
 8 of 24 nodes pass; 7 of them are held back for now
 shop/lenient, in audit, would reject 24 nodes
 """
