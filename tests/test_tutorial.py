@@ -83,6 +83,13 @@ def test_what_runs_until_ctrl_c_is_alone_in_its_block() -> None:
     assert block == "make demo\n"
 
 
+def test_set_up_says_that_it_takes_a_while() -> None:
+    """Before the first command, which is silent for a minute."""
+    makefile = (DOCS.parent / "Makefile").read_text(encoding="utf-8")
+    recipe = makefile.partition("\n.venv/stamp:")[2].partition("\n")[2]
+    assert recipe.startswith('\t@echo "setting up')
+
+
 def test_the_files_beside_the_tutorial_are_what_it_ends_with() -> None:
     last = {name: text for name, text in steps() if not name.startswith("$ ")}
     assert last == {f.name: f.read_text(encoding="utf-8") for f in EXAMPLES.glob("*.policy")}

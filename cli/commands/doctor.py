@@ -166,12 +166,10 @@ def _fix(name: str, args: argparse.Namespace) -> None:
     is_json = text.lstrip().startswith("{")
     fixed = json.dumps(converted.document, indent=2) + "\n" if is_json else converted.text
     replace_text(Path(name), fixed)
-    print(f"fixed {name}")
-    for note in converted.notes:
-        print(f"  {note}")
-    if not is_json and _COMMENT.search(text):
-        print("  its comments are gone")
-    print()
+    lost = ["its comments are gone"] if not is_json and _COMMENT.search(text) else []
+    said = "".join(f"  {note}\n" for note in (*converted.notes, *lost))
+    to = sys.stdout if args.format == "human" else sys.stderr
+    print(f"fixed {name}\n{said}", file=to)
 
 
 def _existing(path: str) -> str | None:
