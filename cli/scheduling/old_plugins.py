@@ -133,7 +133,7 @@ PRIORITIES: Mapping[str, Successor] = {
     ),
     "ServiceAntiAffinity": Successor(
         why=_NO_PLUGIN,
-        clause='spread "apart" { across node.labels["KEY"] skew at most 1 best effort }',
+        clause='spread "apart" { over node.labels["KEY"] skew at most 1 best effort weight 10 }',
     ),
 }
 # Plugins of the framework that 1.36 does not have.

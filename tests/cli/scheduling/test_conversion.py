@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,9 @@ from cli.scheduling.configuration import configurations
 from cli.scheduling.conversion import Conversion, convert
 from cli.scheduling.generator import OUR_URL, Extender
 from cli.scheduling.old_plugins import DEFAULTS, FILTERS, PLUGINS, PREDICATES, PRIORITIES, SCORES
+from grammar.schema import load_schema
+from grammar.source import Source
+from policies.validation import Validator
 from tests.support.scheduler_configs import OTHER, OURS
 
 Json = dict[str, Any]
@@ -237,3 +241,28 @@ def test_a_sound_configuration_stays_as_it_is() -> None:
     }
     assert converted(sound).document == sound
     assert converted(sound).notes == ()
+
+
+def test_every_row_of_the_tables_is_documented() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "operations.md").read_text(encoding="utf-8")
+    section = page.partition("#### From older configurations")[2].partition("\n### ")[0]
+    # Priorities with arguments have any name, and the page says what their argument is called.
+    arguments = {"RequestedToCapacityRatioPriority": "requestedToCapacityRatioArguments"}
+    arguments |= {
+        "LabelPreference": "labelPreference",
+        "ServiceAntiAffinity": "serviceAntiAffinity",
+    }
+    names = [arguments.get(name, name) for name in (*PREDICATES, *PRIORITIES, *PLUGINS)]
+    assert [name for name in names if name not in section] == []
+    successors = {p for s in (*PREDICATES.values(), *PRIORITIES.values()) for p in s.plugins}
+    assert [name for name in successors if name not in section] == []
+
+
+def test_the_clauses_that_are_offered_are_legal() -> None:
+    """They work when they are written into a policy, with other names in place of KEY and VALUE."""
+    for table in (PREDICATES, PRIORITIES):
+        for name, successor in table.items():
+            if successor.clause:
+                text = f"cluster policy a {{ {successor.clause} }}"
+                found = Validator(load_schema()).validate([Source(name, text)]).findings()
+                assert [d.message for d, _ in found if d.severity == "error"] == [], text
