@@ -418,11 +418,13 @@ class Engine:
 
         Raises EngineError if kube-scheduler should retry the pod itself.
         """
-        present = [v for v, n in zip(decided.verdicts, decided.counts(), strict=True) if n]
+        counts = decided.counts()
+        present = [v for v, n in zip(decided.verdicts, counts, strict=True) if n]
         if waiting := [v for v in present if isinstance(v, Rejected) and v.waits]:
             raise WaitingError(waiting[0].reason)
-        decided = Decision(decided.codes, _attributed(decided.verdicts), decided.known_rows)
-        present = [v for v, n in zip(decided.verdicts, decided.counts(), strict=True) if n]
+        verdicts = _attributed(decided.verdicts)
+        decided = Decision(decided.codes, verdicts, decided.known_rows)
+        present = [v for v, n in zip(verdicts, counts, strict=True) if n]
         refusals = [v for v in present if not isinstance(v, Feasible)]
         damped = self._damper.rejected(call.pod.uid, {v.reason for v in refusals})
         if damped is None:
