@@ -50,7 +50,7 @@ def starts(programs: Path, file: Path) -> bool:
     No API server is there, so it is ended then.
     """
     command = [
-        *(programs / "kube-scheduler", f"--config={file}", "--master=http://127.0.0.1:1"),
+        *(str(programs / "kube-scheduler"), f"--config={file}", "--master=http://127.0.0.1:1"),
         *("--leader-elect=false", "--secure-port=0"),
     ]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
