@@ -70,6 +70,7 @@ conformance: .venv/stamp  ## run cases of the CEL conformance suite: make confor
 	.venv/bin/python -m tests.conformance $(CASES)
 
 .venv/stamp: requirements.lock pyproject.toml
+	@echo "setting up .venv: the packages take about a minute, once"
 	$(PYTHON) -m venv .venv
 	$(PIP) install --require-hashes --requirement requirements.lock
 	$(PIP) install --no-deps --no-build-isolation --editable .

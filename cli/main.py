@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Container, Sequence
 from importlib import import_module
@@ -12,6 +13,7 @@ from typing import Protocol, cast
 
 from cli.command import CommandError, Exit, version
 from cli.render import print_error
+from grammar.diagnostics import nearest
 
 # Each command is a module of `cli.commands`, and only the requested one is imported: `check` starts
 # in a fraction of the time that the server's libraries take.
@@ -33,6 +35,7 @@ COMMANDS = {
     "doctor": "report problems in a kube-scheduler configuration",
     "completion": "print a shell script that completes commands, flags and files",
 }
+_FLAG = re.compile(r"(?<![\w-])--?[a-z][a-z-]*")
 _EPILOG = "exit codes: 0 success, 1 problems found, 2 the command could not run"
 
 
@@ -49,8 +52,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command and returns its exit code. Raises SystemExit after `--help` and bad usage."""
     arguments = sys.argv[1:] if argv is None else list(argv)
     wanted = next((a for a in arguments if not a.startswith("-")), "")
+    if wanted and wanted not in COMMANDS:
+        close = nearest(wanted, COMMANDS)
+        hint = f"a similar one exists: `{close}`" if close else f"`{program()} --help` lists them"
+        return _misused(parser_of(program(), ()), f"there is no command `{wanted}`", hint)
     parser = parser_of(program(), {wanted})
-    args = parser.parse_args(arguments)
+    args, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        return _misused(parser, *_unknown_argument(wanted, unknown[0]))
     if args.version:
         print(f"placet {version()}")
         return Exit.OK
@@ -58,6 +67,30 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.print_help(sys.stderr)
         return Exit.ERROR
     return _run(_module(args.command), args)
+
+
+def _misused(parser: argparse.ArgumentParser, message: str, hint: str) -> int:
+    """Prints the usage and an error."""
+    parser.print_usage(sys.stderr)
+    print_error(message, hint)
+    return Exit.ERROR
+
+
+def _unknown_argument(command: str, given: str) -> tuple[str, str]:
+    """The message and the hint about an argument that the command does not take."""
+    flag = given.partition("=")[0]
+    helped = f"{program()} {command}".rstrip()
+    if not flag.startswith("-"):
+        return f"`{given}` is one argument too many", f"see {helped} --help"
+    # Its help has every flag; argparse has no public list of them.
+    known = argparse.ArgumentParser()
+    known.add_argument("--version")
+    if command:
+        _module(command).configure(known)
+    flags = set(_FLAG.findall(known.format_help()))
+    close = nearest(flag, flags)
+    hint = f"a similar one exists: `{close}`" if close else f"see {helped} --help"
+    return f"there is no flag `{flag}`", hint
 
 
 def program() -> str:

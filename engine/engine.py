@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
@@ -40,6 +40,8 @@ from engine.decision.verdict import (
     Feasible,
     Rejected,
     Scores,
+    Verdict,
+    attributed,
     feasible,
 )
 from engine.errors import (
@@ -55,7 +57,7 @@ from engine.objects.peer import Peer, rooted
 from engine.objects.request_pod import NO_EXEMPTIONS, Exemptions, RequestPod, RequestPodReader
 from engine.program.frame import Evaluation, Floats, Frame, Points
 from engine.program.policy_time import CallTime, PolicyTimes
-from engine.program.program import Program
+from engine.program.program import CountProgram, FilterProgram, Program
 from grammar.texts import MOST_ERROR, cut, shown
 from grammar.values.time import SECOND, Timestamp
 
@@ -272,10 +274,11 @@ class Engine:
         call = self._calls.open(pod, (), self._portion_time())
         texts = [FURTHER]
         for program in call.plan.selection.enforced:
-            texts += [clause.message(call.evaluation) for clause in program.filters]
             counts = (clause.count for clause in program.counts)
-            texts += [c.message(call.evaluation) for c in counts if c.weight is None]
-        texts += [m.clause.count.message(call.evaluation) for m in call.plan.counts.mutual]
+            strict = [count for count in counts if count.weight is None]
+            texts += _event_texts((*program.filters, *strict), call.evaluation)
+        mutual = (limit.clause.count for limit in call.plan.counts.mutual)
+        texts += _event_texts(mutual, call.evaluation)
         # As in `2 Insufficient cpu, 1 policy web: zone.`; a damped text joins several by `; `.
         ours = "|".join(re.escape(text) for text in texts if text)
         return re.search(rf"(?:\d|;) (?:{ours})(?:[,.;]|$)", reasons) is not None
@@ -416,9 +419,13 @@ class Engine:
 
         Raises EngineError if kube-scheduler should retry the pod itself.
         """
-        present = [v for v, n in zip(decided.verdicts, decided.counts(), strict=True) if n]
+        counts = decided.counts()
+        present = [v for v, n in zip(decided.verdicts, counts, strict=True) if n]
         if waiting := [v for v in present if isinstance(v, Rejected) and v.waits]:
             raise WaitingError(waiting[0].reason)
+        verdicts = _attributed(decided.verdicts)
+        decided = Decision(decided.codes, verdicts, decided.known_rows)
+        present = [v for v, n in zip(verdicts, counts, strict=True) if n]
         refusals = [v for v in present if not isinstance(v, Feasible)]
         damped = self._damper.rejected(call.pod.uid, {v.reason for v in refusals})
         if damped is None:
@@ -551,6 +558,30 @@ def _rejecting(
     would = memo.decide(table, rows, call.evaluation)
     found = zip(would.verdicts, would.counts(), strict=True)
     return [(v.clause, count) for v, count in found if count and not isinstance(v, Feasible)]
+
+
+def _attributed(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """The verdicts with reasons that name their policy; equal reasons are one text."""
+    texts: dict[tuple[str, str], str] = {}
+    found: list[Verdict] = []
+    for verdict in verdicts:
+        if isinstance(verdict, Feasible):
+            found.append(verdict)
+            continue
+        key = verdict.policy, verdict.reason
+        if (text := texts.get(key)) is None:
+            text = texts[key] = attributed(*key)
+        found.append(verdict if text is verdict.reason else replace(verdict, reason=text))
+    return found
+
+
+def _event_texts(
+    clauses: Iterable[FilterProgram | CountProgram], evaluation: Evaluation
+) -> Iterator[str]:
+    """The texts of clauses as events have them, or had them without the names of policies."""
+    for clause in clauses:
+        text = clause.message(evaluation)
+        yield from (text, attributed(clause.policy, text))
 
 
 def _not_narrowed() -> Floats:

@@ -97,12 +97,22 @@ _REQUIRED: Mapping[type, list[str]] = {
     resource.Spec: ["podSelector"],
     resource.ClusterSpec: ["podSelector"],
 }
+_CONDITION = '.status.conditions[?(@.type=="{}")].{}'
+# The columns of `kubectl get`, and those that it adds with `-o wide`.
 _COLUMNS = (
-    ("Mode", "string", ".spec.enforcementMode"),
+    ("Ready", "string", _CONDITION.format("Ready", "status")),
+    ("Reason", "string", _CONDITION.format("Ready", "reason")),
     ("Target", "string", ".spec['placementPolicy','policy'].targetSize"),
     ("Placed", "integer", ".status.placedPods"),
-    ("Ready", "string", '.status.conditions[?(@.type=="Ready")].status'),
+    ("Matched", "integer", ".status.matchedPods"),
+    ("Weight", "integer", ".spec.weight"),
     ("Age", "date", ".metadata.creationTimestamp"),
+)
+_WIDE_COLUMNS = (
+    ("Mode", "string", ".spec.enforcementMode"),
+    ("Conflicting", "string", _CONDITION.format("Conflicting", "message")),
+    ("Violations", "integer", ".status.violations"),
+    ("Message", "string", _CONDITION.format("Ready", "message")),
 )
 
 
@@ -140,7 +150,11 @@ def _version(kind: str, version: str) -> Schema:
         "storage": version == STORED,
         "subresources": {"status": {}},
         "additionalPrinterColumns": [
-            {"name": name, "type": of, "jsonPath": path} for name, of, path in _COLUMNS
+            *({"name": name, "type": of, "jsonPath": path} for name, of, path in _COLUMNS),
+            *(
+                {"name": name, "type": of, "jsonPath": path, "priority": 1}
+                for name, of, path in _WIDE_COLUMNS
+            ),
         ],
         "schema": {"openAPIV3Schema": _object(KINDS[kind], version)},
     }

@@ -55,6 +55,8 @@ _EXPECTED = re.compile(r"Expected `(?P<wanted>[^`]*)`(?:, got `(?P<found>[^`]*)`
 _LACKING = re.compile(r"Object missing required field `(?P<name>[^`]*)`\Z")
 _UNKNOWN = re.compile(r"Object contains unknown field `(?P<name>[^`]*)`\Z")
 _NO_VALUE = re.compile(r"Invalid enum value '?(?P<value>.*?)'?\Z", re.DOTALL)
+# Values that the proposal of the API uses beside those of its fields.
+_FORMER = {("spec.enforcementMode", "Force"): "Strict"}
 _STEP = re.compile(r"\w+")
 _KINDS = {
     "int": "a whole number",
@@ -74,13 +76,19 @@ def decoded(value: object, wanted: type[S], page: Page) -> S | Diagnostic:
     except msgspec.ValidationError as error:
         said = _SAID.match(str(error))
         assert said is not None, "every part of it is optional"
-        return _field_error(said["what"], said["path"] or "", wanted, page)
+        return _field_error(said["what"], said["path"] or "", wanted, page, value)
     except RecursionError:
         return page.error("object", "is nested too deeply")
 
 
-def _field_error(what: str, path: str, wanted: type[msgspec.Struct], page: Page) -> Diagnostic:
+def _field_error(
+    what: str, path: str, wanted: type[msgspec.Struct], page: Page, value: object
+) -> Diagnostic:
     if (lacking := _LACKING.match(what)) is not None:
+        other = _other_case(value, path, lacking["name"])
+        if other is not None:
+            hint = f"write `{lacking['name']}`"
+            return page.error(join(path, other), "names of fields are case-sensitive", hint)
         return page.error(join(path, lacking["name"]), "is missing")
     if (unknown := _UNKNOWN.match(what)) is not None:
         here = _type_at(path, wanted)
@@ -92,13 +100,27 @@ def _field_error(what: str, path: str, wanted: type[msgspec.Struct], page: Page)
         here = _type_at(path, wanted)
         values = [f"`{v}`" for v in here.values] if isinstance(here, LiteralType) else []
         message = f"`{no_value['value']}` is not allowed"
-        return page.error(path, message, f"write {listed(values)}" if values else "")
+        former = _FORMER.get((path, no_value["value"]))
+        hint = f"it is called `{former}`" if former else f"write {listed(values)}" if values else ""
+        return page.error(path, message, hint)
     if (expected := _EXPECTED.match(what)) is not None:
         kinds = _in_words(expected["wanted"])
         if expected["found"] is not None:
             return page.error(path, f"is {_in_words(expected['found'])}, not {kinds}")
         return page.error(path, _out_of_bounds(expected["rest"]))
     return page.error(path or "object", what[:1].lower() + what[1:])
+
+
+def _other_case(value: object, path: str, name: str) -> str | None:
+    """The key that differs from a missing field only in its case."""
+    here = value
+    for step in _STEP.findall(path):
+        if isinstance(here, list) and step.isdecimal() and int(step) < len(here):
+            here = here[int(step)]
+        else:
+            here = here.get(step) if isinstance(here, dict) else None
+    keys = map(str, here) if isinstance(here, dict) else ()
+    return next((key for key in keys if key.lower() == name.lower()), None)
 
 
 def _out_of_bounds(bound: str) -> str:

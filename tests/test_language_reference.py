@@ -17,7 +17,7 @@ import yaml
 from engine.cache.cluster_file import ClusterFileReader
 from engine.cache.snapshot import Snapshot
 from engine.decision.registry import Registry
-from engine.decision.verdict import Feasible
+from engine.decision.verdict import Feasible, message_of
 from engine.engine import Engine
 from engine.objects.codec import ObjectCodec
 from engine.program.compiler import Compiler
@@ -233,7 +233,7 @@ def fares(engine: Engine, scene: Scene, *, scored: bool) -> Mapping[str, str]:
         return dict(zip(names, map(str, answer), strict=True))
     verdicts = engine.filter(scene.pod, names, None, math.inf)
     return {
-        name: "passes" if isinstance(v, Feasible) else f'rejected, "{v.reason}"'
+        name: "passes" if isinstance(v, Feasible) else f'rejected, "{message_of(v)}"'
         for name, v in zip(names, verdicts, strict=True)
     }
 

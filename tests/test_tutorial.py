@@ -58,6 +58,9 @@ def test_the_tutorial_can_be_followed(placet: Placet, folder: Path, servers: Exi
         elif first.endswith(" &"):
             words = shlex.split(first.removeprefix("$ placet serve ").removesuffix(" &"))
             server = servers.enter_context(serving(folder, *words))
+        elif first == "$ kill %1":
+            assert server is not None
+            servers.close()
         else:
             here = server.url if server is not None else ADDRESS
             command = first.removeprefix("$ ").replace(ADDRESS, here)
@@ -74,6 +77,19 @@ def run(placet: Placet, command: str) -> str:
         return subprocess.run(words, capture_output=True, text=True, check=True).stdout
     done = placet(*words[1:], stdin=shlex.split(piped)[1] if piped else "")
     return done.out + done.err
+
+
+def test_what_runs_until_ctrl_c_is_alone_in_its_block() -> None:
+    """Pasted lines after it would be lost."""
+    (block,) = (b for b in re.findall(r"(?ms)^```sh\n(.*?)^```$", PAGE) if "make demo" in b)
+    assert block == "make demo\n"
+
+
+def test_set_up_says_that_it_takes_a_while() -> None:
+    """Before the first command, which is silent for a minute."""
+    makefile = (DOCS.parent / "Makefile").read_text(encoding="utf-8")
+    recipe = makefile.partition("\n.venv/stamp:")[2].partition("\n")[2]
+    assert recipe.startswith('\t@echo "setting up')
 
 
 def test_the_files_beside_the_tutorial_are_what_it_ends_with() -> None:

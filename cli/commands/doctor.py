@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from cli.command import CommandError, Exit, lease, read_file, seconds
+from cli.command import CommandError, Exit, lease, replace_text, seconds
 from cli.render import FieldFinding, as_json, render, totals, wants_colour
 from cli.scheduling.checks import CheckContext, choose, examine, read_requirements
-from cli.scheduling.configuration import configurations
-from cli.scheduling.generator import OUR_LEASE
+from cli.scheduling.configuration import configurations, read_text
+from cli.scheduling.conversion import convert
+from cli.scheduling.generator import OUR_LEASE, OUR_URL, Extender
 from engine.counting.in_flight_pods import BIND_TIMEOUT_SECONDS
 
+_COMMENT = re.compile(r"(?m)^\s*#")
 _FORMATS = ("human", "plain", "json")
-_STDIN = "-"
 EXAMPLES = """\
 examples:
   placet doctor /etc/kubernetes/kube-scheduler.yaml
   placet doctor /etc/kubernetes/manifests/kube-scheduler.yaml --policies policies/
   placet doctor --kubeconfig ~/.kube/config
+  placet doctor --fix kube-scheduler.yaml
 """
 
 
@@ -79,11 +82,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default="human",
         help="human (default); plain: one line each; json: one document",
     )
+    parser.add_argument(
+        "--fix",
+        action="store_true",
+        help="first rewrite each file as `placet scheduler-config --from` does, and say what is "
+        "different",
+    )
     parser.add_argument("--strict", action="store_true", help="warnings count as errors")
 
 
 def run(args: argparse.Namespace) -> int:
     requirements = None if args.policies is None else read_requirements(args.policies)
+    for name in args.files if args.fix else ():
+        _fix(name, args)
     contexts = [
         CheckContext(
             found,
@@ -94,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
             args.lease,
             args.bind_timeout,
         )
-        for found in configurations(_texts(args), lambda p: _read(p) if Path(p).is_file() else None)
+        for found in configurations(_texts(args), _existing)
     ]
     findings = [finding for context in contexts for finding in examine(context)]
     if args.format == "json":
@@ -130,7 +141,7 @@ def _chosen(contexts: Sequence[CheckContext]) -> list[dict[str, object]]:
 
 
 def _texts(args: argparse.Namespace) -> list[tuple[str, str]]:
-    texts = [("standard input" if n == _STDIN else n, _read(n)) for n in args.files]
+    texts = list(map(read_text, args.files))
     if args.kubeconfig is not None or args.context is not None:
         # Importing the client takes longer than the rest of this command.
         from cli.live import config_maps  # noqa: PLC0415
@@ -141,10 +152,25 @@ def _texts(args: argparse.Namespace) -> list[tuple[str, str]]:
     return texts
 
 
-def _read(name: str) -> str:
-    if name == _STDIN:
-        return sys.stdin.read()
-    try:
-        return read_file(name, "check the path").decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise CommandError(f"`{name}` is not UTF-8 text", "save it as UTF-8") from None
+def _fix(name: str, args: argparse.Namespace) -> None:
+    """Rewrites the file of a configuration. Raises CommandError for any other file."""
+    source, text = read_text(name)
+    found = configurations([(source, text)], _existing)
+    if name == "-" or len(found) > 1 or found[0].source != name or found[0].before != 0:
+        hint = "write its configuration to a file, and give that file"
+        raise CommandError(f"`--fix` cannot rewrite `{source}`", hint)
+    ours, _ = choose(found[0].extenders, args.url)
+    converted = convert(found[0], ours, Extender(OUR_URL))
+    if converted.document == found[0].value:
+        return
+    is_json = text.lstrip().startswith("{")
+    fixed = json.dumps(converted.document, indent=2) + "\n" if is_json else converted.text
+    replace_text(Path(name), fixed)
+    lost = ["its comments are gone"] if not is_json and _COMMENT.search(text) else []
+    said = "".join(f"  {note}\n" for note in (*converted.notes, *lost))
+    to = sys.stdout if args.format == "human" else sys.stderr
+    print(f"fixed {name}\n{said}", file=to)
+
+
+def _existing(path: str) -> str | None:
+    return read_text(path)[1] if Path(path).is_file() else None

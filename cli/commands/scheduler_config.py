@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from cli.command import CommandError, Exit, read_file, seconds
 from cli.scheduling.generator import (
+    OUR_URL,
     VERBS,
     Extender,
     Tls,
@@ -24,6 +25,7 @@ examples:
   placet scheduler-config > kube-scheduler.yaml
   placet scheduler-config --url https://10.96.0.50:443 --ca ca.crt --server-name placet
   placet scheduler-config --section --verbs filter,prioritize,preempt,bind
+  placet scheduler-config --from policy.json > kube-scheduler.yaml
 """
 
 
@@ -38,6 +40,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     form.add_argument(
         "--legacy", action="store_true", help="the JSON of a Policy, read up to Kubernetes 1.22"
+    )
+    what.add_argument(
+        "--from",
+        dest="source",
+        metavar="FILE",
+        help="convert this Policy, older KubeSchedulerConfiguration or plugin JSON, and say "
+        "what is different; Placet is added if it has no extenders; - is standard input",
     )
     what.add_argument(
         "--scheduler-name",
@@ -55,7 +64,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("the extender")
     group.add_argument(
         "--url",
-        default="http://127.0.0.1:12345/api/scheduler",
+        default=OUR_URL,
         help="urlPrefix: the URL of Placet for kube-scheduler (default: %(default)s)",
     )
     group.add_argument(
@@ -126,6 +135,8 @@ def run(args: argparse.Namespace) -> int:
             f"`{form}` does not work with a scheduler's name or kubeconfig", f"leave out {form}"
         )
     extender = _extender(args)
+    if args.source is not None:
+        return _convert(args, extender)
     if args.legacy:
         whole = json_text(policy(extender))
     else:
@@ -135,6 +146,32 @@ def run(args: argparse.Namespace) -> int:
     sys.stdout.write(yaml_text(section(extender)) if args.section else whole)
     for line in _placets_side(args.scheduler_name, binds="bind" in args.verbs):
         print(line, file=sys.stderr)
+    return Exit.OK
+
+
+def _convert(args: argparse.Namespace, extender: Extender) -> int:
+    """Prints what a configuration is converted to, and on standard error what is different."""
+    # Importing YAML takes longer than the rest of this command.
+    from cli.scheduling.checks import choose  # noqa: PLC0415
+    from cli.scheduling.configuration import configurations, read_text  # noqa: PLC0415
+    from cli.scheduling.conversion import convert  # noqa: PLC0415
+
+    given = {
+        "--section": args.section,
+        "--legacy": args.legacy,
+        "--scheduler-name": args.scheduler_name,
+    }
+    if flag := next((flag for flag, is_given in given.items() if is_given), ""):
+        raise CommandError(f"`{flag}` does not work with `--from`", f"leave out {flag}")
+    found, *more = configurations([read_text(args.source)], lambda _path: None)
+    if more:
+        hint = "give a file with one of them"
+        raise CommandError(f"there are {len(more) + 1} configurations in `{args.source}`", hint)
+    ours, _ = choose(found.extenders)
+    converted = convert(found, ours, extender)
+    sys.stdout.write(converted.text)
+    for note in converted.notes:
+        print(f"note: {note}", file=sys.stderr)
     return Exit.OK
 
 

@@ -53,15 +53,18 @@ def announcement(url: str, reloader: PolicyReloader) -> Iterator[str]:
     yield f"Placet decides about a demo cluster of {nodes} nodes and {pods} pods at {url}"
     yield "Ctrl-C stops it."
     yield ""
-    yield "Its policies; an edit is enforced half a second later:"
-    for active in reloader.enforced.in_force.active:
-        # Half of the library only provides clauses for other policies.
+    in_force = reloader.enforced.in_force.active
+    applied = [active for active in in_force if not active.checked.policy.only_used]
+    used = len(in_force) - len(applied)
+    more = f"; {used} more only provide clauses that a policy can `use`" if used else ""
+    yield f"{len(applied)} of its {len(in_force)} policies apply to pods{more}."
+    yield "An edit is enforced half a second later:"
+    for active in applied:
         policy = active.checked.policy
-        if not policy.only_used:
-            kind = "cluster policy" if policy.cluster else "policy"
-            description = policy.setting("description", "no description")
-            yield f"  {kind} {policy.address}: {description}"
-            yield f"    {active.file}"
+        kind = "cluster policy" if policy.cluster else "policy"
+        description = policy.setting("description", "no description")
+        yield f"  {kind} {policy.address}: {description}"
+        yield f"    {active.file}"
     yield ""
     yield "Ask it, in another terminal, where a web pod may go:"
     yield ""

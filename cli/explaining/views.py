@@ -18,7 +18,7 @@ from engine.cache.tallies import FULL
 from engine.counting.groups import ON, GroupCounts, fewest, wanted_on
 from engine.decision.inspection import Contribution, Objection
 from engine.decision.registry import Registry, Selection
-from engine.decision.verdict import Failed, Feasible
+from engine.decision.verdict import Failed, Feasible, message_of
 from engine.program.frame import Frame
 from engine.program.program import (
     BoundProgram,
@@ -47,6 +47,10 @@ _STEPS = 40
 _VALUE = 60
 # What is said of a limit that other pods have.
 KEPT_OUT = "a pod that is there, or may end there, has this limit"
+# What is said of a node that passes and is not offered: as few as keep a strict bound exact.
+HELD_BACK = (
+    "held back until this pod is bound, so that the strict bound holds; kube-scheduler asks again"
+)
 PASS, _PASSES = Text("pass", "green"), Text("passes", "green")
 FAIL, _FAILS = Text("fail", "red"), Text("fails", "red")
 # The width of the bar of a score of 10, and its characters, also for ASCII terminals.
@@ -82,7 +86,8 @@ def every_node(world: World, found: Explanation) -> Iterator[Part]:
         yield _listed(world, found)
     passing = sum(found.holds(name) for name in found.names)
     offered = len(found.passing)
-    kept = f"; this answer offers {offered} of them" if found.verdicts and offered < passing else ""
+    held = passing - offered if found.verdicts else 0
+    kept = f"; {held} of them {'is' if held == 1 else 'are'} held back for now" if held else ""
     yield f"\n{passed(passing, len(found.names))}{kept}"
     for program in found.inspection.selection.audited:
         objections = found.inspection.objections([program], found.names)
@@ -212,11 +217,11 @@ def _outcome(found: Explanation, name: str) -> str:
         case Failed(policy=policy, clause=clause, error=error):
             return f"fails by {policy}: {clause}: {error}"
         case _ if found.holds(name):
-            return f"passes, {_narrowing(found, name)[0]}"
+            return f"passes; {_narrowing(found, name)[0]}"
         case _ if against := found.against(name):
             return f"fails by {against[0].text}"
         case _:
-            return f"fails by {verdict.policy}: {verdict.reason}"
+            return f"fails by {verdict.policy}: {message_of(verdict)}"
 
 
 def _reason(objection: Objection, clauses: WrittenClauses, frame: Frame) -> str:
@@ -231,8 +236,8 @@ def _narrowing(found: Explanation, name: str) -> list[str]:
     if verdict is None or isinstance(verdict, Feasible):
         return []
     if not found.holds(name):
-        return [f"{verdict.policy}: {verdict.reason}"]
-    return [f"not in this answer: {verdict.policy}: {verdict.clause} holds the node back"]
+        return [f"{verdict.policy}: {message_of(verdict)}"]
+    return [f"{verdict.policy}: {verdict.clause}: {HELD_BACK}"]
 
 
 def passed(passing: int, nodes: int) -> str:

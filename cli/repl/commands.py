@@ -336,3 +336,10 @@ _ALL = (
     Command(":help [NAME]", "lists the commands, or explains one", "", "command", help_),
 )
 COMMANDS: Mapping[str, Command] = {command.name: command for command in _ALL}
+# What other programs call these commands, alone on a line: also where a `let` has that name.
+PLAIN: Mapping[str, str] = {
+    "help": ":help",
+    "?": ":help",
+    "exit": ":quit",
+    "quit": ":quit",
+}

@@ -125,6 +125,10 @@ def _code(session: Session, text: str, offset: int) -> list[Candidate]:
         inside = last.start + last.text.index(last.quote) + len(last.quote)
         offers = _strings(session, before[:-1], last.quote)
         return _matching(offers, code[inside:], offset + inside)
+    if last is not None and (last.kind == "string" or last.text in CLOSING):
+        # A word that follows without a space would not be a word of its own.
+        closes = last.kind == "string" and _is_in_brackets(before)
+        return [Candidate("]", offset + len(code), "sign")] if closes else []
     begun = ""
     if last is not None and last.kind == "word":
         begun, before = last.text, before[:-1]
@@ -273,13 +277,23 @@ def _environment(session: Session, text: str) -> Environment:
 
 
 def _open_parentheses(code: Sequence[Token]) -> list[int]:
+    return [index for index in _open_brackets(code) if code[index].text == "("]
+
+
+def _is_in_brackets(code: Sequence[Token]) -> bool:
+    """Whether the innermost open bracket is that of a key or a list."""
+    open_ = _open_brackets(code)
+    return bool(open_) and code[open_[-1]].text in ("[", "[?")
+
+
+def _open_brackets(code: Sequence[Token]) -> list[int]:
     open_: list[int] = []
     for index, token in enumerate(code):
         if token.text in OPENING:
             open_.append(index)
         elif token.text in CLOSING and open_:
             open_.pop()
-    return [index for index in open_ if code[index].text == "("]
+    return open_
 
 
 def _checked(text: str, environment: Environment) -> Type | None:

@@ -134,7 +134,7 @@ def reading(text: str) -> Reading:
     """The kind of a text. A text with errors gets the kind that its first word suggests."""
     if _NOTHING.fullmatch(text):
         return "nothing"
-    if text.lstrip().startswith(":"):
+    if text.lstrip().startswith(":") or text.strip() in commands.PLAIN:
         return "command"
     if limits.scan(Source("", text)) is not None:
         return _guess(text)
@@ -189,7 +189,7 @@ def _replies(session: Session, text: str) -> Iterator[Reply]:
             return
         case "command":
             name, _, rest = text.strip().partition(" ")
-            yield from commands.find(name).run(session, rest.strip())
+            yield from commands.find(commands.PLAIN.get(name, name)).run(session, rest.strip())
         case "expression":
             yield from evaluation.value(session, text.strip())
         case "rules":

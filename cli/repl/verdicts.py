@@ -25,7 +25,7 @@ from cli.render import counted
 from cli.repl.session import FindingsError, Reply, Session
 from cli.testing.fixture import to_json
 from cli.world import NamedPod, World
-from engine.decision.verdict import Feasible
+from engine.decision.verdict import Feasible, message_of
 from engine.errors import BadObjectError
 from grammar.ast import Call, Expr, Ident, Index, Literal, Select
 from grammar.diagnostics import Diagnostic
@@ -109,7 +109,9 @@ def _outcome(found: Explanation, name: str) -> str:
         return f"fails: {against[0].text}"
     verdict = found.verdicts[name]
     return (
-        "passes" if isinstance(verdict, Feasible) else f"fails: {verdict.policy}: {verdict.reason}"
+        "passes"
+        if isinstance(verdict, Feasible)
+        else f"fails: {verdict.policy}: {message_of(verdict)}"
     )
 
 

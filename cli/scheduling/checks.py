@@ -403,25 +403,36 @@ def timeout(ours: ExtenderEntry, context: CheckContext) -> Iterator[_Found]:
 # ---- the whole configuration: its version, its fields, and all of its extenders
 
 _VERSION = "kubescheduler.config.k8s.io/v1"
-_DOMAIN = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
-_EXTENDED = re.compile(
-    rf"(?!requests\.)(?=[^/]{{1,244}}/){_DOMAIN}/[A-Za-z0-9]([-\w.]*[A-Za-z0-9])?"
-)
 
 
 def version(context: CheckContext) -> Iterator[_Found]:
     """An `apiVersion` or `kind` that kube-scheduler 1.36 does not read."""
     given = context.configuration.value.get("apiVersion")
     kind = context.configuration.value.get("kind")
-    if context.configuration.legacy or (given, kind) == (_VERSION, "KubeSchedulerConfiguration"):
+    if (given, kind) == (_VERSION, "KubeSchedulerConfiguration"):
+        return
+    converts = "`placet scheduler-config --from FILE` writes a KubeSchedulerConfiguration of it"
+    if context.configuration.legacy:
+        message = "kube-scheduler 1.23 and later do not read a Policy"
+        yield _warning("kind", message, converts)
         return
     hint = f"write `apiVersion: {_VERSION}` and `kind: KubeSchedulerConfiguration`"
-    if kind is None or given is None:
+    if kind is None and "extenders" not in context.configuration.value:
+        message = "this is a part of a configuration, as the framework's design shows it"
+        yield _refused("kind", message, converts)
+    elif kind is None or given is None:
         missing = "kind" if kind is None else "apiVersion"
         yield _refused(missing, f"there is no `{missing}`", hint)
     else:
+        is_older = isinstance(given, str) and given.startswith("kubescheduler.config.k8s.io/")
         message = f"kube-scheduler 1.36 does not read `{given}`, only `{_VERSION}`"
-        yield _error("apiVersion", message, hint)
+        yield _error("apiVersion", message, f"{hint}; {converts}" if is_older else hint)
+
+
+# Fields of a Policy, and those that were beside the extenders before there were profiles.
+_MOVED = frozenset(
+    {"predicates", "priorities", "schedulerName", "plugins", "pluginConfig", "algorithmSource"}
+)
 
 
 def unknown_field(context: CheckContext) -> Iterator[_Found]:
@@ -430,6 +441,8 @@ def unknown_field(context: CheckContext) -> Iterator[_Found]:
     for path, name, known in fields.unknown(context.configuration.value, legacy=legacy):
         close = nearest(name, known)
         hint = f"a similar name exists: `{close}`" if close else "remove it"
+        if path in _MOVED:
+            hint = "`placet scheduler-config --from FILE` writes what has become of it"
         if legacy:
             yield _warning(path, f"there is no field `{name}`: it has no effect", hint)
         else:
@@ -484,19 +497,13 @@ def resource_name(context: CheckContext) -> Iterator[_Found]:
     for extender in context.configuration.extenders:
         for index, resource in enumerate(extender.managed):
             at = extender.at(f"managedResources[{index}].name")
-            if not _is_extended(resource.name):
+            if not fields.is_extended(resource.name):
                 message = f"`{resource.name}` is not an extended resource"
                 yield _refused(at, message, "write one with a domain, as in `example.com/gpu`")
             elif resource.name in taken:
                 message = f"`{resource.name}` is managed twice"
                 yield _refused(at, message, "keep it in one extender only")
             taken.add(resource.name)
-
-
-def _is_extended(name: str) -> bool:
-    last = name.partition("/")[2]
-    extended = _EXTENDED.fullmatch(name) is not None
-    return extended and "kubernetes.io/" not in name and len(last) <= 63
 
 
 def tls_conflict(context: CheckContext) -> Iterator[_Found]:

@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from cli.command import CommandError, mapping, mappings
+from cli.command import CommandError, mapping, mappings, read_file
 from cli.scheduling.extender import ExtenderEntry, entry
 from policies.documents import Document, DocumentError, join
 from policies.documents import read as read_documents
+
+_STDIN = "-"
+
+
+def read_text(name: str) -> tuple[str, str]:
+    """The name and the text of a file, or of standard input. Raises CommandError."""
+    if name == _STDIN:
+        return "standard input", sys.stdin.read()
+    try:
+        return name, read_file(name, "check the path").decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise CommandError(f"`{name}` is not UTF-8 text", "save it as UTF-8") from None
 
 
 def read(text: str, name: str) -> list[Document]:
@@ -25,6 +38,9 @@ def read(text: str, name: str) -> list[Document]:
 POLICY = "Policy"
 _KINDS = ("KubeSchedulerConfiguration", POLICY)
 _KIND = re.compile(rf"""["']?kind["']?\s*:\s*["']?({"|".join(_KINDS)})\b""")
+# Fields that only a Policy has, in lower case, and those by which other configurations are known.
+_OF_POLICY = frozenset({"predicates", "priorities"})
+_OF_CONFIGURATION = frozenset({"plugins", "pluginConfig", "profiles"})
 _LISTS = ("List", "ConfigMapList")
 
 
@@ -64,8 +80,16 @@ class Configuration:
         return self.document.value
 
     @property
+    def has_kind(self) -> bool:
+        """Whether it says what it is; documents of the framework's design do not."""
+        return self.value.get("kind") is not None
+
+    @property
     def legacy(self) -> bool:
-        return self.value.get("kind") == POLICY
+        """Whether it is a Policy, with a `kind` or as older documents print it."""
+        if self.has_kind:
+            return self.value.get("kind") == POLICY
+        return not _OF_POLICY.isdisjoint(map(str.lower, self.value))
 
     @property
     def extenders(self) -> tuple[ExtenderEntry, ...]:
@@ -110,7 +134,7 @@ def _inside(document: Document, name: str) -> Iterator[Configuration]:
     if not isinstance(value, dict):
         return
     kind = value.get("kind")
-    if _is_configuration(value) or ("extenders" in value and "metadata" not in value):
+    if _is_configuration(value) or ("metadata" not in value and _looks_like_one(value)):
         yield Configuration(name, document)
     elif kind == "ConfigMap":
         yield from _in_config_map(document, value, "", name)
@@ -124,6 +148,13 @@ def _is_configuration(value: Mapping[str, Any]) -> bool:
     """Whether it is a configuration by its kind; other APIs have a Policy too."""
     kind, version = value.get("kind"), value.get("apiVersion")
     return kind in _KINDS and (kind != POLICY or version in (None, "v1"))
+
+
+def _looks_like_one(value: Mapping[str, Any]) -> bool:
+    """Whether it is a configuration by its fields, as one without a `kind` or with a wrong one."""
+    if "kind" in value:
+        return "extenders" in value
+    return not (_OF_CONFIGURATION | _OF_POLICY | {"extenders"}).isdisjoint(value)
 
 
 def _in_config_map(

@@ -38,6 +38,11 @@ _HINTS = {
     _BASE64: "`base64 -w0 FILE` writes it, and so does `placet scheduler-config --ca FILE`",
 }
 
+_DOMAIN = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+_EXTENDED = re.compile(
+    rf"(?!requests\.)(?=[^/]{{1,244}}/){_DOMAIN}/[A-Za-z0-9]([-\w.]*[A-Za-z0-9])?"
+)
+
 _EXTENDER: Mapping[str, Shape] = {
     "urlPrefix": _TEXT,
     "filterVerb": _TEXT,
@@ -129,6 +134,38 @@ def unknown(value: Any, *, legacy: bool) -> Iterator[tuple[str, str, Sequence[st
     for path, _, shape in _walk(value, _POLICY if legacy else _CONFIGURATION, "", legacy=legacy):
         if isinstance(shape, _Unknown):
             yield path, shape.name, shape.known
+
+
+def known(value: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The value with known fields of a KubeSchedulerConfiguration only, and the other paths.
+
+    A name that differs only in its case is corrected.
+    """
+    dropped: list[str] = []
+
+    def kept(value: Any, shape: Shape, path: str) -> Any:
+        if isinstance(shape, Mapping) and isinstance(value, dict):
+            names = {name.lower(): name for name in shape}
+            found = {}
+            for name, inner in value.items():
+                right = name if name in shape else names.get(str(name).lower())
+                if right is None:
+                    dropped.append(join(path, name))
+                elif inner is not None:
+                    found[right] = kept(inner, shape[right], join(path, right))
+            return found
+        if not isinstance(shape, str | Mapping) and isinstance(value, list):
+            return [kept(each, shape[0], f"{path}[{i}]") for i, each in enumerate(value)]
+        return value
+
+    return kept(value, _CONFIGURATION, ""), dropped
+
+
+def is_extended(name: str) -> bool:
+    """Whether an extender can manage a resource of this name (C10)."""
+    last = name.partition("/")[2]
+    extended = _EXTENDED.fullmatch(name) is not None
+    return extended and "kubernetes.io/" not in name and len(last) <= 63
 
 
 def mistyped(value: Any, *, legacy: bool) -> Iterator[tuple[str, str, str]]:

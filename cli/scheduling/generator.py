@@ -15,6 +15,8 @@ from grammar.values.time import SECOND, Duration
 VERBS = ("filter", "prioritize", "preempt", "bind")
 # The namespace and name of the Lease of Placet's replicas: the default of `placet serve --lease`.
 OUR_LEASE = ("kube-system", "placet")
+# The URL of a Placet beside kube-scheduler.
+OUR_URL = "http://127.0.0.1:12345/api/scheduler"
 Scalar = str | int | bool | bytes | Duration
 
 

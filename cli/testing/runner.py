@@ -23,7 +23,7 @@ from cli.testing.fixture import BadTestError, Fixture, FixtureBuilder, bad_test
 from cli.world import Silent
 from engine.decision.inspection import Inspection
 from engine.decision.registry import Registry
-from engine.decision.verdict import Failed, Feasible, Rejected, Verdict
+from engine.decision.verdict import Failed, Feasible, Rejected, Verdict, message_of
 from engine.engine import Engine
 from engine.errors import EngineError
 from engine.objects.codec import ObjectCodec
@@ -308,7 +308,7 @@ def _score_failure(item: Expectation, verdict: Verdict, engine: FixtureEngine) -
 
 
 def _rejection(verdict: Rejected | Failed) -> str:
-    text = f"rejected by `{verdict.clause}`: {verdict.reason}"
+    text = f"rejected by `{verdict.clause}`: {message_of(verdict)}"
     return f"{text} ({verdict.error})" if isinstance(verdict, Failed) else text
 
 

@@ -24,6 +24,7 @@ MOST_TEXTS = 4096
 MOST_REPEATED = 2 << 20
 # Fewer verdicts and nodes than these have texts within both.
 FEW_VERDICTS, FEW_NODES = MOST_TEXTS // MOST_SHOWN, MOST_REPEATED // MOST_SHOWN
+_PUNCTUATION = "`'\"“”.,:;()[]"
 FURTHER = "more reasons: see `placet explain`"
 
 
@@ -137,11 +138,36 @@ def texts(decided: Decision) -> Sequence[str]:
     return [kept[text] for text in found]
 
 
+def attributed(policy: str, reason: str) -> str:
+    """The reason with the name of its policy, if that is not a word of it.
+
+    The pod's event joins the reasons of all plugins and extenders, so a message alone does not say
+    who wrote it. The name is constant, and so is the text (C47).
+    """
+    if not policy or not reason or reason.startswith(_prefix(policy)):
+        return reason
+    name = policy.rpartition("/")[2]
+    if any(word.strip(_PUNCTUATION) == name for word in reason.split()):
+        return reason
+    return cut(f"{_prefix(policy)}{reason}")
+
+
+def message_of(verdict: Rejected | Failed) -> str:
+    """The reason as its clause has it: without what `attributed` adds."""
+    prefix = _prefix(verdict.policy)
+    is_default = verdict.reason == f"{prefix}{verdict.clause}"
+    return verdict.reason if is_default else verdict.reason.removeprefix(prefix)
+
+
+def _prefix(policy: str) -> str:
+    return f"policy {policy.rpartition('/')[2]}: "
+
+
 def full_reason(policy: str, clause: str, reason: str) -> str:
     """Policy, clause and reason in one text; the default reason is left out."""
     named = f"{policy}: {clause}"
-    is_default = reason == f"policy {policy.rpartition('/')[2]}: {clause}"
-    return named if is_default else f"{named}: {reason}"
+    reason = reason.removeprefix(_prefix(policy))
+    return named if reason == clause else f"{named}: {reason}"
 
 
 def feasible(count: int) -> Decision:

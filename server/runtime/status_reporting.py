@@ -180,14 +180,16 @@ def _status(
     if good and checked.manifest is not None:
         spec = checked.manifest.spec
         in_force = InForce(metadata.generation, spec.rules or "", spec.parameters)
+    first = errors[0] if errors else ""
+    because = f": {first}" if first else ""
     ready: _Outcome
     if program is None:
-        ready = ("False", "NotInForce", "no version of it has compiled")
+        ready = ("False", "NotInForce", f"no version of it is enforced{because}"[:_MOST_TEXT])
     elif good:
         ready = ("True", "InForce", "")
     else:
-        ready = ("False", "LastGoodInForce", "the last version that compiled stays enforced")
-    first = errors[0] if errors else ""
+        told = f"the last version that compiled stays enforced{because}"
+        ready = ("False", "LastGoodInForce", told[:_MOST_TEXT])
     outcomes: Mapping[str, _Outcome] = {
         "Ready": ready,
         "Compiled": ("True", "Compiled", "") if good else ("False", "Errors", first),
@@ -286,9 +288,13 @@ class StatusReporter:
             return
         objects, enforced = self._informers.policies, self._enforced()
         conflicts, expensive = self._conflicts(), self._engine.expensive
+        names = {_path(name): name for name in objects}
         reports = []
         for report in self._statuses.reports(enforced, objects, conflicts, expensive, snapshot):
             reports.append(report)
+            if (changed := readiness_news(report)) is not None:
+                kind, reason, note = changed
+                self._events.add(_event(objects[names[report.path]], reason, note, kind, "Enforce"))
             await asyncio.sleep(0)
         await status.write(self._client, reports, f"{now[:19]}Z")
 
@@ -325,9 +331,35 @@ class StatusReporter:
         }
 
 
-def _event(raw: bytes, reason: str, note: str) -> Event:
-    """A warning about a policy object."""
+def readiness_news(report: Reported) -> tuple[Literal["Normal", "Warning"], str, str] | None:
+    """The type, reason and note of the event about what is in force of an object; None for none.
+
+    An object that is not in force has one event for each of its generations, and one that was not
+    has one when it is: so the note names the generation.
+    """
+    now = _ready(report.wanted)
+    generation = f"generation {report.wanted.observedGeneration}"
+    if now is not None and now.status == "False":
+        return "Warning", now.reason, f"{generation}: {now.message}"
+    before = _ready(report.written)
+    if now is not None and before is not None and before.status == "False":
+        return "Normal", now.reason, f"{generation} is in force"
+    return None
+
+
+def _ready(status: Status) -> Condition | None:
+    return next((each for each in status.conditions if each.type == "Ready"), None)
+
+
+def _event(
+    raw: bytes,
+    reason: str,
+    note: str,
+    kind: Literal["Normal", "Warning"] = "Warning",
+    action: str = "Select",
+) -> Event:
+    """An event about a policy object."""
     policy = msgspec.json.decode(raw, type=_Object)
     meta = policy.metadata
     about = Regarding(policy.apiVersion, policy.kind, meta.namespace, meta.name, meta.uid)
-    return Event(about, "Warning", reason, "Select", note)
+    return Event(about, kind, reason, action, note)

@@ -64,6 +64,36 @@ def test_wrong_usage_is_an_error(placet: Placet, arguments: tuple[str, ...]) -> 
     assert "usage: placet" in done.err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message", "hint"),
+    [
+        (("serv",), "there is no command `serv`", "a similar one exists: `serve`"),
+        (("frobnicate",), "there is no command `frobnicate`", "`placet --help` lists them"),
+        (
+            ("serve", "--demo", "--listn", "127.0.0.1:1"),
+            "there is no flag `--listn`",
+            "a similar one exists: `--listen`",
+        ),
+        (
+            ("check", "a.policy", "--formt=json"),
+            "there is no flag `--formt`",
+            "a similar one exists: `--format`",
+        ),
+        (("check", "a.policy", "--zzz"), "there is no flag `--zzz`", "see placet check --help"),
+        (("crds", "more"), "`more` is one argument too many", "see placet crds --help"),
+        (("--versoin",), "there is no flag `--versoin`", "a similar one exists: `--version`"),
+    ],
+    ids=str,
+)
+def test_a_misspelt_command_or_flag_gets_a_suggestion(
+    placet: Placet, arguments: tuple[str, ...], message: str, hint: str
+) -> None:
+    done = placet(*arguments)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("usage: placet")
+    assert done.err.endswith(f"error: {message}\n  = help: {hint}\n")
+
+
 def test_reader_that_has_enough_is_no_error(folder: Path) -> None:
     """As in `placet check … | head -1`: no traceback, whatever is still to be written."""
     (folder / "a.policy").write_text("policy a {\n" * 2000, encoding="utf-8")

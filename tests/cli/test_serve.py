@@ -111,6 +111,12 @@ def test_demo_prints_a_line_that_works_when_pasted(folder: Path) -> None:
     with serving(folder, "--demo") as server:
         until(lambda: "scores them" in server.out.read_text("utf-8"))
         printed = server.out.read_text("utf-8")
+        (applied, whole, used), *_ = re.findall(
+            r"(?m)^(\d+) of its (\d+) policies apply to pods; (\d+) more only", printed
+        )
+        assert len(re.findall(r"(?m)^    \S+\.policy$", printed)) == int(applied)
+        assert int(applied) + int(used) == int(whole)
+        assert f" {whole} policies enforced" in server.err.read_text("utf-8")
         (line,) = re.findall(r"^curl .*", printed, re.MULTILINE)
         program, silent, url, data, body = shlex.split(line)
         assert (program, silent, data) == ("curl", "-s", "-d")

@@ -53,7 +53,7 @@ def test_rejection_says_why_on_the_pod(cluster: Cluster, served: Stage, mode: Mo
 
     condition = cluster.wait_refused("web")
     assert condition["reason"] == "Unschedulable"
-    assert "0/3 nodes are available: 3 needs an ssd" in condition["message"]
+    assert "0/3 nodes are available: 3 policy web: needs an ssd" in condition["message"]
     assert calls.failures() == []
 
 

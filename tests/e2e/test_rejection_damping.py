@@ -43,7 +43,7 @@ def test_rejected_high_priority_pod_among_victims(cluster: Cluster, served: Stag
     )
     time.sleep(WATCHED_SECONDS)
 
-    assert "12 needs an ssd" in cluster.scheduled_condition("critical")["message"]
+    assert "12 policy web: needs an ssd" in cluster.scheduled_condition("critical")["message"]
     assert 1 <= len(calls.calls("filter", "critical")) <= 4
     assert cluster.placements().keys() == {f"low-{name}" for name in names}
     assert calls.failures() == []
@@ -59,7 +59,8 @@ def test_rejected_pod_in_a_sampled_cluster(cluster: Cluster, served: Stage) -> N
 
     condition = cluster.scheduled_condition("web")
     assert condition["reason"] == "Unschedulable", "autoscalers see it"
-    assert "part a is closed; part b is closed; part c is closed" in condition["message"]
+    closed = "; ".join(f"policy web: part {part} is closed" for part in "abc")
+    assert closed in condition["message"]
     asked = calls.calls("filter", "web")
     assert max(call.nodes for call in asked) < len(PARTS)
     assert len(asked) <= 8
@@ -77,7 +78,7 @@ def test_rejected_pod_when_every_node_is_offered(cluster: Cluster, served: Stage
     time.sleep(WATCHED_SECONDS)
 
     message = cluster.scheduled_condition("web")["message"]
-    assert all(f"200 part {part} is closed" in message for part in "abc")
+    assert all(f"200 policy web: part {part} is closed" in message for part in "abc")
     asked = calls.calls("filter", "web")
     assert {call.nodes for call in asked} == {len(PARTS)}
     assert len(asked) <= 4

@@ -13,7 +13,8 @@ import trustme
 import yaml
 
 from tests.e2e.placet import REPOSITORY
-from tests.support.scheduler_configs import ACCEPTED, REFUSED, SOUND, Wrong
+from tests.support.scheduler_configs import ACCEPTED, REFUSED, SOUND, Wrong, configuration
+from tests.support.seeds import CONFIGURATIONS, Printed
 
 pytestmark = pytest.mark.e2e
 
@@ -41,6 +42,22 @@ def read_by_kube_scheduler(programs: Path, folder: Path, text: str) -> dict[str,
     understood = yaml.safe_load(completed.read_text(encoding="utf-8"))
     assert isinstance(understood, dict)
     return understood
+
+
+def starts(programs: Path, file: Path) -> bool:
+    """Whether kube-scheduler has all plugins of a configuration: it builds them before it starts.
+
+    No API server is there, so it is ended then.
+    """
+    command = [
+        *(str(programs / "kube-scheduler"), f"--config={file}", "--master=http://127.0.0.1:1"),
+        *("--leader-elect=false", "--secure-port=0"),
+    ]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        has_started = any("Starting Kubernetes Scheduler" in line for line in process.stderr)
+        process.kill()
+    return has_started
 
 
 def placet(*arguments: str, folder: Path) -> str:
@@ -127,3 +144,26 @@ def test_kube_scheduler_takes_what_is_sound(programs: Path, tmp_path: Path, numb
     wrong = Wrong("", "", SOUND[number])
     understood = read_by_kube_scheduler(programs, tmp_path, wrong.text)
     assert isinstance(understood, dict), understood
+
+
+@pytest.mark.parametrize("printed", CONFIGURATIONS, ids=lambda printed: printed.id)
+def test_what_is_converted_is_read(programs: Path, tmp_path: Path, printed: Printed) -> None:
+    """Of every configuration that the texts print with which extenders started."""
+    (tmp_path / "old").write_text(printed.text(), encoding="utf-8")
+    text = placet("scheduler-config", "--from", "old", folder=tmp_path)
+    understood = read_by_kube_scheduler(programs, tmp_path, text)
+    assert isinstance(understood, dict), understood
+    assert [e["urlPrefix"] for e in understood["extenders"]] == [
+        e["urlPrefix"] for e in yaml.safe_load(text)["extenders"]
+    ]
+    assert starts(programs, tmp_path / "scheduler.yaml")
+
+
+def test_a_plugin_that_is_not_there_keeps_kube_scheduler_from_starting(
+    programs: Path, tmp_path: Path
+) -> None:
+    """So plugins of others are left out of plugin JSON, which has no kube-scheduler of its own."""
+    file = tmp_path / "scheduler.yaml"
+    enabled = {"score": {"enabled": [{"name": "PluginX"}]}}
+    file.write_text(yaml.safe_dump(configuration(profiles=[{"plugins": enabled}])), "utf-8")
+    assert not starts(programs, file)

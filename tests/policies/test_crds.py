@@ -74,8 +74,13 @@ def test_names_scope_and_versions(kind: str, short: str) -> None:
 
 @each_version
 def test_columns_and_status(kind: str, version: dict[str, Any]) -> None:
-    columns = [column["name"] for column in version["additionalPrinterColumns"]]
-    assert columns == ["Mode", "Target", "Placed", "Ready", "Age"]
+    columns = {0: list[str](), 1: list[str]()}
+    for column in version["additionalPrinterColumns"]:
+        columns[column.get("priority", 0)].append(column["name"])
+    assert columns == {
+        0: ["Ready", "Reason", "Target", "Placed", "Matched", "Weight", "Age"],
+        1: ["Mode", "Conflicting", "Violations", "Message"],
+    }
     assert version["subresources"] == {"status": {}}
 
 

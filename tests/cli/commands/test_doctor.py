@@ -166,3 +166,58 @@ def test_what_is_no_configuration_is_an_error(placet: Placet, folder: Path) -> N
     done = placet("doctor", written(folder, "kind: ["))
     assert (done.code, done.out) == (2, "")
     assert "error: `s.yaml` is neither YAML nor JSON: " in done.err
+
+
+OLD = """\
+# ours
+apiVersion: kubescheduler.config.k8s.io/v1beta3
+kind: KubeSchedulerConfiguration
+percentageOfNodesToScore: 100
+extenders:
+  - urlPrefix: http://127.0.0.1:12345/api/scheduler
+    filterVerb: filter
+    preemptVerb: preempt
+    httpTimeout: 5s
+    nodeCacheCapable: true
+"""
+
+
+def test_fix_rewrites_the_file_and_checks_it(placet: Placet, folder: Path) -> None:
+    file = written(folder, OLD)
+    done = placet("doctor", "--fix", file)
+    assert (done.code, done.err) == (0, "")
+    group = "kubescheduler.config.k8s.io"
+    assert done.out.startswith(
+        f"fixed s.yaml\n  `apiVersion` is `{group}/v1`: it was `{group}/v1beta3`\n"
+        "  its comments are gone\n\n"
+    )
+    assert done.out.endswith("no problems found\n")
+    text = (folder / file).read_text(encoding="utf-8")
+    assert text == OLD.replace("v1beta3", "v1").removeprefix("# ours\n").replace(
+        "  - url", "- url"
+    ).replace("    ", "  ").replace("percentageOfNodesToScore: 100\n", "").replace(
+        "extenders", "percentageOfNodesToScore: 100\nextenders"
+    )
+
+
+def test_fix_leaves_a_sound_file_alone(placet: Placet, folder: Path) -> None:
+    file = written(folder, configuration())
+    before = (folder / file).read_bytes()
+    done = placet("doctor", "--fix", file)
+    assert done.out.startswith("s.yaml: `extenders[0]` is taken")
+    assert (folder / file).read_bytes() == before
+
+
+def test_fix_says_so_beside_other_formats(placet: Placet, folder: Path) -> None:
+    done = placet("doctor", "--fix", "--format", "json", written(folder, OLD))
+    assert json.loads(done.out)["findings"] == []
+    assert done.err.startswith("fixed s.yaml\n")
+
+
+@pytest.mark.parametrize("kind", ["-", "ConfigMap"])
+def test_fix_needs_the_file_of_a_configuration(placet: Placet, folder: Path, kind: str) -> None:
+    inside = {"kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"config.yaml": OLD}}
+    file = "-" if kind == "-" else written(folder, inside)
+    done = placet("doctor", "--fix", file, stdin=OLD)
+    assert (done.code, done.out) == (2, "")
+    assert "`--fix` cannot rewrite" in done.err

@@ -126,7 +126,7 @@ def test_a_placed_pod_is_asked_about_as_if_it_were_not(placet: Placet) -> None:
     done = placet("explain", "shop/web-2", *shop.WORLD)
     assert "as if it were not on n-4" in done.out
     assert "n-4   passes " in done.out
-    assert "2 of 4 nodes pass; this answer offers 1 of them" in done.out
+    assert "2 of 4 nodes pass; 1 of them is held back for now" in done.out
 
 
 def test_many_nodes_are_grouped_by_their_reasons(placet: Placet, folder: Path) -> None:
@@ -138,12 +138,13 @@ def test_many_nodes_are_grouped_by_their_reasons(placet: Placet, folder: Path) -
         done.out.partition("\n\n")[2].partition("\n\n")[2]
         == """\
 nodes  verdict  why                                           which
-    7  pass     not in this answer: shop/shop: one per node   m-03, m-06, m-09, m-12 and 3 more
-                holds the node back
+    7  pass     shop/shop: one per node: held back until      m-03, m-06, m-09, m-12 and 3 more
+                this pod is bound, so that the strict bound
+                holds; kube-scheduler asks again
     1  pass     score 1                                       m-00
    16  fail     shop/shop: headroom: needs 1Gi to spare       m-01, m-02, m-04, m-05 and 12 more
 
-8 of 24 nodes pass; this answer offers 1 of them
+8 of 24 nodes pass; 7 of them are held back for now
 shop/lenient, in audit, would reject 24 nodes
 """
     )

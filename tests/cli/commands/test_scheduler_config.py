@@ -210,8 +210,14 @@ def test_doctor_finds_nothing_in_it(placet: Placet, tls: Path, arguments: tuple[
     served = arguments[1] if arguments[:1] == ("--http-timeout",) else "5s"
     binds = ["--bind"] if "--verbs" in arguments else []
     done = placet("doctor", "--strict", "--http-timeout", served, *binds, "-", stdin=text)
-    assert (done.code, done.err) == (0, "")
-    assert done.out.endswith("no problems found\n")
+    assert done.err == ""
+    if "--legacy" in arguments:
+        assert re.findall(r"(?m)^(?:error|warning)\S* .*", done.out) == [
+            "warning[version]: kube-scheduler 1.23 and later do not read a Policy"
+        ]
+    else:
+        assert done.code == 0
+        assert done.out.endswith("no problems found\n")
 
 
 @pytest.mark.parametrize("form", ["--full", "--section", "--legacy"])
@@ -236,3 +242,24 @@ def test_page_shows_what_is_written(placet: Placet) -> None:
     page = (ROOT / "docs" / "extender.md").read_text(encoding="utf-8")
     (shown,) = re.findall(r"(?ms)^```yaml\n(.*?)^```", page)
     assert shown == placet("scheduler-config").out
+
+
+@pytest.mark.parametrize("flag", ["--section", "--legacy", "--scheduler-name=x"])
+def test_a_conversion_is_a_whole_configuration(placet: Placet, folder: Path, flag: str) -> None:
+    (folder / "old.json").write_text('{"predicates": []}', encoding="utf-8")
+    done = placet("scheduler-config", "--from", "old.json", flag)
+    assert (done.code, done.out) == (2, "")
+    assert f"`{flag.partition('=')[0]}` does not work with `--from`" in done.err
+
+
+def test_a_conversion_adds_placet_where_there_is_no_extender(placet: Placet) -> None:
+    url = "http://127.0.0.1:1/api/scheduler"
+    done = placet("scheduler-config", "--from", "-", "--url", url, stdin='{"predicates": []}')
+    assert yaml.safe_load(done.out)["extenders"][0]["urlPrefix"] == url
+    assert "note: it has no extenders: Placet is added\n" in done.err
+
+
+def test_several_configurations_are_not_converted(placet: Placet) -> None:
+    done = placet("scheduler-config", "--from", "-", stdin="predicates: []\n---\npredicates: []")
+    assert (done.code, done.out) == (2, "")
+    assert "there are 2 configurations" in done.err

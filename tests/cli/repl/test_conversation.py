@@ -13,6 +13,9 @@ from tests.cli.repl.conftest import Say
         ("", "nothing"),
         ("  # a comment\n// another", "nothing"),
         (":help", "command"),
+        ("help", "command"),
+        (" ? ", "command"),
+        ("help + 1", "expression"),
         ("node.ready", "expression"),
         ("weight > 3", "expression"),
         ("filter", "expression"),
@@ -124,6 +127,16 @@ def test_a_test_block_cannot_be_typed(say: Say) -> None:
     assert said.err.startswith(
         "error: a `test` block runs only in a file\n  = help: `:save-test FILE`"
     )
+
+
+@pytest.mark.parametrize("word", ["help", "?"])
+def test_help_needs_no_colon(say: Say, word: str) -> None:
+    assert say(word).out == say(":help").out
+
+
+@pytest.mark.parametrize("word", ["exit", "quit"])
+def test_the_words_of_other_programs_end_the_session(session: Session, word: str) -> None:
+    assert answer(session, word).is_last
 
 
 def test_quit_gives_the_last_answer(session: Session) -> None:

@@ -183,9 +183,10 @@ def test_old_policy_is_read_by_its_own_rules() -> None:
     """Any case will do, times are nanoseconds, and what is unknown has no effect."""
     entry = {name.lower(): value for name, value in ours(httpTimeout=5 * 10**9).items()}
     policy = {"kind": "Policy", "apiVersion": "v1", "extenders": [entry], "predicates": []}
-    assert found(json.dumps(policy)) == []
+    assert found(json.dumps(policy)) == [("version", "kind", "warning")]
     entry |= {"httptimeout": "5s", "wieght": 1, "enableHttps": True}
     assert {(code, severity) for code, _, severity in found(json.dumps(policy))} == {
+        ("version", "warning"),
         ("wrong-type", "error"),
         ("unknown-field", "warning"),
         ("no-encryption", "error"),

@@ -12,6 +12,7 @@ from engine.decision.verdict import (
     Rejected,
     Scores,
     Verdict,
+    attributed,
     decision,
     feasible,
     full_reason,
@@ -59,11 +60,30 @@ def test_scores_are_a_sequence_of_ints() -> None:
 
 
 @pytest.mark.parametrize(
+    ("policy", "reason", "wanted"),
+    [
+        ("shop/web", "no disk", "policy web: no disk"),
+        ("web", "no disk", "policy web: no disk"),
+        ("shop/web", "policy web: ssd", "policy web: ssd"),
+        ("shop/web", "`web` needs a disk", "`web` needs a disk"),
+        ("shop/web", "no website", "policy web: no website"),
+        ("", "node not yet known", "node not yet known"),
+        ("shop/web", "x" * 256, "policy web: " + "x" * 243 + "…"),
+    ],
+)
+def test_the_text_of_an_event_names_the_policy(policy: str, reason: str, wanted: str) -> None:
+    """Once, and always in the same way (C47)."""
+    assert attributed(policy, reason) == wanted
+    assert attributed(policy, wanted) == wanted
+
+
+@pytest.mark.parametrize(
     ("policy", "clause", "reason", "wanted"),
     [
         pytest.param("shop/web", "ssd", "no disk", "shop/web: ssd: no disk", id="with a message"),
         pytest.param("shop/web", "ssd", "policy web: ssd", "shop/web: ssd", id="without one"),
         pytest.param("web", "ssd", "policy web: ssd", "web: ssd", id="of no namespace"),
+        pytest.param("shop/web", "ssd", "policy web: no", "shop/web: ssd: no", id="in an event"),
         pytest.param(
             "shop/web",
             "ssd",

@@ -144,6 +144,4 @@ def test_a_waiting_pod_leaves_the_node_that_it_has() -> None:
 
 def test_a_policy_that_cannot_be_evaluated_is_a_reason() -> None:
     text = 'policy odd { for pods where 1 / pod.priority == 1 filter "a" { require node.ready } }'
-    assert reasons(pod("p"), NODES, text) == {
-        "odd: for: policy odd: its `for` cannot be evaluated": 3
-    }
+    assert reasons(pod("p"), NODES, text) == {"odd: for: its `for` cannot be evaluated": 3}

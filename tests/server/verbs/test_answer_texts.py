@@ -96,17 +96,17 @@ def test_a_long_message_is_cut(times: int) -> None:
     body = answer(policy(f"{{{hole}}}"), observer)
     (text,) = reasons(body)
     assert len(text) == MOST_SHOWN
-    assert text == ("p0123456789" * 30)[: MOST_SHOWN - 1] + "…"
+    assert text == f"policy a: {'p0123456789' * 30}"[: MOST_SHOWN - 1] + "…"
     assert len(body) < 200 * (MOST_SHOWN + 20)
     (told,) = [heard for heard in observer.heard if heard[0] == "shortened"]
     assert told[1:3] == ("default/a", "f")
     assert len(str(told[3])) <= MOST_WHOLE
-    assert str(told[3]).startswith(text[:-1])
+    assert f"policy a: {told[3]}".startswith(text[:-1])
 
 
 def test_a_short_message_is_not_reported() -> None:
     observer = Silent()
-    assert reasons(answer(policy("needs {pod.name}"), observer)) == {"needs p"}
+    assert reasons(answer(policy("needs {pod.name}"), observer)) == {"policy a: needs p"}
     assert [heard for heard in observer.heard if heard[0] == "shortened"] == []
 
 
@@ -135,7 +135,7 @@ def test_the_text_of_a_clause_is_made_once_for_all_its_errors() -> None:
     verdicts = engine.filter(raw(POD), NODES, None, math.inf)
     failed = [v for v in verdicts if isinstance(v, Failed)]
     assert len({v.error for v in failed}) == 200
-    assert {v.reason for v in failed} == {"no p"}
+    assert {v.reason for v in failed} == {"policy a: no p"}
     assert len({id(v.reason) for v in failed}) == 1
 
 
