@@ -7,7 +7,7 @@ import pytest
 
 from tests.cli import shop
 from tests.cli.conftest import Placet
-from tests.support.builders import kubectl_list, node, pod, raw
+from tests.support.builders import controller, kubectl_list, node, pod, raw
 
 HEAD = """\
 pod shop/web-1 at 2026-11-21T10:00:00Z
@@ -138,8 +138,9 @@ def test_many_nodes_are_grouped_by_their_reasons(placet: Placet, folder: Path) -
         done.out.partition("\n\n")[2].partition("\n\n")[2]
         == """\
 nodes  verdict  why                                           which
-    7  pass     not in this answer: shop/shop: one per node   m-03, m-06, m-09, m-12 and 3 more
-                holds the node back
+    7  pass     shop/shop: one per node: held back until      m-03, m-06, m-09, m-12 and 3 more
+                this pod is bound, so that the strict bound
+                holds; kube-scheduler asks again
     1  pass     score 1                                       m-00
    16  fail     shop/shop: headroom: needs 1Gi to spare       m-01, m-02, m-04, m-05 and 12 more
 
@@ -221,3 +222,41 @@ def test_a_score_without_a_value_says_why(placet: Placet, folder: Path) -> None:
     assert "ranked: rank is missing: `web` is not an int" in listed.out
     shown = placet("explain", "shop/web-1", "n-1", *given)
     assert re.search(r"ranked: rank +1 +50\.0 +5\.00 +missing", shown.out)
+
+
+@pytest.mark.parametrize(
+    "counting",
+    [
+        'limit "one" { per node at most 3 strict }',
+        'share "s" { of pods where true on nodes where node.ready at most 50% strict }',
+        'spread "s" { pods where true over node.zone skew at most 5 strict }',
+    ],
+    ids=["limit", "share", "spread"],
+)
+def test_values_are_those_of_the_node_beside_a_policy_that_counts(
+    placet: Placet, folder: Path, counting: str
+) -> None:
+    """A strict count looks at every node, and leaves no other node's values behind."""
+    (folder / "apart.policy").write_text(f"cluster policy apart {{ {counting} }}")
+    done = placet("explain", "shop/web-1", "n-1", *shop.WORLD, "--policies", "apart.policy")
+    assert re.search(r'node\.free\["memory"\] +=( 4Gi\n)', done.out)
+    assert re.search(r'node\.zone +=( "a"\n)', done.out)
+
+
+def test_counts_show_their_pods_by_name(placet: Placet, folder: Path) -> None:
+    """Those on the node, and those that kube-scheduler has nominated it for."""
+    labels = {"tier": "web"}
+    web = controller("ReplicaSet", "web", "shop", replicas=3)
+    waiting = pod("web-9", "shop", labels=labels, priority=7, owner=web)
+    waiting["status"]["nominatedNodeName"] = "n-4"
+    items = [*shop.cluster(), waiting]
+    (folder / "cluster.json").write_bytes(raw(kubectl_list(items)))
+    done = placet("explain", "shop/web-1", "n-4", *shop.WORLD)
+    assert (
+        """\
+  2 on this node, at most 1 with this pod
+    bound: shop/web-2
+    nominated: shop/web-9
+"""
+        in done.out
+    )
