@@ -65,9 +65,9 @@ def head(world: World, found: Explanation) -> Iterator[Part]:
         yield f"kube-scheduler would get an error and retry: {found.problem}\n"
 
 
-def every_node(world: World, found: Explanation) -> Iterator[Part]:
-    """A row for each node, or for each reason if there are more than LISTED nodes."""
-    if len(found.names) > LISTED:
+def every_node(world: World, found: Explanation, *, every: bool = False) -> Iterator[Part]:
+    """A row for each node, or for each reason if there are more than LISTED, unless `every`."""
+    if len(found.names) > LISTED and not every:
         yield _by_reason(found)
     else:
         yield _listed(world, found)

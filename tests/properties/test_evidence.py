@@ -68,14 +68,19 @@ def check(traced: Traced, environment: Environment, variables: dict[str, Any]) -
     for _, text, step in traced.rows:
         if not reads_only_variables(step.expr):
             continue  # an iteration of a macro
-        try:
-            wanted: object = evaluate(step.expr, variables, environment)
-        except EvaluationError as error:
-            assert isinstance(step.outcome, EvaluationError), text
-            assert str(step.outcome) == str(error), text
-        else:
-            assert step.outcome == wanted, text
-            assert type(step.outcome) is type(wanted), text
+        wanted = outcome(step.expr, environment, variables)
+        found = step.outcome
+        if isinstance(found, EvaluationError):
+            found = str(found), type(found)
+        assert (found, type(found)) == (wanted, type(wanted)), text
+
+
+def outcome(expr: Expr, environment: Environment, variables: dict[str, Any]) -> object:
+    """The value by the plain evaluator, or the text and kind of its error."""
+    try:
+        return evaluate(expr, variables, environment)
+    except EvaluationError as error:
+        return str(error), type(error)
 
 
 def shown(world: World, found: Explanation, name: str) -> Iterator[tuple[Written, Traced]]:

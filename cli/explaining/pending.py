@@ -1,0 +1,279 @@
+"""Cause: why a pod is pending, from the pod, its events, and what the policies would decide now.
+
+The reasons of kube-scheduler are one text in the condition PodScheduled and in an event. A cause is
+worked out from its parts: our own, those of kube-scheduler's plugins, and others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from cli.command import mapping, mappings
+from cli.explaining.explanation import Explanation
+from cli.render import counted, excerpt, named
+from cli.world import BrokenPolicy
+from engine.decision.verdict import FEASIBLE, Feasible
+from engine.objects.peer import DEFAULT_SCHEDULER
+from engine.program.program import FilterProgram
+
+Json = dict[str, Any]
+
+Kind = Literal[
+    "placed",
+    "deleted",
+    "gated",
+    "unreachable extender",
+    "policy not in force",
+    "missing rights",
+    "other scheduler",
+    "not asked yet",
+    "policy",
+    "count",
+    "held back",
+    "kube-scheduler",
+    "other extender",
+    "unknown",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why a pod is pending, and what to do about it."""
+
+    kind: Kind
+    text: str
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What the policies would decide now, as far as a cause needs it.
+
+    `refusals` are the clauses that reject a node, by how many nodes each rejects first; `counting`
+    are those of them that count. `texts` are all texts that our answers may have. `held` are the
+    clauses that hold nodes back which none rejects. `problem` is the error in place of a decision.
+    """
+
+    nodes: int = 0
+    passing: int = 0
+    refusals: Mapping[str, int] | None = None
+    counting: Collection[str] = ()
+    texts: Collection[str] = ()
+    held: Sequence[str] = ()
+    problem: str = ""
+
+
+def decided(found: Explanation) -> Decided:
+    """What an explanation says, in numbers."""
+    refusals: Counter[str] = Counter()
+    counting: set[str] = set()
+    held: set[str] = set()
+    for name in found.names:
+        if against := found.against(name):
+            refusals[against[0].text] += 1
+            if not isinstance(against[0].program, FilterProgram):
+                counting.add(against[0].text)
+        elif found.holds(name) and not isinstance(
+            verdict := found.verdicts.get(name, FEASIBLE), Feasible
+        ):
+            held.add(f"{verdict.policy}: {verdict.clause}")
+    texts = {o.message for o in found.objections} | {o.text for o in found.objections}
+    texts |= {v.reason for v in found.verdicts.values() if not isinstance(v, Feasible)}
+    passing = sum(found.holds(name) for name in found.names)
+    return Decided(
+        len(found.names), passing, refusals, counting, texts, sorted(held), found.problem
+    )
+
+
+def cause(
+    pod: Json, events: Sequence[Json], found: Decided | None, broken: Sequence[BrokenPolicy]
+) -> Cause:
+    """The cause. `found` is None if the caller may not read what a decision needs."""
+    spec, metadata = mapping(pod, "spec"), mapping(pod, "metadata")
+    if node := spec.get("nodeName"):
+        return Cause("placed", f"it is not pending: it has the node `{node}`")
+    if metadata.get("deletionTimestamp"):
+        return Cause("deleted", "it is being deleted, so it gets no node")
+    if gates := [str(gate.get("name")) for gate in mappings(spec, "schedulingGates")]:
+        names = named([f"`{gate}`" for gate in gates], 4)
+        hint = "whoever set them must take them out of `spec.schedulingGates`"
+        return Cause("gated", f"it is gated by {names}: no scheduler looks at it", hint)
+    said = last_words(pod, events)
+    scheduler = str(spec.get("schedulerName") or DEFAULT_SCHEDULER)
+    if not said:
+        return _silence(scheduler)
+    for find in (_of_extender, _of_policies, _of_rights):
+        if (known := find(said, broken, found)) is not None:
+            return known
+    return _of_reasons(said, found)
+
+
+def last_words(pod: Json, events: Sequence[Json]) -> str:
+    """What a scheduler has said last: its condition, else its newest event."""
+    condition = pod_scheduled(pod)
+    if condition is not None and condition.get("message"):
+        return str(condition["message"])
+    failed = [e for e in events if e.get("reason") == "FailedScheduling" and e.get("message")]
+    return str(failed[-1]["message"]) if failed else ""
+
+
+def pod_scheduled(pod: Json) -> Json | None:
+    """The condition PodScheduled while it is not true."""
+    for condition in mappings(mapping(pod, "status"), "conditions"):
+        if condition.get("type") == "PodScheduled" and condition.get("status") != "True":
+            return condition
+    return None
+
+
+def event_time(event: Json) -> str:
+    """The last time of an event, as text that sorts."""
+    series = event.get("series") or {}
+    times = (series.get("lastObservedTime"), event.get("lastTimestamp"), event.get("eventTime"))
+    created = (event.get("metadata") or {}).get("creationTimestamp") or ""
+    return str(next((time for time in times if time), created))
+
+
+def _silence(scheduler: str) -> Cause:
+    if scheduler != DEFAULT_SCHEDULER:
+        text = f"it waits for the scheduler `{scheduler}`, which has not answered"
+        hint = f"check that it runs, or set `spec.schedulerName: {DEFAULT_SCHEDULER}`"
+        return Cause("other scheduler", text, hint)
+    text = "kube-scheduler has not tried to place it yet"
+    return Cause("not asked yet", text, "check that kube-scheduler runs: `kubectl get lease -A`")
+
+
+# A failed request, as Go writes it, and another status than 200.
+_REQUEST = re.compile(r'(?:Post|Get) \\?"(?P<url>[^"\\]+)\\?": (?P<why>[^;,]*)')
+_STATUS = re.compile(r"extender at URL \S+|failed with code \d+")
+_NOT_IN_FORCE = re.compile(r"policy (?P<policy>\S+) is not enforced: no valid version")
+_NOT_SYNCED = re.compile(r"not synced: (?P<why>.*)")
+
+
+def _of_extender(said: str, _: Sequence[BrokenPolicy], __: Decided | None) -> Cause | None:
+    if _NOT_IN_FORCE.search(said) or _NOT_SYNCED.search(said):
+        return None
+    if (request := _REQUEST.search(said)) is not None:
+        url, why = request["url"], request["why"].strip()
+        text = f"kube-scheduler gets no answer from the extender at {url}: {why}"
+    elif (status := _STATUS.search(said)) is not None:
+        text = f"an extender answers kube-scheduler with an error: {excerpt(status[0], 200)}"
+    else:
+        return None
+    hint = "check that Placet runs, at the `urlPrefix` that kube-scheduler's extender has"
+    return Cause("unreachable extender", text, hint)
+
+
+def _of_policies(said: str, broken: Sequence[BrokenPolicy], found: Decided | None) -> Cause | None:
+    known = _NOT_IN_FORCE.search(said)
+    if known is None and found is not None:
+        known = _NOT_IN_FORCE.search(found.problem)
+    if known is None:
+        return None
+    policy = known["policy"]
+    text = f"the policy `{policy}` is strict and has no valid version, so its pods wait"
+    line = next((each.line for each in broken if each.name == policy), "")
+    return Cause("policy not in force", f"{text}: {line}" if line else text, "correct the policy")
+
+
+def _of_rights(said: str, _: Sequence[BrokenPolicy], __: Decided | None) -> Cause | None:
+    if (known := _NOT_SYNCED.search(said)) is None:
+        return None
+    why = known["why"].strip()
+    if " may not " in why or "forbidden" in why or "credentials" in why:
+        text = f"Placet lacks a right, so it decides nothing: {why}"
+        return Cause("missing rights", text, "`kubectl apply -f deploy/rbac/placet.yaml` gives it")
+    text = f"Placet does not know the cluster yet: {why}"
+    return Cause("missing rights", text, "see the log of Placet, and its /readyz")
+
+
+# ---- the reasons of nodes
+
+# `0/3 nodes are available: 1 Insufficient cpu, 2 shop: zone. preemption: 0/3 nodes are …`
+_REASONS = re.compile(
+    r"\d+/\d+ nodes are available: (?P<reasons>.*?)(?:\.? preemption: .*)?\.?$", re.DOTALL
+)
+_NEXT = re.compile(r", (?=\d+ )")
+_REASON = re.compile(r"(?P<nodes>\d+) (?P<text>.*)", re.DOTALL)
+# The texts of kube-scheduler's own plugins.
+_PLUGINS = re.compile(
+    r"Insufficient |Too many pods|node\(s\) |persistentvolumeclaim |pod has unbound|"
+    r"cannot allocate all claims|no nodes available|resourceclaim|waiting for |"
+    r"pod (?:rejected|group)|didn't |nodename",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Reasons:
+    """The parts of a text of kube-scheduler, each with its number of nodes."""
+
+    ours: Mapping[str, int]
+    plugins: Mapping[str, int]
+    others: Mapping[str, int]
+
+
+def reasons_of(said: str, texts: Collection[str]) -> Reasons:
+    """The reasons in a text of kube-scheduler; `texts` are ours."""
+    ours, plugins, others = Counter[str](), Counter[str](), Counter[str]()
+    for text, nodes in _reasons(said):
+        if text in texts or any(each and each in text for each in texts):
+            ours[text] += nodes
+        elif _PLUGINS.match(text):
+            plugins[text] += nodes
+        else:
+            others[text] += nodes
+    return Reasons(ours, plugins, others)
+
+
+def _reasons(said: str) -> Iterator[tuple[str, int]]:
+    known = _REASONS.match(said)
+    for part in _NEXT.split(known["reasons"]) if known is not None else [said]:
+        reason = _REASON.fullmatch(part)
+        text = reason["text"] if reason is not None else part
+        yield text.strip().removesuffix("."), int(reason["nodes"]) if reason is not None else 0
+
+
+def _of_reasons(said: str, found: Decided | None) -> Cause:
+    reasons = reasons_of(said, found.texts if found is not None else ())
+    if found is None:
+        return Cause("unknown", f"the last answer was: {_listed(_all(reasons))}")
+    refusals = found.refusals or {}
+    if refusals and not found.passing:
+        kind: Kind = "count" if set(refusals) <= set(found.counting) else "policy"
+        by_others = {**reasons.plugins, **reasons.others}
+        also = f"; kube-scheduler also says: {_listed(by_others)}" if by_others else ""
+        return Cause(kind, f"no node passes the policies: {_listed(refusals)}{also}")
+    if reasons.others:
+        others = _listed(reasons.others)
+        text = f"{passes(found)}; another extender or plugin rejects the rest: {others}"
+        return Cause("other extender", text, "look at the extenders after Placet, in their order")
+    if found.held or reasons.ours:
+        names = ", ".join(found.held or reasons.ours)
+        text = (
+            f"{passes(found)}; {names} held it back while another pod was on its way, so that the"
+            " strict bound holds"
+        )
+        return Cause("held back", text, "nothing: kube-scheduler asks again when that pod is bound")
+    own = _listed(reasons.plugins)
+    text = f"{passes(found)}; kube-scheduler's own plugins reject the nodes: {own}"
+    return Cause("kube-scheduler", text, "the policies do not keep it pending")
+
+
+def _all(reasons: Reasons) -> Mapping[str, int]:
+    return {**reasons.ours, **reasons.plugins, **reasons.others}
+
+
+def _listed(reasons: Mapping[str, int]) -> str:
+    ordered = sorted(reasons.items(), key=lambda pair: (-pair[1], pair[0]))
+    shown = [f"{text} ({counted(n, 'node')})" if n else text for text, n in ordered]
+    return excerpt("; ".join(shown), 600)
+
+
+def passes(found: Decided) -> str:
+    if not found.nodes:
+        return "the cluster has no nodes"
+    return f"{found.passing} of {counted(found.nodes, 'node')} would pass the policies now"
