@@ -39,7 +39,7 @@ from engine.program.frame import Frame
 from engine.program.needs import needs
 from engine.program.policy_compiler import compile_policy
 from grammar.checks.cluster_costs import UNKNOWN_SIZE
-from grammar.diagnostics import nearest, plain
+from grammar.diagnostics import Diagnostic, nearest, plain
 from grammar.policy_checker import Checked
 from grammar.schema import Schema, load_schema
 from grammar.source import Source
@@ -238,7 +238,7 @@ def in_force(
     made = compiled(shown, [c for c in shown.policies if identity(c.policy) not in unused])
     programs = made.registry.programs
     registry = Registry(programs, refusing=map(compile_policy, refusing))
-    broken = _broken(every, active, {name: instead.get(name, "") for name in stored})
+    broken = _broken(every, {name: instead.get(name, "") for name in stored})
     return replace(made, registry=registry, broken=tuple(broken))
 
 
@@ -253,21 +253,24 @@ def _status(stored: StoredObject) -> Status | None:
     return manifest.status if manifest is not None else None
 
 
-def _broken(
-    every: Validation, active: Sequence[ActivePolicy], objects: Mapping[str, str]
-) -> Iterator[BrokenPolicy]:
+def _broken(every: Validation, objects: Mapping[str, str]) -> Iterator[BrokenPolicy]:
     """`objects` has what holds instead of each object, by name."""
-    holding = {id(each.checked) for each in active}
     for file in every.files:
-        errors = [d for d in file.diagnostics if d.severity == "error"]
-        if file.private or not errors:
+        if file.private:
             continue
-        name = file.source.name
+        name, unread = file.source.name, _errors(file.unread)
         write = report if name in objects else plain
-        line = write(errors[0], file.source).partition("\n")[0]
-        broken = [p.policy.address for p in file.policies if id(p) not in holding]
-        for address in broken or [name]:
-            yield BrokenPolicy(address, line, objects.get(name) or "it is not enforced")
+        broken = [(p.policy.address, _errors(p.diagnostics)) for p in file.policies]
+        if unread and not broken:
+            broken = [(name, [])]
+        for address, errors in broken:
+            if found := [*errors, *unread]:
+                line = write(found[0], file.source).partition("\n")[0]
+                yield BrokenPolicy(address, line, objects.get(name) or "it is not enforced")
+
+
+def _errors(found: Iterable[Diagnostic]) -> list[Diagnostic]:
+    return [d for d in found if d.severity == "error"]
 
 
 def compiled(validation: Validation, deciding: Sequence[Checked]) -> Policies:

@@ -16,7 +16,7 @@ from cli.command import mapping, mappings
 from cli.explaining.explanation import Explanation
 from cli.render import counted, excerpt, named
 from cli.world import BrokenPolicy
-from engine.decision.verdict import FEASIBLE, Feasible
+from engine.decision.verdict import Feasible
 from engine.objects.peer import DEFAULT_SCHEDULER
 from engine.program.program import FilterProgram
 
@@ -53,40 +53,33 @@ class Cause:
 class Decided:
     """What the policies would decide now, as far as a cause needs it.
 
-    `refusals` are the clauses that reject a node, by how many nodes each rejects first; `counting`
-    are those of them that count. `texts` are all texts that our answers may have. `held` are the
-    clauses that hold nodes back which none rejects. `problem` is the error in place of a decision.
+    `refusals` are the clauses that reject a node, by how many nodes each rejects first. `texts` are
+    all texts that our answers may have, `counting` those of clauses that count. `problem` is the
+    error in place of a decision.
     """
 
     nodes: int = 0
     passing: int = 0
     refusals: Mapping[str, int] | None = None
-    counting: Collection[str] = ()
     texts: Collection[str] = ()
-    held: Sequence[str] = ()
+    counting: Collection[str] = ()
     problem: str = ""
 
 
 def decided(found: Explanation) -> Decided:
     """What an explanation says, in numbers."""
     refusals: Counter[str] = Counter()
-    counting: set[str] = set()
-    held: set[str] = set()
     for name in found.names:
         if against := found.against(name):
             refusals[against[0].text] += 1
-            if not isinstance(against[0].program, FilterProgram):
-                counting.add(against[0].text)
-        elif found.holds(name) and not isinstance(
-            verdict := found.verdicts.get(name, FEASIBLE), Feasible
-        ):
-            held.add(f"{verdict.policy}: {verdict.clause}")
-    texts = {o.message for o in found.objections} | {o.text for o in found.objections}
+    texts, counting = set(), set()
+    for each in found.objections:
+        texts |= {each.message, each.text}
+        if not isinstance(each.program, FilterProgram):
+            counting |= {each.message, each.text}
     texts |= {v.reason for v in found.verdicts.values() if not isinstance(v, Feasible)}
     passing = sum(found.holds(name) for name in found.names)
-    return Decided(
-        len(found.names), passing, refusals, counting, texts, sorted(held), found.problem
-    )
+    return Decided(len(found.names), passing, refusals, texts, counting, found.problem)
 
 
 def cause(
@@ -104,12 +97,11 @@ def cause(
         return Cause("gated", f"it is gated by {names}: no scheduler looks at it", hint)
     said = last_words(pod, events)
     scheduler = str(spec.get("schedulerName") or DEFAULT_SCHEDULER)
-    if not said:
+    if (waits := _of_policies(said, broken, found)) is not None:
+        return waits
+    if not said and (scheduler != DEFAULT_SCHEDULER or found is None or found.passing):
         return _silence(scheduler)
-    for find in (_of_extender, _of_policies, _of_rights):
-        if (known := find(said, broken, found)) is not None:
-            return known
-    return _of_reasons(said, found)
+    return _of_rights(said) or _of_extender(said) or _of_reasons(said, found)
 
 
 def last_words(pod: Json, events: Sequence[Json]) -> str:
@@ -153,9 +145,7 @@ _NOT_IN_FORCE = re.compile(r"policy (?P<policy>\S+) is not enforced: no valid ve
 _NOT_SYNCED = re.compile(r"not synced: (?P<why>.*)")
 
 
-def _of_extender(said: str, _: Sequence[BrokenPolicy], __: Decided | None) -> Cause | None:
-    if _NOT_IN_FORCE.search(said) or _NOT_SYNCED.search(said):
-        return None
+def _of_extender(said: str) -> Cause | None:
     if (request := _REQUEST.search(said)) is not None:
         url, why = request["url"], request["why"].strip()
         text = f"kube-scheduler gets no answer from the extender at {url}: {why}"
@@ -179,7 +169,7 @@ def _of_policies(said: str, broken: Sequence[BrokenPolicy], found: Decided | Non
     return Cause("policy not in force", f"{text}: {line}" if line else text, "correct the policy")
 
 
-def _of_rights(said: str, _: Sequence[BrokenPolicy], __: Decided | None) -> Cause | None:
+def _of_rights(said: str) -> Cause | None:
     if (known := _NOT_SYNCED.search(said)) is None:
         return None
     why = known["why"].strip()
@@ -220,7 +210,9 @@ def reasons_of(said: str, texts: Collection[str]) -> Reasons:
     """The reasons in a text of kube-scheduler; `texts` are ours."""
     ours, plugins, others = Counter[str](), Counter[str](), Counter[str]()
     for text, nodes in _reasons(said):
-        if text in texts or any(each and each in text for each in texts):
+        if not text:
+            continue
+        if _is_one_of(text, texts):
             ours[text] += nodes
         elif _PLUGINS.match(text):
             plugins[text] += nodes
@@ -251,16 +243,28 @@ def _of_reasons(said: str, found: Decided | None) -> Cause:
         others = _listed(reasons.others)
         text = f"{passes(found)}; another extender or plugin rejects the rest: {others}"
         return Cause("other extender", text, "look at the extenders after Placet, in their order")
-    if found.held or reasons.ours:
-        names = ", ".join(found.held or reasons.ours)
-        text = (
-            f"{passes(found)}; {names} held it back while another pod was on its way, so that the"
-            " strict bound holds"
-        )
-        return Cause("held back", text, "nothing: kube-scheduler asks again when that pod is bound")
+    if reasons.ours:
+        return _passed_since(found, reasons.ours)
     own = _listed(reasons.plugins)
     text = f"{passes(found)}; kube-scheduler's own plugins reject the nodes: {own}"
     return Cause("kube-scheduler", text, "the policies do not keep it pending")
+
+
+def _passed_since(found: Decided, ours: Mapping[str, int]) -> Cause:
+    """The cause where policies rejected nodes at the last answer, but would not do so now."""
+    if any(_is_one_of(text, found.counting) for text in ours):
+        text = (
+            f"{passes(found)}; it was held back while another pod was on its way, so that the"
+            f" strict bound holds: {_listed(ours)}"
+        )
+        return Cause("held back", text, "nothing: kube-scheduler asks again when that pod is bound")
+    text = f"{passes(found)}; at the last answer policies rejected nodes: {_listed(ours)}"
+    return Cause("policy", text, "nothing: kube-scheduler asks again after a change of the cluster")
+
+
+def _is_one_of(text: str, texts: Collection[str]) -> bool:
+    """Whether a reason is one of some texts, which may follow a name in it."""
+    return text in texts or any(each and text.endswith(f": {each}") for each in texts)
 
 
 def _all(reasons: Reasons) -> Mapping[str, int]:

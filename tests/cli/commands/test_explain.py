@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.cli import shop
 from tests.cli.conftest import Placet
@@ -194,13 +195,46 @@ def test_names_that_lead_nowhere_are_an_error_with_a_hint(
     assert done.err.count("\n") == 2
 
 
-def test_policies_with_errors_decide_nothing(placet: Placet, folder: Path) -> None:
-    text = 'cluster policy a { filter "a" { require node.nme } }'
+@pytest.mark.parametrize("command", ["explain", "analyze"])
+def test_the_first_broken_policy_does_not_end_it(
+    placet: Placet, folder: Path, command: str
+) -> None:
+    text = """cluster policy a { filter "a" { require node.nme } }
+cluster policy b { filter "b" { require node.zone == "b" } }
+cluster policy c { filter "c" { require node.lables["x"] == "" } }
+"""
     (folder / "shop.policy").write_text(text, encoding="utf-8")
-    done = placet("explain", "shop/web-1", *shop.WORLD)
-    assert (done.code, done.out) == (2, "")
+    done = placet(command, "shop/web-1", *shop.WORLD)
+    assert done.code == 1
     assert "error[P0102]: Node has no field `nme`" in done.err
-    assert "error: the policies have 1 error\n  = help: fix them" in done.err
+    assert "error[P0102]: Node has no field `lables`" in done.err
+    assert re.search(r"^a +it is not enforced +shop.policy:1:", done.out, re.MULTILINE)
+    assert re.search(r"^c +it is not enforced +shop.policy:3:", done.out, re.MULTILINE)
+    assert "1 of 4 nodes passes" in done.out
+
+
+OBJECT = """\
+apiVersion: placement-policy.scheduling.x-k8s.io/v1
+kind: PlacementPolicy
+metadata: {name: zones, namespace: shop}
+spec:
+  podSelector: {}
+  rules: 'filter "a" { require node.zone == "b" }'
+"""
+
+
+def test_a_list_of_nodes_pods_and_policies_is_both(placet: Placet, folder: Path) -> None:
+    """As the snapshot alone, and as the file of policies beside another snapshot."""
+    items = [*shop.cluster(), yaml.safe_load(OBJECT)]
+    (folder / "all.json").write_bytes(raw(kubectl_list(items)))
+    alone = placet("explain", "shop/web-1", "--cluster", "all.json")
+    beside = placet("explain", "shop/web-1", "--cluster", "cluster.json", "--policies", "all.json")
+    for done in (alone, beside):
+        assert (done.code, done.err) == (0, "")
+        assert "shop/zones  governs" in done.out
+        assert "1 of 4 nodes passes" in done.out
+    neither = placet("explain", "shop/web-1", "--cluster", "cluster.json")
+    assert neither.err.startswith("error: there are no policies\n")
 
 
 @pytest.mark.parametrize("command", ["explain", "analyze"])

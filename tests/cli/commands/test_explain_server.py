@@ -198,7 +198,8 @@ def test_what_is_no_placet_is_a_clear_error(placet: Placet, answer: bytes, messa
         ),
         ("--server http://h --cluster c.json", "--server does not work with --cluster"),
         ("--server http://h --pod-file p.yaml", "--server does not work with --pod-file"),
-        ("web-1", "there is no cluster"),
+        ("web-1 --policies shop.policy", "there is no cluster"),
+        ("--server http://h --context c", "--server does not work with --context"),
         ("web-1 --cluster cluster.json", "there are no policies"),
         (
             "web-1 --cluster cluster.json --policies shop.policy --ca-file a",
