@@ -93,7 +93,7 @@ def test_a_shell_that_is_not_known_is_wrong_usage(placet: Placet) -> None:
 NAMES = [
     ("placet explain we", {"web-1", "web-2"}),
     ("placet explain -n far we", {"web-1"}),
-    ("placet explain -A db", {"far/db-0"}),
+    ("placet explain -A far/d", {"far/db-0"}),
     ("placet explain web-1 n-", {"n-1", "n-2", "n-3", "n-4"}),
     ("placet analyze -n f", set()),
     ("placet explain --context t", {"test"}),
@@ -131,7 +131,7 @@ def test_bash_asks_for_names(placet: Placet, folder: Path) -> None:
     assert out == f"web-completion.--names.pods.{line.replace(' ', '.')}.\n"
 
 
-async def test_what_cannot_be_read_completes_to_nothing(
+def test_what_cannot_be_read_completes_to_nothing(
     placet: Placet, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KUBECONFIG", str(folder / "absent"))
