@@ -77,10 +77,17 @@ def put_event(server: FakeApiServer, pod: str, message: str) -> None:
 @asynccontextmanager
 async def live_shop(folder: Path, *more: Object) -> AsyncIterator[FakeApiServer]:
     """The shop's cluster with policy objects, and a kubeconfig `config` of the namespace shop."""
+    async with live_cluster(folder, *shop.cluster(), *(more or (HEADROOM,))) as server:
+        yield server
+
+
+@asynccontextmanager
+async def live_cluster(folder: Path, *items: Object) -> AsyncIterator[FakeApiServer]:
+    """A cluster of these objects, and a kubeconfig `config` of the namespace shop."""
     async with fake_api_server() as server:
         for path in (*PATHS.values(), *UNREAD):
             server.open(path)
-        for item in (*shop.cluster(), *(more or (HEADROOM,))):
+        for item in items:
             put(server, item)
         kubeconfig(folder / "config", server.url, {"token": "static"}, namespace="shop")
         yield server
