@@ -302,8 +302,8 @@ class Engine:
         """The context of evaluations for which nobody waits; it lasts for one portion."""
         time = self._portion_time()
         frame.check = time.check_within
-        observer = self._observer
-        return Evaluation(lambda: frame, time, self._calls.clause_failed, observer.shortened)
+        clause_failed, shortened = self._calls.clause_failed, self._observer.shortened
+        return Evaluation(lambda: frame, frame.now.nanos, time, clause_failed, shortened)
 
     def inspect(self, pod: bytes) -> Inspection:
         """The results of all clauses for all nodes; nothing is offered or recorded.

@@ -14,7 +14,7 @@ no order between objects. Assumed pods follow the state machine of kube-schedule
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -23,7 +23,7 @@ import numpy as np
 from engine.cache.names import NameIndex
 from engine.cache.node_table import NodeTable, NodeView, Versions, view
 from engine.cache.snapshot import ENDED, Snapshot
-from engine.cache.tallies import Adds, Census, Scope, Tallies, Tally
+from engine.cache.tallies import Adds, AddsUntil, Census, Scope, Tallies, Tally
 from engine.objects.codec import Namespace, Node
 from engine.objects.peer import (
     UNLABELLED,
@@ -351,9 +351,6 @@ class Cache:
     def pod(self, key: str) -> Peer | None:
         return self._pods.get(key)
 
-    def within(self, scope: Scope) -> Iterator[tuple[str, Peer]]:
-        return ((key, pod) for key, pod in self._pods.items() if scope.holds(pod))
-
     def assumed(self) -> Sequence[Peer]:
         """The pods that count on a node although nobody has said that they are there."""
         return [self._pods[key] for key, assumed in self._assumed.items() if not assumed.confirmed]
@@ -389,6 +386,10 @@ class Cache:
         The cache keeps it up to date. See `Tallies.get` for `name` and `counts`.
         """
         return self.tallies.get(name, scope, counts, self._pods.items())
+
+    def timed_tally(self, name: Hashable, scope: Scope, adds: AddsUntil, now: int) -> Tally:
+        """The same for pods that may add something else with the time alone; see `Tallies`."""
+        return self.tallies.timed(name, scope, adds, now, self._pods.items())
 
     def census(self, name: Hashable, scope: Scope, key_of: Callable[[Peer], Hashable]) -> Census:
         """The pods of a scope that are on nodes, grouped by what `key_of` says of each.

@@ -7,10 +7,12 @@ dropped.
 
 from __future__ import annotations
 
+import heapq
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
+from operator import methodcaller
 from typing import NamedTuple
 
 from engine.errors import EngineError
@@ -24,11 +26,17 @@ _MOST_CHANGES = 256
 _MOST_CENSUSES = 256
 # The unfinished tallies that are kept.
 _MOST_UNFINISHED = 64
+# The entries of a heap beyond twice those that are needed, before it is made anew.
+_MOST_STALE = 1024
 # The most that a pod adds, and that sums rise to: more than any bound. Two of them fit 64 bits.
 FULL = 2**61
 
 # What a pod adds to a tally: 0 if it does not count, else one, also as True, or its amount.
 Adds = Callable[[Peer], int]
+# The same, and the moment in nanoseconds from which on it may add something else.
+AddsUntil = Callable[[Peer], tuple[int, int]]
+# A moment that never comes.
+_NEVER = 2**63 - 1
 
 
 class Scope(NamedTuple):
@@ -91,9 +99,29 @@ class Tally:
             return None
         return islice(self._changes, len(self._changes) - count, None)
 
+    def added(self, _key: str, pod: Peer, counts: Adds) -> int:
+        """What a pod adds that the tally has. `counts` is equal to the function of the tally."""
+        return counts(pod)
+
+    def without(self, gone: Iterable[tuple[str, Peer]], counts: Adds) -> Tally:
+        """The tally as if some of its pods were not there. `counts` as in `added`."""
+        left = Tally(counts)
+        left.nodes, left.placed, left.waiting = self.nodes.copy(), self.placed, self.waiting.copy()
+        left.placed_of, left.waiting_of = self.placed_of.copy(), self.waiting_of.copy()
+        for key, pod in gone:
+            if amount := self.added(key, pod, counts):
+                left._take(key, pod, amount)
+        return left
+
     def leaves(self, key: str, pod: Peer) -> None:
-        if not (amount := self._counts(pod)):
-            return
+        if amount := self.added(key, pod, self._counts):
+            self._take(key, pod, amount)
+
+    def arrives(self, key: str, pod: Peer) -> None:
+        if amount := self._counts(pod):
+            self._put(key, pod, amount)
+
+    def _take(self, key: str, pod: Peer, amount: int) -> None:
         if not pod.nodeName:
             if key in self.waiting:
                 self.waiting.discard(key)
@@ -106,9 +134,7 @@ class Tally:
             self.nodes[pod.nodeName] -= amount
         self._changed(pod.nodeName, -amount)
 
-    def arrives(self, key: str, pod: Peer) -> None:
-        if not (amount := self._counts(pod)):
-            return
+    def _put(self, key: str, pod: Peer, amount: int) -> None:
         if not pod.nodeName:
             if key not in self.waiting:
                 self.waiting.add(key)
@@ -122,6 +148,83 @@ class Tally:
         self.placed += by
         self.version += 1
         self._changes.append((node, by))
+
+
+class _Held(NamedTuple):
+    """What a pod adds until a moment, in nanoseconds."""
+
+    pod: Peer
+    amount: int
+    until: int
+
+
+class TimedTally(Tally):
+    """A tally of pods that may add something else with the time alone.
+
+    It keeps what such a pod adds, until it may add something else, and knows whose moment comes
+    first. `now` is the moment at which all of it is true, in nanoseconds. It only rises.
+
+    INVARIANT: a pod that is not kept adds the same from `now` on, whenever that is asked.
+    """
+
+    __slots__ = ("_adds", "_due", "_held", "now")
+
+    def __init__(self, adds: AddsUntil, now: int) -> None:
+        """`adds` answers for its moment, `now`. So does every later function."""
+        super().__init__(lambda pod: self._adds(pod)[0])
+        self._adds = adds
+        self.now = now
+        self._held: dict[str, _Held] = {}
+        # By moment. It has pods, too, that are not kept any more, or until another moment.
+        self._due: list[tuple[int, str]] = []
+
+    def continue_at(self, adds: AddsUntil, now: int) -> None:
+        """Continues with the function of a later moment."""
+        self._adds, self.now = adds, now
+
+    def catch_up(self) -> None:
+        """Evaluates the pods whose moment has come.
+
+        Raises what the function raises, and continues at the next call.
+        """
+        while self._due and self._due[0][0] <= self.now:
+            until, key = self._due[0]
+            held = self._held.get(key)
+            if held is None or held.until != until:
+                heapq.heappop(self._due)
+                continue
+            amount, until = self._adds(held.pod)
+            heapq.heappop(self._due)
+            if amount != held.amount:
+                if held.amount:
+                    self._take(key, held.pod, held.amount)
+                if amount:
+                    self._put(key, held.pod, amount)
+            self._hold(key, held.pod, amount, until)
+
+    def added(self, key: str, pod: Peer, counts: Adds) -> int:
+        held = self._held.get(key)
+        return held.amount if held is not None else counts(pod)
+
+    def leaves(self, key: str, pod: Peer) -> None:
+        super().leaves(key, pod)
+        self._held.pop(key, None)
+
+    def arrives(self, key: str, pod: Peer) -> None:
+        amount, until = self._adds(pod)
+        if amount:
+            self._put(key, pod, amount)
+        self._hold(key, pod, amount, until)
+
+    def _hold(self, key: str, pod: Peer, amount: int, until: int) -> None:
+        if until == _NEVER:
+            self._held.pop(key, None)
+            return
+        self._held[key] = _Held(pod, amount, until)
+        heapq.heappush(self._due, (until, key))
+        if len(self._due) > 2 * len(self._held) + _MOST_STALE:
+            self._due = [(held.until, key) for key, held in self._held.items()]
+            heapq.heapify(self._due)
 
 
 def _add(numbers: dict[str, int], pod: Peer, by: int) -> None:
@@ -235,15 +338,46 @@ class Tallies:
         `name` identifies the function. `counts` must return the same for equal pods. Raises what
         `counts` raises.
         """
-        tally = self._used.get((scope, name))
+        of = scope, name
+        tally = self._used.get(of)
         if tally is None:
-            tally = self._counted((scope, name), counts, pods)
-            self._used[scope, name] = tally
-            self._within.setdefault(scope, {})[name] = tally
-            while len(self._used) > _MOST:
-                self._drop(next(iter(self._used)))
-        self._used.move_to_end((scope, name))
+            unfinished = self._unfinished.pop(of, None) or _Unfinished(Tally(counts))
+            unfinished.tally.continue_with(counts)
+            return self._counted(of, unfinished, pods)
+        self._used.move_to_end(of)
         return tally
+
+    def timed(
+        self,
+        name: Hashable,
+        scope: Scope,
+        adds: AddsUntil,
+        now: int,
+        pods: Iterable[tuple[str, Peer]],
+    ) -> Tally:
+        """The same for pods that may add something else with the time alone, as it is `now`.
+
+        `adds` answers for this moment, which is in nanoseconds.
+        """
+        of = scope, name
+        tally = self._used.get(of)
+        if isinstance(tally, TimedTally) and tally.now <= now:
+            tally.continue_at(adds, now)
+            tally.catch_up()
+            self._used.move_to_end(of)
+            return tally
+        if tally is not None:
+            # The clock was set back.
+            self._drop(of)
+        unfinished = self._unfinished.pop(of, None)
+        begun = unfinished.tally if unfinished is not None else None
+        if unfinished is None or not isinstance(begun, TimedTally) or begun.now > now:
+            begun = TimedTally(adds, now)
+            unfinished = _Unfinished(begun)
+        begun.continue_at(adds, now)
+        self._counted(of, unfinished, pods)
+        begun.catch_up()
+        return begun
 
     def census(
         self,
@@ -272,7 +406,7 @@ class Tallies:
             for (scope, _), census in self._censuses.items():
                 if scope.holds(pod):
                     census.leaves(pod)
-        self._follow(Tally.leaves, key, pod)
+        self._follow(methodcaller("leaves", key, pod), pod)
         for of, unfinished in list(self._unfinished.items()):
             if key in unfinished.seen:
                 unfinished.seen.discard(key)
@@ -286,25 +420,24 @@ class Tallies:
             for (scope, _), census in self._censuses.items():
                 if scope.holds(pod):
                     census.arrives(pod)
-        self._follow(Tally.arrives, key, pod)
+        self._follow(methodcaller("arrives", key, pod), pod)
 
-    def _follow(self, event: Callable[[Tally, str, Peer], None], key: str, pod: Peer) -> None:
+    def _follow(self, event: Callable[[Tally], object], pod: Peer) -> None:
         """Has every tally of the pod follow an event; drops those that cannot."""
         failed = []
         for scope, name, tally in self._of(pod):
             try:
-                event(tally, key, pod)
+                event(tally)
             except EngineError:
                 failed.append((scope, name))
         for dropped in failed:
             self._drop(dropped)
 
-    def _counted(self, of: _Key, counts: Adds, pods: Iterable[tuple[str, Peer]]) -> Tally:
-        unfinished = self._unfinished.pop(of, None)
-        if unfinished is None:
-            unfinished = _Unfinished(Tally(counts))
-        tally, seen, scope = unfinished.tally, unfinished.seen, of[0]
-        tally.continue_with(counts)
+    def _counted(
+        self, of: _Key, unfinished: _Unfinished, pods: Iterable[tuple[str, Peer]]
+    ) -> Tally:
+        """Counts to the end, and keeps the tally."""
+        tally, seen, (scope, name) = unfinished.tally, unfinished.seen, of
         try:
             for key, pod in pods:
                 if scope.holds(pod) and key not in seen:
@@ -315,6 +448,10 @@ class Tallies:
             if len(self._unfinished) > _MOST_UNFINISHED:
                 self._unfinished.popitem(last=False)
             raise
+        self._used[of] = tally
+        self._within.setdefault(scope, {})[name] = tally
+        while len(self._used) > _MOST:
+            self._drop(next(iter(self._used)))
         return tally
 
     def _of(self, pod: Peer) -> Iterator[tuple[Scope, Hashable, Tally]]:

@@ -6,7 +6,7 @@ instead. CountClauses belong to the plan for a pod shape and live as long as it 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 
@@ -15,7 +15,14 @@ from engine.counting.groups import ON, CountGroups, Headroom, Mask, points, targ
 from engine.counting.mutual_limits import MutualLimit
 from engine.counting.pod_counter import PodCounter
 from engine.program.frame import Evaluation, Floats, Term
-from engine.program.program import BoundProgram, CountClause, ShareProgram, applies
+from engine.program.pod_values import pod_values
+from engine.program.program import (
+    BoundProgram,
+    CountClause,
+    CountProgram,
+    ShareProgram,
+    applies,
+)
 
 # A side that gets no more pods, such as the other one of 100 %, ends the search.
 _MOST_PODS = 100_000
@@ -35,8 +42,10 @@ class CountClauses:
         mutual: Sequence[MutualLimit] = (),
     ) -> None:
         applying = [clause for clause in clauses if applies(clause.count, evaluation)]
-        self._strict = [CountGroups(c) for c in applying if c.count.weight is None]
-        self._soft = [CountGroups(c) for c in applying if c.count.weight is not None]
+        self.clauses = applying
+        every = [CountGroups(c, _values(c.count, evaluation)) for c in applying]
+        self._strict = [each for each in every if each.clause.count.weight is None]
+        self._soft = [each for each in every if each.clause.count.weight is not None]
         self.mutual = mutual
         self.strict = bool(self._strict) or bool(mutual)
         self.need_workloads = any(each.clause.count.needs_workloads for each in self._strict)
@@ -87,6 +96,17 @@ class CountClauses:
             missing = count.missing if isinstance(count.missing, int | float) else 0.0
             found.append((count.weight, np.where(ids < 0, missing, given[ids])))
         return found
+
+
+def _values(count: CountProgram, evaluation: Evaluation) -> Hashable | None:
+    """What the clause reads of the pod to say which pods it counts."""
+    if not count.peers.of_pod:
+        return None
+    evaluation.time.charge(count.policy)
+    try:
+        return pod_values(count.peers.of_pod, evaluation.frame())
+    finally:
+        evaluation.time.rest()
 
 
 def narrowed(headrooms: Sequence[Headroom], feasible: Mask, suits: Floats, avoid: Mask) -> Mask:

@@ -26,7 +26,7 @@ from engine.cache.tallies import FULL, Tally
 from engine.counting.in_flight_pods import GroupIds
 from engine.objects import eligibility
 from engine.program.columns import Freshness, grown
-from engine.program.frame import Evaluation, Frame, Report
+from engine.program.frame import NEVER, Evaluation, Frame, Report
 from engine.program.program import (
     BoundProgram,
     CountClause,
@@ -297,14 +297,16 @@ class CountGroups:
     count; each is another array whenever any group is another. `bounds` has the number of the bound
     of each group, None where it is a constant of the clause; `min_domains` is the computed one of a
     spread. `has_lower_bound` says that it is a limit that wants pods in a group, but for the first
-    one. `by_labels` is for PodCounter: by the id of their labels, which pods count.
+    one. For PodCounter: `pod_values` is what the `pods where` reads of the pod, if it is known, and
+    `by_labels` says, by the id of their labels, which pods count.
 
     A number that the clause computes is computed with the group of each node. A node for which that
     fails is in no group.
     """
 
-    def __init__(self, clause: CountClause) -> None:
+    def __init__(self, clause: CountClause, pod_values: Hashable | None = None) -> None:
         self.clause = clause
+        self.pod_values = pod_values
         self.ids: GroupIds = np.empty(0, np.int32)
         self.counted: GroupIds = self.ids
         self.min_domains: float | None = None
@@ -325,7 +327,8 @@ class CountGroups:
         self._narrow = bounds_every_group(clause)
         self._adds_amounts = clause.count.peers.amount is not None
         self._kept: dict[Tally, _KeptCounts] = {}
-        self._fresh = Freshness()
+        timed = isinstance(clause, ShareProgram) and clause.time_dependent
+        self._fresh = Freshness(time_dependent=timed)
         self._domains: dict[Hashable, int] = {}
 
     def update(self, table: NodeTable, evaluation: Evaluation) -> None:
@@ -333,7 +336,7 @@ class CountGroups:
 
         Raises DeadlineExceededError and ExpensivePolicyError; finished portions are kept.
         """
-        portions = self._fresh.stale(table)
+        portions = self._fresh.stale(table, evaluation.now)
         if not portions:
             return
         size = len(table.views)
@@ -344,15 +347,18 @@ class CountGroups:
             time.charge(count.policy)
             frame, report = evaluation.frame(), evaluation.report
             for portion in portions:
-                found = []
+                found, until = [], self._fresh.moments(portion)
                 for number, row in enumerate(portion.tolist()):
                     if number and not number % count.nodes_per_look:
                         time.check()
+                    frame.until = NEVER
                     found.append(self._group(table, row, frame, report))
+                    if until is not None:
+                        until[number] = frame.until
                 ids[portion] = found
                 if self._is_counted is not None:
                     counted[portion] = self._counted_of(table, portion, found, frame)
-                self._fresh.worked_out(table, portion)
+                self._fresh.worked_out(table, portion, until)
             time.rest()
         finally:
             if not np.array_equal(ids, self.ids):

@@ -17,14 +17,14 @@ import numpy as np
 
 from engine.cache.cache import Cache
 from engine.cache.node_table import UNKNOWN_ROW, NodeTable
-from engine.cache.tallies import FULL, Adds, Census, Scope, Tally
+from engine.cache.tallies import FULL, Adds, AddsUntil, Census, Scope, Tally
 from engine.counting.groups import OFF, CountGroups, Counts, GroupCounts
 from engine.counting.in_flight_pods import GroupIds, InFlightPod
 from engine.counting.used_nodes import nodes_in_use
 from engine.objects.codec import Namespace
 from engine.objects.peer import Peer, Workload, key_of
 from engine.objects.request_pod import RequestPod
-from engine.program.frame import MEMO_BYTES, Evaluate, Frame, Report, unlimited
+from engine.program.frame import MEMO_BYTES, NEVER, Evaluate, Frame, Report, unlimited
 from engine.program.policy_time import BRIEF_SECONDS, CallTime
 from engine.program.program import (
     CountClause,
@@ -237,18 +237,21 @@ class PodCounter:
         def inside(pod: Peer) -> int:
             return counts(pod) if scope is not None and scope.holds(pod) else 0
 
-        tally = self._tally(name, scope, counts, kept=not count.peers.time_dependent)
+        timed = count.peers.time_dependent
+        tally = self._tally(name, scope, counts, timed=timed)
         high = groups.count_of(tally, self._table)
         known = self.pods.pod(self._key)
-        there = counts(known) if known is not None and known.uid == uid else 0
+        there = 0
+        if known is not None and known.uid == uid:
+            there = tally.added(self._key, known, counts)
         if there and known is not None and known.nodeName:
             self._add(high, groups, known.nodeName, -there)
         low = high.copy()
         for pod in self.pods.assumed():
-            if pod.uid != uid and (adds := inside(pod)):
-                self._add(low, groups, pod.nodeName, -adds)
+            if pod.uid != uid and scope is not None and scope.holds(pod):
+                self._add(low, groups, pod.nodeName, -tally.added(key_of(pod), pod, counts))
         in_flight: defaultdict[int, list[InFlightPod]] = defaultdict(list)
-        kept = name is not None and not count.peers.time_dependent
+        kept = name is not None and not timed
         if kept and amount is None:
             # The usual case, and with many pods in flight the slowest part of a count.
             in_flight[1] = [each for each in self._in_flight if each.counts(tally, inside)]
@@ -385,7 +388,10 @@ class PodCounter:
                 return False
 
         # A change of the namespaces makes another tally; such changes are rare.
-        name = (count, context.shape if count.peers.by_pod else None, inside)
+        of_pod = groups.pod_values
+        if of_pod is None and count.peers.by_pod:
+            of_pod = context.shape
+        name = (count, of_pod, inside)
         return _Membership(counts, scope, name, counts if count.peers.by_labels else None)
 
     def _adding(
@@ -458,14 +464,18 @@ class PodCounter:
 
         return _Membership(counts, Scope(peer.namespace, uid), ("workload", terminating), None)
 
-    def _tally(self, name: Hashable, scope: Scope | None, counts: Adds, *, kept: bool) -> Tally:
-        if scope is not None and kept:
+    def _tally(self, name: Hashable, scope: Scope | None, counts: Adds, *, timed: bool) -> Tally:
+        if scope is None:
+            return Tally(counts)
+        if not timed:
             return self.pods.tally(name, scope, counts)
-        tally = Tally(counts)
-        if scope is not None:
-            for key, pod in self.pods.within(scope):
-                tally.arrives(key, pod)
-        return tally
+        frame = self._frame
+
+        def adds(pod: Peer) -> tuple[int, int]:
+            frame.until = NEVER
+            return counts(pod), frame.until
+
+        return self.pods.timed_tally(name, scope, adds, frame.now.nanos)
 
     def _add(self, found: Counts, groups: CountGroups, node: str, amount: int) -> None:
         row = self._table.rows.get(node, UNKNOWN_ROW)
@@ -534,21 +544,18 @@ class PodsExcluding:
 
     def tally(self, name: Hashable, scope: Scope, counts: Adds) -> Tally:
         whole = self._pods.tally(name, scope, counts)
-        left = Tally(counts)
-        left.nodes, left.placed = whole.nodes.copy(), whole.placed
-        left.waiting = whole.waiting.copy()
-        left.placed_of, left.waiting_of = whole.placed_of.copy(), whole.waiting_of.copy()
-        for key, pod in self._gone.items():
-            if scope.holds(pod):
-                left.leaves(key, pod)
-        return left
+        return whole.without(self._gone_of(scope), counts)
+
+    def timed_tally(self, name: Hashable, scope: Scope, adds: AddsUntil, now: int) -> Tally:
+        whole = self._pods.timed_tally(name, scope, adds, now)
+        return whole.without(self._gone_of(scope), lambda pod: adds(pod)[0])
+
+    def _gone_of(self, scope: Scope) -> Iterator[tuple[str, Peer]]:
+        return ((key, pod) for key, pod in self._gone.items() if scope.holds(pod))
 
     def census(self, name: Hashable, scope: Scope, key_of: Callable[[Peer], Hashable]) -> Census:
         whole = self._pods.census(name, scope, key_of)
         return whole.without(pod for pod in self._gone.values() if scope.holds(pod))
-
-    def within(self, scope: Scope) -> Iterator[tuple[str, Peer]]:
-        return ((key, pod) for key, pod in self._pods.within(scope) if key not in self._gone)
 
     def pod(self, key: str) -> Peer | None:
         return None if key in self._gone else self._pods.pod(key)

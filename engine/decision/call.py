@@ -18,7 +18,7 @@ from cachetools import LRUCache
 from engine.cache.node_table import NodeRows, NodeTable, NodeView, view_of
 from engine.cache.snapshot import Snapshot
 from engine.counting.pod_counter import CountContext, KnownPods
-from engine.decision.plan import Plan
+from engine.decision.plan import Plan, SharedMemos
 from engine.decision.registry import Registry
 from engine.errors import NotSyncedError
 from engine.objects.codec import ObjectCodec
@@ -81,7 +81,7 @@ class Call(msgspec.Struct, frozen=True, eq=False):
         pod, roots = self.pod, snapshot.workloads
         root = roots.get(pod.controller)
         plan, evaluation = self.plan, self.evaluation
-        frame = evaluation.frame() if plan.time_dependent_counts else plan.frame
+        frame = plan.frame.at(evaluation.now) if plan.time_dependent_counts else plan.frame
         namespace = snapshot.namespaces.get(pod.namespace)
         labels = namespace.labels if namespace is not None else UNLABELLED
         peer = partial(pod.rooted, root, labels)
@@ -107,12 +107,14 @@ class CallOpener:
         self.view = view
         self._observer = observer
         self._now = now
+        self._memos = SharedMemos()
         self._plans: LRUCache[Hashable, Plan] = LRUCache(PLAN_BYTES, lambda plan: plan.bytes)
 
     def adopt(self, registry: Registry) -> None:
         """Takes other policies; what was kept for the old ones is forgotten."""
         self.registry = registry
         self._plans.clear()
+        self._memos = SharedMemos()
 
     def open(self, pod: RequestPod, names: Sequence[str], time: CallTime) -> Call:
         """A call about these nodes. Raises EngineError."""
@@ -124,28 +126,36 @@ class CallOpener:
             self.view.snapshot()  # raises NotSyncedError, which says what is missing
         namespace = known.namespaces.get(pod.namespace) if known is not None else None
         root = known.workloads.get(pod.controller) if known is not None else None
-        registry, made = self.registry, list[Frame]()
+        registry, made, now = self.registry, list[Frame](), self._now()
 
         def frame() -> Frame:
             if not made:
                 whole = pod.pod if root is None else replace(pod.pod, workload=root)
-                now, slots = self._now(), registry.slots
+                slots = registry.slots
                 made.append(
                     Frame(whole, now, slots=slots, namespace=namespace, check=time.check_within)
                 )
             return made[0]
 
-        evaluation = Evaluation(frame, time, self.clause_failed, self._observer.shortened)
+        evaluation = Evaluation(
+            frame, now.nanos, time, self.clause_failed, self._observer.shortened
+        )
         # A plan keeps its namespace alive, so that its id is not reused.
         shape = pod.shape(registry.shapes)
         key = (id(namespace), pod.namespace, root, exempt, shape)
         plan = self._plans.get(key)
-        if plan is None:
-            plan = Plan(
-                registry, pod.namespace, namespace, evaluation, nodes=len(names), exempt=exempt
+        if plan is None or not plan.lasts(now.nanos):
+            made_now = Plan(
+                registry,
+                pod.namespace,
+                namespace,
+                evaluation,
+                self._memos,
+                nodes=len(names),
+                exempt=exempt,
             )
-            if not registry.time_dependent:
-                self._plans[key] = plan
+            plan = made_now if plan is None else made_now.follows(plan)
+            self._plans[key] = plan
         for loser in plan.selection.losers:
             assert plan.selection.governing is not None, "there is no loser without a winner"
             self._observer.conflict(plan.selection.governing.address, loser.address)

@@ -24,8 +24,8 @@ from engine.decision.verdict import (
     decision,
 )
 from engine.errors import EngineError
-from engine.program.columns import Freshness, grown
-from engine.program.frame import Evaluation, Frame
+from engine.program.columns import Freshness, Moments, grown
+from engine.program.frame import NEVER, Evaluation, Frame
 from engine.program.policy_time import CallTime
 from engine.program.program import FilterProgram
 from grammar.errors import EvaluationError, MissingError
@@ -108,18 +108,19 @@ class FilterMemo:
         """Indexes into `rejections`, in the order of `rows`."""
         if len(self.rejections) > _MOST_REJECTIONS:
             self._start_over()
-        portions = self._fresh.stale(table, rows)
+        portions = self._fresh.stale(table, evaluation.now, rows)
         if portions or len(self._codes) < len(table.views):
             self._codes = grown(self._codes, len(table.views), 0)
         for portion in portions:
-            sweep = Sweep([table.views[row] for row in portion], self._passed(table, portion))
+            nodes, until = [table.views[row] for row in portion], self._fresh.moments(portion)
+            sweep = Sweep(nodes, self._passed(table, portion), until)
             try:
                 sweep.run(self._clauses, evaluation)
             except EngineError:
                 self._keep(sweep, table, portion)
                 raise
             self._codes[portion] = [self._code(rejection) for rejection in sweep.found]
-            self._fresh.worked_out(table, portion)
+            self._fresh.worked_out(table, portion, until)
             for row in portion.tolist() if self._begun else ():
                 self._begun.pop(row, None)
         return self._codes[rows]
@@ -136,16 +137,15 @@ class FilterMemo:
 
     def _keep(self, sweep: Sweep, table: NodeTable, portion: NodeRows) -> None:
         """Keeps the results of an interrupted sweep."""
-        if self._fresh.time_dependent:
-            return
         done = []
         for i, row in enumerate(portion.tolist()):
             if sweep.found[i] is not None or sweep.passed[i] == len(self._clauses):
                 self._codes[row] = self._code(sweep.found[i])
-                done.append(row)
-            else:
+                done.append(i)
+            elif not self._fresh.time_dependent:
                 self._begun[row] = (table.owner, int(table.versions[row]), sweep.passed[i])
-        self._fresh.worked_out(table, np.array(done, np.intp))
+        until = sweep.until[done] if sweep.until is not None else None
+        self._fresh.worked_out(table, portion[done], until)
 
     def _code(self, rejection: Rejection | None) -> int:
         code = self._known.get(rejection)
@@ -173,13 +173,23 @@ class Sweep:
     """One evaluation of clauses on nodes, clause by clause; a node that is None is not known.
 
     `found` has the rejection of each node by the first clause that does not hold, or None. After an
-    interruption, `passed` has the number of clauses that each node passed.
+    interruption, `passed` has the number of clauses that each node passed. The results stay as they
+    are until the moments in `until`.
     """
 
-    def __init__(self, nodes: Sequence[object | None], passed: Sequence[int] = ()) -> None:
-        """`passed` is that of an earlier sweep over these nodes; empty without one."""
+    def __init__(
+        self,
+        nodes: Sequence[object | None],
+        passed: Sequence[int] = (),
+        until: Moments | None = None,
+    ) -> None:
+        """`passed` is that of an earlier sweep over these nodes; empty without one.
+
+        `until` is None if no clause reads the time.
+        """
         self.found: list[Rejection | None] = [None] * len(nodes)
         self.passed = list(passed) or [0] * len(nodes)
+        self.until = until
         self._nodes = nodes
         self._resumes = any(passed)
 
@@ -202,15 +212,20 @@ class Sweep:
         try:
             evaluation.time.charge(clause.policy)
             frame = evaluation.frame()
+            frame.until = NEVER
             if not (clause.reads_node or (clause.when is not None and clause.when.per_node)):
                 rejection = judge(clause, frame)
+                self._hold(left, frame.until)
                 if rejection is None:
                     return left
                 for i in left:
                     self.found[i] = rejection
                 return []
-            if clause.when is not None and not clause.when.per_node and not _holds(clause, frame):
-                return left
+            if clause.when is not None and not clause.when.per_node:
+                applies = _holds(clause, frame)
+                self._hold(left, frame.until)
+                if not applies:
+                    return left
             self._judge_each(clause, left, frame, evaluation.time, passed)
         except EngineError:
             for i in left:
@@ -219,6 +234,11 @@ class Sweep:
                 self.passed[i] = position + 1
             raise
         return passed
+
+    def _hold(self, of: Sequence[int], moment: int) -> None:
+        """Says that results of these nodes stay as they are until a moment."""
+        if self.until is not None:
+            self.until[of] = np.minimum(self.until[of], moment)
 
     def _judge_each(
         self,
@@ -236,8 +256,10 @@ class Sweep:
             if node is None:
                 found[i] = unknown
                 continue
-            frame.node = node
+            frame.node, frame.until = node, NEVER
             rejection = judge(clause, frame)
+            if frame.until != NEVER:
+                self._hold([i], frame.until)
             if rejection is None:
                 passed.append(i)
             else:

@@ -7,15 +7,68 @@ bounded by their size.
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
+from weakref import WeakValueDictionary
+
 from engine.counting.count_clauses import CountClauses
 from engine.decision import scoring
 from engine.decision.filtering import FilterMemo
 from engine.decision.registry import Registry, Selection
 from engine.decision.verdict import Failed
 from engine.objects.codec import Namespace
-from engine.program.frame import MEMO_BYTES, Evaluation, Frame
-from engine.program.program import applies
+from engine.program.frame import MEMO_BYTES, NEVER, Evaluation, Frame
+from engine.program.pod_values import pod_values
+from engine.program.program import FilterProgram, ScoreProgram, applies
 from grammar.texts import MOST_SHOWN, cut, shown
+
+
+class SharedMemos:
+    """The memos of plans, for other plans of pods that are alike to the same clauses.
+
+    Pods of different shapes may be alike to a clause: `pod.name != "zz"` is true for most of them.
+    A memo lives as long as a plan has it.
+    """
+
+    def __init__(self) -> None:
+        self._filters: WeakValueDictionary[Hashable, FilterMemo] = WeakValueDictionary()
+        self._scorers: WeakValueDictionary[Hashable, scoring.Scorer] = WeakValueDictionary()
+
+    def filters(self, clauses: Sequence[FilterProgram], evaluation: Evaluation) -> FilterMemo:
+        """The memo of some clauses, for the pod of the evaluation. Raises ExpensivePolicyError."""
+        key = _values(clauses, evaluation)
+        found = self._filters.get(key)
+        if found is None:
+            found = FilterMemo(clauses)
+            if key is not None:
+                self._filters[key] = found
+        return found
+
+    def scorer(self, clauses: Sequence[ScoreProgram], evaluation: Evaluation) -> scoring.Scorer:
+        """The same for scores."""
+        key = _values(clauses, evaluation)
+        found = self._scorers.get(key)
+        if found is None:
+            found = scoring.Scorer(clauses)
+            if key is not None:
+                self._scorers[key] = found
+        return found
+
+
+def _values(
+    clauses: Sequence[FilterProgram | ScoreProgram], evaluation: Evaluation
+) -> Hashable | None:
+    """What each clause reads of the pod; None if that cannot be compared."""
+    found = []
+    for clause in clauses:
+        values: Hashable | None = ()
+        if clause.of_pod:
+            evaluation.time.charge(clause.policy)
+            values = pod_values(clause.of_pod, evaluation.frame())
+        if values is None:
+            break
+        found.append((clause, values))
+    evaluation.time.rest()
+    return tuple(found) if len(found) == len(clauses) else None
 
 
 class Plan:
@@ -32,18 +85,20 @@ class Plan:
         where: str,
         namespace: Namespace | None,
         evaluation: Evaluation,
+        memos: SharedMemos,
         *,
         nodes: int,
         exempt: str,
     ) -> None:
         """`evaluation` is of the first pod of the shape, `where` is its namespace.
 
-        `nodes` estimates the size of the cluster. `exempt` is the reason why no policy decides,
-        empty where policies do.
+        `memos` are those of other plans. `nodes` estimates the size of the cluster. `exempt` is the
+        reason why no policy decides, empty where policies do.
         """
         self.registry = registry
         self.namespace = namespace
         self.frame: Frame = evaluation.frame()
+        self._made, self.frame.until = evaluation.now, NEVER
         self.selection = selection = (
             Selection(exempt=exempt) if exempt else registry.select(where, evaluation)
         )
@@ -52,13 +107,16 @@ class Plan:
         self.empty = selection.empty and not reaching
         enforced = selection.enforced
         filters = [clause for program in enforced for clause in program.filters]
-        self.filters = FilterMemo(filters, _unselectable(selection))
+        failed = _unselectable(selection)
+        self.filters = (
+            memos.filters(filters, evaluation) if failed is None else FilterMemo((), failed)
+        )
         scores = (clause for program in enforced for clause in program.scores)
-        self.scorer = scoring.Scorer([c for c in scores if applies(c, evaluation)])
+        self.scorer = memos.scorer([c for c in scores if applies(c, evaluation)], evaluation)
         counts = [clause for program in enforced for clause in program.counts]
         self.counts = CountClauses(counts, evaluation, mutual)
         self.scored = self.scorer.applies or self.counts.soft
-        self.audits = [(program, FilterMemo(program.filters)) for program in selection.audited]
+        self.audits = [(p, memos.filters(p.filters, evaluation)) for p in selection.audited]
         self.audited_counts = [
             (program, CountClauses(program.counts, evaluation))
             for program in selection.audited
@@ -67,14 +125,33 @@ class Plan:
         self.audited_counts += [
             (m.program, CountClauses((), evaluation, [m])) for m in reaching if m.program.audit
         ]
+        # In nanoseconds: from this moment on, other clauses may apply.
+        self._until = self.frame.until
         every = (*enforced, *selection.audited)
         self.time_dependent_counts = any(
             c.count.peers.time_dependent for p in every for c in p.counts
+        )
+        self._clauses = (
+            selection,
+            *self.scorer.clauses,
+            *self.counts.clauses,
+            *(clause for _, each in self.audited_counts for clause in each.clauses),
         )
         # Bytes per node: a code and a version in a FilterMemo, two numbers in a ScoreMemo.
         per_node = 12 * (1 + len(self.audits)) + 16 * len(self.scorer)
         # Few frames keep as much as they may.
         self.bytes = 4096 + MEMO_BYTES // 2 + nodes * per_node
+
+    def lasts(self, now: int) -> bool:
+        """Whether the clauses that apply are certain to be the same at a moment."""
+        return self._made <= now < self._until
+
+    def follows(self, earlier: Plan) -> Plan:
+        """The earlier plan, with what it keeps, if the same clauses apply; else this one."""
+        if self._clauses != earlier._clauses:
+            return self
+        earlier._made, earlier._until = self._made, self._until
+        return earlier
 
 
 def _unselectable(selection: Selection) -> Failed | None:

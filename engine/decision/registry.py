@@ -54,9 +54,9 @@ class Selection:
 class Registry:
     """Compiled policies by namespace, without those that only provide clauses for others.
 
-    `shapes` tells pods apart by what the policies read of them. `time_dependent`: the time can
-    change which policies concern a pod. `counts`: some policy counts pods; `soft_counts`: some
-    policy does so as a preference. `mutual` are the limits that hold for the pods there, too.
+    `shapes` tells pods apart by what the policies read of them. `counts`: some policy counts pods;
+    `soft_counts`: some policy does so as a preference. `mutual` are the limits that hold for the
+    pods there, too.
     """
 
     def __init__(
@@ -77,7 +77,6 @@ class Registry:
         self.slots = max((p.slots for p in every), default=0)
         self.counts = any(p.counts for p in self.programs)
         self.soft_counts = any(c.count.weight is not None for p in self.programs for c in p.counts)
-        self.time_dependent = any(p.time_dependent for p in every)
         self.shapes = Shapes(path for p in every for path in p.reads)
         self._everywhere = tuple(p for p in self.programs if p.namespace is None)
         self._namespaced: dict[str, tuple[Program, ...]] = {}

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.cache.node_table import NodeRows, NodeTable
-from engine.program.columns import Freshness, grown
-from engine.program.frame import Evaluation, Floats, Frame, Points, Report, Term
+from engine.program.columns import Freshness, Moments, grown
+from engine.program.frame import NEVER, Evaluation, Floats, Frame, Points, Report, Term
 from engine.program.operations import magnitude
 from engine.program.program import ScoreProgram
 from grammar.errors import EvaluationError, MissingError
@@ -38,12 +38,13 @@ class ScoreMemo:
 
         Raises DeadlineExceededError and ExpensivePolicyError; finished portions are kept.
         """
-        portions = self._fresh.stale(table, rows)
+        portions = self._fresh.stale(table, evaluation.now, rows)
         if portions or len(self._values) < len(table.views):
             self._values = grown(self._values, len(table.views), MISSING)
         for portion in portions:
-            self._values[portion] = _values(self.clause, table, portion, evaluation)
-            self._fresh.worked_out(table, portion)
+            until = self._fresh.moments(portion)
+            self._values[portion] = _values(self.clause, table, portion, evaluation, until)
+            self._fresh.worked_out(table, portion, until)
         return self._values[rows]
 
 
@@ -58,13 +59,14 @@ class MeanMemo:
 
     def points(self, table: NodeTable, rows: NodeRows, evaluation: Evaluation) -> Points:
         """In the order of `rows`. Raises as `ScoreMemo.values`."""
-        portions = self._fresh.stale(table, rows)
+        portions = self._fresh.stale(table, evaluation.now, rows)
         if portions or len(self._points) < len(table.views):
             self._points = grown(self._points, len(table.views), 0)
         for portion in portions:
-            values = [_values(clause, table, portion, evaluation) for clause in self._clauses]
+            until = self._fresh.moments(portion)
+            values = [_values(c, table, portion, evaluation, until) for c in self._clauses]
             self._points[portion] = self._scale.scores(np.array(values))
-            self._fresh.worked_out(table, portion)
+            self._fresh.worked_out(table, portion, until)
         return self._points[rows]
 
 
@@ -73,6 +75,7 @@ class Scorer:
 
     def __init__(self, clauses: Sequence[ScoreProgram]) -> None:
         self.applies = bool(clauses)
+        self.clauses = clauses
         self._memos = [ScoreMemo(clause) for clause in clauses]
         # Where no clause compares the nodes of a request, the score of a node can be remembered.
         self._mean = None if any(map(compares, clauses)) else MeanMemo(clauses)
@@ -98,8 +101,13 @@ class Scorer:
 
 
 def _values(
-    clause: ScoreProgram, table: NodeTable, rows: NodeRows, evaluation: Evaluation
+    clause: ScoreProgram,
+    table: NodeTable,
+    rows: NodeRows,
+    evaluation: Evaluation,
+    until: Moments | None,
 ) -> list[float]:
+    """The value for each row. It lowers the moments until which these stay as they are."""
     time, frame, report = evaluation.time, evaluation.frame(), evaluation.report
     found: list[float] = []
     time.charge(clause.policy)
@@ -107,7 +115,10 @@ def _values(
         if count and not count % clause.nodes_per_look:
             time.check()
         frame.node = table.views[row]
+        frame.until = NEVER
         found.append(value(clause, frame, report) if frame.node is not None else MISSING)
+        if until is not None and frame.until < until[count]:
+            until[count] = frame.until
     time.rest()
     return found
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.cache.node_table import NodeRows, NodeTable
-from engine.program.frame import Evaluate, Frame
+from engine.program.frame import NEVER, Evaluate, Frame
 from grammar.errors import EvaluationError
 from grammar.values.optional import Optional
 from grammar.values.quantity import Quantity
@@ -68,12 +68,17 @@ def _with_own_steps(evaluate: Evaluate) -> Evaluate:
     return run
 
 
-def once_per_pod(evaluate: Evaluate, *, charges: bool) -> Evaluate:
+def once_per_pod(evaluate: Evaluate, *, charges: bool, reads_time: bool) -> Evaluate:
     """The closure, evaluated once per request. Its value or error is kept in the frame.
 
     With `charges` it may take steps. A list, map or text for which there is no room is evaluated
     each time, and whoever asks spends its steps.
     """
+    kept = _kept_in_frame(evaluate, charges=charges)
+    return _with_its_moment(kept) if reads_time else kept
+
+
+def _kept_in_frame(evaluate: Evaluate, *, charges: bool) -> Evaluate:
     part = object()
     if charges:
         evaluate = _with_own_steps(evaluate)
@@ -97,6 +102,30 @@ def once_per_pod(evaluate: Evaluate, *, charges: bool) -> Evaluate:
         if error_ is not None:
             # A kept error is raised many times; its traceback must not grow each time.
             raise error_.with_traceback(None)
+        return value
+
+    return run
+
+
+def _with_its_moment(kept: Evaluate) -> Evaluate:
+    """The closure of a kept part that reads the time: each use of it lasts as long as the first."""
+    part = object()
+
+    def run(frame: Frame) -> object:
+        until: int | None = frame.memo.get(part)  # type: ignore[assignment]
+        if until is not None:
+            frame.holds_until(until)
+            return kept(frame)
+        outer, frame.until = frame.until, NEVER
+        try:
+            value = kept(frame)
+        except EvaluationError:
+            frame.memo[part] = frame.until
+            raise
+        finally:
+            first = frame.until
+            frame.holds_until(outer)
+        frame.memo[part] = first
         return value
 
     return run
@@ -155,16 +184,19 @@ def once_per_node(evaluate: Evaluate, room: ColumnRoom, *, charges: bool) -> Eva
     return run
 
 
-_NEVER = -1
+# The version of no node.
+_NO_VERSION = -1
 # The most rows that are evaluated before the results are kept.
 _PORTION = 512
 Scalar = TypeVar("Scalar", bound=np.generic)
+# In nanoseconds; NEVER is one that never comes.
+Moments = npt.NDArray[np.int64]
 
 
 class Freshness:
     """The version of its node at which each row of a column was last evaluated.
 
-    A `time_dependent` column is never fresh at the next call.
+    In a `time_dependent` column, a row is also evaluated at the moment when its value may change.
     """
 
     def __init__(self, *, time_dependent: bool = False) -> None:
@@ -173,21 +205,24 @@ class Freshness:
         self._versions: npt.NDArray[np.int64] = np.empty(0, np.int64)
         self._portion = _PORTION
         self._is_finished = True
+        # The time of the last call, and the moments at which rows may change, in nanoseconds.
+        self._last = -NEVER
+        self._until: Moments = np.empty(0, np.int64)
 
-    def stale(self, table: NodeTable, rows: NodeRows | None = None) -> list[NodeRows]:
+    def stale(self, table: NodeTable, now: int, rows: NodeRows | None = None) -> list[NodeRows]:
         """The rows that must be evaluated, in portions whose results are kept.
 
         If none of the last portions was finished, because the time was over, these are smaller.
 
         They are among `rows`, or among all. The rows of another owner are all stale, because they
-        are other nodes.
+        are other nodes. `now` is in nanoseconds.
         """
         if self._owner is not table.owner:
             self._owner = table.owner
             self._versions = np.empty(0, np.int64)
-        self._versions = grown(self._versions, len(table.views), _NEVER)
+        self._versions = grown(self._versions, len(table.views), _NO_VERSION)
         if self.time_dependent:
-            self.forget()
+            self._let_pass(now)
         # In most calls no node of the cluster has changed, or few have.
         changed = (self._versions[: len(table.versions)] != table.versions).nonzero()[0]
         if not len(changed):
@@ -201,12 +236,28 @@ class Freshness:
         self._is_finished, size = False, self._portion
         return [changed[i : i + size] for i in range(0, len(changed), size)]
 
-    def worked_out(self, table: NodeTable, rows: NodeRows) -> None:
+    def _let_pass(self, now: int) -> None:
+        """Forgets the rows whose moment has come, and all of them if the clock was set back."""
+        self._until = grown(self._until, len(self._versions), NEVER)
+        if now < self._last:
+            self.forget()
+        else:
+            self._versions[self._until <= now] = _NO_VERSION
+        self._last = now
+
+    def moments(self, rows: NodeRows) -> Moments | None:
+        """The moments of the rows, for who evaluates them to lower; None if they never change."""
+        return np.full(len(rows), NEVER) if self.time_dependent else None
+
+    def worked_out(self, table: NodeTable, rows: NodeRows, until: Moments | None = None) -> None:
+        """Takes the rows as evaluated; they last `until` these moments."""
         self._is_finished = True
         self._versions[rows] = table.versions[rows]
+        if until is not None:
+            self._until[rows] = until
 
     def forget(self) -> None:
-        self._versions[:] = _NEVER
+        self._versions[:] = _NO_VERSION
 
 
 def grown(array: npt.NDArray[Scalar], size: int, fill: float) -> npt.NDArray[Scalar]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import assert_never
 
-from engine.program import macros, operations
+from engine.program import amounts, macros, operations
 from engine.program.columns import ColumnRoom, once_per_node, once_per_pod
 from engine.program.frame import Evaluate, Frame
 from grammar import ast
@@ -35,7 +35,7 @@ class Stage(Enum):
     """The frequency with which a kept part is evaluated.
 
     `now` has one value per request, so it counts as the pod's. An age, which reads the node and
-    `now`, has no stage: its column has the timestamp.
+    `now`, has no stage.
     """
 
     POD = "once per request"
@@ -74,6 +74,19 @@ class Stages:
         if needs.roots <= _PER_REQUEST:
             return Stage.POD
         return Stage.NODE if needs.roots == {"node"} else None
+
+    def roots(self, expr: ast.Expr) -> frozenset[str]:
+        """The declared names that a part reads, `let`s and `def`s included."""
+        return self._of(expr).roots
+
+    def is_local(self, expr: ast.Expr) -> bool:
+        """Whether a part reads a variable or parameter from around it."""
+        return bool(self._of(expr).local)
+
+    def reads(self, expr: ast.Expr, name: str) -> bool:
+        """Whether a part reads a declared name, or a variable or parameter of this name."""
+        needs = self._of(expr)
+        return name in needs.roots or name in needs.local
 
     def steps(self, expr: ast.Expr) -> int:
         """The size of the tree, `let`s and `def`s included: the work that keeping it saves."""
@@ -156,10 +169,12 @@ class Compiler:
         self._wrap = wrap
         self._fast_paths = fast_paths
         self._locals: dict[str, int] = {}
-        # With whether the closure takes steps.
-        self._lets: dict[str, tuple[Evaluate, bool]] = {}
-        self._defs: dict[str, tuple[tuple[int, ...], Evaluate, bool]] = {}
-        self._stages = Stages(environment)
+        # With whether the closure takes steps. By name, and by `_is_timed`.
+        self._lets: dict[tuple[str, bool], tuple[Evaluate, bool]] = {}
+        self._defs: dict[tuple[str, bool], tuple[tuple[int, ...], Evaluate, bool]] = {}
+        self.stages = Stages(environment)
+        # Whether a comparison around the part works out how long its result lasts.
+        self._is_timed = False
         self._estimator = Estimator(environment, GREATEST, by_call=False)
         self._room = ColumnRoom()
         self._keeping = False
@@ -194,9 +209,9 @@ class Compiler:
 
         The largest such part is kept, and no part inside it.
         """
-        if self._keeping or self._stages.steps(expr) < _WORTH_KEEPING:
+        if self._keeping or self.stages.steps(expr) < _WORTH_KEEPING:
             return None
-        stage = self._stages.stage(expr, self._locals)
+        stage = self.stages.stage(expr, self._locals)
         if stage is None:
             return None
         self._keeping = True
@@ -208,7 +223,16 @@ class Compiler:
         self._spends |= charges and expr.type.name not in _SMALL
         if stage is Stage.NODE:
             return once_per_node(compiled, self._room, charges=charges)
-        return once_per_pod(compiled, charges=charges)
+        reads_time = not self._is_timed and self.stages.reads(expr, "now")
+        return once_per_pod(compiled, charges=charges, reads_time=reads_time)
+
+    def timed_part(self, expr: ast.Expr) -> Evaluate:
+        """The closure of a part of a comparison which works out how long its result lasts."""
+        outer, self._is_timed = self._is_timed, True
+        try:
+            return self.part(expr)
+        finally:
+            self._is_timed = outer
 
     def weight(self, expr: ast.Comprehension) -> int:
         """The steps of a macro for each item."""
@@ -276,11 +300,12 @@ class Compiler:
             case ast.Has(operand):
                 return self._has(operand)
             case ast.LetReference(name):
-                if name not in self._lets:
+                key = name, self._is_timed
+                if key not in self._lets:
                     body = self.environment.lets[name]
                     made = self._spending(lambda: self._closed(body, {}))
-                    self._lets[name] = self._burning(expr, made, self._estimator.let(name))
-                found, spends = self._lets[name]
+                    self._lets[key] = self._burning(expr, made, self._estimator.let(name))
+                found, spends = self._lets[key]
                 self._spends |= spends
                 return found
             case ast.DefCall():
@@ -293,7 +318,8 @@ class Compiler:
             return lambda frame: frame.locals[slot]
         if (constant := self.environment.constant(expr.name)) is not None:
             return lambda _: constant
-        return self._read(expr.name)
+        read = self._read(expr.name)
+        return amounts.brief(read) if expr.name == "now" and not self._is_timed else read
 
     def _closed(self, body: ast.Expr, names: Mapping[str, int]) -> Evaluate:
         """The closure of the body of a let or def, which sees only its own locals."""
@@ -319,14 +345,15 @@ class Compiler:
         return macros.comprehension(expr, target, slots, body, self.weight(expr))
 
     def _def_call(self, expr: ast.DefCall) -> Evaluate:
-        if expr.name not in self._defs:
+        key = expr.name, self._is_timed
+        if key not in self._defs:
             known = self.environment.defs[expr.name]
             slots = tuple(self.slot() for _ in known.parameters)
             names = dict(zip((p.name for p in known.parameters), slots, strict=True))
             made = self._spending(lambda: self._closed(known.body, names))
             estimate = self._estimator.call(expr.name, ())
-            self._defs[expr.name] = (slots, *self._burning(expr, made, estimate))
-        slots, body, spends = self._defs[expr.name]
+            self._defs[key] = (slots, *self._burning(expr, made, estimate))
+        slots, body, spends = self._defs[key]
         self._spends |= spends
         return operations.call_def(slots, tuple(self.part(a) for a in expr.args), body)
 

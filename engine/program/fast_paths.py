@@ -6,12 +6,12 @@ part is absent, the general closure (`meaning`) decides what that means.
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any
 
-from engine.program import macros, operations
+from engine.program import amounts, macros, operations
 from engine.program.compiler import Compiler, FastPath
 from engine.program.frame import Evaluate
 from engine.program.macros import Items, Sieve
@@ -104,17 +104,13 @@ def comparison(compiler: Compiler, expr: ast.Expr) -> Evaluate | None:
         if chain is None:
             return test
         return operations.chain_is_text(chain, texts.known, test, wanted=texts.wanted)
-    if (amounts := _amount_test(expr)) is not None:
-        operand, least, wanted = amounts
-        test = operations.is_amount(compiler.part(operand), least, wanted=wanted)
+    if (found := _amount_test(expr)) is not None:
+        operand, least, wanted = found
+        test = amounts.is_amount(compiler.part(operand), least, wanted=wanted)
         chain = field_chain(compiler, operand)
-        return (
-            test if chain is None else operations.chain_is_amount(chain, least, test, wanted=wanted)
-        )
+        return test if chain is None else amounts.chain_is_amount(chain, least, test, wanted=wanted)
     if expr.op in _MIRRORED and expr.left.type == expr.right.type and expr.left.type in _AMOUNTS:
-        return operations.compare_amounts(
-            expr.op, compiler.part(expr.left), compiler.part(expr.right)
-        )
+        return amounts.compare_amounts(expr.op, compiler.part(expr.left), compiler.part(expr.right))
     return None
 
 
@@ -166,6 +162,69 @@ def _facing(expr: ast.Expr) -> tuple[ast.Expr, str, ast.Literal] | None:
         case ast.Binary(op, ast.Literal() as left, right) if op in _MIRRORED:
             return right, _MIRRORED[op], left
     return None
+
+
+# ---- comparisons with the time: their results last until a moment that is known
+
+
+def time_test(compiler: Compiler, expr: ast.Expr) -> Evaluate | None:
+    """A comparison such as `node.age > duration("1h")`; None if it does not follow `now`."""
+    if not isinstance(expr, ast.Binary) or expr.op not in _MIRRORED:
+        return None
+    if expr.left.type != expr.right.type or expr.left.type not in (TIMESTAMP, DURATION):
+        return None
+    sides = _Following(compiler)
+    left, right = sides.sign(expr.left, {}), sides.sign(expr.right, {})
+    if left is None or right is None or abs(left - right) != 1:
+        return None
+    parts = compiler.timed_part(expr.left), compiler.timed_part(expr.right)
+    return amounts.until_it_turns(expr.op, *parts, rises=left > right)
+
+
+class _Following:
+    """What follows `now`: sums and differences in which it occurs at most once."""
+
+    def __init__(self, compiler: Compiler) -> None:
+        self._compiler = compiler
+        self._environment = compiler.environment
+
+    def sign(self, expr: ast.Expr, parameters: Mapping[str, int]) -> int | None:
+        """1 if the value rises with `now`, -1 if it falls, 0 if it stays, None for anything else.
+
+        `parameters` has the signs of the parameters around the expression.
+        """
+        match expr:
+            case ast.Ident(name, absolute=False) if name in parameters:
+                return parameters[name]
+            case ast.Ident("now") if expr.absolute or self._compiler.local("now") is None:
+                return 1
+            case ast.LetReference(name):
+                return self.sign(self._environment.lets[name], {})
+            case ast.DefCall(name, args):
+                known = self._environment.defs[name]
+                signs = [self.sign(arg, parameters) for arg in args]
+                if None in signs:
+                    return None
+                named = zip(known.parameters, signs, strict=True)
+                given = {p.name: sign for p, sign in named if sign is not None}
+                return self.sign(known.body, given)
+            case ast.Chain("+", operands):
+                return self._sum([(operand, 1) for operand in operands], parameters)
+            case ast.Binary("-", left, right):
+                return self._sum([(left, 1), (right, -1)], parameters)
+            case _:
+                names = {"now", *(name for name, sign in parameters.items() if sign)}
+                reads = self._compiler.stages.reads
+                return None if any(reads(expr, name) for name in names) else 0
+
+    def _sum(
+        self, terms: Sequence[tuple[ast.Expr, int]], parameters: Mapping[str, int]
+    ) -> int | None:
+        signs = [(self.sign(term, parameters), times) for term, times in terms]
+        found = [sign * times for sign, times in signs if sign]
+        if any(sign is None for sign, _ in signs) or len(found) > 1:
+            return None
+        return found[0] if found else 0
 
 
 # ---- macros with one variable over a list: a plain loop in one closure
@@ -229,4 +288,11 @@ def _sieve(compiler: Compiler, expr: ast.Comprehension) -> Sieve | None:
 
 
 # In this order: the first one that takes an expression makes its closure.
-FAST_PATHS: tuple[FastPath, ...] = (value, value_or_default, key_test, comparison, loop)
+FAST_PATHS: tuple[FastPath, ...] = (
+    value,
+    value_or_default,
+    key_test,
+    time_test,
+    comparison,
+    loop,
+)

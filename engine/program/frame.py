@@ -7,6 +7,7 @@ closures keep their locals in it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 
 import msgspec
 import numpy as np
@@ -15,7 +16,7 @@ import numpy.typing as npt
 from engine.program.policy_time import CallTime, untimed
 from grammar.errors import EvaluationError
 from grammar.values.sizes import STEPS, too_many_steps
-from grammar.values.time import Timestamp
+from grammar.values.time import SECOND, Timestamp
 
 Evaluate = Callable[["Frame"], object]
 # Made on demand, because a frame needs the whole pod decoded.
@@ -40,6 +41,9 @@ def unlimited() -> None:
     """The deadline check of a frame without a deadline."""
 
 
+# A moment that never comes, in nanoseconds.
+NEVER = 2**63 - 1
+
 # The values that a frame keeps: a plan keeps its frame.
 MEMO_BYTES = 32 << 10
 
@@ -53,6 +57,9 @@ class Frame:
     falls by the steps of macros and of functions that go through their arguments, before these
     begin; code that takes it below 0 calls `refuel`, which takes from `reserve`. `check` raises at
     the deadline.
+
+    `until` is the moment, in nanoseconds, until which the values stay as they were evaluated. Who
+    keeps a value sets it to NEVER before; whatever reads `now` lowers it.
     """
 
     __slots__ = (
@@ -69,6 +76,7 @@ class Frame:
         "reserve",
         "room",
         "spent",
+        "until",
         "victim",
         "victims",
     )
@@ -94,9 +102,16 @@ class Frame:
         self.memo: dict[object, object] = {}
         self.room = MEMO_BYTES
         self.spent = 0
+        self.until = NEVER
         self.check = check
         self.fuel = STEPS_PER_LOOK
         self.refill()
+
+    def at(self, moment: int) -> Frame:
+        """The frame at another moment, in nanoseconds. What was kept at this one is forgotten."""
+        made = copy(self)
+        made.now, made.memo, made.room = Timestamp(moment), {}, MEMO_BYTES
+        return made
 
     def refill(self) -> None:
         """Give an evaluation its steps. The next look at the clock stays where it is."""
@@ -107,6 +122,16 @@ class Frame:
         self.fuel -= steps
         if self.fuel < 0:
             self.refuel()
+
+    def holds_until(self, moment: int) -> None:
+        """Says that a value stays as it is until a moment, in nanoseconds."""
+        if moment < self.until:
+            # A memo has 64 bits for it, and the language has times before the year 1677.
+            self.until = max(moment, -NEVER)
+
+    def holds_for_a_second(self) -> None:
+        """Says that a value may change with the time, in a way that is not known."""
+        self.holds_until(self.now.nanos + SECOND)
 
     def refuel(self) -> None:
         """Take fuel from the reserve.
@@ -124,13 +149,15 @@ class Frame:
 class Evaluation(msgspec.Struct, frozen=True, eq=False):
     """The context of a call's evaluations: its frame, its time, and the listener for errors.
 
-    `frame` makes the frame when it is first needed, because that decodes the whole pod. `time` has
+    `frame` makes the frame when it is first needed, because that decodes the whole pod. `now` is
+    the time of the frame, in nanoseconds. `time` has
     the deadline, and learns which policy is evaluated. `report` takes the policy, the clause and
     the error of an evaluation that failed. `report_text` takes the policy, the clause and the whole
     text of a rejection that is too long for an answer.
     """
 
     frame: LazyFrame
+    now: int
     time: CallTime
     report: Report
     report_text: ReportText
@@ -143,7 +170,7 @@ Message = Callable[[Evaluation], str]
 def unhurried(frame: Frame) -> Evaluation:
     """The context of an evaluation that nobody waits for: no deadline, and no listener."""
     # An error is dropped: the caller finds it in the result.
-    return Evaluation(lambda: frame, untimed(), _drop, _drop)
+    return Evaluation(lambda: frame, frame.now.nanos, untimed(), _drop, _drop)
 
 
 def _drop(_policy: str, _clause: str, _what: object) -> None:

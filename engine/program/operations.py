@@ -496,7 +496,7 @@ def call_def(slots: tuple[int, ...], args: tuple[Evaluate, ...], body: Evaluate)
     return run
 
 
-# ---- chains of fields, which may end in a key of a map, and tests of texts and amounts
+# ---- chains of fields, which may end in a key of a map, and tests of texts
 #
 # They rely on the types that the checker has found, and read values that are present directly. If a
 # part is absent, the general closure (`meaning`) decides what that means.
@@ -567,9 +567,6 @@ def chain_has(chain: FieldChain, key: str) -> Evaluate:
     return run
 
 
-_nanos = attrgetter("nanos")
-
-
 def is_text(operand: Evaluate, known: Container[object], *, wanted: bool) -> Evaluate:
     """Whether the operand is among the known texts, or is not."""
 
@@ -603,53 +600,6 @@ def chain_is_text(
         return meaning(frame)
 
     return run
-
-
-def is_amount(operand: Evaluate, least: int, *, wanted: bool) -> Evaluate:
-    """Whether the operand has at least these nanos, or has not."""
-    return lambda frame: (_nanos(operand(frame)) >= least) is wanted
-
-
-def chain_is_amount(chain: FieldChain, least: int, meaning: Evaluate, *, wanted: bool) -> Evaluate:
-    """`is_amount` of a chain."""
-    fields, slot, key, missing = chain.fields, chain.slot, chain.key, chain.missing
-
-    def run(frame: Frame) -> object:
-        try:
-            value = fields(frame if slot is None else frame.locals[slot])
-            nanos = value.nanos if key is None else value[key].nanos
-        except KeyError:
-            raise MissingError(missing) from None
-        except (AttributeError, TypeError):
-            return meaning(frame)
-        return (nanos >= least) is wanted
-
-    return run
-
-
-def compare_amounts(op: str, left: Evaluate, right: Evaluate) -> Evaluate:
-    """A comparison of two amounts of the same type."""
-    wanted = op in (">=", ">", "==")
-
-    def at_least(frame: Frame) -> object:
-        value: Any = left(frame)
-        return (value.nanos >= _nanos(right(frame))) is wanted
-
-    def above(frame: Frame) -> object:
-        value: Any = left(frame)
-        return (value.nanos > _nanos(right(frame))) is wanted
-
-    def same(frame: Frame) -> object:
-        value: Any = left(frame)
-        return (value.nanos == _nanos(right(frame))) is wanted
-
-    match op:
-        case ">=" | "<":
-            return at_least
-        case ">" | "<=":
-            return above
-        case _:
-            return same
 
 
 # ---- messages

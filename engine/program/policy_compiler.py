@@ -12,6 +12,7 @@ from engine.program.compiler import Compiler
 from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import Evaluate, Message
 from engine.program.pod_shape import Path, PodReads
+from engine.program.pod_values import PodParts
 from engine.program.program import (
     BoundProgram,
     ClauseProgram,
@@ -85,7 +86,6 @@ def compile_policy(checked: Checked) -> Program:
         strict=bool(filters) or any(c.weight is None for c in counts),
         slots=max(part.slots for part in parts),
         reads=frozenset().union(*(part.pod_reads() for part in parts)),
-        time_dependent=any(part.time_dependent() for part in parts),
         selects_by=parts[0].selects_by(),
     )
 
@@ -102,6 +102,7 @@ class _PolicyCompiler:
         self._compiler = Compiler(checked.environment, fast_paths=FAST_PATHS)
         self._environment = environment = checked.environment
         self._definitions = Definitions(environment.lets, environment.defs)
+        self._pod_parts = PodParts(self._compiler)
         self._pod_reads = PodReads(self._definitions)
         self._peer_reads = PodReads(self._definitions, "peer")
 
@@ -116,11 +117,6 @@ class _PolicyCompiler:
         selects = any(isinstance(c, Spread) and c.nodes != "all" for c in self._clauses)
         return read | _ELIGIBILITY if selects else read
 
-    def time_dependent(self) -> bool:
-        """Whether the time may change if the policy or one of its scores applies."""
-        whens = (c.when for c in self._clauses if isinstance(c, Score))
-        return any(e is not None and self._reads_time(e) for e in (self._selector, *whens))
-
     def selector(self) -> Evaluate | None:
         """The closure of the selector; None if the policy selects every pod."""
         return self._optional(self._selector)
@@ -134,7 +130,8 @@ class _PolicyCompiler:
                 case Score():
                     yield self._score(clause)
                 case Share(on=on, bound=bound):
-                    yield ShareProgram(self._count(clause), compiled(on), self._bound(bound))
+                    count, timed = self._count(clause), self._reads_time(on)
+                    yield ShareProgram(count, compiled(on), self._bound(bound), timed)
                 case Spread():
                     yield self._spread(clause)
                 case Limit(per=per, bound=bound):
@@ -244,6 +241,7 @@ class _PolicyCompiler:
         return Peers(
             where=self._optional(where),
             by_pod=not read.isdisjoint({"pod", "namespaceObject"}),
+            of_pod=self._pod_parts.compiled([where] if where is not None else []),
             by_labels=all(p[:2] == ("peer", "labels") for p in paths if p[0] == "peer"),
             time_dependent="now" in read,
             everywhere=pods.all,
@@ -272,6 +270,7 @@ class _PolicyCompiler:
             at_bind=clause.at_bind,
             time_dependent=any(map(self._reads_time, children(clause, skip=(Template,)))),
             nodes_per_look=self._nodes_per_look(clause),
+            of_pod=self._pod_parts.compiled(children(clause, skip=(Template,))),
         )
 
     def _score(self, clause: Score) -> ScoreProgram:
@@ -286,6 +285,7 @@ class _PolicyCompiler:
             missing=float(clause.missing or 0),
             time_dependent=self._reads_time(clause.value),
             nodes_per_look=self._nodes_per_look(clause),
+            of_pod=self._pod_parts.compiled(children((clause.value, clause.range))),
         )
 
     def _ranged(self, value: Expr, scale: Bounds | Order | None) -> tuple[Evaluate, Range]:

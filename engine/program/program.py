@@ -31,7 +31,8 @@ class FilterProgram:
 
     A node passes if every one of `requires` is true. `passes_missing` is `missing pass`.
     `resolvable` says that preemption may help. `time_dependent` says that the outcome may change
-    with the time alone. The time is looked at after `nodes_per_look` nodes.
+    with the time alone. The time is looked at after `nodes_per_look` nodes. `of_pod` are the parts
+    that read only the pod; see `pod_values`.
     """
 
     policy: str
@@ -46,6 +47,7 @@ class FilterProgram:
     at_bind: bool
     time_dependent: bool
     nodes_per_look: int
+    of_pod: tuple[Evaluate, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,6 +55,7 @@ class ScoreProgram:
     """A compiled score clause. A range that is computed is a part of `value`.
 
     `missing` are the points of a node without a value. The sign of the weight does not turn them.
+    `of_pod` are the parts of the value and its range that read only the pod.
     """
 
     policy: str
@@ -64,6 +67,7 @@ class ScoreProgram:
     missing: float
     time_dependent: bool
     nodes_per_look: int
+    of_pod: tuple[Evaluate, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +77,15 @@ class Peers:
     `where` reads `peer` and the frame's pod; None means the pods of the same workload. With
     `replicas` the total is the number of pods that the workload wants, not the existing ones. With
     `placed` only pods with a node count. With `everywhere` the pods of every namespace count, or of
-    those for which `namespaces` is true. `by_pod` says that the set depends on the frame's pod,
-    `by_labels` that peers with equal labels count alike, and `time_dependent` that the set may
-    change with the time. Each pod adds `amount`, which reads `peer`; None means that it adds one.
+    those for which `namespaces` is true. `by_pod` says that the set depends on the frame's pod, of
+    which it reads the parts `of_pod`; `by_labels` that peers with equal labels count alike, and
+    `time_dependent` that the set may change with the time. Each pod adds `amount`, which reads
+    `peer`; None means that it adds one.
     """
 
     where: Evaluate | None = None
     by_pod: bool = False
+    of_pod: tuple[Evaluate, ...] = ()
     by_labels: bool = False
     time_dependent: bool = False
     everywhere: bool = False
@@ -126,11 +132,15 @@ class CountProgram:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ShareProgram:
-    """A compiled share: bounds the number of the pods on the nodes for which `on` is true."""
+    """A compiled share: bounds the number of the pods on the nodes for which `on` is true.
+
+    `time_dependent` says that these nodes may change with the time alone.
+    """
 
     count: CountProgram
     on: Evaluate
     bound: BoundProgram
+    time_dependent: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -218,8 +228,7 @@ class Program:
 
     An `only_used` policy governs no pod itself. A `strict` one can reject, which decides between
     policies of equal weight. `reads` are the paths of the pod that its selector and clauses read,
-    messages aside. `time_dependent` says that the time may change whether the policy or one of its
-    scores applies. `selects_by` is what the selector reads of a pod that is there, None if it reads
+    messages aside. `selects_by` is what the selector reads of a pod that is there, None if it reads
     what is not known of such a pod.
     """
 
@@ -241,7 +250,6 @@ class Program:
     strict: bool
     slots: int
     reads: frozenset[Path]
-    time_dependent: bool
     selects_by: Reads | None = None
 
     @property

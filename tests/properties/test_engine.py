@@ -65,17 +65,24 @@ def scored(
 
 
 @settings(max_examples=examples(200), deadline=None)
-@given(texts, strategies.pods(), strategies.clusters())
+@given(
+    texts,
+    st.lists(st.sampled_from(("p-1", "p-2")).flatmap(strategies.pods), min_size=1, max_size=3),
+    strategies.clusters(),
+)
 def test_engine_equals_oracle(
-    policies: tuple[str, ...], pod: dict[str, Any], cluster: Cluster
+    policies: tuple[str, ...], pods: list[dict[str, Any]], cluster: Cluster
 ) -> None:
-    """Verdict by verdict and score by score; asked twice, so that what is kept is used too."""
+    """Verdict by verdict and score by score; asked twice, so that what is kept is used too.
+
+    Several pods, because those that are alike to a clause share what is kept.
+    """
     known, snapshot = checked(policies), snapshot_of(*cluster)
     engine, oracle = engine_for(known, snapshot), Oracle(known)
-    body, names = raw(pod), list(snapshot.nodes)
-    views = list(snapshot.nodes.values())
-    variables = {"pod": CODEC.pod(body), "now": NOW, "namespaceObject": None}
-    for _ in range(2):
+    names, views = list(snapshot.nodes), list(snapshot.nodes.values())
+    for pod in [*pods, *pods]:
+        body = raw(pod)
+        variables = {"pod": CODEC.pod(body), "now": NOW, "namespaceObject": None}
         verdicts = engine.filter(body, names, None, math.inf)
         assert len(verdicts) == len(names)
         for view, verdict in zip(views, verdicts, strict=True):

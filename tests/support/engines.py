@@ -93,6 +93,7 @@ def evaluation_of(
     """The context of evaluations with this frame."""
     return Evaluation(
         lambda: frame,
+        frame.now.nanos,
         CheckedTime(lambda: 0.0, math.inf, look=check),
         report,
         report_text,

@@ -16,9 +16,11 @@ from engine.cache.node_table import NodeTable, NodeView
 from engine.decision.filtering import FilterMemo
 from engine.decision.scoring import MeanMemo, ScoreMemo
 from engine.errors import DeadlineExceededError
-from engine.program.frame import CheckDeadline, Frame, unlimited
+from engine.program.frame import CheckDeadline, Evaluation, Frame, unlimited
+from grammar.values.time import SECOND, Timestamp
 from tests.support.builders import Object, node, pod
 from tests.support.engines import (
+    NOW,
     cache_of,
     evaluation_of,
     frame_of,
@@ -29,6 +31,11 @@ from tests.support.engines import (
 )
 
 T = TypeVar("T")
+
+
+def minute(number: int) -> Timestamp:
+    return Timestamp(NOW.nanos + number * 60 * SECOND)
+
 
 ASKED = pod("asked", labels={"app": "web"})
 POLICY = """
@@ -47,20 +54,28 @@ def numbered(name: str, number: int) -> Object:
 class Memo:
     """A memo of one clause: what it says of nodes, and the nodes it evaluated for that."""
 
-    answer: Callable[[NodeTable, Sequence[str], CheckDeadline], list[float]]
+    answer: Callable[[NodeTable, Sequence[str], Evaluation], list[float]]
     evaluated: list[str]
 
     def ask(
-        self, table: NodeTable, names: Sequence[str], check: CheckDeadline = unlimited
+        self,
+        table: NodeTable,
+        names: Sequence[str],
+        check: CheckDeadline = unlimited,
+        now: Timestamp = NOW,
     ) -> list[float]:
         self.evaluated.clear()
-        return self.answer(table, names, check)
+        return self.answer(table, names, evaluation_of(frame_of(ASKED, now), check))
 
 
 def recording(evaluate: Callable[[Frame], T], evaluated: list[str]) -> Callable[[Frame], T]:
+    """The closure; its value on a node may change so many minutes after `NOW` as its number is."""
+
     def run(frame: Frame) -> T:
         assert isinstance(frame.node, NodeView)
         evaluated.append(frame.node.name)
+        if (moment := minute(int(frame.node.labels["n"])).nanos) > frame.now.nanos:
+            frame.holds_until(moment)
         return evaluate(frame)
 
     return run
@@ -75,8 +90,8 @@ def filter_memo(*, time_dependent: bool = False) -> Memo:
     clause = dataclasses.replace(clause, requires=requires, time_dependent=time_dependent)
     memo = FilterMemo([clause])
 
-    def answer(table: NodeTable, names: Sequence[str], check: CheckDeadline) -> list[float]:
-        decided = memo.decide(table, table.find(names), evaluation_of(frame_of(ASKED), check))
+    def answer(table: NodeTable, names: Sequence[str], evaluation: Evaluation) -> list[float]:
+        decided = memo.decide(table, table.find(names), evaluation)
         return [float(code == 0) for code in decided.codes]
 
     return Memo(answer, evaluated)
@@ -90,8 +105,8 @@ def score_memo(*, time_dependent: bool = False) -> Memo:
     value = recording(clause.value, evaluated)
     memo = ScoreMemo(dataclasses.replace(clause, value=value, time_dependent=time_dependent))
 
-    def answer(table: NodeTable, names: Sequence[str], check: CheckDeadline) -> list[float]:
-        values = memo.values(table, table.find(names), evaluation_of(frame_of(ASKED), check))
+    def answer(table: NodeTable, names: Sequence[str], evaluation: Evaluation) -> list[float]:
+        values = memo.values(table, table.find(names), evaluation)
         return [float(each) for each in values]
 
     return Memo(answer, evaluated)
@@ -105,8 +120,8 @@ def mean_memo(*, time_dependent: bool = False) -> Memo:
     value = recording(clause.value, evaluated)
     memo = MeanMemo([dataclasses.replace(clause, value=value, time_dependent=time_dependent)])
 
-    def answer(table: NodeTable, names: Sequence[str], check: CheckDeadline) -> list[float]:
-        points = memo.points(table, table.find(names), evaluation_of(frame_of(ASKED), check))
+    def answer(table: NodeTable, names: Sequence[str], evaluation: Evaluation) -> list[float]:
+        points = memo.points(table, table.find(names), evaluation)
         return [float(each) for each in points]
 
     return Memo(answer, evaluated)
@@ -181,12 +196,43 @@ def test_a_table_of_another_owner_is_evaluated_whole(made: Made) -> None:
     assert memo.evaluated == ["n1", "n0"]
 
 
-def test_what_time_can_change_is_evaluated_each_time(made: Made) -> None:
+def test_what_time_can_change_is_evaluated_when_its_moment_comes(made: Made) -> None:
     make, _ = made
     memo, table = make(time_dependent=True), numbered_cache().snapshot().table
-    for names in (["n0", "n1"], ["n0", "n1"], ["n1"]):
-        memo.ask(table, names)
-        assert memo.evaluated == names
+    names = ["n0", "n1", "n2", "n3"]
+    for now, evaluated in (
+        (minute(0), names),
+        (minute(0), []),
+        (Timestamp(minute(1).nanos - 1), []),
+        (minute(1), ["n1"]),
+        (minute(9), ["n2", "n3"]),
+        (minute(10), []),
+    ):
+        memo.ask(table, names, now=now)
+        assert memo.evaluated == evaluated
+
+
+def test_all_that_time_can_change_is_evaluated_when_the_clock_is_set_back(made: Made) -> None:
+    make, _ = made
+    memo, table = make(time_dependent=True), numbered_cache().snapshot().table
+    for now in (minute(0), Timestamp(NOW.nanos - 1)):
+        memo.ask(table, ["n0", "n1"], now=now)
+        assert memo.evaluated == ["n0", "n1"]
+
+
+def test_nodes_that_time_can_change_are_kept_at_the_deadline(made: Made) -> None:
+    make, _ = made
+    memo, table = make(time_dependent=True), numbered_cache(600).snapshot().table
+    names = [f"n{number}" for number in range(600)]
+
+    def late() -> None:
+        if len(memo.evaluated) >= 512:
+            raise DeadlineExceededError("too late")
+
+    with pytest.raises(DeadlineExceededError):
+        memo.ask(table, names, late)
+    memo.ask(table, names)
+    assert memo.evaluated == names[512:]
 
 
 def test_what_was_done_before_the_deadline_is_kept(made: Made) -> None:

@@ -8,7 +8,7 @@ import weakref
 
 import pytest
 
-from engine.decision.plan import Plan
+from engine.decision.plan import Plan, SharedMemos
 from engine.decision.verdict import Failed, Feasible, Rejected, Verdict
 from engine.program.program import Program
 from tests.support.builders import Object, node, pod, raw
@@ -32,7 +32,9 @@ cluster policy p {
 
 def plan_of(text: str, asked: Object = ASKED, *, nodes: int = 100, exempt: str = "") -> Plan:
     evaluation = evaluation_of(frame_of(asked))
-    return Plan(registry_of(text), "default", None, evaluation, nodes=nodes, exempt=exempt)
+    return Plan(
+        registry_of(text), "default", None, evaluation, SharedMemos(), nodes=nodes, exempt=exempt
+    )
 
 
 NODES = [node(f"n{number}", labels={"n": str(number)}) for number in range(4)]

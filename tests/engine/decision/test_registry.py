@@ -243,18 +243,3 @@ def test_a_policy_for_use_alone_is_not_in_force() -> None:
 def test_whether_policies_count(clauses: str, counts: bool, soft: bool) -> None:
     registry = Registry(programs_of(f"cluster policy a {{ {clauses} }}"))
     assert (registry.counts, registry.soft_counts) == (counts, soft)
-
-
-@pytest.mark.parametrize(
-    ("text", "wanted"),
-    [
-        pytest.param(f"cluster policy a {{ {REJECTS} }}", False, id="it reads no time"),
-        pytest.param(
-            f"cluster policy a {{ for pods where pod.metadata.creationTimestamp < now {REJECTS} }}",
-            True,
-            id="its `for` reads the time",
-        ),
-    ],
-)
-def test_whether_time_changes_which_policies_concern_a_pod(text: str, wanted: bool) -> None:
-    assert Registry(programs_of(text)).time_dependent is wanted

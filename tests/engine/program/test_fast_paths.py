@@ -1,19 +1,22 @@
-"""Loops over lists: their fuel, and the slots of their variables."""
+"""Loops over lists: their fuel, and the slots of their variables; how long results last."""
 
 from __future__ import annotations
+
+from contextlib import suppress
 
 import pytest
 
 from engine.program.compiler import Compiler
 from engine.program.fast_paths import FAST_PATHS
-from engine.program.frame import Evaluate, Frame
+from engine.program.frame import NEVER, Evaluate, Frame
 from grammar.checker import Checker
 from grammar.environment import Environment
+from grammar.errors import EvaluationError
 from grammar.parser import parse_expression
 from grammar.policy_checker import VARIABLES
 from grammar.schema import load_schema
 from grammar.source import Source
-from grammar.values.time import Timestamp
+from grammar.values.time import SECOND, Timestamp
 
 
 def compiled(text: str) -> tuple[Evaluate, Frame]:
@@ -45,3 +48,37 @@ def test_fuel(text: str) -> None:
 def test_inner_variable_hides_outer() -> None:
     run, frame = compiled('[["a"], ["b"]].map(x, x.filter(x, x == "b").size() + x.size())')
     assert run(frame) == (1, 2)
+
+
+MINUTE = 60 * SECOND
+
+
+@pytest.mark.parametrize(
+    ("text", "until"),
+    [
+        pytest.param("now < timestamp(60)", MINUTE, id="it turns then"),
+        pytest.param("timestamp(60) <= now", MINUTE, id="the other way round"),
+        pytest.param("now > timestamp(0)", 1, id="it turns now"),
+        pytest.param("now == timestamp(60)", MINUTE, id="equal then"),
+        pytest.param("now >= timestamp(-60)", NEVER, id="it has turned"),
+        pytest.param('now - timestamp(-60) < duration("3m")', 2 * MINUTE, id="an age"),
+        pytest.param('timestamp(60) - now > duration("20s")', 40 * SECOND, id="what is left"),
+        pytest.param('now - duration("1m") > timestamp(0)', MINUTE, id="a time before"),
+        pytest.param("now < timestamp(60) || now < timestamp(90)", MINUTE, id="what was looked at"),
+        pytest.param("now > timestamp(60) || now > timestamp(30)", 30 * SECOND, id="the first"),
+        pytest.param("[1].exists(x, now > timestamp(60))", MINUTE, id="in a macro"),
+        pytest.param('now - timestamp(-60) + (now - now) < duration("3m")', SECOND, id="thrice"),
+        pytest.param("now.getHours() == 0", SECOND, id="not a comparison of times"),
+        pytest.param("(true ? now : now) < timestamp(60)", SECOND, id="not a sum"),
+        pytest.param(
+            'now - timestamp("1600-01-01T00:00:00Z") > duration("1s")', SECOND, id="error"
+        ),
+        pytest.param("1 < 2", NEVER, id="it reads no time"),
+    ],
+)
+def test_how_long_a_result_lasts(text: str, until: int) -> None:
+    run, frame = compiled(text)
+    frame.now = Timestamp(0)
+    with suppress(EvaluationError):
+        run(frame)
+    assert frame.until == until
