@@ -557,6 +557,9 @@ class PodsExcluding:
         whole = self._pods.census(name, scope, key_of)
         return whole.without(pod for pod in self._gone.values() if scope.holds(pod))
 
+    def within(self, scope: Scope) -> Iterator[tuple[str, Peer]]:
+        return ((key, pod) for key, pod in self._pods.within(scope) if key not in self._gone)
+
     def pod(self, key: str) -> Peer | None:
         return None if key in self._gone else self._pods.pod(key)
 
