@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -79,6 +80,14 @@ def chosen_flag(args: argparse.Namespace) -> str | None:
     if args.kubeconfig is not None:
         return "--kubeconfig"
     return "--context" if args.context is not None else None
+
+
+def names_cluster() -> bool:
+    """Whether the environment names a cluster: a session does without one."""
+    if named := os.environ.get("KUBECONFIG"):
+        return any(Path(file).expanduser().is_file() for file in named.split(os.pathsep) if file)
+    in_cluster = "KUBERNETES_SERVICE_HOST" in os.environ
+    return in_cluster or Path("~/.kube/config").expanduser().is_file()
 
 
 def require_cluster(args: argparse.Namespace) -> None:

@@ -15,6 +15,7 @@ from cli.sources import (
     add_cluster_arguments,
     chosen_flag,
     is_live,
+    names_cluster,
     opened,
     warn_of,
 )
@@ -58,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
         raise CommandError(f"--cluster does not work with {flag}", "leave out one of them")
     if args.cluster:
         session.open(Origin.files(args.cluster))
-    elif is_live(args, ("files",)):
+    elif is_live(args, ("files",)) and (chosen_flag(args) is not None or names_cluster()):
         open_live(session, args)
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return Exit.OK if answer_lines(session, sys.stdin) else Exit.FINDINGS
@@ -77,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
 def open_live(session: Session, args: argparse.Namespace) -> None:
     """Reads the cluster of the kubeconfig.
 
-    Where no flag asks for it, a session begins without a cluster if there is none. Raises
+    Where no flag asks for it, a session begins without a cluster if it cannot be read. Raises
     CommandError.
     """
 

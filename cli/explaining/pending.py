@@ -140,7 +140,7 @@ def _silence(scheduler: str) -> Cause:
 
 # A failed request, as Go writes it, and another status than 200.
 _REQUEST = re.compile(r'(?:Post|Get) \\?"(?P<url>[^"\\]+)\\?": (?P<why>[^;,]*)')
-_STATUS = re.compile(r"extender at URL \S+|failed with code \d+")
+_STATUS = re.compile(r"(?:failed \w+ with )?extender at URL .*?code \d+")
 _NOT_IN_FORCE = re.compile(r"policy (?P<policy>\S+) is not enforced: no valid version")
 _NOT_SYNCED = re.compile(r"not synced: (?P<why>.*)")
 

@@ -44,7 +44,7 @@ Reply = Part | Finding | CommandError
 
 _CLAUSES_ONLY = "use it in `preempt` and `pods where`, in a policy"
 _BOUNDS_ONLY = "use it in the bound of a limit per domain or a spread, in a policy"
-_NO_CLUSTER = "load one with `:cluster SNAPSHOT`"
+_NO_CLUSTER = "load one with `:cluster SNAPSHOT`, or begin with `placet repl --kubeconfig FILE`"
 _NO_POD = "choose one with `:pod NAMESPACE/NAME`"
 _NO_NODE = "choose one with `:node NAME`"
 

@@ -187,10 +187,14 @@ def scheduled(plane: ControlPlane, cluster: Cluster, tmp_path: Path) -> Iterator
         yield
 
 
-def wait_said(cluster: Cluster, name: str) -> None:
-    """Return once kube-scheduler has said why a pod has no node."""
+def wait_said(cluster: Cluster, name: str, text: str = "") -> None:
+    """Return once kube-scheduler has said why a pod has no node, in a message with a text."""
+
+    def said() -> str:
+        return str(cluster.scheduled_condition(name).get("message") or "")
+
     until(
-        lambda: bool(cluster.scheduled_condition(name).get("message")),
+        lambda: bool(said()) and text in said(),
         SECONDS,
         lambda: f"a condition of {name}: {cluster.pod(name)['status']}",
     )
@@ -209,7 +213,8 @@ def test_each_pending_pod_has_its_cause(plane: ControlPlane, cluster: Cluster) -
     cluster.create_pods(bound)
     # It is offered nodes, then refused by the later extender: so it stays in flight.
     cluster.create_pods([asked(cluster, "first", "live", "later")])
-    wait_said(cluster, "first")
+    # Placet knows the nodes from then on: before, it may not have offered any.
+    wait_said(cluster, "first", NO_LICENCE)
     cluster.create_pods(
         [
             asked(cluster, "filter", "live"),

@@ -12,6 +12,7 @@ import pytest
 from cli.live import Progress
 from tests.cli.conftest import Outcome, Placet
 from tests.cli.live import PATHS, live_shop
+from tests.support.kubeconfig import kubeconfig
 
 TEST = """\
 test "web fits" {
@@ -77,11 +78,19 @@ async def test_the_repl_has_the_policies_of_the_cluster(placet: Placet, folder: 
 
 def test_a_repl_without_a_kubeconfig_begins_without_a_cluster(placet: Placet, folder: Path) -> None:
     done = placet("repl", stdin="1 + 1\n")
-    assert (done.code, done.out) == (0, "2 : int\n")
-    assert "there is no kubeconfig" in done.err
-    assert "--cluster SNAPSHOT" in done.err
+    assert (done.code, done.out, done.err) == (0, "2 : int\n", "")
+    asked_node = placet("repl", stdin="node.zone\n")
+    assert "load one with `:cluster SNAPSHOT`, or begin with `placet repl --kube" in asked_node.err
     strict = placet("repl", "--kubeconfig", str(folder / "absent"), stdin="1 + 1\n")
     assert strict.code == 2
+    assert "there is no kubeconfig" in strict.err
+
+
+def test_a_repl_begins_although_its_cluster_is_not_there(placet: Placet, folder: Path) -> None:
+    kubeconfig(folder / "config", "http://127.0.0.1:1", {"token": "static"})
+    done = placet("repl", stdin="1 + 1\n")
+    assert (done.code, done.out) == (0, "2 : int\n")
+    assert "no cluster is loaded: `http://127.0.0.1:1` cannot be reached" in done.err
 
 
 async def test_simulate_places_the_pending_pods(placet: Placet, folder: Path) -> None:

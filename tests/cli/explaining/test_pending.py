@@ -85,7 +85,7 @@ def waiting(message: str = "", **spec: Any) -> dict[str, Any]:
         (waiting(f"{AVAILABLE}3 no licence left."), PASSES, "other extender", "no licence left"),
         (waiting(DOWN), PASSES, "unreachable extender", "connection refused"),
         (
-            waiting("extender at URL http://x failed with code 500"),
+            waiting("failed filter with extender at URL http://x/filter, code 500"),
             PASSES,
             "unreachable extender",
             "http://x",
