@@ -16,7 +16,8 @@ from cli.command import mapping, mappings
 from cli.explaining.explanation import Explanation
 from cli.render import counted, excerpt, named
 from cli.world import BrokenPolicy
-from engine.decision.verdict import Feasible
+from engine.decision.placement import NOT_BOUND
+from engine.decision.verdict import FURTHER, Feasible
 from engine.objects.peer import DEFAULT_SCHEDULER
 from engine.program.program import FilterProgram
 
@@ -27,6 +28,7 @@ Kind = Literal[
     "deleted",
     "gated",
     "unreachable extender",
+    "extender error",
     "policy not in force",
     "missing rights",
     "other scheduler",
@@ -101,7 +103,7 @@ def cause(
         return waits
     if not said and (scheduler != DEFAULT_SCHEDULER or found is None or found.passing):
         return _silence(scheduler)
-    return _of_rights(said) or _of_extender(said) or _of_reasons(said, found)
+    return _of_rights(said) or _of_extender(said) or _of_waiting(said) or _of_reasons(said, found)
 
 
 def last_words(pod: Json, events: Sequence[Json]) -> str:
@@ -180,18 +182,39 @@ def _of_rights(said: str) -> Cause | None:
     return Cause("missing rights", text, "see the log of Placet, and its /readyz")
 
 
+# What Placet answers in place of nodes where only pods in flight keep a pod out.
+_WAITING = re.compile(r"waiting for in-flight pods: (?P<clauses>.*)")
+_AGAIN = "nothing: kube-scheduler asks again when the other pod is bound"
+
+
+def _of_waiting(said: str) -> Cause | None:
+    if (waiting := _WAITING.search(said)) is not None:
+        clauses = excerpt(waiting["clauses"], 300)
+        text = (
+            f"it is held back until another pod is bound, so that a strict bound holds: {clauses}"
+        )
+        return Cause("held back", text, _AGAIN)
+    if NOT_BOUND in said:
+        text = "kube-scheduler did not bind it to the node that it was offered, and asks again"
+        return Cause("held back", text, "nothing, unless it stays so: look for its events")
+    return None
+
+
 # ---- the reasons of nodes
 
-# `0/3 nodes are available: 1 Insufficient cpu, 2 shop: zone. preemption: 0/3 nodes are …`
+# `0/3 nodes are available: 1 Insufficient cpu, 2 shop: zone. preemption: 0/3 nodes are …`, where
+# other plugins may add `no new claims to deallocate, ` before `preemption`.
 _REASONS = re.compile(
-    r"\d+/\d+ nodes are available: (?P<reasons>.*?)(?:\.? preemption: .*)?\.?$", re.DOTALL
+    r"\d+/\d+ nodes are available: (?P<reasons>.*?)"
+    r"(?:\. (?:[^.]*, )?preemption: .*|\. no new claims to deallocate.*)?\.?$",
+    re.DOTALL,
 )
 _NEXT = re.compile(r", (?=\d+ )")
 _REASON = re.compile(r"(?P<nodes>\d+) (?P<text>.*)", re.DOTALL)
 # The texts of kube-scheduler's own plugins.
 _PLUGINS = re.compile(
     r"Insufficient |Too many pods|node\(s\) |persistentvolumeclaim |pod has unbound|"
-    r"cannot allocate all claims|no nodes available|resourceclaim|waiting for |"
+    r"cannot allocate all claims|no nodes available|resourceclaim|"
     r"pod (?:rejected|group)|didn't |nodename",
     re.IGNORECASE,
 )
@@ -231,6 +254,10 @@ def _reasons(said: str) -> Iterator[tuple[str, int]]:
 
 def _of_reasons(said: str, found: Decided | None) -> Cause:
     reasons = reasons_of(said, found.texts if found is not None else ())
+    is_list = _REASONS.match(said) is not None
+    if said and not is_list and reasons.others and not (found and found.refusals):
+        text = f"an extender or a plugin answers kube-scheduler with an error: {excerpt(said, 300)}"
+        return Cause("extender error", text, "see the log of Placet, and of kube-scheduler")
     if found is None:
         return Cause("unknown", f"the last answer was: {_listed(_all(reasons))}")
     refusals = found.refusals or {}
@@ -257,14 +284,17 @@ def _passed_since(found: Decided, ours: Mapping[str, int]) -> Cause:
             f"{passes(found)}; it was held back while another pod was on its way, so that the"
             f" strict bound holds: {_listed(ours)}"
         )
-        return Cause("held back", text, "nothing: kube-scheduler asks again when that pod is bound")
+        return Cause("held back", text, _AGAIN)
     text = f"{passes(found)}; at the last answer policies rejected nodes: {_listed(ours)}"
     return Cause("policy", text, "nothing: kube-scheduler asks again after a change of the cluster")
 
 
 def _is_one_of(text: str, texts: Collection[str]) -> bool:
-    """Whether a reason is one of some texts, which may follow a name in it."""
-    return text in texts or any(each and text.endswith(f": {each}") for each in texts)
+    """Whether a reason is one of some texts, or several of them, which may follow a name in it."""
+    if text in texts or text == FURTHER:
+        return True
+    parts = text.split("; ")
+    return any(p in texts or any(e and p.endswith(f": {e}") for e in texts) for p in parts)
 
 
 def _all(reasons: Reasons) -> Mapping[str, int]:

@@ -90,6 +90,14 @@ def waiting(message: str = "", **spec: Any) -> dict[str, Any]:
             "unreachable extender",
             "http://x",
         ),
+        (
+            waiting("waiting for in-flight pods: one is there"),
+            PASSES,
+            "held back",
+            "until another pod is bound, so that a strict bound holds: one is there",
+        ),
+        (waiting(f"{AVAILABLE}3 shop/a: zone; b: full."), PASSES, "policy", "at the last answer"),
+        (waiting("policy a takes too much time to evaluate"), PASSES, "extender error", "policy a"),
         (waiting(nodeName="n-1"), PASSES, "placed", "`n-1`"),
         (waiting(f"{AVAILABLE}3 odd."), None, "unknown", "odd (3 nodes)"),
     ],
@@ -106,6 +114,22 @@ def test_an_event_counts_where_the_condition_says_nothing() -> None:
     asked = pod("web-1", "shop")
     event = {"reason": "FailedScheduling", "message": DOWN}
     assert cause(asked, [event], PASSES, []).kind == "unreachable extender"
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        "",
+        f".{PREEMPTION}",
+        f". no new claims to deallocate,{PREEMPTION}",
+        ". no new claims to deallocate.",
+    ],
+)
+def test_what_other_plugins_add_is_no_reason(after: str) -> None:
+    found = reasons_of(f"{AVAILABLE}1 zone 1.5, 2 Insufficient cpu{after}", {"zone 1.5"})
+    assert found.ours == {"zone 1.5": 1}
+    assert found.plugins == {"Insufficient cpu": 2}
+    assert not found.others
 
 
 def test_reasons_that_have_commas_stay_whole() -> None:
