@@ -80,12 +80,14 @@ class World:
 class BrokenPolicy:
     """A policy with errors, by its address or the name of its file, and what holds instead of it.
 
-    `line` is its first error with the place, on one line.
+    `line` is its first error with the place, on one line. `namespace` is empty for one that can
+    concern all pods.
     """
 
     name: str
     line: str
     instead: str
+    namespace: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,10 @@ class Policies:
     registry: Registry
     needs: Needs
     broken: tuple[BrokenPolicy, ...] = ()
+
+    def broken_in(self, namespace: str) -> list[BrokenPolicy]:
+        """Those that can concern the pods of a namespace; all of them without one."""
+        return [b for b in self.broken if not namespace or b.namespace in ("", namespace)]
 
 
 def add_cluster_argument(parser: argparse.ArgumentParser, *, required: bool = False) -> None:
@@ -260,13 +266,17 @@ def _broken(every: Validation, objects: Mapping[str, str]) -> Iterator[BrokenPol
             continue
         name, unread = file.source.name, _errors(file.unread)
         write = report if name in objects else plain
-        broken = [(p.policy.address, _errors(p.diagnostics)) for p in file.policies]
+        broken = [(p.policy.address, p.policy.namespace, p.diagnostics) for p in file.policies]
         if unread and not broken:
-            broken = [(name, [])]
-        for address, errors in broken:
-            if found := [*errors, *unread]:
+            # Of an object that cannot be read, `resource/namespace/name` or `resource/name`.
+            address = name.partition("/")[2] if name in objects else name
+            scope = address.rpartition("/")[0] if name in objects else ""
+            broken = [(address, scope, ())]
+        for address, namespace, diagnostics in broken:
+            if found := [*_errors(diagnostics), *unread]:
                 line = write(found[0], file.source).partition("\n")[0]
-                yield BrokenPolicy(address, line, objects.get(name) or "it is not enforced")
+                instead = objects.get(name) or "it is not enforced"
+                yield BrokenPolicy(address, line, instead, namespace or "")
 
 
 def _errors(found: Iterable[Diagnostic]) -> list[Diagnostic]:

@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
         world = read.world
         pod = asked_pod(args, world.cluster, live)
         if args.output is None:
-            put(not_in_force(world.policies.broken))
+            put(not_in_force(world.policies.broken_in(pod.namespace)))
         with world.cluster.asking(pod):
             found = explain(world, pod)
             if args.output is not None:

@@ -111,7 +111,7 @@ def _explain(args: argparse.Namespace, world: World, live: LiveCluster | None) -
             if why is not None:
                 put(cause_lines(why))
                 put(said_about(_whole(pod), events))
-            _put_decision(args, world, found)
+            _put_decision(args, world, pod.namespace, found)
     # A file with errors is a finding; what a cluster has is what was asked about.
     return Exit.FINDINGS if live is None and world.policies.broken else Exit.OK
 
@@ -122,7 +122,7 @@ def _decided(world: World, pod: NamedPod, *, is_needed: bool) -> tuple[Explanati
         found = explain(world, pod)
     except UndecidedError as error:
         if is_needed:
-            put(not_in_force(world.policies.broken))
+            put(not_in_force(world.policies.broken_in(pod.namespace)))
             raise
         return None, Decided(problem=error.message)
     return found, decided(found)
@@ -139,8 +139,10 @@ def _whole(pod: NamedPod) -> Json:
     return {**body, "spec": {**(body.get("spec") or {}), "nodeName": pod.node}}
 
 
-def _put_decision(args: argparse.Namespace, world: World, found: Explanation | None) -> None:
-    put(not_in_force(world.policies.broken))
+def _put_decision(
+    args: argparse.Namespace, world: World, namespace: str, found: Explanation | None
+) -> None:
+    put(not_in_force(world.policies.broken_in(namespace)))
     if found is None:
         return
     put(head(world, found))
@@ -170,7 +172,7 @@ def _pending_pods(args: argparse.Namespace, world: World, live: LiveCluster) -> 
         _put_causes(causes, wide=args.output == "wide")
         if (more := len(keys) - len(causes)) > 0:
             print(f"and {more} more")
-        put(["", *not_in_force(world.policies.broken)])
+        put(["", *not_in_force(world.policies.broken_in(namespace))])
     return Exit.OK
 
 

@@ -25,7 +25,7 @@ def decision_document(
         document["node"] = pod.node
     if why is not None:
         document["cause"] = {"kind": why.kind, "text": why.text, "hint": why.hint}
-    broken = world.policies.broken
+    broken = world.policies.broken_in(pod.namespace)
     document["notInForce"] = [
         {"policy": b.name, "instead": b.instead, "because": b.line} for b in broken
     ]

@@ -208,9 +208,13 @@ async def test_the_last_valid_version_decides(placet: Placet, folder: Path) -> N
 
 async def test_a_broken_policy_beside_good_ones_is_listed(placet: Placet, folder: Path) -> None:
     bad = policy("bad", 'filter "a" { require node.nme }')
-    async with live_shop(folder, HEADROOM, bad):
+    unreadable = policy("odd", "", weight="heavy")
+    other = policy("away", 'filter "a" { require node.nme }', namespace="far")
+    async with live_shop(folder, HEADROOM, bad, unreadable, other):
         done = await asked(placet, "explain", "web-1")
     assert "shop/bad      it is not enforced" in done.out
+    assert "shop/odd      it is not enforced" in done.out
+    assert "far/away" not in done.out
     assert "shop/headroom  governs" in done.out
 
 
