@@ -75,12 +75,12 @@ class ClauseRemedies(Misplaced):
         is_clause = {"MESSAGE", "VALUE", "PROTECT"} & self.accepted
         if opener is None or not is_clause or lexemes[opener].text != "{":
             return None
-        end = lexemes.expression_end(at + 1, STOPS)
+        end = lexemes.expression_end(at + 1, STOPS | {"pods", "nodes"})
         condition = lexemes.slice(at + 1, end)
         condition = f"!({condition})" if word == "unless" else condition
         if not condition or not any(lexemes[n].text in CLAUSES for n in range(opener - 6, opener)):
             return None
-        body = lexemes.slice(opener, at - 1) + self.source.text[lexemes[end].end :][:0]
+        body = lexemes.slice(opener, at - 1)
         head = next(n for n in range(opener - 1, -1, -1) if lexemes[n].text in CLAUSES)
         shown = f"{lexemes.slice(head, opener - 1)} when {condition} {{"
         edit = Fix(lexemes.span(opener, end), f"when {condition} {body}")

@@ -51,7 +51,7 @@ def nearest(name: str, candidates: Iterable[str]) -> str | None:
     folded = {c.lower(): c for c in reversed(pool)}
     if name.lower() in folded:
         return folded[name.lower()]
-    close = get_close_matches(name, pool, n=1, cutoff=0.77)
+    close = _close(name, pool)
     return close[0] if close else None
 
 
@@ -60,8 +60,17 @@ def only_nearest(name: str, candidates: Iterable[str]) -> str | None:
     pool = _alike(name, candidates)
     if name.lower() in (folded := [c.lower() for c in pool]):
         return pool[folded.index(name.lower())] if folded.count(name.lower()) == 1 else None
-    close = get_close_matches(name, pool, n=2, cutoff=0.77)
+    close = _close(name, pool)
     return close[0] if len(close) == 1 else None
+
+
+def _close(name: str, pool: list[str]) -> list[str]:
+    """At most two candidates that are similar, the most similar one first."""
+    # In a short name, two letters in the wrong order are half of it.
+    swapped = {
+        name[:at] + name[at + 1] + name[at] + name[at + 2 :] for at in range(len(name) - 1)
+    } - {name}
+    return [c for c in pool if c in swapped][:2] or get_close_matches(name, pool, 2, 0.77)
 
 
 def _alike(name: str, candidates: Iterable[str]) -> list[str]:

@@ -160,6 +160,8 @@ class Reflector:
         self._random = random
         self._report = report
         self._backoff = Backoff(timing, clock, random)
+        # A version expires when an API server is back, after failures whose pauses have grown.
+        self._expiries = Backoff(timing, clock, random)
         self._last_event: float | None = None
         # The reason why a list is due, and the oldest version that it may have ("": the newest).
         self._due: str | None = "first"
@@ -316,7 +318,7 @@ class Reflector:
         if unknown and not listing:
             # Not a failure. The wait is for a server that knows no version at all.
             self._list_due("expired", self.resource_version)
-            return self._backoff.next()
+            return self._expiries.next()
         if unknown and self._floor:
             self._floor = ""
             return 0.0

@@ -23,6 +23,7 @@ from grammar.clauses import (
 from grammar.diagnostics import Diagnostic
 from grammar.environment import Environment
 from grammar.policy_checker import Checked
+from grammar.values.quantity import Quantity
 
 
 def constant(number: float | Expr, environment: Environment) -> float | None:
@@ -57,9 +58,11 @@ def bounds(checked: Checked) -> Iterator[Diagnostic]:
                     allowed = "a number from 0 to 100"
                     yield catalogue.bad_number(f"{found}%", _PERCENTAGE, allowed, bound.span)
             case Limit(bound=bound, pods=PodSet(amount=amount)) if amount is not None:
-                found = constant(bound.amount, environment)
-                if found is not None and found < 0:
-                    yield catalogue.bad_number(str(found), "sum", "a number from 0", bound.span)
+                given = bound.amount
+                value = literal(given, environment) if isinstance(given, Expr) else given
+                size = value.nanos if isinstance(value, Quantity) else value
+                if isinstance(size, int | float) and size < 0:
+                    yield catalogue.bad_number(str(value), "sum", "an amount from 0", bound.span)
             case Share() | Limit():
                 yield from _no_count(clause.bound.amount, "number of pods", 0, environment)
             case Spread(skew=skew, min_domains=least):

@@ -48,6 +48,8 @@ _READY_SECONDS, _API_SECONDS = 90.0, 60.0
 # a bindVerb), and what fits is placed.
 _LEASE_SECONDS, _WINDOW_SECONDS, _PLACED_SECONDS = 25.0, 30.0, 15.0
 _STILL_SECONDS = 8.0
+# The longest pause of kube-scheduler before it asks again after an event, and what is on its way.
+_BACKOFF_SECONDS = 12.0
 _MOST_OF_A_KIND = 5
 _PROBE_SECONDS, _MOST_LIVE_SECONDS = 0.25, 1.0
 _MEBIBYTE = 1 << 20
@@ -417,7 +419,11 @@ class Nemesis:
                 self._find("not ready", f"Placet {name}: {error}")
 
     def _watch_still(self) -> None:
-        """Pods that wait are asked about for a cause only: a wake-up, or an error before."""
+        """Pods that wait are asked about for a cause only: a wake-up, or an error before.
+
+        The last binding is an event, after which kube-scheduler asks again about all of them.
+        """
+        time.sleep(_BACKOFF_SECONDS)
         began = time.monotonic()
         bindings = self._observer.bindings
         before = Counter(call.pod for _, call in self._rig.calls("filter"))

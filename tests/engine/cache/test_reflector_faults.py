@@ -65,6 +65,23 @@ async def test_deletes_missed_while_away_are_found(server: FakeApiServer, start:
     assert server.requests[2].query["resourceVersion"] == "103"
 
 
+async def test_a_list_after_an_expiry_does_not_wait_for_failures_before(
+    server: FakeApiServer, start: Start
+) -> None:
+    """As after a restart of the API server, which first refuses, and then knows no old version."""
+    async with start() as mirror:
+        await mirror.watching()
+        server.dropped = 1
+        server.put(PODS, "shop/new")
+        server.answers += [Answer(403, b"{}")] * 5
+        server.compact()
+        server.close_watches(PODS)
+        await mirror.until(lambda: mirror.reflector.relists["expired"] == 1)
+        await mirror.watching()
+        assert mirror.reflector.failures == 5
+    assert [s for s in mirror.waits.seconds if s] == [0.003, 0.006, 0.012, 0.024, 0.024, 0.003]
+
+
 async def test_dropped_events_are_healed_by_asking(server: FakeApiServer, start: Start) -> None:
     async with start() as mirror:
         await mirror.watching()

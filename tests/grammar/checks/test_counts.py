@@ -116,7 +116,19 @@ def test_shares_that_cannot_hold_together(items: str, wanted: list[str]) -> None
             ["P0208 n"],
             id="an empty range",
         ),
+        pytest.param(
+            'limit "l" { sum peer.requests["cpu"] of all pods where true '
+            'per node at most "-1" strict }',
+            ['P0204 at most "-1"'],
+            id="a negative amount",
+        ),
         # near misses
+        pytest.param(
+            'limit "l" { sum peer.requests["cpu"] of all pods where true '
+            'per node at most "0" strict }',
+            [],
+            id="an amount of 0",
+        ),
         pytest.param('let n = 4.0 limit "l" { per node at most n strict }', [], id="not 4.0"),
         pytest.param("let n = 12.5 " + share("at most n%"), [], id="not a part of a percent"),
         pytest.param(
