@@ -1,59 +1,257 @@
-"""Objects of a running cluster, listed once: a snapshot for the REPL, ConfigMaps for `doctor`."""
+"""Objects of a running cluster, listed once: for the commands about pods, and for `doctor`.
+
+Everything is read by `get` and `list`, a page at a time. What the caller may not read is named as a
+right that is missing, and nothing is guessed in its place.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import sys
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
 import msgspec
 
 from cli.command import CommandError, version
+from cli.explaining.pending import event_time
 from cli.world import Documents
-from engine.cache.informers import CONTROLLERS, NAMESPACES, NODES, PODS
+from engine.cache.informers import CONTROLLERS, NAMESPACES, NODES, PODS, POLICIES
 from engine.cache.list_watch import PAGE, ContinueExpiredError, GarbageError, Resource, pages
 from engine.cluster.client import ApiClient, connect
+from engine.cluster.configuration import Context, chosen_context
 from engine.errors import ApiError, ApiUnreachableError, ClusterConfigurationError, EngineError
+from grammar.values.time import Timestamp
 
-# The name of the snapshot in messages.
-_NAME = Path("cluster")
-_KINDS = {NODES.path: "Node", PODS.path: "Pod", NAMESPACES.path: "Namespace"}
+_KINDS = {NODES.name: "Node", PODS.name: "Pod", NAMESPACES.name: "Namespace"}
 _PAGE_SECONDS = 60.0
-_REFUSED = (401, 403, 404)
+_FORBIDDEN, _ABSENT = 403, 404
+# Offline, a command reads files instead.
+OFFLINE = "give --cluster SNAPSHOT, which `kubectl get nodes,pods -A -o json` writes"
+ONLINE = "name a kubeconfig with --kubeconfig or in $KUBECONFIG"
+Read = TypeVar("Read")
+Json = dict[str, Any]
 
 
-def read_running(kubeconfig: Path) -> Documents:
-    """The objects that rules read, in a kubeconfig's cluster. Raises CommandError."""
-    hint = "check that `kubectl get nodes,pods -A` works with the same kubeconfig"
-    try:
-        return asyncio.run(_read(kubeconfig))
-    except (EngineError, GarbageError) as error:
-        raise CommandError(str(error), hint) from None
-    except ContinueExpiredError:
-        raise CommandError("the list took too long", "try again") from None
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the caller may read of a cluster.
+
+    `documents` is None without the right to list all nodes and pods: what would be decided cannot
+    be told then. `policies` is the JSON of policy objects, by `resource/key`. `lacks` names the
+    missing rights; `lacks_namespaces` and `lacks_workloads` those that only some policies need.
+    """
+
+    documents: Documents | None
+    policies: Mapping[str, bytes]
+    lacks: tuple[str, ...]
+    lacks_namespaces: tuple[str, ...] = ()
+    lacks_workloads: tuple[str, ...] = ()
 
 
-async def _read(kubeconfig: Path) -> Documents:
-    async with connect(kubeconfig, None, version=version()) as client:
-        found = [await _listed(client, r, _KINDS[r.path]) for r in (NODES, PODS)]
+class LiveCluster:
+    """The cluster of a context, between the begin and the end of `opened`.
+
+    `name` is that of the context, `namespace` the one that it has for commands without `-n`.
+    """
+
+    def __init__(self, client: ApiClient, context: Context, runner: asyncio.Runner) -> None:
+        self._client = client
+        self._runner = runner
+        self.name = context.name or "the service account"
+        self.namespace = context.namespace
+        self.host = client.host
+
+    def read(self, namespace: str) -> Found:
+        """The objects that policies read, and the policy objects of a namespace, or of all.
+
+        Raises CommandError.
+        """
+        return self._run(self._read(namespace))
+
+    def pods(self, namespace: str) -> list[Json]:
+        """The pods of one namespace. Raises CommandError."""
+        resource = _within(PODS, namespace)
+        found = self._run(self._or_refused(resource, "Pod"))
+        if isinstance(found, str):
+            hint = f"ask for the right to {found}, or choose another namespace with -n"
+            raise CommandError(f"you may not {found}", hint)
+        items: list[Json] = msgspec.json.decode(found)["items"]
+        return items
+
+    def events(self, namespace: str, pod: str) -> list[Json] | str:
+        """The events about a pod, the newest last, or the right that is missing for that."""
+        selector = f"involvedObject.kind=Pod,involvedObject.name={pod}"
+        path = f"/api/v1/namespaces/{namespace}/events"
+        found = self._run(self._or_refused(Resource("events", path, selector), "Event"))
+        if isinstance(found, str):
+            return found
+        items: list[Json] = msgspec.json.decode(found)["items"]
+        about = [e for e in items if (e.get("involvedObject") or {}).get("name") == pod]
+        return sorted(about, key=event_time)
+
+    def names(self, kind: str, namespace: str) -> list[str]:
+        """The names of the objects of a kind, for completion. Raises CommandError."""
+        resource = {
+            "nodes": NODES,
+            "namespaces": NAMESPACES,
+            "pods": _within(PODS, namespace) if namespace else PODS,
+        }[kind]
+        found = self._run(self._or_refused(resource, _KINDS[resource.name]))
+        if isinstance(found, str):
+            raise CommandError(f"you may not {found}", "")
+        heads = (item["metadata"] for item in msgspec.json.decode(found)["items"])
+        has_namespaces = kind == "pods" and not namespace
+        return [f"{h['namespace']}/{h['name']}" if has_namespaces else h["name"] for h in heads]
+
+    async def _read(self, namespace: str) -> Found:
+        contents: list[bytes] = []
+        lacks: list[str] = []
+        for resource in (NODES, PODS):
+            found = await self._or_refused(resource, _KINDS[resource.name])
+            if isinstance(found, str):
+                lacks.append(found)
+            else:
+                contents.append(found)
+        may_decide = not lacks
         # Only `namespaceObject` and `workload` need these, and not every user may list them.
-        useful = {"Namespace": NAMESPACES, **CONTROLLERS}
-        for kind, resource in useful.items():
-            try:
-                found.append(await _listed(client, resource, kind))
-            except ApiError as error:
-                if error.status not in _REFUSED:
-                    raise
-    return Documents([_NAME], [(_NAME, document) for document in found])
+        optional: dict[str, str] = {}
+        if may_decide:
+            for kind, resource in {"Namespace": NAMESPACES, **CONTROLLERS}.items():
+                more = await self._or_refused(resource, kind)
+                if isinstance(more, str):
+                    optional[kind] = more
+                else:
+                    contents.append(more)
+        policies: dict[str, bytes] = {}
+        for resource in POLICIES:
+            listed = await self._policies(resource, namespace)
+            if isinstance(listed, str):
+                lacks.append(listed)
+            else:
+                policies |= listed
+        documents = None
+        if may_decide:
+            file = Path(self.name)
+            read = [(file, each) for each in contents]
+            documents = Documents([file], read, Timestamp.now(), policies)
+        namespaces = tuple(r for kind, r in optional.items() if kind == "Namespace")
+        workloads = tuple(r for kind, r in optional.items() if kind != "Namespace")
+        return Found(documents, policies, tuple(lacks), namespaces, workloads)
+
+    async def _policies(self, resource: Resource, namespace: str) -> dict[str, bytes] | str:
+        """The policy objects by `resource/key`, or the right that is missing."""
+        found = await self._or_refused(resource, "Policy")
+        if isinstance(found, str) and namespace and resource is POLICIES[0]:
+            # Policies of other namespaces do not concern a pod of this one.
+            found = await self._or_refused(_within(resource, namespace), "Policy")
+        if isinstance(found, str):
+            return found
+        kind = "PlacementPolicy" if resource is POLICIES[0] else "ClusterPlacementPolicy"
+        listed = msgspec.json.decode(found)
+        policies = {}
+        for item in listed["items"]:
+            # The items of a list do not repeat their kind.
+            version = "/".join(resource.path.split("/")[2:4])
+            item = {"apiVersion": version, "kind": kind, **item}  # noqa: PLW2901
+            named = item["metadata"]
+            key = f"{named['namespace']}/{named['name']}" if "namespace" in named else named["name"]
+            policies[f"{resource.name}/{key}"] = msgspec.json.encode(item)
+        return policies
+
+    async def _or_refused(self, resource: Resource, kind: str) -> bytes | str:
+        """All objects as one list, as `kubectl get -o json` prints them, or the missing right."""
+        try:
+            return await self._listed(resource, kind)
+        except ApiError as error:
+            if error.status == _ABSENT and resource.optional:
+                return b'{"items": []}'
+            if error.status not in (_FORBIDDEN, _ABSENT):
+                raise
+            return _right(resource)
+
+    async def _listed(self, resource: Resource, kind: str) -> bytes:
+        items: list[msgspec.Raw] = []
+        progress = Progress(resource.name)
+        async for page in self._pages(resource):
+            items.extend(page)
+            progress.show(len(items))
+        progress.end()
+        group = resource.path.removeprefix("/apis/").rpartition("/")[0]
+        api_version = "v1" if resource.path.startswith("/api/") else group
+        document = {"kind": f"{kind}List", "apiVersion": api_version, "items": items}
+        return msgspec.json.encode(document)
+
+    async def _pages(self, resource: Resource) -> AsyncIterator[Sequence[msgspec.Raw]]:
+        async for page in pages(self._client, resource, "", PAGE, _PAGE_SECONDS):
+            yield page.items or ()
+
+    def _run(self, work: Coroutine[Any, Any, Read]) -> Read:
+        hint = (
+            f"check that `kubectl get nodes,pods -A` works with the same kubeconfig, or {OFFLINE}"
+        )
+        try:
+            return self._runner.run(work)
+        except (EngineError, GarbageError) as error:
+            raise CommandError(str(error), hint) from None
+        except ContinueExpiredError:
+            raise CommandError("the list took too long", "try again") from None
 
 
-async def _listed(client: ApiClient, resource: Resource, kind: str) -> bytes:
-    """All objects of a resource as one list, as `kubectl get -o json` prints them."""
-    listed = pages(client, resource, "", PAGE, _PAGE_SECONDS)
-    items = [item async for page in listed for item in page.items or ()]
-    group = resource.path.removeprefix("/apis/").rpartition("/")[0]
-    api_version = "v1" if resource.path.startswith("/api/") else group
-    document = {"kind": f"{kind}List", "apiVersion": api_version, "items": items}
-    return msgspec.json.encode(document)
+@contextmanager
+def opened(kubeconfig: Path | None, context: str | None) -> Iterator[LiveCluster]:
+    """The cluster of a context of a kubeconfig. Raises CommandError."""
+    with asyncio.Runner() as runner:
+        try:
+            chosen = chosen_context(kubeconfig, context)
+            connection = connect(kubeconfig, context, version=version())
+            client = runner.run(connection.__aenter__())
+        except ClusterConfigurationError as error:
+            hint = error.hint if error.hint and "--kubeconfig" not in error.hint else ONLINE
+            raise CommandError(str(error), f"{hint}; or {OFFLINE}") from None
+        try:
+            yield LiveCluster(client, chosen, runner)
+        finally:
+            runner.run(connection.__aexit__(None, None, None))
+
+
+class Progress:
+    """The number of objects read so far, on a terminal, from the second page on."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._pages = 0
+        self._shown = False
+
+    def show(self, count: int) -> None:
+        self._pages += 1
+        if self._pages > 1 and sys.stderr.isatty():
+            self._shown = True
+            print(f"\r{self._what}: {count:,} …", end="", file=sys.stderr, flush=True)
+
+    def end(self) -> None:
+        if self._shown:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
+def _within(resource: Resource, namespace: str) -> Resource:
+    """A resource in one namespace."""
+    front, _, name = resource.path.rpartition("/")
+    path = f"{front}/namespaces/{namespace}/{name}"
+    return Resource(name, path, resource.field_selector, optional=resource.optional)
+
+
+def _right(resource: Resource) -> str:
+    """The right that a request needs, as in `list pods in all namespaces`."""
+    _, within, rest = resource.path.partition("/namespaces/")
+    if within:
+        return f"list {resource.name} in the namespace `{rest.partition('/')[0]}`"
+    if resource.name in ("nodes", "namespaces", "clusterplacementpolicies"):
+        return f"list {resource.name}"
+    return f"list {resource.name} in all namespaces"
 
 
 # The namespace of ConfigMaps that may hold a configuration of kube-scheduler.

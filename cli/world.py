@@ -7,9 +7,9 @@ A command reads it once from its arguments. The cluster never changes but for th
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,13 @@ import msgspec
 from cli.command import CommandError
 from cli.render import counted, named, print_findings
 from engine.cache.cache import Cache
-from engine.cache.cluster_file import ClusterFileError, ClusterFileReader, documents, files_of
+from engine.cache.cluster_file import (
+    CLUSTER_KINDS,
+    ClusterFileError,
+    ClusterFileReader,
+    documents,
+    files_of,
+)
 from engine.cache.informers import Needs
 from engine.cache.node_table import NodeView
 from engine.cache.snapshot import Snapshot
@@ -33,12 +39,28 @@ from engine.objects.request_pod import SYSTEM_NAMESPACES, Exemptions
 from engine.program.frame import Frame
 from engine.program.needs import needs
 from engine.program.policy_compiler import compile_policy
-from grammar.diagnostics import nearest
+from grammar.checks.cluster_costs import UNKNOWN_SIZE
+from grammar.diagnostics import Diagnostic, nearest, plain
 from grammar.policy_checker import Checked
 from grammar.schema import Schema, load_schema
+from grammar.source import Source
 from grammar.values.time import Timestamp
+from policies.admission import StoredObject, check_stored
+from policies.forms import is_manifest
 from policies.loader import load
-from policies.validation import Validation, Validator
+from policies.page import report
+from policies.resource import KINDS as POLICY_KINDS
+from policies.resource import Status
+from policies.validation import (
+    ActivePolicy,
+    CheckedFile,
+    Identity,
+    InForce,
+    Validation,
+    Validator,
+    identity,
+    succeed,
+)
 
 # The most names that a message lists.
 _SHOWN = 5
@@ -56,12 +78,34 @@ class World:
 
 
 @dataclass(frozen=True, slots=True)
+class BrokenPolicy:
+    """A policy with errors, by its address or the name of its file, and what holds instead of it.
+
+    `line` is its first error with the place, on one line. `namespace` is empty for one that can
+    concern all pods.
+    """
+
+    name: str
+    line: str
+    instead: str
+    namespace: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Policies:
-    """Policies without errors: the validated sources, the compiled programs, and their needs."""
+    """The policies in force: the validated sources, the compiled programs, and their needs.
+
+    `broken` are those that are not in force as they are written.
+    """
 
     validation: Validation
     registry: Registry
     needs: Needs
+    broken: tuple[BrokenPolicy, ...] = ()
+
+    def broken_in(self, namespace: str) -> list[BrokenPolicy]:
+        """Those that can concern the pods of a namespace; all of them without one."""
+        return [b for b in self.broken if not namespace or b.namespace in ("", namespace)]
 
 
 def add_cluster_argument(parser: argparse.ArgumentParser, *, required: bool = False) -> None:
@@ -99,11 +143,20 @@ def add_pod_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def read_world(args: argparse.Namespace) -> World:
-    """The world that the flags of `add_arguments` name. Raises CommandError."""
-    schema = load_schema()
-    policies = read_policies(args.policies, schema)
+    """The world that the flags of `add_arguments` name, with the policies that are in force.
+
+    Policies are those of `--policies`, and those in the snapshot. Prints the errors of the others.
+    Raises CommandError.
+    """
+    schema, read = load_schema(), read_documents(args.cluster)
+    sources, objects = policy_files(args.policies or ())
+    objects = {**read.policies(), **objects}
+    if not args.policies and not objects:
+        hint = "give --policies PATH, or a snapshot that has policies too"
+        raise CommandError("there are no policies", hint)
+    policies = in_force(sources, objects, schema)
     codec = ObjectCodec(schema, policies.needs.annotations)
-    return World(schema, codec, read_cluster(args.cluster, codec), policies)
+    return World(schema, codec, read.cluster(codec), policies)
 
 
 def read_policies(paths: Sequence[Path], schema: Schema) -> Policies:
@@ -111,16 +164,124 @@ def read_policies(paths: Sequence[Path], schema: Schema) -> Policies:
 
     Prints the errors of invalid policies, and raises CommandError.
     """
-    loaded = load(paths)
-    for problem in loaded.problems:
-        raise CommandError(problem.message, problem.hint)
-    validation = Validator(schema).validate(loaded.sources)
+    validation = Validator(schema).validate(_loaded(paths))
     errors = [(d, source) for d, source in validation.findings() if d.severity == "error"]
     if errors:
         print_findings(errors)
         found = counted(len(errors), "error")
         raise CommandError(f"the policies have {found}", "fix them; `placet check` shows them too")
     return compiled(validation, validation.policies)
+
+
+def _loaded(paths: Sequence[Path]) -> tuple[Source, ...]:
+    loaded = load(paths)
+    for problem in loaded.problems:
+        raise CommandError(problem.message, problem.hint)
+    return loaded.sources
+
+
+def policy_files(paths: Sequence[Path]) -> tuple[list[Source], Mapping[str, bytes]]:
+    """The policy files at the paths, and the objects of files that have nodes and pods, too.
+
+    Raises CommandError.
+    """
+    sources: list[Source] = []
+    objects: dict[str, bytes] = {}
+    for source in _loaded(paths):
+        if (mixed := _mixed(source)) is None:
+            sources.append(source)
+        else:
+            objects |= mixed.policies()
+    return sources, objects
+
+
+def _mixed(source: Source) -> Documents | None:
+    """The documents of a file if some of them are objects that a snapshot has."""
+    if not is_manifest(source.name):
+        return None
+    file = Path(source.name)
+    try:
+        read = Documents([file], [(file, document) for document in documents(file)])
+        has_others = any(bodies([d for _, d in read.contents], kind) for kind in CLUSTER_KINDS)
+    except (ClusterFileError, msgspec.DecodeError):
+        return None  # its diagnostics say why
+    return read if has_others else None
+
+
+def in_force(
+    sources: Sequence[Source],
+    objects: Mapping[str, bytes],
+    schema: Schema,
+    unused: Collection[Identity] = (),
+) -> Policies:
+    """The policies of files and of objects that a server would enforce, as it decides that.
+
+    Of an object with errors that is its last valid version, which its status has. A strict one
+    without a valid version keeps its pods waiting. Prints the errors of files. `objects` has the
+    JSON by `resource/key`. `unused` policies decide nothing.
+    """
+    stored = {n: check_stored(n, raw, schema, UNKNOWN_SIZE) for n, raw in objects.items()}
+    files = [each.checked.file for each in stored.values()]
+    every = Validator(schema).validate(sources, files)
+    active = succeed(InForce(), every).active
+    known = {identity(each.checked.policy) for each in active}
+    of_files = (f for f in every.files if f.source.name not in stored)
+    errors = ((d, f.source) for f in of_files for d in f.diagnostics if d.severity == "error")
+    print_findings(list(errors))
+    found = [replace(f, policies=_those(f, active)) for f in every.files if not f.private]
+    refusing: list[Checked] = []
+    instead: dict[str, str] = {}
+    for name, each in stored.items():
+        last = [p for p in each.remembered if identity(p.policy) not in known]
+        refused = [] if last else [p for p in each.refusing if identity(p.policy) not in known]
+        refusing += refused
+        if last and (status := _status(each)) is not None and (good := status.inForce) is not None:
+            source = Source(name, good.rules)
+            found.append(CheckedFile(source, whole=True, policies=tuple(last), tests=(), unread=()))
+            instead[name] = f"its generation {good.generation} is in force instead"
+        elif refused:
+            instead[name] = "it is strict, so the pods that it selects wait"
+    shown = Validation(tuple(found))
+    made = compiled(shown, [c for c in shown.policies if identity(c.policy) not in unused])
+    programs = made.registry.programs
+    registry = Registry(programs, refusing=map(compile_policy, refusing))
+    broken = _broken(every, {name: instead.get(name, "") for name in stored})
+    return replace(made, registry=registry, broken=tuple(broken))
+
+
+def _those(file: CheckedFile, active: Sequence[ActivePolicy]) -> tuple[Checked, ...]:
+    """The policies of a file that are in force."""
+    here = {id(each.checked) for each in active if each.file == file.source.name}
+    return tuple(checked for checked in file.policies if id(checked) in here)
+
+
+def _status(stored: StoredObject) -> Status | None:
+    manifest = stored.checked.manifest
+    return manifest.status if manifest is not None else None
+
+
+def _broken(every: Validation, objects: Mapping[str, str]) -> Iterator[BrokenPolicy]:
+    """`objects` has what holds instead of each object, by name."""
+    for file in every.files:
+        if file.private:
+            continue
+        name, unread = file.source.name, _errors(file.unread)
+        write = report if name in objects else plain
+        broken = [(p.policy.address, p.policy.namespace, p.diagnostics) for p in file.policies]
+        if unread and not broken:
+            # Of an object that cannot be read, `resource/namespace/name` or `resource/name`.
+            address = name.partition("/")[2] if name in objects else name
+            scope = address.rpartition("/")[0] if name in objects else ""
+            broken = [(address, scope, ())]
+        for address, namespace, diagnostics in broken:
+            if found := [*_errors(diagnostics), *unread]:
+                line = write(found[0], file.source).partition("\n")[0]
+                instead = objects.get(name) or "it is not enforced"
+                yield BrokenPolicy(address, line, instead, namespace or "")
+
+
+def _errors(found: Iterable[Diagnostic]) -> list[Diagnostic]:
+    return [d for d in found if d.severity == "error"]
 
 
 def compiled(validation: Validation, deciding: Sequence[Checked]) -> Policies:
@@ -192,10 +353,28 @@ def frame(asked: NamedPod | None, cluster: Cluster | None, codec: ObjectCodec) -
 
 @dataclass(frozen=True, slots=True)
 class Documents:
-    """The JSON documents of a snapshot, each with its file."""
+    """The JSON documents of a snapshot, each with its file.
+
+    `read_at` is the time of a running cluster. That of files is the newest timestamp in them.
+    `objects` are the policy objects of a running cluster. Those of files are in the documents.
+    """
 
     files: Sequence[Path]
     contents: Sequence[tuple[Path, bytes]]
+    read_at: Timestamp | None = None
+    objects: Mapping[str, bytes] | None = None
+
+    def policies(self) -> Mapping[str, bytes]:
+        """The JSON of the policy objects, by `resource/key`."""
+        if self.objects is not None:
+            return self.objects
+        every = [document for _, document in self.contents]
+        found: dict[str, bytes] = {}
+        for kind in POLICY_KINDS:
+            resource = f"{kind.lower()[:-1]}ies"
+            for key, body in bodies(every, kind).items():
+                found[f"{resource}/{key.removeprefix('/')}"] = bytes(body)
+        return found
 
     def cluster(self, codec: ObjectCodec) -> Cluster:
         """The cluster in the documents. Raises CommandError if they have no nodes."""
@@ -203,7 +382,8 @@ class Documents:
             reading = ClusterFileReader(codec).take(self.files, self.contents)
         except ClusterFileError as error:
             raise CommandError(error.message, error.hint) from None
-        return Cluster(reading.cache, [d for _, d in self.contents], self.files)
+        bodies = [document for _, document in self.contents]
+        return Cluster(reading.cache, bodies, self.files, self.read_at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,18 +406,25 @@ class NamedPod:
 class Cluster:
     """A cluster in snapshot files; also an engine's view of it.
 
-    `now` is the newest timestamp in it, so that ages do not depend on the time of the command.
-    `documents` are the JSON of the files.
+    `now` is the newest timestamp in it, so that ages do not depend on the time of the command, or
+    the time when it was read from a running cluster. `documents` are the JSON of the files.
     """
 
-    def __init__(self, cache: Cache, documents: Sequence[bytes], files: Sequence[Path]) -> None:
+    def __init__(
+        self,
+        cache: Cache,
+        documents: Sequence[bytes],
+        files: Sequence[Path],
+        read_at: Timestamp | None = None,
+    ) -> None:
         self._cache = cache
         self._documents = documents
+        self._read_at = read_at
         self._files = ", ".join(f"`{file}`" for file in files)
 
     @cached_property
     def now(self) -> Timestamp:
-        return self.snapshot().newest() or Timestamp.now()
+        return self._read_at or self.snapshot().newest() or Timestamp.now()
 
     def snapshot(self) -> Snapshot:
         return self._cache.snapshot()
@@ -254,12 +441,14 @@ class Cluster:
             raise CommandError(f"there is no node `{name}` in {self._files}", _similar(name, names))
         return found
 
-    def pod(self, name: str) -> NamedPod:
-        """The pod of a `NAMESPACE/NAME`, or of a name that only one pod has.
+    def pod(self, name: str, namespace: str = "") -> NamedPod:
+        """The pod of a `NAMESPACE/NAME`, or of a name that only one pod has, or one of a namespace.
 
         Raises CommandError for an unknown or ambiguous name.
         """
         known = self.pod_bodies
+        if namespace:
+            name = f"{namespace}/{name}"
         keys = sorted(key for key in known if name in (key, key.partition("/")[2]))
         if not keys:
             names = known if "/" in name else {key.partition("/")[2] for key in known}

@@ -1,12 +1,15 @@
 """The page about explain: every command prints the output below it."""
 
+import asyncio
 import re
 import shlex
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.cli.conftest import Placet, placet
+from tests.cli.live import live_cluster, put_event
 
 __all__ = ["placet"]
 
@@ -23,6 +26,33 @@ def test_a_command_prints_what_the_page_shows(
     monkeypatch.chdir(DOCS / "examples" / "explain")
     done = placet(*shlex.split(command)[1:])
     assert (done.out + done.err).rstrip() == shown.rstrip()
+
+
+_LIVE = re.compile(r"(?ms)^```console\n\$ kubectl (placet [^\n]+)\n(.*?)^```$")
+LIVE = _LIVE.findall((DOCS / "explain.md").read_text(encoding="utf-8"))
+# The time of a running cluster is that of the command.
+_NOW = re.compile(r"(?<= at )\d{4}-\S+")
+SAID = "0/3 nodes are available: 3 Insufficient cpu."
+
+
+@pytest.mark.parametrize(("command", "shown"), LIVE, ids=[c for c, _ in LIVE])
+async def test_a_running_cluster_is_shown_as_on_the_page(
+    placet: Placet, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: str, shown: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", "140")
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.setenv(name, "*")
+    folder = DOCS / "examples" / "explain"
+    items = yaml.safe_load((folder / "cluster.yaml").read_text())["items"]
+    waiting = next(item for item in items if item["metadata"]["name"] == "web-1")
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    waiting["status"]["conditions"] = [{**condition, "message": SAID}]
+    policy = yaml.safe_load((folder / "policy.yaml").read_text())
+    async with live_cluster(tmp_path, *items, policy) as server:
+        put_event(server, "web-1", SAID)
+        done = await asyncio.to_thread(placet, *shlex.split(command)[1:])
+    assert _NOW.sub("…", done.out).rstrip() == _NOW.sub("…", shown).rstrip()
 
 
 def test_the_page_has_examples_of_every_command() -> None:

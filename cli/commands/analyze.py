@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import argparse
 
-from cli.command import Exit
+from cli.command import CommandError, Exit
 from cli.console import put
 from cli.explaining.analysis import analysis
+from cli.explaining.documents import analysis_document
 from cli.explaining.explanation import explain
+from cli.explaining.live_views import not_in_force
 from cli.explaining.views import head
-from cli.world import add_arguments, add_pod_arguments, named_pod, read_world
+from cli.sources import (
+    add_cluster_arguments,
+    add_output_argument,
+    asked_pod,
+    put_document,
+    world_of,
+)
+from cli.world import add_arguments, add_pod_arguments
 
 EXAMPLES = """\
 examples:
+  placet analyze -n shop web-1
   placet analyze shop/web-1 --cluster cluster.json --policies policies/
   placet analyze --pod-file pod.yaml --cluster cluster.json --policies policies/
 """
@@ -20,14 +30,24 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add_pod_arguments(parser)
-    add_arguments(parser)
+    add_arguments(parser, required=False)
+    add_output_argument(parser, "json", "yaml")
+    add_cluster_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    world = read_world(args)
-    pod = named_pod(world.cluster, args.pod, args.pod_file)
-    with world.cluster.asking(pod):
-        found = explain(world, pod)
-        put(head(world, found))
-        put(analysis(world, found))
-    return Exit.OK
+    if args.pod is None and args.pod_file is None:
+        raise CommandError("no pod is given", "give either POD or --pod-file FILE")
+    with world_of(args) as (read, live):
+        world = read.world
+        pod = asked_pod(args, world.cluster, live)
+        if args.output is None:
+            put(not_in_force(world.policies.broken_in(pod.namespace)))
+        with world.cluster.asking(pod):
+            found = explain(world, pod)
+            if args.output is not None:
+                put_document(analysis_document(world, found), args.output)
+            else:
+                put(head(world, found))
+                put(analysis(world, found))
+    return Exit.FINDINGS if live is None and world.policies.broken else Exit.OK

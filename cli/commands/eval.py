@@ -6,17 +6,29 @@ import argparse
 import sys
 from contextlib import nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from cli.command import CommandError, Exit
+from cli.command import Exit
 from cli.console import show, table
 from cli.expressions import Evaluator, Expression, Failure, Values, check
 from cli.render import print_findings
+from cli.sources import (
+    ForbiddenError,
+    add_cluster_arguments,
+    add_output_argument,
+    asked_pod,
+    chosen_flag,
+    is_live,
+    opened,
+    put_document,
+    question_namespace,
+)
+from cli.testing.fixture import to_json
 from cli.world import (
     Cluster,
     NamedPod,
     add_cluster_argument,
     frame,
-    named_pod,
     read_cluster,
     read_pod,
 )
@@ -25,9 +37,13 @@ from engine.program.frame import Frame
 from grammar.diagnostics import human
 from grammar.schema import Schema, load_schema
 
+if TYPE_CHECKING:
+    from cli.live import LiveCluster
+
 EXAMPLES = """\
 examples:
   placet eval '"1500m" < quantity("2")'
+  placet eval -n shop --pod web-1 --all-nodes 'node.free["cpu"]'
   placet eval --cluster cluster.json --node n-1 'node.free["cpu"]'
   placet eval --cluster cluster.json --pod shop/web-1 --all-nodes 'node.usage["memory"]'
 """
@@ -49,6 +65,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     nodes.add_argument(
         "--all-nodes", action="store_true", help="one row for each node of the cluster"
     )
+    add_output_argument(parser, "json", "yaml")
+    add_cluster_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -57,36 +75,82 @@ def run(args: argparse.Namespace) -> int:
     if expression is None:
         return Exit.ERROR
     codec = ObjectCodec(schema, expression.annotations)
-    cluster = read_cluster(args.cluster, codec) if args.cluster else None
-    if cluster is None and (args.pod or args.node or args.all_nodes):
-        raise CommandError("there is no cluster", "give one with --cluster SNAPSHOT")
-    asked = _asked(args, cluster)
+    if not _is_live(args):
+        cluster = read_cluster(args.cluster, codec) if args.cluster else None
+        return _evaluated(args, expression, cluster, codec, None)
+    with opened(args) as live:
+        found = live.read(question_namespace(args, live))
+        if found.documents is None:
+            raise ForbiddenError(found)
+        return _evaluated(args, expression, found.documents.cluster(codec), codec, live)
+
+
+def _is_live(args: argparse.Namespace) -> bool:
+    """Whether a running cluster is asked: an expression alone, or of a manifest, needs none."""
+    if chosen_flag(args) is None and not (args.pod or args.node or args.all_nodes):
+        return False
+    return is_live(args)
+
+
+def _evaluated(
+    args: argparse.Namespace,
+    expression: Expression,
+    cluster: Cluster | None,
+    codec: ObjectCodec,
+    live: LiveCluster | None,
+) -> int:
+    asked = _asked(args, cluster, live)
     read = frame(asked, cluster, codec)
-    values = Values(schema)
+    values = Values(load_schema())
     with nullcontext() if cluster is None or asked is None else cluster.asking(asked):
         if args.all_nodes and cluster is not None:
-            return _every_node(expression, read, cluster, values)
+            return _every_node(args, expression, read, cluster, values)
         if args.node is not None and cluster is not None:
             read.node = cluster.node(args.node)
         found = Evaluator(expression).evaluate(read)
     if isinstance(found, Failure):
         print(human(found.diagnostic, expression.source), file=sys.stderr)
         return Exit.FINDINGS
-    print(values.typed(found, expression.expr.type))
+    if args.output is not None:
+        put_document(_document(found, expression, values), args.output)
+    else:
+        print(values.typed(found, expression.expr.type))
     return Exit.OK
 
 
-def _every_node(expression: Expression, frame: Frame, cluster: Cluster, values: Values) -> int:
+def _document(found: object, expression: Expression, values: Values) -> object:
+    """A value as plain JSON, or its text in the language if JSON has no such value."""
+    try:
+        return to_json(found)
+    except TypeError:
+        return values.line(found, expression.expr.type)
+
+
+def _every_node(
+    args: argparse.Namespace,
+    expression: Expression,
+    frame: Frame,
+    cluster: Cluster,
+    values: Values,
+) -> int:
     evaluator, kind = Evaluator(expression), expression.expr.type
     rows = table("node", f"value : {kind}")
+    document: dict[str, object] = {}
     failed = False
     for name, node in sorted(cluster.snapshot().nodes.items()):
         frame.node = node
         found = evaluator.evaluate(frame)
-        failed |= isinstance(found, Failure)
-        text = f"error: {found.error}" if isinstance(found, Failure) else values.line(found, kind)
-        rows.add_row(name, text)
-    show(rows)
+        if isinstance(found, Failure):
+            failed = True
+            rows.add_row(name, f"error: {found.error}")
+            document[name] = {"error": str(found.error)}
+        else:
+            rows.add_row(name, values.line(found, kind))
+            document[name] = {"value": _document(found, expression, values)}
+    if args.output is not None:
+        put_document(document, args.output)
+    else:
+        show(rows)
     return Exit.FINDINGS if failed else Exit.OK
 
 
@@ -104,9 +168,11 @@ def _checked(args: argparse.Namespace, schema: Schema) -> Expression | None:
     return expression
 
 
-def _asked(args: argparse.Namespace, cluster: Cluster | None) -> NamedPod | None:
+def _asked(
+    args: argparse.Namespace, cluster: Cluster | None, live: LiveCluster | None
+) -> NamedPod | None:
     if args.pod is None and args.pod_file is None:
         return None
     if cluster is not None:
-        return named_pod(cluster, args.pod, args.pod_file)
+        return asked_pod(args, cluster, live)
     return read_pod(args.pod_file)

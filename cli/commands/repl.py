@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import argparse
 import sys
-from functools import partial
 from pathlib import Path
 
-from cli.command import Exit, version
+from cli.command import CommandError, Exit, version
 from cli.repl.commands import cluster_summary, loaded
 from cli.repl.conversation import answer_lines, print_replies
 from cli.repl.session import FindingsError, Origin, Session
+from cli.sources import (
+    ForbiddenError,
+    add_cluster_arguments,
+    chosen_flag,
+    is_live,
+    names_cluster,
+    opened,
+    warn_of,
+)
+from cli.world import Documents
 
 EXAMPLES = """\
 examples:
+  placet repl
   placet repl --cluster cluster.json policies/
-  placet repl --kubeconfig ~/.kube/config
+  placet repl --context test policies/
   echo 'node.free["cpu"]' | placet repl --cluster cluster.json
 """
 
@@ -28,20 +38,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="a policy file, or a folder of them",
     )
-    cluster = parser.add_mutually_exclusive_group()
-    cluster.add_argument(
+    parser.add_argument(
         "--cluster",
         metavar="SNAPSHOT",
         action="append",
         type=Path,
         help="the output of `kubectl get nodes,pods -A -o json` (or yaml); may be repeated",
     )
-    cluster.add_argument(
-        "--kubeconfig",
-        metavar="FILE",
-        type=Path,
-        help="read the running cluster, once and at each `:reload`",
-    )
+    add_cluster_arguments(parser, live_namespace=False)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -51,13 +55,12 @@ def run(args: argparse.Namespace) -> int:
     except FindingsError as error:
         print_replies(error.findings)
         return Exit.ERROR
+    if args.cluster and (flag := chosen_flag(args)) is not None:
+        raise CommandError(f"--cluster does not work with {flag}", "leave out one of them")
     if args.cluster:
         session.open(Origin.files(args.cluster))
-    elif args.kubeconfig:
-        # This import takes as long as all others together.
-        from cli.live import read_running  # noqa: PLC0415
-
-        session.open(Origin((), partial(read_running, args.kubeconfig)))
+    elif is_live(args, ("files",)) and (chosen_flag(args) is not None or names_cluster()):
+        open_live(session, args)
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return Exit.OK if answer_lines(session, sys.stdin) else Exit.FINDINGS
     print(f"placet {version()}: `:help` lists the commands, Ctrl-D leaves")
@@ -70,3 +73,28 @@ def run(args: argparse.Namespace) -> int:
 
     converse(session)
     return Exit.OK
+
+
+def open_live(session: Session, args: argparse.Namespace) -> None:
+    """Reads the cluster of the kubeconfig.
+
+    Where no flag asks for it, a session begins without a cluster if it cannot be read. Raises
+    CommandError.
+    """
+
+    def read() -> Documents:
+        with opened(args) as live:
+            found = live.read("")
+        if found.documents is None:
+            raise ForbiddenError(found)
+        warn_of(found.lacks)
+        return found.documents
+
+    try:
+        session.open(Origin((), read))
+    except CommandError as error:
+        if chosen_flag(args) is not None:
+            raise
+        print(f"no cluster is loaded: {error.message}", file=sys.stderr)
+        if error.hint:
+            print(f"  = help: {error.hint}", file=sys.stderr)

@@ -10,8 +10,10 @@ from pathlib import Path
 
 from cli.command import CommandError, Exit, write_text
 from cli.render import print_error, wants_colour
+from cli.sources import ForbiddenError, add_cluster_arguments, chosen_flag, opened
 from cli.testing import report
 from cli.testing.runner import Collection, Result, Runner, Suite, collect
+from cli.world import Documents
 from grammar.clauses import ClusterFile, Test
 from grammar.schema import Schema, load_schema
 from policies.loader import INTERVAL_SECONDS, Search, Watcher
@@ -22,6 +24,7 @@ examples:
   placet test
   placet test --threshold 90 --junit-xml results.xml policies/
   placet test --watch -k spot policies/
+  placet test --cluster live policies/
 """
 
 
@@ -53,11 +56,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--watch", action="store_true", help="run again when a file changes, until Ctrl-C"
     )
+    parser.add_argument(
+        "--cluster",
+        choices=["live"],
+        help="live: the cluster of the kubeconfig stands for the `cluster` files of the tests",
+    )
+    add_cluster_arguments(parser, live_namespace=False)
 
 
 def run(args: argparse.Namespace) -> int:
     schema = load_schema()
     validator = Validator(schema)
+    if args.cluster is None and (flag := chosen_flag(args)) is not None:
+        raise CommandError(f"{flag} works only with --cluster live", "tests are not live otherwise")
     if not args.watch:
         return _run_once(args, collect(args.paths, validator), schema)
     while True:
@@ -90,7 +101,7 @@ def _run_once(args: argparse.Namespace, collection: Collection, schema: Schema) 
         if collection.problems:
             return Exit.ERROR
         raise _no_tests(args, collection)
-    runner = Runner(collection, schema)
+    runner = Runner(collection, schema, _running(args) if args.cluster is not None else None)
     results = _results(runner, chosen, verbose=args.verbose, colour=colour)
     suites = [suite for suite, _ in chosen]
     lines = [*report.details(suites, results, colour=colour)]
@@ -107,6 +118,15 @@ def _run_once(args: argparse.Namespace, collection: Collection, schema: Schema) 
     passed = all(result.outcome == "passed" for result in results)
     broken = any(suite.errors for suite in suites)
     return Exit.OK if passed and covered and not broken else Exit.FINDINGS
+
+
+def _running(args: argparse.Namespace) -> Documents:
+    """The cluster of the kubeconfig. Raises CommandError."""
+    with opened(args) as live:
+        found = live.read("")
+    if found.documents is None:
+        raise ForbiddenError(found)
+    return found.documents
 
 
 def _results(

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from cli.console import Part, table
+from cli.explaining.evidence import count_evidence
 from cli.explaining.explanation import Explanation, Written, WrittenClauses, rows
-from cli.explaining.views import KEPT_OUT, count_text, passed
+from cli.explaining.views import count_lines, passed
 from cli.expressions import Values
 from cli.render import counted
 from cli.world import World
@@ -51,11 +52,9 @@ def _nearest(world: World, found: Explanation, result: RefusalSummary) -> Iterat
     if not result.nearest:
         return
     clauses, values = WrittenClauses(world.policies), Values(world.schema)
-    frame = found.inspection.frame
     yield "\nnearest misses"
     for index in result.nearest[:_NEAREST]:
         name = found.names[index]
-        frame.node = world.cluster.node(name)
         against = found.against(name)
         yield f"  {name} fails {counted(len(against), 'clause')}"
         for objection in against:
@@ -93,14 +92,11 @@ def _shortfall(
     objection: Objection, written: Written, found: Explanation, name: str, values: Values
 ) -> list[str]:
     """The `detail` of a clause; without one, its counts or the failing parts of its expressions."""
-    frame = found.inspection.frame
+    frame = found.inspection.frame_at(name)
     if detail := written.detail(frame):
         return [detail]
-    if objection.is_mutual:
-        return [KEPT_OUT]
     if not isinstance(objection.program, FilterProgram):
-        counts, group = found.inspection.group_counts(objection.program, name)
-        return [count_text(objection.program, counts, group)]
+        return list(count_lines(count_evidence(objection, found, name)))
     assert isinstance(written.clause, Filter), "its program is a filter's"
     failing = found.inspection.parts(objection.program, [name])
     requires = zip(written.clause.requires, failing, strict=True)

@@ -29,6 +29,10 @@ from grammar.walk import children
 from policies.loader import library_sources
 
 
+class UndecidedError(CommandError):
+    """Nothing is decided about a pod: it waits for a policy that is not in force."""
+
+
 @dataclass(frozen=True, slots=True)
 class Explanation:
     """The answers of one filter and one prioritize call, and the objections of every clause.
@@ -60,13 +64,19 @@ class Explanation:
 
 
 def explain(world: World, pod: NamedPod) -> Explanation:
-    """The explanation of a pod on every node. Raises CommandError for a malformed pod."""
+    """The explanation of a pod on every node.
+
+    Raises UndecidedError for a pod of a policy that is not in force, and CommandError for a
+    malformed one.
+    """
     extender = engine(world.policies.registry, world.cluster, world.codec)
     names = sorted(world.cluster.snapshot().table.rows)
     try:
         inspection = extender.inspect(pod.body)
     except BadObjectError as error:
         raise CommandError(str(error), "fix the pod") from None
+    except EngineError as error:
+        raise UndecidedError(str(error), "correct the policy") from None
     verdicts: dict[str, Verdict] = {}
     scores: dict[str, int] = {}
     problem = ""

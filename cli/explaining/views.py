@@ -3,39 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import assert_never
 
 import numpy as np
 from rich.table import Table
 from rich.text import Text
 
 from cli.console import Part, console, table
-from cli.explaining.explanation import Explanation, Written, WrittenClauses, rows
+from cli.explaining.evidence import CountEvidence, Traced, clauses_on, scores_on
+from cli.explaining.explanation import Explanation, WrittenClauses
 from cli.expressions import Values
 from cli.render import counted, named
 from cli.world import World
-from engine.cache.tallies import FULL
-from engine.counting.groups import ON, GroupCounts, fewest, wanted_on
+from engine.counting.pod_counter import PRESENCES
 from engine.decision.inspection import Contribution, Objection
 from engine.decision.registry import Registry, Selection
 from engine.decision.verdict import Failed, Feasible, message_of
 from engine.program.frame import Frame
-from engine.program.program import (
-    BoundProgram,
-    CountClause,
-    FilterProgram,
-    LimitProgram,
-    Program,
-    ShareProgram,
-    SpreadProgram,
-)
-from engine.program.sums import THOUSANDTHS
+from engine.program.program import Program
 from engine.program.trace import Step
-from grammar.ast import Expr
-from grammar.clauses import Filter, Score
 from grammar.errors import EvaluationError
 from grammar.texts import cut
-from grammar.values.quantity import NANO, Quantity
 
 # Explanations of more nodes than this show them by reason.
 LISTED = 20
@@ -45,8 +32,8 @@ NAMED = 4
 _STEPS = 40
 # The longest value in a trace.
 _VALUE = 60
-# What is said of a limit that other pods have.
-KEPT_OUT = "a pod that is there, or may end there, has this limit"
+# The most pods of one kind in a line.
+_PODS = 10
 # What is said of a node that passes and is not offered: as few as keep a strict bound exact.
 HELD_BACK = (
     "held back until this pod is bound, so that the strict bound holds; kube-scheduler asks again"
@@ -78,9 +65,9 @@ def head(world: World, found: Explanation) -> Iterator[Part]:
         yield f"kube-scheduler would get an error and retry: {found.problem}\n"
 
 
-def every_node(world: World, found: Explanation) -> Iterator[Part]:
-    """A row for each node, or for each reason if there are more than LISTED nodes."""
-    if len(found.names) > LISTED:
+def every_node(world: World, found: Explanation, *, every: bool = False) -> Iterator[Part]:
+    """A row for each node, or for each reason if there are more than LISTED, unless `every`."""
+    if len(found.names) > LISTED and not every:
         yield _by_reason(found)
     else:
         yield _listed(world, found)
@@ -97,26 +84,20 @@ def every_node(world: World, found: Explanation) -> Iterator[Part]:
 
 def one_node(world: World, found: Explanation, name: str) -> Iterator[Part]:
     """One node: each clause, and each part of its expressions with its value."""
-    clauses, values = WrittenClauses(world.policies), Values(world.schema)
-    frame = found.inspection.frame
-    frame.node = world.cluster.node(name)
-    against = found.against(name)
+    values = Values(world.schema)
     yield f"node {name} {_outcome(found, name)}"
-    for objection in found.objections:
-        written = clauses.find(objection.policy, objection.name)
-        refuses = objection in against
-        clause = f"{objection.policy}: {objection.name}"
-        outcome = f"fails{objection.text.removeprefix(clause)}" if refuses else "holds"
-        yield f"\n{clause} {outcome}"
-        if refuses and (detail := written.detail(frame)):
-            yield f"  {detail}"
-        if isinstance(objection.program, FilterProgram):
-            yield from _traces(written, frame, values)
-        elif objection.is_mutual:
-            yield f"  {KEPT_OUT}"
-        else:
-            counts, group = found.inspection.group_counts(objection.program, name)
-            yield f"  {count_text(objection.program, counts, group)}"
+    for said in clauses_on(world, found, name):
+        text = said.objection.text.removeprefix(said.clause)
+        yield f"\n{said.clause} {f'fails{text}' if said.refuses else 'holds'}"
+        if said.detail:
+            yield f"  {said.detail}"
+        if said.when is not None:
+            yield "  when"
+            yield from trace_rows(said.when, values)
+        for require in said.requires:
+            yield from trace_rows(require, values)
+        if said.counts is not None:
+            yield from (f"  {line}" for line in count_lines(said.counts))
     if name in found.scores:
         yield from _scores(world, found, name)
     elif name in found.passing:
@@ -125,12 +106,21 @@ def one_node(world: World, found: Explanation, name: str) -> Iterator[Part]:
         yield "\nnot scored: filter did not return the node"
 
 
+def count_lines(counts: CountEvidence) -> Iterator[str]:
+    """The counts of a clause for one node, and a line for the pods of each presence."""
+    yield counts.text
+    for pods, where in ((counts.pods, ""), (counts.emptiest, ", in the emptiest one")):
+        for presence in PRESENCES:
+            if names := [each.key for each in pods if each.presence == presence]:
+                yield f"  {presence}{where}: {named(names, _PODS)}"
+
+
 def _listed(world: World, found: Explanation) -> Table:
-    clauses, frame = WrittenClauses(world.policies), found.inspection.frame
+    clauses = WrittenClauses(world.policies)
     listed = table("node", "verdict", "score", "why", right=("score",))
     unscored = _unscored(found)
     for name in found.names:
-        frame.node = world.cluster.node(name)
+        frame = found.inspection.frame_at(name)
         against = found.against(name)
         reasons = [_reason(o, clauses, frame) for o in against] or _narrowing(found, name)
         reasons = [*reasons, *unscored.get(name, ())]
@@ -167,44 +157,28 @@ def _by_reason(found: Explanation) -> Table:
     return listed
 
 
-def _traces(written: Written, frame: Frame, values: Values) -> Iterator[Part]:
-    clause = written.clause
-    assert isinstance(clause, Filter), "its program is a filter's"
-    if clause.when is not None:
-        yield "  when"
-        yield from traced(written, clause.when, frame, values)
-    for require in clause.requires:
-        yield from traced(written, require, frame, values)
-
-
-def traced(written: Written, expr: Expr, frame: Frame, values: Values) -> Iterator[Part]:
+def trace_rows(shown: Traced, values: Values) -> Iterator[Part]:
     """A row for each part of an expression, with the values in one column."""
-    steps = list(rows(written, written.trace(expr, frame)))
-    if not steps:
-        yield f"  {written.text(expr)}"
+    if not shown.rows:
+        yield f"  {shown.text}"
         return
     grid = table("", "")
     grid.show_header = False
-    for depth, text, step in steps[:_STEPS]:
+    for depth, text, step in shown.rows[:_STEPS]:
         grid.add_row(f"  {'  ' * depth}{text}", f"= {_outcome_text(step, values)}")
     yield grid
-    if len(steps) > _STEPS:
-        yield f"  … and {len(steps) - _STEPS} more parts"
+    if len(shown.rows) > _STEPS:
+        yield f"  … and {len(shown.rows) - _STEPS} more parts"
 
 
 def _scores(world: World, found: Explanation, name: str) -> Iterator[Part]:
-    clauses, values = WrittenClauses(world.policies), Values(world.schema)
-    names = list(found.scores)
-    contributions = found.inspection.contributions(names)
+    values, given = Values(world.schema), list(scores_on(world, found, name))
     yield f"\nscore {found.scores[name]} of 10"
-    yield score_bars(contributions, names.index(name))
-    frame = found.inspection.frame
-    frame.node = world.cluster.node(name)
-    for contribution in contributions:
-        written = clauses.find(contribution.policy, contribution.name)
-        if isinstance(written.clause, Score):
-            yield f"\n{contribution.policy}: {contribution.name}"
-            yield from traced(written, written.clause.value, frame, values)
+    yield score_bars([each.contribution for each in given], list(found.scores).index(name))
+    for each in given:
+        if each.value is not None:
+            yield f"\n{each.contribution.policy}: {each.contribution.name}"
+            yield from trace_rows(each.value, values)
 
 
 def _outcome(found: Explanation, name: str) -> str:
@@ -342,57 +316,3 @@ def _bar(start: float, end: float) -> str:
     block = _PLAIN_BLOCK if console().options.ascii_only else _BLOCK
     first, last = (round(at * _WIDTH / 10) for at in (start, end))
     return f"{' ' * first}{block * (last - first)}".ljust(_WIDTH)
-
-
-# ---- the counts of a share, spread or limit for one node
-
-
-def count_text(clause: CountClause, counts: GroupCounts, group: int) -> str:
-    """A sentence about the counts without this pod; `group` is that of the node, or -1."""
-    if group < 0:
-        return "the node has no value for the domain, or for the bound"
-    here = int(counts.high[group])
-    match clause:
-        case ShareProgram():
-            bound = counts.bound_of(clause, group)
-            side = "one" if group == ON else "not one"
-            wanted = wanted_on(bound, counts.total, counts.pods)
-            every = counts.pods if bound.amount == 100 else counts.total
-            share = f" ({_amount(bound)} of {every})" if bound.percent else ""
-            there = int(counts.high[ON])
-            return (
-                f"{there} on these nodes, {bound.kind} {wanted}{share}; this node is {side} of them"
-            )
-        case SpreadProgram():
-            least, skew = fewest(clause, counts), counts.skew_of(clause, group)
-            return (
-                f"{here} in this node's domain, {least} in the emptiest one; skew at most {skew:g}"
-            )
-        case LimitProgram(nodes="used" | "empty" as unit):
-            bound = counts.bound_of(clause, group)
-            words = f"{bound.kind} {_amount(bound)} {unit}"
-            if not here:
-                return f"with this pod no more nodes are used; {words}"
-            return f"up to {here} of {counts.total} nodes are used with this pod; {words}"
-        case LimitProgram(per_node=per_node, domain=domain):
-            bound = counts.bound_of(clause, group)
-            scope = "on this node" if per_node else "in the cluster"
-            where = scope if domain is None else "in this node's domain"
-            if clause.count.peers.amount is not None:
-                own = "no amount" if counts.own == FULL else _sum(counts.own)
-                most = f"{bound.kind} {_sum(bound.amount or 0)}"
-                return f"{_sum(here)} {where}, {own} of this pod; {most}"
-            return f"{here} {where}, {bound.kind} {_amount(bound)} with this pod"
-        case _:
-            assert_never(clause)
-
-
-def _sum(thousandths: float) -> str:
-    """A sum, which is in thousandths, as an amount."""
-    if thousandths >= FULL:
-        return "more than any bound"
-    return str(Quantity(int(thousandths) * NANO // THOUSANDTHS))
-
-
-def _amount(bound: BoundProgram) -> str:
-    return f"{bound.amount:g}{'%' if bound.percent else ''}"

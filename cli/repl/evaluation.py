@@ -10,8 +10,9 @@ from rich.table import Table
 from cli.command import CommandError
 from cli.commands.check import cost_table
 from cli.console import table
+from cli.explaining.evidence import traced
 from cli.explaining.explanation import Written
-from cli.explaining.views import traced
+from cli.explaining.views import trace_rows
 from cli.expressions import Evaluator, Expression, Failure
 from cli.render import counted, named
 from cli.repl.session import Reply, Session
@@ -156,7 +157,7 @@ def _grouped(shown: list[tuple[str, str]], type_: Type, limit: int) -> Table:
 
 def _parts(session: Session, expression: Expression, frame: Frame) -> Iterator[Reply]:
     written = Written(Filter("", ()), expression.environment, expression.source)
-    yield from traced(written, expression.expr, frame, session.values)
+    yield from trace_rows(traced(written, expression.expr, frame), session.values)
 
 
 def _on_node(evaluator: Evaluator, frame: Frame, node: object) -> object | Failure:

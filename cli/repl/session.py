@@ -8,7 +8,7 @@ or FindingsError leaves the session as it was.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,16 @@ from cli.explaining.explanation import Explanation, explain
 from cli.expressions import Expression, Values, check
 from cli.render import Finding
 from cli.repl.notebook import Notebook
-from cli.world import Cluster, Documents, NamedPod, World, compiled, frame, read_documents
+from cli.world import (
+    Cluster,
+    Documents,
+    NamedPod,
+    World,
+    compiled,
+    frame,
+    in_force,
+    read_documents,
+)
 from engine.objects.codec import ObjectCodec
 from engine.program.frame import Frame
 from grammar.environment import Environment
@@ -27,7 +36,7 @@ from grammar.policy_checker import VARIABLES
 from grammar.schema import load_schema
 from grammar.source import Source
 from policies.loader import load
-from policies.validation import Validation, Validator
+from policies.validation import Validation, Validator, identity
 
 # One part of the answer to a line: a text, a table, a diagnostic with its source, or an error that
 # is about no text.
@@ -35,7 +44,7 @@ Reply = Part | Finding | CommandError
 
 _CLAUSES_ONLY = "use it in `preempt` and `pods where`, in a policy"
 _BOUNDS_ONLY = "use it in the bound of a limit per domain or a spread, in a policy"
-_NO_CLUSTER = "load one with `:cluster SNAPSHOT`"
+_NO_CLUSTER = "load one with `:cluster SNAPSHOT`, or begin with `placet repl --kubeconfig FILE`"
 _NO_POD = "choose one with `:pod NAMESPACE/NAME`"
 _NO_NODE = "choose one with `:node NAME`"
 
@@ -96,6 +105,7 @@ class Session:
         self.codec = ObjectCodec(self.schema)
         self._validator = Validator(self.schema)
         self._sources: tuple[Source, ...] = ()
+        self._objects: Mapping[str, bytes] = {}
         self._documents: Documents | None = None
         self._annotations: frozenset[str] = frozenset()
 
@@ -121,7 +131,12 @@ class Session:
         own = typed.policies if typed is not None else ()
         # A policy `session` of names alone decides nothing, and explanations would still list it.
         unused = [c for c in own if not c.policy.clauses and not c.uses]
-        self.policies = compiled(validation, [c for c in validation.policies if c not in unused])
+        self.policies = in_force(
+            [*sources, *notebook.sources],
+            self._objects,
+            self.schema,
+            [identity(checked.policy) for checked in unused],
+        )
         bare = Environment(VARIABLES, schema=self.schema, uniform_literals=True)
         self.environment = own[0].environment if own else bare
         self._sources, self.notebook = sources, notebook
@@ -135,6 +150,14 @@ class Session:
         """
         documents = origin.read()
         cluster = documents.cluster(self.codec)
+        if (objects := documents.policies()) != self._objects:
+            before, self._objects = self._objects, objects
+            try:
+                self._adopt(self._sources, self.notebook)
+            except FindingsError:
+                self._objects = before
+                raise
+            cluster = documents.cluster(self.codec)
         self.origin, self._documents, self.cluster = origin, documents, cluster
         names = self.node_names
         self.node = self.node if self.node in names else names[0] if len(names) == 1 else None

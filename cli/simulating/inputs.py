@@ -18,7 +18,7 @@ import msgspec
 
 from cli.command import CommandError, mapping, mappings, reason
 from cli.render import counted
-from cli.world import Documents, engine, read_documents, read_policies
+from cli.world import Documents, Policies, engine, read_documents
 from engine.cache.cluster_file import ClusterFileError, documents
 from engine.cache.snapshot import ENDED
 from engine.errors import BadObjectError
@@ -52,12 +52,32 @@ def read_inputs(cluster: Sequence[Path], pods: Path) -> Inputs:
     return Inputs(read, read_pods(pods))
 
 
-def prepare(inputs: Inputs, policies: Sequence[Path], schema: Schema, weight: int) -> Simulation:
+def pending_pods(cluster: Documents, namespace: str, name: str) -> PodFile:
+    """The pending pods of a running cluster, of one namespace or of all.
+
+    `name` is that of the cluster. Raises CommandError without any.
+    """
+    pods = _Pods()
+    for document in (d for _, d in cluster.contents):
+        listed = msgspec.json.decode(document)
+        if listed.get("kind") != "PodList":
+            continue
+        for item in listed["items"]:
+            here = namespace in ("", item["metadata"].get("namespace"))
+            if here and not (item.get("spec") or {}).get("nodeName"):
+                _add({**item, "kind": "Pod"}, Path(name), pods)
+    if not pods.bodies:
+        where = f"in the namespace `{namespace}`" if namespace else "in any namespace"
+        hint = "give the pods with --pods FILE, or other namespaces with -n or -A"
+        raise CommandError(f"no pod is pending {where} of `{name}`", hint)
+    return PodFile(Path(name), pods.bodies, tuple(_notes(pods)))
+
+
+def prepare(inputs: Inputs, read: Policies, schema: Schema, weight: int) -> Simulation:
     """A simulation with a cluster of its own, because it changes the cluster.
 
-    Raises CommandError for an invalid snapshot, invalid pods, and policies with errors.
+    Raises CommandError for an invalid snapshot and invalid pods.
     """
-    read = read_policies(policies, schema)
     codec = ObjectCodec(schema, read.needs.annotations)
     cluster = inputs.cluster.cluster(codec)
     extender = engine(read.registry, cluster, codec)

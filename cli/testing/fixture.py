@@ -15,7 +15,7 @@ from typing import Any, assert_never
 
 import msgspec
 
-from cli.world import Cluster, NamedPod, bodies
+from cli.world import Cluster, Documents, NamedPod, bodies
 from engine.cache.cluster_file import ClusterFileError, ClusterFileReader, documents
 from engine.errors import BadObjectError
 from engine.objects.codec import ObjectCodec, decode_namespace
@@ -70,15 +70,19 @@ class Fixture:
 class FixtureBuilder:
     """Builds the fixtures of tests, one after the other."""
 
-    def __init__(self, schema: Schema, codec: ObjectCodec) -> None:
+    def __init__(
+        self, schema: Schema, codec: ObjectCodec, running: Documents | None = None
+    ) -> None:
+        """`running` is a running cluster, which stands for the `cluster` files of all tests."""
         self._schema = schema
         self._codec = codec
+        self._running = running
         self._reader = ClusterFileReader(codec)
 
     def build(self, test: Test, file: Path) -> Fixture:
         """The fixture of a test in a file. Raises BadTestError."""
         _check_duplicates(test)
-        snapshot = _snapshot(test, file.parent)
+        snapshot = _snapshot(test, file.parent, self._running)
         now = self._now(test, snapshot)
         objects = ObjectBuilder(self._schema, now)
         items = [item for item in test.items if isinstance(item, TestObject)]
@@ -152,8 +156,10 @@ def _check_duplicates(test: Test) -> None:
         seen.add((type(item), name))
 
 
-def _snapshot(test: Test, folder: Path) -> list[_Document]:
+def _snapshot(test: Test, folder: Path, running: Documents | None) -> list[_Document]:
     found: list[_Document] = []
+    if running is not None and any(isinstance(item, ClusterFile) for item in test.items):
+        return list(running.contents)
     for item in test.items:
         if isinstance(item, ClusterFile):
             file = folder / item.path

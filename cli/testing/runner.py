@@ -20,7 +20,7 @@ from typing import assert_never
 from cli.render import Finding
 from cli.testing.coverage import Coverage
 from cli.testing.fixture import BadTestError, Fixture, FixtureBuilder, bad_test
-from cli.world import Silent
+from cli.world import Documents, Silent
 from engine.decision.inspection import Inspection
 from engine.decision.registry import Registry
 from engine.decision.verdict import Failed, Feasible, Rejected, Verdict, message_of
@@ -120,11 +120,14 @@ class Result:
 class Runner:
     """Runs the tests of a collection, and records their coverage."""
 
-    def __init__(self, collection: Collection, schema: Schema) -> None:
+    def __init__(
+        self, collection: Collection, schema: Schema, running: Documents | None = None
+    ) -> None:
+        """`running` is a running cluster, which stands for the `cluster` files of the tests."""
         policies = [p for suite in collection.suites for p in suite.policies]
         read = needs(part.policy for p in policies for part in (p, *p.uses))
         self._codec = ObjectCodec(schema, read.annotations)
-        self._fixtures = FixtureBuilder(schema, self._codec)
+        self._fixtures = FixtureBuilder(schema, self._codec, running)
         self.coverage = Coverage(collection.files)
 
     def run(self, suite: Suite, tests: Iterable[Test]) -> Iterator[Result]:

@@ -14,7 +14,7 @@ no order between objects. Assumed pods follow the state machine of kube-schedule
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -350,6 +350,10 @@ class Cache:
 
     def pod(self, key: str) -> Peer | None:
         return self._pods.get(key)
+
+    def within(self, scope: Scope) -> Iterator[tuple[str, Peer]]:
+        """Every pod of a scope with its key. Decisions use tallies, which look at each pod once."""
+        return ((key, pod) for key, pod in self._pods.items() if scope.holds(pod))
 
     def assumed(self) -> Sequence[Peer]:
         """The pods that count on a node although nobody has said that they are there."""

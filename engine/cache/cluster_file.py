@@ -86,6 +86,8 @@ _KINDS = {
     "DaemonSet": "apps/v1",
     "Job": "batch/v1",
 }
+# The kinds that a snapshot has.
+CLUSTER_KINDS = tuple(_KINDS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,16 +2,20 @@
 
 The order is controller-runtime's: the given file, $KUBECONFIG, the service account of our own pod,
 `~/.kube/config`. Contexts are in kubeconfigs only, so a given context excludes the service account.
+Several files are merged as kubectl does it: of two values for one thing, that of the first file
+counts.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import yaml
 from kubernetes_asyncio.client import Configuration
 from kubernetes_asyncio.config import load_incluster_config, load_kube_config
 
@@ -29,13 +33,93 @@ def find(kubeconfig: Path | None, context: str | None, service_account: Path) ->
 
     Both raise ClusterConfigurationError; this one if there is no file to read.
     """
-    if kubeconfig is not None:
-        return _reading_files(str(kubeconfig), context)
-    if named := os.environ.get("KUBECONFIG"):
-        return _reading_files(named, context)
-    if context is None and _in_cluster(service_account):
+    files = _files(kubeconfig, context, service_account)
+    if files is None:
         return lambda: _from_service_account(service_account)
-    return _reading_files("~/.kube/config", context)
+    return _reading_files(files, context)
+
+
+def _files(kubeconfig: Path | None, context: str | None, service_account: Path) -> str | None:
+    """The kubeconfigs to read; None for the service account."""
+    if kubeconfig is not None:
+        return str(kubeconfig)
+    if named := os.environ.get("KUBECONFIG"):
+        return named
+    if context is None and _in_cluster(service_account):
+        return None
+    return "~/.kube/config"
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """A context by name, empty for the service account, and its namespace."""
+
+    name: str
+    namespace: str
+
+
+def chosen_context(
+    kubeconfig: Path | None, context: str | None, service_account: Path = SERVICE_ACCOUNT
+) -> Context:
+    """The context that `find` would use. Raises ClusterConfigurationError."""
+    files = _files(kubeconfig, context, service_account)
+    if files is None:
+        return Context("", own_namespace(service_account))
+    read = list(_read(_present(files)))
+    name = context if context is not None else _current(read)
+    for each in contexts(read):
+        if each.name == name:
+            return each
+    hint = "`kubectl config get-contexts` lists them; choose one with `--context`"
+    if not name:
+        raise ClusterConfigurationError(f"the kubeconfig `{files}` has no current context", hint)
+    raise ClusterConfigurationError(f"there is no context `{name}` in `{files}`", hint)
+
+
+def known_contexts(kubeconfig: Path | None) -> list[str]:
+    """The names of all contexts. Raises ClusterConfigurationError."""
+    files = str(kubeconfig) if kubeconfig is not None else os.environ.get("KUBECONFIG")
+    return [each.name for each in contexts(_read(_present(files or "~/.kube/config")))]
+
+
+def contexts(files: Iterable[Mapping[str, Any]]) -> Iterator[Context]:
+    """The contexts of kubeconfigs; of one name the first counts."""
+    seen = set()
+    for file in files:
+        for item in file.get("contexts") or ():
+            match item:
+                case {"name": str(name), "context": {**inner}} if name not in seen:
+                    seen.add(name)
+                    yield Context(name, str(inner.get("namespace") or "default"))
+                case _:
+                    pass
+
+
+def _current(files: Iterable[Mapping[str, Any]]) -> str:
+    return next((str(c) for file in files if (c := file.get("current-context"))), "")
+
+
+def _read(paths: Iterable[Path]) -> Iterator[Mapping[str, Any]]:
+    """The kubeconfigs that say anything."""
+    for path in paths:
+        try:
+            found = yaml.safe_load(path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            raise _unusable(f"the kubeconfig `{path}`", error) from error
+        if isinstance(found, dict):
+            yield found
+
+
+def _present(files: str) -> list[Path]:
+    """The kubeconfigs that are there; `files` may be several, as in $KUBECONFIG."""
+    paths = [Path(path).expanduser() for path in files.split(os.pathsep) if path]
+    present = [path for path in paths if path.is_file()]
+    if not present:
+        raise ClusterConfigurationError(
+            f"there is no kubeconfig `{files}`",
+            "name one with `--kubeconfig` or in $KUBECONFIG, or run in a cluster",
+        )
+    return present
 
 
 def own_namespace(service_account: Path = SERVICE_ACCOUNT) -> str:
@@ -53,13 +137,17 @@ def _in_cluster(service_account: Path) -> bool:
 
 def _reading_files(files: str, context: str | None) -> Load:
     """A function that reads kubeconfigs; `files` may be several, as in $KUBECONFIG."""
-    paths = [Path(path).expanduser() for path in files.split(os.pathsep) if path]
-    if not any(path.is_file() for path in paths):
-        raise ClusterConfigurationError(
-            f"there is no kubeconfig `{files}`",
-            "name one with `--kubeconfig` or in $KUBECONFIG, or run in a cluster",
-        )
-    return lambda: _from_files(files, context)
+    present = _present(files)
+    if len(present) == 1:
+        return lambda: _from_files(str(present[0]), context)
+
+    async def load() -> Any:
+        # The library takes the last current context, and does not take empty files.
+        said = [path for path in present if path.read_text(encoding="utf-8").strip()]
+        chosen = context if context is not None else _current(_read(said)) or None
+        return await _from_files(os.pathsep.join(map(str, said)), chosen)
+
+    return load
 
 
 async def _from_service_account(folder: Path) -> Any:

@@ -15,15 +15,22 @@ from dataclasses import dataclass
 import numpy as np
 from cachetools import LRUCache
 
-from engine.cache.node_table import NodeRows, NodeTable
+from engine.cache.node_table import UNKNOWN_ROW, NodeRows, NodeTable
 from engine.cache.tallies import Census, PodGroup, Scope
 from engine.counting.groups import CountGroups, Counts, GroupCounts, Headroom, Mask
 from engine.counting.in_flight_pods import GroupIds
-from engine.counting.pod_counter import PodChange, PodCounter
+from engine.counting.pod_counter import PodChange, PodCounter, PodInGroup, Presence
 from engine.objects.codec import Namespace
-from engine.objects.peer import Peer, placed_pod, values_at
+from engine.objects.peer import Peer, key_of, placed_pod, values_at
 from engine.objects.request_pod import BYPASS
-from engine.program.frame import MEMO_BYTES, CheckDeadline, Evaluate, Evaluation, Frame
+from engine.program.frame import (
+    MEMO_BYTES,
+    CheckDeadline,
+    Evaluate,
+    Evaluation,
+    Frame,
+    unlimited,
+)
 from engine.program.program import LimitProgram, Program
 from grammar.errors import EvaluationError
 from grammar.values.sizes import STEPS
@@ -140,6 +147,52 @@ class MutualLimit:
         high, low = closed.astype(np.int64), certain.astype(np.int64)
         counts = GroupCounts(high, low, own=0, total=0, pods=0, anywhere=True, domains=_NO_DOMAINS)
         return Headroom(self.clause, opened, hopeful, ids, counts, narrow=False)
+
+    def keepers(
+        self, counter: PodCounter, table: NodeTable, row: int, evaluation: Evaluation
+    ) -> list[PodInGroup]:
+        """The pods that keep the pod in question off a node, by name.
+
+        It is for people: it looks at every pod.
+        """
+        self._groups.update(table, evaluation)
+        look = self._look(counter, table, unlimited)
+        group = int(look.ids[row])
+        if group < 0:
+            return []
+        pods, peer = counter.pods, counter.context.peer()
+        there = pods.census((self, "there"), self._scope, self._key)
+        full = {
+            key
+            for key, sample in self._keeping(there, peer, look).items()
+            if self._is_full(sample, group, look)
+        }
+        changed = {key_of(change.pod) for change in look.changes}
+        found = [
+            PodInGroup(key, "bound")
+            for key, pod in pods.within(self._scope)
+            if pod.nodeName
+            and look.ids[table.rows.get(pod.nodeName, UNKNOWN_ROW)] == group
+            and self._key(pod) in full
+            and key not in changed
+        ]
+        nominated = {key_of(pod) for pod in pods.nominated.values()}
+        for change in look.changes:
+            pod = change.pod
+            if change.high >= 0 and group in change.groups and self._key(pod) in full:
+                is_nominated = key_of(pod) in nominated and not pod.nodeName
+                presence: Presence = "nominated" if is_nominated else "in flight"
+                found.append(PodInGroup(key_of(pod), presence))
+        return sorted(found)
+
+    def _is_full(self, sample: Peer, group: int, look: _Look) -> bool:
+        """Whether a group of nodes has as many pods as such a pod allows beside it."""
+        if self._most == 0:
+            return True
+        counted = look.counter.pods.census((self, "counted"), self._reach, self._counted_key)
+        wanted = self._counting(sample, counted, look)
+        high, _ = self._sums(counted, self._counted_key, wanted, self._reach, look)
+        return bool(high[group] + 1 > self._most)
 
     def _look(self, counter: PodCounter, table: NodeTable, check: CheckDeadline) -> _Look:
         if self._reads_namespace:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from typing import NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
@@ -66,6 +66,18 @@ class PodChange(NamedTuple):
     groups: GroupIds
     high: int
     low: int
+
+
+# How a pod is in a group: on a node of it for certain, or it may end there.
+Presence = Literal["bound", "in flight", "nominated"]
+PRESENCES: tuple[Presence, ...] = ("bound", "in flight", "nominated")
+
+
+class PodInGroup(NamedTuple):
+    """A pod that a clause counts, by `namespace/name`, and how it is in its group."""
+
+    key: str
+    presence: Presence
 
 
 class CountContext(msgspec.Struct, frozen=True, eq=False):
@@ -173,6 +185,40 @@ class PodCounter:
                 found.append(PodChange(pod, each.groups(ids), 1, 0))
         found += [PodChange(p, on(p.nominatedNodeName), 1, 0) for p in self._nominated]
         return found
+
+    def counted_pods(
+        self, clause: CountClause, groups: CountGroups, wanted: Collection[int], *, predicted: bool
+    ) -> list[PodInGroup]:
+        """The pods that `count` adds up in these groups, by name.
+
+        It is for people: it looks at every pod.
+        """
+        members, amount = self._membership(clause, groups), clause.count.peers.amount
+        counts, scope = members.counts, members.scope
+        if amount is not None:
+            counts = self._adding(members, clause.count, amount).counts
+        if scope is None:
+            return []  # only the pod in question
+        ids, uid = groups.counted, self.context.pod.uid
+        numbers, found = list(wanted), []
+
+        def inside(pod: Peer, ends: GroupIds) -> bool:
+            return bool(np.isin(ends, numbers).any()) and scope.holds(pod) and counts(pod) > 0
+
+        def on(node: str) -> GroupIds:
+            return ids[[self._table.rows.get(node, UNKNOWN_ROW)]]
+
+        assumed = {pod.uid for pod in self.pods.assumed()}
+        for key, pod in self.pods.within(scope):
+            if pod.nodeName and pod.uid != uid and inside(pod, on(pod.nodeName)):
+                found.append(PodInGroup(key, "in flight" if pod.uid in assumed else "bound"))
+        for each in self._in_flight:
+            ends = ids[[each.predicted]] if predicted else each.groups(ids)
+            if (flying := each.pod) is not None and inside(flying, ends):
+                found.append(PodInGroup(key_of(flying), "in flight"))
+        ahead = (pod for pod in self._nominated if inside(pod, on(pod.nominatedNodeName)))
+        found += [PodInGroup(key_of(pod), "nominated") for pod in ahead]
+        return sorted(found)
 
     def _ahead(self, nominated: Mapping[str, Peer]) -> Sequence[Peer]:
         """The nominated pods for which the pod in question must leave room."""
@@ -537,6 +583,9 @@ class PodsExcluding:
     def census(self, name: Hashable, scope: Scope, key_of: Callable[[Peer], Hashable]) -> Census:
         whole = self._pods.census(name, scope, key_of)
         return whole.without(pod for pod in self._gone.values() if scope.holds(pod))
+
+    def within(self, scope: Scope) -> Iterator[tuple[str, Peer]]:
+        return ((key, pod) for key, pod in self._pods.within(scope) if key not in self._gone)
 
     def pod(self, key: str) -> Peer | None:
         return None if key in self._gone else self._pods.pod(key)

@@ -6,7 +6,8 @@ belongs to its caller, answers no request, and changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -16,12 +17,12 @@ from engine.cache.node_table import NodeRows, NodeTable
 from engine.counting.count_clauses import CountClauses
 from engine.counting.groups import CountGroups, GroupCounts, Mask
 from engine.counting.mutual_limits import MutualLimit
-from engine.counting.pod_counter import PodCounter
+from engine.counting.pod_counter import PodCounter, PodInGroup
 from engine.decision import filtering, scoring
 from engine.decision.filtering import Rejection
 from engine.decision.registry import Selection
 from engine.decision.verdict import full_reason
-from engine.program.frame import Floats, Frame, unhurried
+from engine.program.frame import MEMO_BYTES, Floats, Frame, unhurried
 from engine.program.program import CountClause, FilterProgram, Program, ScoreProgram, applies
 from grammar.errors import EvaluationError
 
@@ -79,13 +80,23 @@ class Inspection:
         counter: PodCounter,
         mutual: Sequence[MutualLimit] = (),
     ) -> None:
-        """`mutual` are the limits of pods that are there which may keep the pod out."""
+        """`mutual` are the limits of pods that are there which may keep the pod out.
+
+        `frame` is that of the pod. Evaluations here change the node of a copy.
+        """
         self._mutual = mutual
         self.selection = selection
         self.frame = frame
         self.table = table
         self._counter = counter
-        self._evaluation = unhurried(frame)
+        self._evaluation = unhurried(copy(frame))
+
+    def frame_at(self, name: str) -> Frame:
+        """The frame of the pod and one node, for the caller alone: nothing here changes it."""
+        frame = copy(self.frame)
+        frame.node = self.table.views[int(self.table.find([name])[0])]
+        frame.memo, frame.room = {}, MEMO_BYTES
+        return frame
 
     def objections(self, programs: Iterable[Program], names: Sequence[str]) -> list[Objection]:
         """The objections of a policy's filters, then of its strict counts, in their order."""
@@ -131,6 +142,22 @@ class Inspection:
         strict = clause.count.weight is None
         return self._counter.count(clause, groups, predicted=not strict), int(groups.ids[row])
 
+    def counted_pods(self, clause: CountClause, wanted: Collection[int]) -> list[PodInGroup]:
+        """The pods that a clause counts in these groups, by name."""
+        groups = CountGroups(clause)
+        groups.update(self.table, self._evaluation)
+        predicted = clause.count.weight is not None
+        return self._counter.counted_pods(clause, groups, wanted, predicted=predicted)
+
+    def keepers(self, clause: CountClause, name: str) -> list[PodInGroup]:
+        """The pods on a node, or on their way there, whose mutual limit keeps the pod out."""
+        row = int(self.table.find([name])[0])
+        found: set[PodInGroup] = set()
+        for limit in self._mutual:
+            if limit.clause is clause:
+                found.update(limit.keepers(self._counter, self.table, row, self._evaluation))
+        return sorted(found)
+
     def _objections(self, program: Program, rows: NodeRows) -> Iterator[Objection]:
         for clause in program.filters:
             found = self._rejections(clause, rows)
@@ -167,9 +194,10 @@ class Inspection:
             errors[len(found)] = str(error)
             self._evaluation.report(policy, name, error)
 
+        frame = self._evaluation.frame()
         for row in rows:
-            self.frame.node = self.table.views[row]
-            found.append(scoring.value(clause, self.frame, report))
+            frame.node = self.table.views[row]
+            found.append(scoring.value(clause, frame, report))
         return np.array(found), errors
 
 

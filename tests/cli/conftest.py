@@ -23,6 +23,12 @@ class Outcome:
 Placet = Callable[..., Outcome]
 
 
+@pytest.fixture(autouse=True)
+def without_kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test asks the cluster of whoever runs the tests."""
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "no-kubeconfig"))
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder to work in, so that paths in output are short ones."""

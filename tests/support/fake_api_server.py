@@ -59,7 +59,8 @@ class FakeApiServer:
 
     Its attributes are switches: `streams` (it knows streaming lists), `authorization` (the only
     one that it takes), `answers` (given first, in order), `initial_lines` (after so many, the next
-    streaming list is closed), `dropped` (so many of the next changes are shown to no open watch).
+    streaming list is closed), `dropped` (so many of the next changes are shown to no open watch),
+    `forbidden` (paths that nobody may read).
     """
 
     def __init__(self) -> None:
@@ -70,6 +71,7 @@ class FakeApiServer:
         self.answers: deque[Answer] = deque()
         self.initial_lines: int | None = None
         self.dropped = 0
+        self.forbidden: set[str] = set()
         self.requests: list[Request] = []
         self._changed = asyncio.Event()
         self._floor = self.version
@@ -89,6 +91,10 @@ class FakeApiServer:
         kind = "MODIFIED" if name in collection.objects else "ADDED"
         collection.objects[name] = {"metadata": metadata, **fields}
         self._tell(collection, kind, collection.objects[name])
+
+    def open(self, path: str) -> None:
+        """Makes an empty collection."""
+        self._collection(path)
 
     def delete(self, path: str, name: str) -> None:
         """Deletes an object that is there."""
@@ -154,6 +160,8 @@ class FakeApiServer:
         self.requests.append(asked)
         if self.authorization not in (None, request.headers.get("Authorization")):
             return _status(401, "Unauthorized", "Unauthorized")
+        if asked.path in self.forbidden:
+            return _status(403, "Forbidden", f'User "web" cannot list path "{asked.path}"')
         if self.answers:
             answer = self.answers.popleft()
             return web.Response(status=answer.status, body=answer.body, headers=answer.headers)

@@ -13,11 +13,15 @@ import yaml
 from engine.cluster.client import ApiClient, Limits, connect
 
 
-def kubeconfig(path: Path, url: str, user: dict[str, Any]) -> Path:
-    """Writes the file, and the folder that it is in."""
+def kubeconfig(
+    path: Path, url: str, user: dict[str, Any], *, name: str = "test", namespace: str = ""
+) -> Path:
+    """Writes the file, and the folder that it is in. `name` is that of its one context."""
     document = {
-        "current-context": "test",
-        "contexts": [{"name": "test", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": name,
+        "contexts": [
+            {"name": name, "context": {"cluster": "c", "user": "u", "namespace": namespace}}
+        ],
         "clusters": [{"name": "c", "cluster": {"server": url}}],
         "users": [{"name": "u", "user": user}],
     }

@@ -40,6 +40,7 @@ nearest misses
   n-4 fails 1 clause
     shop/shop: one per node: one is there
       1 on this node, at most 1 with this pod
+        bound: shop/web-2
 
 smallest relaxation
   without shop/shop: headroom: 1 more node would pass

@@ -1,5 +1,6 @@
 """`placet completion`: its scripts, asked by the shells that are here what they would complete."""
 
+import asyncio
 import shlex
 import shutil
 import subprocess
@@ -9,6 +10,7 @@ import pytest
 
 from cli.main import COMMANDS
 from tests.cli.conftest import Placet
+from tests.cli.live import live_shop
 
 LINES = [
     ("placet ex", {"explain"}),
@@ -86,3 +88,53 @@ def test_a_shell_that_is_not_known_is_wrong_usage(placet: Placet) -> None:
     done = placet("completion", "tcsh")
     assert (done.code, done.out) == (2, "")
     assert "invalid choice: 'tcsh'" in done.err
+
+
+NAMES = [
+    ("placet explain we", {"web-1", "web-2"}),
+    ("placet explain -n far we", {"web-1"}),
+    ("placet explain -A far/d", {"far/db-0"}),
+    ("placet explain web-1 n-", {"n-1", "n-2", "n-3", "n-4"}),
+    ("placet analyze -n f", set()),
+    ("placet explain --context t", {"test"}),
+    ("placet eval --node n-", {"n-1", "n-2", "n-3", "n-4"}),
+]
+
+
+@pytest.mark.parametrize(("line", "completed"), NAMES, ids=[line for line, _ in NAMES])
+async def test_names_are_those_of_the_cluster(
+    placet: Placet, folder: Path, monkeypatch: pytest.MonkeyPatch, line: str, completed: set[str]
+) -> None:
+    """As a script asks for them: the words of the line, and what begins as its last word."""
+    monkeypatch.setenv("KUBECONFIG", str(folder / "config"))
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.setenv(name, "*")
+    words = shlex.split(line)
+    kind = {"-n": "namespaces", "--context": "contexts", "--node": "nodes", "web-1": "nodes"}
+    asked = kind.get(words[-2], "pods") if len(words) > 3 and words[-1] != "we" else "pods"
+    async with live_shop(folder):
+        done = await asyncio.to_thread(placet, "completion", "--names", asked, *words)
+    assert done.code == 0
+    assert {name for name in done.out.split() if name.startswith(words[-1])} == completed
+
+
+def test_bash_asks_for_names(placet: Placet, folder: Path) -> None:
+    """The function of the script is asked with a `placet` that says what it is asked."""
+    line = "placet explain -n far we"
+    ask = """
+        placet() { printf 'web-%s\\n' "$(printf '%s.' "$@")"; }
+        COMP_WORDS=(placet explain -n far we); COMP_CWORD=4
+        _shtab_placet placet we far
+        printf '%s\\n' "${COMPREPLY[@]}"
+    """
+    out = shell("bash", placet("completion", "bash").out + ask, folder)
+    assert out == f"web-completion.--names.pods.{line.replace(' ', '.')}.\n"
+
+
+def test_what_cannot_be_read_completes_to_nothing(
+    placet: Placet, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(folder / "absent"))
+    for kind in ("pods", "contexts"):
+        done = placet("completion", "--names", kind, "placet", "explain", "")
+        assert (done.code, done.out) == (0, "")

@@ -4,10 +4,11 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.cli import shop
 from tests.cli.conftest import Placet
-from tests.support.builders import kubectl_list, node, pod, raw
+from tests.support.builders import controller, kubectl_list, node, pod, raw
 
 HEAD = """\
 pod shop/web-1 at 2026-11-21T10:00:00Z
@@ -194,13 +195,46 @@ def test_names_that_lead_nowhere_are_an_error_with_a_hint(
     assert done.err.count("\n") == 2
 
 
-def test_policies_with_errors_decide_nothing(placet: Placet, folder: Path) -> None:
-    text = 'cluster policy a { filter "a" { require node.nme } }'
+@pytest.mark.parametrize("command", ["explain", "analyze"])
+def test_the_first_broken_policy_does_not_end_it(
+    placet: Placet, folder: Path, command: str
+) -> None:
+    text = """cluster policy a { filter "a" { require node.nme } }
+cluster policy b { filter "b" { require node.zone == "b" } }
+cluster policy c { filter "c" { require node.lables["x"] == "" } }
+"""
     (folder / "shop.policy").write_text(text, encoding="utf-8")
-    done = placet("explain", "shop/web-1", *shop.WORLD)
-    assert (done.code, done.out) == (2, "")
+    done = placet(command, "shop/web-1", *shop.WORLD)
+    assert done.code == 1
     assert "error[P0102]: Node has no field `nme`" in done.err
-    assert "error: the policies have 1 error\n  = help: fix them" in done.err
+    assert "error[P0102]: Node has no field `lables`" in done.err
+    assert re.search(r"^a +it is not enforced +shop.policy:1:", done.out, re.MULTILINE)
+    assert re.search(r"^c +it is not enforced +shop.policy:3:", done.out, re.MULTILINE)
+    assert "1 of 4 nodes passes" in done.out
+
+
+OBJECT = """\
+apiVersion: placement-policy.scheduling.x-k8s.io/v1
+kind: PlacementPolicy
+metadata: {name: zones, namespace: shop}
+spec:
+  podSelector: {}
+  rules: 'filter "a" { require node.zone == "b" }'
+"""
+
+
+def test_a_list_of_nodes_pods_and_policies_is_both(placet: Placet, folder: Path) -> None:
+    """As the snapshot alone, and as the file of policies beside another snapshot."""
+    items = [*shop.cluster(), yaml.safe_load(OBJECT)]
+    (folder / "all.json").write_bytes(raw(kubectl_list(items)))
+    alone = placet("explain", "shop/web-1", "--cluster", "all.json")
+    beside = placet("explain", "shop/web-1", "--cluster", "cluster.json", "--policies", "all.json")
+    for done in (alone, beside):
+        assert (done.code, done.err) == (0, "")
+        assert "shop/zones  governs" in done.out
+        assert "1 of 4 nodes passes" in done.out
+    neither = placet("explain", "shop/web-1", "--cluster", "cluster.json")
+    assert neither.err.startswith("error: there are no policies\n")
 
 
 @pytest.mark.parametrize("command", ["explain", "analyze"])
@@ -225,17 +259,47 @@ def test_a_score_without_a_value_says_why(placet: Placet, folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    "counting",
     [
-        ("web-1", "there is no cluster"),
-        ("web-1 --cluster cluster.json", "there are no policies"),
-        ("web-1 --url http://127.0.0.1:1", "--url has no effect without --decision"),
+        'limit "one" { per node at most 3 strict }',
+        'share "s" { of pods where true on nodes where node.ready at most 50% strict }',
+        'spread "s" { pods where true over node.zone skew at most 5 strict }',
     ],
+    ids=["limit", "share", "spread"],
 )
-def test_missing_flags_are_clear_errors(placet: Placet, arguments: str, message: str) -> None:
-    done = placet("explain", *arguments.split())
+def test_values_are_those_of_the_node_beside_a_policy_that_counts(
+    placet: Placet, folder: Path, counting: str
+) -> None:
+    """A strict count looks at every node, and leaves no other node's values behind."""
+    (folder / "apart.policy").write_text(f"cluster policy apart {{ {counting} }}")
+    done = placet("explain", "shop/web-1", "n-1", *shop.WORLD, "--policies", "apart.policy")
+    assert re.search(r'node\.free\["memory"\] +=( 4Gi\n)', done.out)
+    assert re.search(r'node\.zone +=( "a"\n)', done.out)
+
+
+def test_counts_show_their_pods_by_name(placet: Placet, folder: Path) -> None:
+    """Those on the node, and those that kube-scheduler has nominated it for."""
+    labels = {"tier": "web"}
+    web = controller("ReplicaSet", "web", "shop", replicas=3)
+    waiting = pod("web-9", "shop", labels=labels, priority=7, owner=web)
+    waiting["status"]["nominatedNodeName"] = "n-4"
+    items = [*shop.cluster(), waiting]
+    (folder / "cluster.json").write_bytes(raw(kubectl_list(items)))
+    done = placet("explain", "shop/web-1", "n-4", *shop.WORLD)
+    assert (
+        """\
+  2 on this node, at most 1 with this pod
+    bound: shop/web-2
+    nominated: shop/web-9
+"""
+        in done.out
+    )
+
+
+def test_an_address_without_its_flag_is_a_clear_error(placet: Placet) -> None:
+    done = placet("explain", "web-1", "--url", "http://127.0.0.1:1")
     assert (done.code, done.out) == (2, "")
-    assert done.err.splitlines()[0] == f"error: {message}"
+    assert done.err.splitlines()[0] == "error: --url has no effect without --decision"
 
 
 def test_a_decision_that_cannot_be_asked_for_is_an_error(placet: Placet, folder: Path) -> None:

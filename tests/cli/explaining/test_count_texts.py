@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cli.explaining.views import count_text
+from cli.explaining.evidence import count_text
 from engine.cache.tallies import FULL
 from engine.counting.groups import CountGroups
 from tests.engine.counting.helpers import (

@@ -117,8 +117,9 @@ def test_an_impossible_command_gets_one_sentence_and_a_hint(
 
 def test_without_a_cluster_the_hint_says_how_to_load_one(session: Session, say: Say) -> None:
     session.cluster = None
-    assert "= help: load one with `:cluster SNAPSHOT`" in say("node.ready").err
+    assert "= help: load one with `:cluster SNAPSHOT`, or begin with" in say("node.ready").err
     assert say(":node n-1").err == (
-        "error: no cluster is loaded\n  = help: load one with `:cluster SNAPSHOT`\n"
+        "error: no cluster is loaded\n  = help: load one with `:cluster SNAPSHOT`, or begin with"
+        " `placet repl --kubeconfig FILE`\n"
     )
     assert say("1 + 1").out == "2 : int\n"

@@ -11,6 +11,7 @@ import pytest
 import trustme
 
 from engine.cluster.client import connect
+from engine.cluster.configuration import Context, chosen_context, known_contexts
 from engine.errors import ApiError, ApiUnreachableError, ClusterConfigurationError
 from tests.support.fake_api_server import FakeApiServer, fake_api_server
 from tests.support.kubeconfig import kubeconfig
@@ -118,3 +119,40 @@ async def test_kubeconfigs_are_found_in_their_places(
 async def _host(file: Path | None, context: str | None = None) -> str:
     async with connect(file, context, version="1") as client:
         return client.host
+
+
+def test_of_several_kubeconfigs_the_first_one_that_says_something_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = tmp_path / "a", tmp_path / "b"
+    kubeconfig(first, "https://one", {"token": "x"}, name="one", namespace="shop")
+    kubeconfig(second, "https://two", {"token": "x"}, name="two")
+    (tmp_path / "empty").write_text("")
+    files = [tmp_path / "absent", tmp_path / "empty", first, second]
+    monkeypatch.setenv("KUBECONFIG", ":".join(map(str, files)))
+    assert chosen_context(None, None) == Context("one", "shop")
+    assert chosen_context(None, "two") == Context("two", "default")
+    assert known_contexts(None) == ["one", "two"]
+
+
+async def test_the_client_takes_the_first_current_context(
+    server: FakeApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user = {"token": "static"}
+    kubeconfig(tmp_path / "a", server.url, user, name="one")
+    kubeconfig(tmp_path / "b", "https://127.0.0.1:1", user, name="two")
+    monkeypatch.setenv("KUBECONFIG", f"{tmp_path / 'a'}:{tmp_path / 'b'}")
+    async with connect(None, None, version="1") as client:
+        assert client.host == server.url
+
+
+@pytest.mark.parametrize(
+    ("context", "error"),
+    [("nowhere", "there is no context `nowhere`"), (None, "has no current context")],
+)
+def test_a_context_that_is_not_there_is_an_error(
+    tmp_path: Path, context: str | None, error: str
+) -> None:
+    (tmp_path / "k").write_text("contexts: []\n")
+    with pytest.raises(ClusterConfigurationError, match=error):
+        chosen_context(tmp_path / "k", context)

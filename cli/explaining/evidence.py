@@ -1,0 +1,208 @@
+"""Evidence: what each clause says about one node for one pod, with every value that it read.
+
+Texts and JSON are made of it. Each value is evaluated in a frame of its own for this node, so what
+other clauses and policies evaluate changes none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import assert_never
+
+import numpy as np
+
+from cli.explaining.explanation import Explanation, Written, WrittenClauses, rows
+from cli.world import World
+from engine.cache.tallies import FULL
+from engine.counting.groups import ON, GroupCounts, fewest, wanted_on
+from engine.counting.pod_counter import PodInGroup
+from engine.decision.inspection import Contribution, Objection
+from engine.program.frame import Frame
+from engine.program.program import (
+    BoundProgram,
+    CountClause,
+    FilterProgram,
+    LimitProgram,
+    ShareProgram,
+    SpreadProgram,
+)
+from engine.program.sums import THOUSANDTHS
+from engine.program.trace import Step
+from grammar.ast import Expr
+from grammar.clauses import Filter, Score
+from grammar.values.quantity import NANO, Quantity
+
+# What is said of a limit that other pods have.
+KEPT_OUT = "a pod that is there, or may end there, has this limit"
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """An expression of a clause, and its parts that are shown: depth, text and step."""
+
+    text: str
+    rows: Sequence[tuple[int, str, Step]]
+
+
+@dataclass(frozen=True, slots=True)
+class CountEvidence:
+    """A sentence about the counts of a clause for a node, and the pods that make them up."""
+
+    text: str
+    pods: Sequence[PodInGroup] = ()
+    emptiest: Sequence[PodInGroup] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ClauseEvidence:
+    """What one clause says about a node.
+
+    `when` and `requires` are those of a filter, `counts` is that of a clause that counts.
+    """
+
+    objection: Objection
+    written: Written
+    refuses: bool
+    detail: str
+    when: Traced | None = None
+    requires: Sequence[Traced] = ()
+    counts: CountEvidence | None = None
+
+    @property
+    def clause(self) -> str:
+        """The policy and the clause, as in verdicts."""
+        return f"{self.objection.policy}: {self.objection.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreEvidence:
+    """A clause that gives a node points, and the parts of its value; None for a count."""
+
+    contribution: Contribution
+    written: Written
+    value: Traced | None
+
+
+def clauses_on(world: World, found: Explanation, name: str) -> Iterator[ClauseEvidence]:
+    """What each filter and each strict count says about a node, in the order of the policies."""
+    written = WrittenClauses(world.policies)
+    against = found.against(name)
+    for objection in found.objections:
+        yield _clause(objection, written, found, name, refuses=objection in against)
+
+
+def scores_on(world: World, found: Explanation, name: str) -> Iterator[ScoreEvidence]:
+    """What each score gives a node that filter returned; none for another node."""
+    if name not in found.scores:
+        return
+    clauses = WrittenClauses(world.policies)
+    for contribution in found.inspection.contributions(list(found.scores)):
+        written = clauses.find(contribution.policy, contribution.name)
+        value = None
+        if isinstance(written.clause, Score):
+            value = traced(written, written.clause.value, found.inspection.frame_at(name))
+        yield ScoreEvidence(contribution, written, value)
+
+
+def traced(written: Written, expr: Expr, frame: Frame) -> Traced:
+    """The parts of an expression with their values in a frame, which does not change."""
+    return Traced(written.text(expr), tuple(rows(written, written.trace(expr, frame))))
+
+
+def _clause(
+    objection: Objection, clauses: WrittenClauses, found: Explanation, name: str, *, refuses: bool
+) -> ClauseEvidence:
+    written = clauses.find(objection.policy, objection.name)
+    frame = found.inspection.frame_at(name)
+    detail = written.detail(frame) if refuses else ""
+    if not isinstance(objection.program, FilterProgram):
+        counts = count_evidence(objection, found, name)
+        return ClauseEvidence(objection, written, refuses, detail, counts=counts)
+    clause = written.clause
+    assert isinstance(clause, Filter), "its program is a filter's"
+    when = None if clause.when is None else traced(written, clause.when, frame)
+    requires = tuple(traced(written, require, frame) for require in clause.requires)
+    return ClauseEvidence(objection, written, refuses, detail, when, requires)
+
+
+# ---- the counts of a share, spread or limit for one node
+
+
+def count_evidence(objection: Objection, found: Explanation, name: str) -> CountEvidence:
+    """The counts of a clause for one node, and the pods that make them up."""
+    clause, inspection = objection.program, found.inspection
+    assert not isinstance(clause, FilterProgram), "it counts"
+    if objection.is_mutual:
+        return CountEvidence(KEPT_OUT, inspection.keepers(clause, name))
+    counts, group = inspection.group_counts(clause, name)
+    text = count_text(clause, counts, group)
+    if group < 0:
+        return CountEvidence(text)
+    emptiest: list[int] = []
+    match clause:
+        case ShareProgram():
+            wanted = [ON]
+        case SpreadProgram():
+            wanted, least = [group], fewest(clause, counts)
+            there = np.flatnonzero(counts.domains & (counts.low == least)).tolist()
+            emptiest = there[:1] if least and group not in there else []
+        case LimitProgram(nodes="used" | "empty"):
+            wanted = list(range(ON, len(counts.high)))
+        case LimitProgram():
+            wanted = [group]
+        case _:
+            assert_never(clause)
+    pods = inspection.counted_pods(clause, wanted)
+    return CountEvidence(text, pods, inspection.counted_pods(clause, emptiest))
+
+
+def count_text(clause: CountClause, counts: GroupCounts, group: int) -> str:
+    """A sentence about the counts without this pod; `group` is that of the node, or -1."""
+    if group < 0:
+        return "the node has no value for the domain, or for the bound"
+    here = int(counts.high[group])
+    match clause:
+        case ShareProgram():
+            bound = counts.bound_of(clause, group)
+            side = "one" if group == ON else "not one"
+            wanted = wanted_on(bound, counts.total, counts.pods)
+            every = counts.pods if bound.amount == 100 else counts.total
+            share = f" ({_amount(bound)} of {every})" if bound.percent else ""
+            there = int(counts.high[ON])
+            return (
+                f"{there} on these nodes, {bound.kind} {wanted}{share}; this node is {side} of them"
+            )
+        case SpreadProgram():
+            least, skew = fewest(clause, counts), counts.skew_of(clause, group)
+            return (
+                f"{here} in this node's domain, {least} in the emptiest one; skew at most {skew:g}"
+            )
+        case LimitProgram(nodes="used" | "empty" as unit):
+            bound = counts.bound_of(clause, group)
+            words = f"{bound.kind} {_amount(bound)} {unit}"
+            if not here:
+                return f"with this pod no more nodes are used; {words}"
+            return f"up to {here} of {counts.total} nodes are used with this pod; {words}"
+        case LimitProgram(per_node=per_node, domain=domain):
+            bound = counts.bound_of(clause, group)
+            scope = "on this node" if per_node else "in the cluster"
+            where = scope if domain is None else "in this node's domain"
+            if clause.count.peers.amount is not None:
+                own = "no amount" if counts.own == FULL else _sum(counts.own)
+                most = f"{bound.kind} {_sum(bound.amount or 0)}"
+                return f"{_sum(here)} {where}, {own} of this pod; {most}"
+            return f"{here} {where}, {bound.kind} {_amount(bound)} with this pod"
+        case _:
+            assert_never(clause)
+
+
+def _sum(thousandths: float) -> str:
+    """A sum, which is in thousandths, as an amount."""
+    if thousandths >= FULL:
+        return "more than any bound"
+    return str(Quantity(int(thousandths) * NANO // THOUSANDTHS))
+
+
+def _amount(bound: BoundProgram) -> str:
+    return f"{bound.amount:g}{'%' if bound.percent else ''}"

@@ -1,0 +1,219 @@
+"""Sources: where a command takes its cluster and its policies from.
+
+Files are read if any are given, and then nothing else. Without files it is the cluster of the
+kubeconfig, as kubectl chooses it. `--kubeconfig` or `--context` asks the cluster although there are
+policy files. Their policies then come beside those of the cluster, as under `placet serve`: one
+takes the place of an object with the same name.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from cli.command import CommandError
+from cli.world import Cluster, NamedPod, Policies, World, in_force, named_pod, policy_files
+from cli.world import read_world as read_files
+from engine.objects.codec import ObjectCodec
+from grammar.schema import Schema, load_schema
+
+if TYPE_CHECKING:
+    from cli.live import Found, LiveCluster
+
+# What kubectl accepts before the name of a pod.
+_POD_TYPES = ("pod", "pods", "po")
+
+
+def add_cluster_arguments(parser: argparse.ArgumentParser, *, live_namespace: bool = True) -> None:
+    """The flags that choose a running cluster, as kubectl has them."""
+    group = parser.add_argument_group("a running cluster")
+    group.add_argument(
+        "--kubeconfig",
+        metavar="FILE",
+        type=Path,
+        help="ask the cluster of this kubeconfig (default: $KUBECONFIG, ~/.kube/config)",
+    )
+    group.add_argument("--context", metavar="NAME", help="ask the cluster of this context")
+    if live_namespace:
+        scope = group.add_mutually_exclusive_group()
+        scope.add_argument(
+            "-n",
+            "--namespace",
+            metavar="NAME",
+            help="the namespace of the pod (default: that of the context)",
+        )
+        scope.add_argument(
+            "-A", "--all-namespaces", action="store_true", help="the pods of all namespaces"
+        )
+
+
+def add_output_argument(parser: argparse.ArgumentParser, *forms: str) -> None:
+    parser.add_argument(
+        "-o", "--output", metavar="FORM", choices=forms, help=f"one of {', '.join(forms)}"
+    )
+
+
+def is_live(args: argparse.Namespace, files: Sequence[str] = ("cluster", "policies")) -> bool:
+    """Whether a command asks a running cluster: no files, or a flag that says so.
+
+    Raises CommandError for a snapshot beside such a flag.
+    """
+    flag = chosen_flag(args)
+    if flag is None:
+        return not any(getattr(args, name, None) for name in files)
+    if getattr(args, "cluster", None):
+        raise CommandError(f"--cluster does not work with {flag}", "leave out one of them")
+    return True
+
+
+def chosen_flag(args: argparse.Namespace) -> str | None:
+    """The flag that says that a running cluster is asked."""
+    if args.kubeconfig is not None:
+        return "--kubeconfig"
+    return "--context" if args.context is not None else None
+
+
+def names_cluster() -> bool:
+    """Whether the environment names a cluster: a session does without one."""
+    if named := os.environ.get("KUBECONFIG"):
+        return any(Path(file).expanduser().is_file() for file in named.split(os.pathsep) if file)
+    in_cluster = "KUBERNETES_SERVICE_HOST" in os.environ
+    return in_cluster or Path("~/.kube/config").expanduser().is_file()
+
+
+def require_cluster(args: argparse.Namespace) -> None:
+    """Raises CommandError if only policy files are given."""
+    if not args.cluster:
+        hint = "give --cluster SNAPSHOT, or ask a running cluster with --context NAME"
+        raise CommandError("there is no cluster", hint)
+
+
+@contextmanager
+def opened(args: argparse.Namespace) -> Iterator[LiveCluster]:
+    """The cluster of the kubeconfig, named on standard error. Raises CommandError."""
+    # This import takes as long as all others together.
+    from cli.live import opened as connected  # noqa: PLC0415
+
+    with connected(args.kubeconfig, args.context) as live:
+        print(f"asking `{live.name}` at {live.host}", file=sys.stderr)
+        yield live
+
+
+class ForbiddenError(CommandError):
+    """The caller may not read what a decision needs; `found` is what can be read."""
+
+    def __init__(self, found: Found) -> None:
+        lacks = " and ".join(found.lacks)
+        hint = "ask an operator of the cluster for these rights, or for a snapshot"
+        super().__init__(f"you may not {lacks}", hint)
+        self.found = found
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A world that was read, and the rights without which it may be incomplete."""
+
+    world: World
+    lacks: tuple[str, ...] = ()
+
+
+def live_world(live: LiveCluster, args: argparse.Namespace, namespace: str) -> Read:
+    """The world of a running cluster, for the pods of a namespace, or of all without one.
+
+    Raises ForbiddenError, and CommandError.
+    """
+    schema, found = load_schema(), live.read(namespace)
+    if found.documents is None:
+        raise ForbiddenError(found)
+    policies, lacks = live_policies(found, getattr(args, "policies", None), schema)
+    codec = ObjectCodec(schema, policies.needs.annotations)
+    return Read(World(schema, codec, found.documents.cluster(codec), policies), lacks)
+
+
+def live_policies(
+    found: Found, paths: Sequence[Path] | None, schema: Schema
+) -> tuple[Policies, tuple[str, ...]]:
+    """The policies of files and of the cluster; and the rights that they lack."""
+    sources, objects = policy_files(paths or ())
+    policies, lacks = in_force(sources, {**found.policies, **objects}, schema), found.lacks
+    if policies.needs.namespaces:
+        lacks += found.lacks_namespaces
+    if policies.needs.workloads:
+        lacks += found.lacks_workloads
+    return policies, lacks
+
+
+@contextmanager
+def world_of(args: argparse.Namespace) -> Iterator[tuple[Read, LiveCluster | None]]:
+    """The world of the files that are given, or of the cluster of the kubeconfig.
+
+    Raises CommandError.
+    """
+    if not is_live(args):
+        require_cluster(args)
+        yield Read(read_files(args)), None
+        return
+    with opened(args) as live:
+        read = live_world(live, args, question_namespace(args, live))
+        warn_of(read.lacks)
+        yield read, live
+
+
+def warn_of(lacks: Sequence[str]) -> None:
+    for right in lacks:
+        text = f"note: you may not {right}, so the answer may lack something"
+        print(text, file=sys.stderr)
+
+
+def question_namespace(args: argparse.Namespace, live: LiveCluster | None) -> str:
+    """The namespace of the pods in question; empty for all."""
+    if args.all_namespaces:
+        return ""
+    name = pod_namespace(args)
+    if name or live is None:
+        return name
+    return live.namespace
+
+
+def pod_namespace(args: argparse.Namespace) -> str:
+    """The namespace that is given, with -n or in `NAMESPACE/NAME`; or empty."""
+    before, slash, _ = (getattr(args, "pod", None) or "").partition("/")
+    if slash and before not in _POD_TYPES:
+        if args.namespace not in (None, before):
+            hint = "leave out one of them"
+            raise CommandError(f"-n {args.namespace} is not the namespace of `{args.pod}`", hint)
+        return before
+    return args.namespace or ""
+
+
+def asked_pod(args: argparse.Namespace, cluster: Cluster, live: LiveCluster | None) -> NamedPod:
+    """The pod of a command. Raises CommandError."""
+    name: str | None = args.pod
+    if name is not None and args.pod_file is None:
+        return known_pod(name.rpartition("/")[2], cluster, question_namespace(args, live))
+    return named_pod(cluster, name, args.pod_file)
+
+
+def known_pod(name: str, cluster: Cluster, namespace: str) -> NamedPod:
+    """A pod of the cluster; without a namespace, the only one of its name."""
+    return cluster.pod(name, namespace)
+
+
+# ---- output for programs
+
+
+def put_document(value: Any, form: str) -> None:
+    """Prints a value as JSON or YAML."""
+    if form == "json":
+        print(json.dumps(value, indent=2, ensure_ascii=False))
+    else:
+        print(yaml.safe_dump(value, sort_keys=False, allow_unicode=True), end="")

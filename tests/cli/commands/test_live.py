@@ -1,0 +1,172 @@
+"""The other commands that ask a running cluster: analyze, eval, repl, simulate and test."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from cli.live import Progress
+from tests.cli.conftest import Outcome, Placet
+from tests.cli.live import PATHS, live_shop
+from tests.support.kubeconfig import kubeconfig
+
+TEST = """\
+test "web fits" {
+  cluster "cluster.json"
+  pod "shop/new" {"labels": {"tier": "web"}, "requests": {"memory": "512Mi"}}
+  expect pass "n-1"
+}
+"""
+
+
+@pytest.fixture(autouse=True)
+def environment(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(folder / "config"))
+    monkeypatch.setenv("COLUMNS", "140")
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.setenv(name, "*")
+
+
+async def asked(placet: Placet, *arguments: str, stdin: str = "") -> Outcome:
+    return await asyncio.to_thread(placet, *arguments, stdin=stdin)
+
+
+async def test_analyze(placet: Placet, folder: Path) -> None:
+    async with live_shop(folder):
+        done = await asked(placet, "analyze", "web-1")
+        document = await asked(placet, "analyze", "web-1", "-o", "json")
+    assert done.code == 0
+    assert "shop/headroom: headroom" in done.out
+    found = json.loads(document.out)
+    assert (found["passing"], found["nodes"]) == (2, 4)
+    assert found["clauses"][0] == {
+        "policy": "shop/headroom",
+        "clause": "headroom",
+        "fails": 1,
+        "failsOnlyThis": 1,
+    }
+
+
+async def test_eval(placet: Placet, folder: Path) -> None:
+    async with live_shop(folder) as server:
+        alone = await asked(placet, "eval", "1 + 1")
+        assert not server.requests
+        done = await asked(placet, "eval", "--pod", "web-1", "--node", "n-1", 'node.free["memory"]')
+        document = await asked(placet, "eval", "--all-nodes", "-o", "json", "node.zone")
+    assert (alone.out, alone.err) == ("2 : int\n", "")
+    assert done.out == "4Gi : quantity\n"
+    assert json.loads(document.out)["n-3"] == {"value": "c"}
+
+
+async def test_the_repl_has_the_policies_of_the_cluster(placet: Placet, folder: Path) -> None:
+    async with live_shop(folder):
+        done = await asked(placet, "repl", stdin=":pod shop/web-1\n:why n-2\n")
+        (folder / "own.policy").write_text('cluster policy own { filter "o" { require true } }')
+        files = await asked(placet, "repl", "own.policy", stdin="node.zone\n")
+        both = await asked(
+            placet, "repl", "--context", "test", "own.policy", stdin=":pod shop/web-1\n:why n-2\n"
+        )
+    assert "shop/headroom: headroom fails: needs 1Gi to spare" in done.out
+    assert "load one with `:cluster SNAPSHOT`" in files.err
+    assert "shop/headroom: headroom fails" in both.out
+    assert "own: o holds" in both.out
+
+
+def test_a_repl_without_a_kubeconfig_begins_without_a_cluster(placet: Placet, folder: Path) -> None:
+    done = placet("repl", stdin="1 + 1\n")
+    assert (done.code, done.out, done.err) == (0, "2 : int\n", "")
+    asked_node = placet("repl", stdin="node.zone\n")
+    assert "load one with `:cluster SNAPSHOT`, or begin with `placet repl --kube" in asked_node.err
+    strict = placet("repl", "--kubeconfig", str(folder / "absent"), stdin="1 + 1\n")
+    assert strict.code == 2
+    assert "there is no kubeconfig" in strict.err
+
+
+def test_a_repl_begins_although_its_cluster_is_not_there(placet: Placet, folder: Path) -> None:
+    kubeconfig(folder / "config", "http://127.0.0.1:1", {"token": "static"})
+    done = placet("repl", stdin="1 + 1\n")
+    assert (done.code, done.out) == (0, "2 : int\n")
+    assert "no cluster is loaded: `http://127.0.0.1:1` cannot be reached" in done.err
+
+
+async def test_simulate_places_the_pending_pods(placet: Placet, folder: Path) -> None:
+    async with live_shop(folder):
+        done = await asked(placet, "simulate", "--json")
+        far = await asked(placet, "simulate", "-n", "far")
+    assert done.code == 0
+    assert "shop/web-1" in done.out
+    assert "no pod is pending in the namespace `far` of `test`" in far.err
+
+
+async def test_simulate_compares_files_on_a_running_cluster(placet: Placet, folder: Path) -> None:
+    (folder / "old.policy").write_text(
+        'policy a in namespace "shop" { score "one" weight 1 { value 1 } }'
+    )
+    (folder / "new.policy").write_text(
+        'policy a in namespace "shop" { filter "a" { require node.zone == "b" } }'
+    )
+    async with live_shop(folder):
+        offline = await asked(placet, "simulate", "--diff", "old.policy", "new.policy")
+        done = await asked(
+            placet, "simulate", "--context", "test", "--diff", "old.policy", "new.policy", "--json"
+        )
+    assert "there is no cluster" in offline.err
+    assert done.code == 0
+    assert "n-2" in done.out
+
+
+async def test_tests_are_live_only_if_asked(placet: Placet, folder: Path) -> None:
+    (folder / "shop.policy").write_text(
+        'policy shop in namespace "shop" { filter "z" { require node.zone == "a" } }'
+    )
+    (folder / "shop_test.policy").write_text(TEST)
+    async with live_shop(folder) as server:
+        offline = await asked(placet, "test")
+        assert not server.requests
+        live = await asked(placet, "test", "--cluster", "live")
+        wrong = await asked(placet, "test", "--context", "test")
+    assert offline.code == 1
+    assert "cannot read `cluster.json`" in offline.out
+    assert live.code == 0, live.out
+    assert live.err.startswith("asking `test` at ")
+    assert "--context works only with --cluster live" in wrong.err
+
+
+@pytest.mark.parametrize("command", ["analyze", "eval", "repl", "simulate"])
+async def test_without_the_right_to_nodes_others_name_it(
+    placet: Placet, folder: Path, command: str
+) -> None:
+    arguments = {
+        "analyze": ["analyze", "web-1"],
+        "eval": ["eval", "--all-nodes", "node.zone"],
+        "repl": ["repl", "--context", "test"],
+        "simulate": ["simulate"],
+    }[command]
+    async with live_shop(folder) as server:
+        server.forbidden = {PATHS["Node"]}
+        done = await asked(placet, *arguments)
+    assert done.code == 2
+    assert "you may not list nodes\n" in done.err
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_progress_is_for_terminals_and_long_lists(
+    monkeypatch: pytest.MonkeyPatch, *, terminal: bool
+) -> None:
+    stream = Terminal() if terminal else io.StringIO()
+    monkeypatch.setattr("sys.stderr", stream)
+    progress = Progress("pods")
+    progress.show(500)
+    assert not stream.getvalue()
+    progress.show(1000)
+    progress.end()
+    assert ("pods: 1,000" in stream.getvalue()) is terminal

@@ -1,0 +1,155 @@
+"""Evidence of explanations: every value is what the plain evaluator gives for its pod and node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cli.explaining.evidence import CountEvidence, Traced, clauses_on, scores_on
+from cli.explaining.explanation import Explanation, Written, explain
+from cli.world import Documents, World, compiled
+from grammar.ast import Expr, Ident
+from grammar.environment import Environment
+from grammar.errors import EvaluationError
+from grammar.evaluator import evaluate
+from grammar.source import Source
+from grammar.walk import children
+from policies.validation import Validator
+from tests.properties import strategies
+from tests.support.builders import kubectl_list, raw
+from tests.support.engines import CODEC, SCHEMA
+from tests.support.examples import examples
+
+# Policies whose strict counts evaluate every node, also after the one that is asked about.
+COUNTS = (
+    'limit "l" { per node at most 3 strict }',
+    'limit "l" { pods where true per node at most size(node.spec.taints) + 1 strict }',
+    'limit "l" { pods where true per domain node.labels["zone"] at most 2 strict }',
+    'limit "l" { all pods where true per node at most 0 strict mutual }',
+    'limit "l" { pods where true at most 2 used nodes strict }',
+    'share "l" { of pods where true on nodes where node.labels["pool"] == "a" at most 50% strict }',
+    'spread "l" { pods where true over node.labels["zone"] skew at most 1 strict }',
+    'spread "l" { pods where true over node.labels["zone"] skew at most 1 best effort weight 3 }',
+    'filter "l" { require size(node.pods) < 3 }',
+    'score "l" weight 2 { value size(node.pods) }',
+)
+VARIABLES = ("pod", "node", "now", "namespaceObject")
+Cluster = tuple[list[dict[str, Any]], list[dict[str, Any]]]
+
+
+def world_of(policies: list[str], pod: dict[str, Any], cluster: Cluster) -> World:
+    """Without the policies that do not type-check: a `range` of a bool does not."""
+    sources = [Source(f"{i}.policy", text) for i, text in enumerate(policies)]
+    validation = Validator(SCHEMA).validate([s for s in sources if is_valid(s)])
+    nodes, pods = cluster
+    items = [
+        *({"apiVersion": "v1", "kind": "Node", **item} for item in nodes),
+        *({"apiVersion": "v1", "kind": "Pod", **item} for item in (*pods, pod)),
+    ]
+    file = Path("cluster.json")
+    documents = Documents([file], [(file, raw(kubectl_list(items)))])
+    made = compiled(validation, validation.policies)
+    return World(SCHEMA, CODEC, documents.cluster(CODEC), made)
+
+
+def is_valid(source: Source) -> bool:
+    found = Validator(SCHEMA).validate([source]).findings()
+    return not any(diagnostic.severity == "error" for diagnostic, _ in found)
+
+
+def reads_only_variables(expr: Expr) -> bool:
+    if isinstance(expr, Ident):
+        return expr.name in VARIABLES
+    return all(map(reads_only_variables, children(expr)))
+
+
+def check(traced: Traced, environment: Environment, variables: dict[str, Any]) -> None:
+    for _, text, step in traced.rows:
+        if not reads_only_variables(step.expr):
+            continue  # an iteration of a macro
+        wanted = outcome(step.expr, environment, variables)
+        found = step.outcome
+        if isinstance(found, EvaluationError):
+            found = str(found), type(found)
+        assert (found, type(found)) == (wanted, type(wanted)), text
+
+
+def outcome(expr: Expr, environment: Environment, variables: dict[str, Any]) -> object:
+    """The value by the plain evaluator, or the text and kind of its error."""
+    try:
+        return evaluate(expr, variables, environment)
+    except EvaluationError as error:
+        return str(error), type(error)
+
+
+def shown(world: World, found: Explanation, name: str) -> Iterator[tuple[Written, Traced]]:
+    for said in clauses_on(world, found, name):
+        for traced in (said.when, *said.requires):
+            if traced is not None:
+                yield said.written, traced
+    for score in scores_on(world, found, name):
+        if score.value is not None:
+            yield score.written, score.value
+
+
+@settings(max_examples=examples(150), deadline=None)
+@given(
+    strategies.policies("p0"),
+    strategies.policies("p1"),
+    st.lists(st.sampled_from(COUNTS), max_size=3, unique=True),
+    strategies.pods(),
+    strategies.clusters(),
+)
+def test_a_value_is_that_of_its_pod_and_node_whatever_other_policies_there_are(
+    first: str, second: str, counts: list[str], pod: dict[str, Any], cluster: Cluster
+) -> None:
+    counting = [f"cluster policy c{i} {{ {text} }}" for i, text in enumerate(counts)]
+    world = world_of([*counting, first, second], pod, cluster)
+    asked = world.cluster.pod("shop/p-1")
+    with world.cluster.asking(asked):
+        found = explain(world, asked)
+        for name in found.names:
+            variables = {
+                "pod": CODEC.pod(asked.body),
+                "node": world.cluster.node(name),
+                "now": world.cluster.now,
+                "namespaceObject": None,
+            }
+            for written, traced in shown(world, found, name):
+                check(traced, written.environment, variables)
+
+
+@settings(max_examples=examples(100), deadline=None)
+@given(
+    st.sampled_from(COUNTS[:8]),
+    strategies.pods(),
+    strategies.clusters(),
+    st.data(),
+)
+def test_the_pods_of_a_count_are_as_many_as_it_says(
+    text: str, pod: dict[str, Any], cluster: Cluster, data: st.DataObject
+) -> None:
+    nodes, bound = cluster
+    nominated = data.draw(strategies.pods("nominated"))
+    nominated["status"]["nominatedNodeName"] = nodes[0]["metadata"]["name"]
+    world = world_of([f"cluster policy c {{ {text} }}"], pod, (nodes, [*bound, nominated]))
+    assert world.policies.registry.programs
+    asked = world.cluster.pod("shop/p-1")
+    with world.cluster.asking(asked):
+        found = explain(world, asked)
+        for name in found.names:
+            for said in clauses_on(world, found, name):
+                if said.counts is not None and not said.objection.is_mutual:
+                    assert_as_many(said.counts)
+
+
+def assert_as_many(counts: CountEvidence) -> None:
+    words = counts.text.split()
+    if words[0].isdecimal():
+        assert len(counts.pods) == int(words[0])
+        keys = [each.key for each in counts.pods]
+        assert len(keys) == len(set(keys))
