@@ -2,7 +2,8 @@
 
 client-go's leader election is the model, with its times. Two things are added. A replica that gets
 requests without being the leader writes its wish into the Lease. The leader releases a Lease that
-another replica wants if it gets no requests itself.
+another replica wants if it gets no requests itself. A leader that has got requests since takes the
+wish out: a replica that gets more of them writes it again.
 
     free --our update succeeds--> held --renewed every 2 s--> held
                                    |  not renewed for 10 s, released, or taken by another
@@ -74,10 +75,17 @@ class _LeaseObject(msgspec.Struct):
         return self.spec.holderIdentity or ""
 
     @property
+    def wish(self) -> str:
+        """The identity of the replica that wants the Lease, and the time, or empty."""
+        return str((self.metadata.get("annotations") or {}).get(WANTED_BY, ""))
+
+    @property
     def wanted_by(self) -> str:
         """The identity of the replica that wants the Lease, or empty."""
-        text = (self.metadata.get("annotations") or {}).get(WANTED_BY, "")
-        return str(text).partition(" ")[0]
+        return self.wish.partition(" ")[0]
+
+    def drop_wish(self) -> None:
+        (self.metadata.get("annotations") or {}).pop(WANTED_BY, None)
 
 
 class Lease:
@@ -123,6 +131,10 @@ class Lease:
         self._seen: tuple[object, ...] = ()
         self._seen_at = float("-inf")
         self._needed_at = self._last_early_turn = float("-inf")
+        # The last wish of another replica, and the time by our clock when it was seen first.
+        self._wish = ""
+        self._wished_at = float("-inf")
+        self._wrote_wish_at = float("-inf")
         self._due = asyncio.Event()
 
     @property
@@ -204,21 +216,27 @@ class Lease:
         if lease.holder == self.identity:
             if wanted and (self._ends() or self._is_uncalled(self._times.uncalled)):
                 await self._release(lease)
-            else:
-                await self._take(lease, "PUT", self._path, began)
+                return
+            if wanted and self._needed_at > self._wished_at:
+                lease.drop_wish()
+            await self._take(lease, "PUT", self._path, began)
         elif (free_for := unchanged - (duration if lease.holder else 0.0)) >= 0:
             # A replica that is not called leaves the Lease to the one that wants it, for a while:
             # that one may have ended.
             if called or not wanted or free_for > duration:
                 await self._take(lease, "PUT", self._path, began)
-        elif called and not lease.wanted_by:
+        elif called and not lease.wanted_by and self._needed_at > self._wrote_wish_at:
+            wrote_at = self._clock()
             await self._want()
+            self._wrote_wish_at = wrote_at
 
     def _observe(self, lease: _LeaseObject) -> None:
         """Note the holder, and the time by our clock when it was last renewed."""
         if lease.holder != self.identity:
             self._held_until = float("-inf")
         self.holder = lease.holder
+        if lease.wish != self._wish:
+            self._wish, self._wished_at = lease.wish, self._clock()
         seen = (lease.holder, lease.spec.renewTime, lease.spec.acquireTime)
         if seen != self._seen:
             self._seen, self._seen_at = seen, self._clock()
@@ -235,7 +253,7 @@ class Lease:
             changes = (spec.leaseTransitions or 0) + bool(spec.acquireTime)
             spec.acquireTime, spec.leaseTransitions = stamp, changes
             # Who still wants it writes that again.
-            (lease.metadata.get("annotations") or {}).pop(WANTED_BY, None)
+            lease.drop_wish()
         spec.holderIdentity, spec.renewTime = self.identity, stamp
         spec.leaseDurationSeconds = int(self._times.duration)
         # Known before the answer: whoever is cancelled while it waits has the Lease to release.

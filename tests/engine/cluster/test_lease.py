@@ -157,6 +157,24 @@ async def test_two_replicas_with_requests_do_not_alternate() -> None:
         replicas.wait(2)
 
 
+async def test_a_wish_before_the_last_request_is_no_reason_to_hand_over() -> None:
+    """A kube-scheduler that has lost its own Lease may still call the other replica once."""
+    replicas = Replicas()
+    await replicas.turns()
+    replicas.leases["a"].need()
+    replicas.leases["b"].need()
+    await replicas.turns("b", "a")
+    for _ in range(3):
+        replicas.wait(1)
+        replicas.leases["a"].need()
+        await replicas.turns("a")
+    # The pods that are left wait in kube-scheduler's backoff.
+    for _ in range(8):
+        replicas.wait(2)
+        await replicas.turns("b", "a")
+        assert replicas.holders == ["a"]
+
+
 async def test_an_ending_replica_hands_over_despite_requests() -> None:
     replicas = Replicas()
     await replicas.turns()
