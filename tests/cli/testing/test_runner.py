@@ -84,7 +84,7 @@ def test_only_nodes_that_pass_have_scores(run_test: RunTest) -> None:
             'for pods where 1 / size(pod.labels) > 1 filter "f" { require true }',
             'pass "n"',
             "`n` does not pass",
-            "rejected by `for`: policy p: its `for` cannot be evaluated (division by zero)",
+            "rejected by `for`: its `for` cannot be evaluated (division by zero)",
         ),
     ],
 )
