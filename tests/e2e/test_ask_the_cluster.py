@@ -25,6 +25,7 @@ from tests.e2e.kubeconfigs import kubeconfig
 from tests.e2e.manifests import node, pod
 from tests.e2e.placet import placet
 from tests.e2e.policies import define, policy, wait_ready
+from tests.e2e.volumes import Volume
 from tests.e2e.waiting import answers_ok, free_port, until
 
 pytestmark = pytest.mark.e2e
@@ -39,7 +40,7 @@ CAUSES: Mapping[str, tuple[str, str]] = {
     "count": ("count", "one of these is there (2 nodes)"),
     "held": ("held back", "only one at a time"),
     "broken": ("policy not in force", "Node has no field `nme`"),
-    "rights": ("missing rights", "may not list"),
+    "rights": ("missing rights", "without-rights` may not "),
     "scheduler": ("other scheduler", "waits for the scheduler `mine`"),
     "plugins": ("kube-scheduler", "Insufficient cpu (2 nodes)"),
     "gated": ("gated", "gated by `example.com/quota`"),
@@ -176,8 +177,7 @@ def scheduled(plane: ControlPlane, cluster: Cluster, tmp_path: Path) -> Iterator
         api.request("POST", path, {"metadata": {"name": "without-rights"}})
         made = api.request("POST", f"{path}/without-rights/token", {"spec": {}})
         ports = {
-            # What was offered to a pod that another extender refused counts for ten minutes.
-            "live": served("live", plane.placet_token, "--permit-timeout=10m"),
+            "live": served("live", plane.placet_token),
             "rights": served("rights", made["status"]["token"]),
             "later": running.enter_context(refusing()),
             "down": free_port(),
@@ -185,6 +185,14 @@ def scheduled(plane: ControlPlane, cluster: Cluster, tmp_path: Path) -> Iterator
         entries = [entry(name, port) for name, port in ports.items()]
         running.enter_context(kube_scheduler(plane, tmp_path, entries))
         yield
+
+
+@pytest.fixture
+def volume(plane: ControlPlane, cluster: Cluster) -> Iterator[Volume]:
+    """A claim without a volume."""
+    found = Volume(plane, cluster.namespace)
+    yield found
+    found.delete()
 
 
 def wait_said(cluster: Cluster, name: str, text: str = "") -> None:
@@ -201,7 +209,9 @@ def wait_said(cluster: Cluster, name: str, text: str = "") -> None:
 
 
 @pytest.mark.usefixtures("policies", "scheduled")
-def test_each_pending_pod_has_its_cause(plane: ControlPlane, cluster: Cluster) -> None:
+def test_each_pending_pod_has_its_cause(
+    plane: ControlPlane, cluster: Cluster, volume: Volume
+) -> None:
     for name in ("filter", "count", "held", "first", "plugins"):
         wait_ready(cluster, name, "True", SECONDS)
     for name in ("broken", "idle", "unused"):
@@ -211,10 +221,9 @@ def test_each_pending_pod_has_its_cause(plane: ControlPlane, cluster: Cluster) -
     for number, each in enumerate(bound):
         each["metadata"]["name"] = f"count-{number}"
     cluster.create_pods(bound)
-    # It is offered nodes, then refused by the later extender: so it stays in flight.
-    cluster.create_pods([asked(cluster, "first", "live", "later")])
-    # Placet knows the nodes from then on: before, it may not have offered any.
-    wait_said(cluster, "first", NO_LICENCE)
+    # It has a node, and kube-scheduler waits for its volume: so it stays in flight.
+    cluster.create_pods([asked(cluster, "first", "live", volumes=[volume.claimed()])])
+    until(lambda: volume.chosen() is not None, SECONDS, lambda: "no node is chosen for `first`")
     cluster.create_pods(
         [
             asked(cluster, "filter", "live"),
