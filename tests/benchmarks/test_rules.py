@@ -1,4 +1,4 @@
-"""What rules about the pods of each node cost: each rule against a label of the node.
+"""What rules about the pods of each node, or about the time, cost: against a label of the node.
 
 Every figure is a ratio of two calls of one run, so that it says something on any machine. A *warm*
 call is about another pod of a shape that was asked about before; a *new shape* is about a pod whose
@@ -30,7 +30,7 @@ NODES, PODS_A_NODE = 5_000, 30
 APPS, TEAMS, ZONES = 3_000, 12, 3
 # The least of so many calls counts: what else the machine does only adds to a call.
 CALLS = 5
-WARM, NEW = AtMost(5), AtMost(30)
+WARM, NEW, NAMED = AtMost(5), AtMost(30), AtMost(10)
 
 PLAIN = 'node.labels["disk"] == "ssd"'
 _APP, _TEAM = 'p.labels["app"] == pod.labels["app"]', 'p.labels["team"] == pod.labels["team"]'
@@ -58,6 +58,14 @@ RULES = {
         'node.labels["host"].matches(pod.labels["pattern"])'
     ),
 }
+# What is warm about these stays so while the time passes.
+TIMED = {
+    "ages": 'filter "f" { require !node.pods.exists(p, p.age < duration("1h")) }',
+    "a limit by age": (
+        'limit "l" { pods where peer.age < duration("1h") per node at most 3 strict }'
+    ),
+}
+SCORES = {"a score by age": 'score "s" weight 1 { value node.age.getMinutes() range minmax }'}
 SPREADS = 10
 
 pytestmark = pytest.mark.bench
@@ -157,6 +165,22 @@ def test_plain(plain: float, record: Record) -> None:
 def test_rule(name: str, plain: float, record: Record) -> None:
     """A filter of one rule."""
     _recorded(record, name, Asking(f'filter "f" {{ require {RULES[name]} }}'), plain)
+
+
+@pytest.mark.parametrize("name", [*TIMED, *SCORES])
+def test_time(name: str, plain: float, record: Record) -> None:
+    """A rule that reads the time."""
+    clauses = (TIMED | SCORES)[name]
+    _recorded(record, name, Asking(clauses, scores=name in SCORES), plain)
+
+
+def test_new_name(plain: float, record: Record) -> None:
+    """A rule that compares the name of the pod, asked about a pod of another name each time."""
+    asking = Asking(f'filter "f" {{ require {PLAIN} && pod.name != "zz" }}')
+    asking.milliseconds(0)
+    taken = min(asking.milliseconds(0) for _ in range(2 * CALLS))
+    detail = f"{taken:.3g} ms; a label of the node, warm: {plain:.3g} ms"
+    record("a comparison with the name, a new name / a label, warm", taken / plain, NAMED, detail)
 
 
 def test_spreads(plain: float, record: Record) -> None:

@@ -7,6 +7,7 @@ such a moment, by hours, and sometimes back.
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any
 
 import pytest
@@ -14,10 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.cache.cache import Cache
+from engine.decision.registry import Registry
 from engine.engine import Engine
 from grammar.values.time import SECOND, Timestamp
 from tests.support.builders import Object, node, pod, raw
-from tests.support.engines import engine_over, node_of, peer_of
+from tests.support.engines import CODEC, Known, Silent, node_of, peer_of, registry_of
 from tests.support.examples import examples
 
 MINUTE = 60 * SECOND
@@ -93,11 +95,16 @@ def events(steps: st.SearchStrategy[int]) -> st.SearchStrategy[tuple[Any, ...]]:
     )
 
 
+@cache
+def registry(clauses: str) -> Registry:
+    return registry_of(f"cluster policy p {{ {clauses} }}")
+
+
 class World:
     """An engine that is asked again and again, and new ones over the same cache."""
 
     def __init__(self, clauses: str) -> None:
-        self.text = f"cluster policy p {{ {clauses} }}"
+        self.registry = registry(clauses)
         self.cache, self.now = Cache(), START
         for i, name in enumerate(NODES):
             self.cache.put_node(node_of(node(name, created=at(-40 - 10 * i))))
@@ -105,7 +112,9 @@ class World:
         self.asked = 0
 
     def new(self) -> Engine:
-        return engine_over(self.text, self.cache, now=lambda: Timestamp(self.now))
+        return Engine(
+            self.registry, Known(self.cache), CODEC, Silent(), now=lambda: Timestamp(self.now)
+        )
 
     def happens(self, event: tuple[Any, ...]) -> None:
         match event:
@@ -139,8 +148,8 @@ def old_pod(number: int, where: str | None, created: int) -> Object:
 
 
 @pytest.mark.parametrize("clauses", EXACT.values(), ids=EXACT)
-@settings(max_examples=examples(25), deadline=None)
-@given(happened=st.lists(events(exact_steps), min_size=5, max_size=25))
+@settings(max_examples=examples(40), deadline=None)
+@given(happened=st.lists(events(exact_steps), min_size=3, max_size=12))
 def test_what_changes_at_a_known_moment(clauses: str, happened: list[tuple[Any, ...]]) -> None:
     world = World(clauses)
     world.look()
@@ -150,8 +159,8 @@ def test_what_changes_at_a_known_moment(clauses: str, happened: list[tuple[Any, 
 
 
 @pytest.mark.parametrize("clauses", OTHER.values(), ids=OTHER)
-@settings(max_examples=examples(25), deadline=None)
-@given(happened=st.lists(events(whole_steps), min_size=5, max_size=25))
+@settings(max_examples=examples(40), deadline=None)
+@given(happened=st.lists(events(whole_steps), min_size=3, max_size=12))
 def test_what_may_change_at_any_time(clauses: str, happened: list[tuple[Any, ...]]) -> None:
     """A second later."""
     world = World(clauses)
