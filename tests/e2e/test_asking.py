@@ -16,6 +16,7 @@ import trustme
 from aiohttp import web
 
 from tests.e2e.api import Api
+from tests.e2e.cluster import AT_ONCE
 from tests.e2e.control_plane import ControlPlane
 from tests.e2e.manifests import namespace, node, pod
 from tests.e2e.permissions import GROUP, USER
@@ -118,6 +119,8 @@ def test_operators_may_ask_and_others_may_not(plane: ControlPlane, tmp_path: Pat
             operator = ask(plane.placet_kubeconfig, port, "status")
             assert operator.stdout.startswith("replica "), operator.stderr
     finally:
+        # The pods of other tests are in the same cluster, and they count them.
+        api.request("DELETE", f"/api/v1/namespaces/{NAMESPACE}/pods", AT_ONCE)
         api.request("DELETE", f"/api/v1/nodes/{NODE}")
 
 

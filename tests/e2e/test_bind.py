@@ -72,7 +72,7 @@ def test_only_what_filter_offered_is_bound(cluster: Cluster, served: Stage) -> N
     gone = "node `nowhere` does not exist, or is not known yet"
     assert refusal(server.bind(huge, "nowhere")) == gone
     assert refusal(server.bind(huge, "n1")) == "node `n1` has not enough `cpu` left for the pod"
-    assert refusal(server.bind(new, "n2")) == "not on n2"
+    assert refusal(server.bind(new, "n2")) == "policy web: not on n2"
     assert server.filter(web, ["n1", "n2"])["NodeNames"] == ["n1"]
     for name in ("n2", "n3", "nowhere"):
         text = f"filter has not offered node `{name}` to the pod"
