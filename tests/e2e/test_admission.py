@@ -229,7 +229,7 @@ def test_columns(shop: Shop) -> None:
     head, row = shop.kubectl("get", "plp", "web").stdout.splitlines()
     columns = ["NAME", "READY", "REASON", "TARGET", "PLACED", "MATCHED", "WEIGHT", "AGE"]
     assert head.split() == columns
-    assert row.split()[:-1] == ["web", "True", "Tested", "40%", "4", "5", "100"]
+    assert row.split()[:-1] == ["web", "True", "Tested", "40%", "4", "5", "101"]
 
 
 def condition(status: str) -> dict[str, str]:
