@@ -157,7 +157,7 @@ def test_an_object_that_does_not_hold_keeps_the_last_good_version(
     assert sides(cluster.wait_placed(create(cluster, 3))) == (0, 3)
     status = cluster.get("placementpolicies", "web")["status"]
     assert status["inForce"] == {"generation": 1, "rules": rules}
-    hint = "(`placet schema Node` lists its fields)"
+    hint = "(a similar name exists: `name`)"
     assert status["diagnostics"] == [f"rules:1:32 error[P0102]: Node has no field `nmae` {hint}"]
     again = served.watch_objects()
     again.wait_ready()
@@ -197,8 +197,9 @@ def test_status(cluster: Cluster, served: Stage) -> None:
 
     until(lambda: numbers() == expected, 10.0, lambda: f"{expected}, not {numbers()}")
     line = cluster.kubectl("get", "plp", "web", "-n", cluster.namespace).splitlines()
-    assert line[0].split() == ["NAME", "MODE", "TARGET", "PLACED", "READY", "AGE"]
-    assert line[1].split()[:5] == ["web", "Strict", "40%", "4", "True"]
+    columns = ["NAME", "READY", "REASON", "TARGET", "PLACED", "MATCHED", "WEIGHT", "AGE"]
+    assert line[0].split() == columns
+    assert line[1].split()[:6] == ["web", "True", "InForce", "40%", "4", "10"]
     version = cluster.get("placementpolicies", "web")["metadata"]["resourceVersion"]
     time.sleep(3.0)
     assert cluster.get("placementpolicies", "web")["metadata"]["resourceVersion"] == version
