@@ -59,8 +59,9 @@ def test_rejected_pod_in_a_sampled_cluster(cluster: Cluster, served: Stage) -> N
 
     condition = cluster.scheduled_condition("web")
     assert condition["reason"] == "Unschedulable", "autoscalers see it"
-    closed = "; ".join(f"policy web: part {part} is closed" for part in "abc")
-    assert closed in condition["message"]
+    # With their counts, or in one text for all nodes once kube-scheduler has asked often.
+    message = condition["message"]
+    assert all(f"policy web: part {part} is closed" in message for part in "abc")
     asked = calls.calls("filter", "web")
     assert max(call.nodes for call in asked) < len(PARTS)
     assert len(asked) <= 8
