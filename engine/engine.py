@@ -420,13 +420,13 @@ class Engine:
         Raises EngineError if kube-scheduler should retry the pod itself.
         """
         counts = decided.counts()
-        present = [v for v, n in zip(decided.verdicts, counts, strict=True) if n]
-        if waiting := [v for v in present if isinstance(v, Rejected) and v.waits]:
-            raise WaitingError(waiting[0].reason)
-        verdicts = _attributed(decided.verdicts)
-        decided = Decision(decided.codes, verdicts, decided.known_rows)
-        present = [v for v, n in zip(verdicts, counts, strict=True) if n]
-        refusals = [v for v in present if not isinstance(v, Feasible)]
+        for verdict, count in zip(decided.verdicts, counts, strict=True):
+            if count and isinstance(verdict, Rejected) and verdict.waits:
+                raise WaitingError(verdict.reason)
+        verdicts, rows, headrooms = _attributed(decided), decided.known_rows, decided.headrooms
+        decided = Decision(decided.codes, verdicts, rows, headrooms)
+        pairs = zip(verdicts, counts, strict=True)
+        refusals = [v for v, n in pairs if n and not isinstance(v, Feasible)]
         damped = self._damper.rejected(call.pod.uid, {v.reason for v in refusals})
         if damped is None:
             return decided
@@ -436,7 +436,7 @@ class Engine:
         first = refusals[0]
         is_resolvable = all(v.resolvable for v in refusals)
         one = Rejected(text, first.policy, first.clause, is_resolvable)
-        return Decision(np.ones(len(decided), np.int32), (FEASIBLE, one), decided.known_rows)
+        return Decision(np.ones(len(decided), np.int32), (FEASIBLE, one), rows, headrooms)
 
     def _audit(
         self, call: Call, names: Sequence[str], table: NodeTable, rows: NodeRows
@@ -560,11 +560,11 @@ def _rejecting(
     return [(v.clause, count) for v, count in found if count and not isinstance(v, Feasible)]
 
 
-def _attributed(verdicts: Sequence[Verdict]) -> list[Verdict]:
+def _attributed(decided: Decision) -> list[Verdict]:
     """The verdicts with reasons that name their policy; equal reasons are one text."""
     texts: dict[tuple[str, str], str] = {}
     found: list[Verdict] = []
-    for verdict in verdicts:
+    for verdict in decided.verdicts:
         if isinstance(verdict, Feasible):
             found.append(verdict)
             continue

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from engine.errors import EngineError
 from engine.objects.peer import Peer
+from grammar.values.time import NEVER
 
 # The least recently used tally above this number is dropped. It is counted again on demand.
 _MOST = 4096
@@ -37,8 +38,6 @@ Adds = Callable[[Peer], int]
 MayCount = Callable[[Peer], bool]
 # The same, and the moment in nanoseconds from which on it may add something else.
 AddsUntil = Callable[[Peer], tuple[int, int]]
-# A moment that never comes.
-_NEVER = 2**63 - 1
 
 
 class Scope(NamedTuple):
@@ -219,7 +218,7 @@ class TimedTally(Tally):
         self._hold(key, pod, amount, until)
 
     def _hold(self, key: str, pod: Peer, amount: int, until: int) -> None:
-        if until == _NEVER:
+        if until == NEVER:
             self._held.pop(key, None)
             return
         self._held[key] = _Held(pod, amount, until)

@@ -26,7 +26,7 @@ from engine.cache.tallies import FULL, Tally
 from engine.counting.in_flight_pods import GroupIds
 from engine.objects import eligibility
 from engine.program.columns import Freshness, grown
-from engine.program.frame import NEVER, Evaluation, Frame, Report
+from engine.program.frame import Evaluation, Frame, Report
 from engine.program.program import (
     BoundProgram,
     CountClause,
@@ -37,6 +37,7 @@ from engine.program.program import (
 from engine.program.sums import sum_bound
 from grammar.clauses import NodeSet
 from grammar.errors import EvaluationError, MissingError
+from grammar.values.time import NEVER
 
 Counts = npt.NDArray[np.int64]
 # Numbers of bounds by group: ints, or floats for percentages.

@@ -24,7 +24,7 @@ from engine.counting.used_nodes import nodes_in_use
 from engine.objects.codec import Namespace
 from engine.objects.peer import Peer, Workload, key_of
 from engine.objects.request_pod import RequestPod
-from engine.program.frame import MEMO_BYTES, NEVER, Evaluate, Frame, Report, unlimited
+from engine.program.frame import Evaluate, Frame, Report, unlimited
 from engine.program.policy_time import BRIEF_SECONDS, CallTime
 from engine.program.program import (
     CountClause,
@@ -36,6 +36,7 @@ from engine.program.program import (
 from engine.program.sums import added
 from grammar.errors import EvaluationError, MissingError
 from grammar.values.sizes import STEPS
+from grammar.values.time import NEVER
 
 TEMPLATE_HASH = "pod-template-hash"
 _MOST_LABELS = 4096
@@ -455,10 +456,10 @@ class PodCounter:
         """The names of the namespaces for which an expression is true; None for all of them."""
         if wanted is None:
             return None
-        frame = copy(self._frame)
         found = set()
         for namespace in self.pods.namespaces():
-            frame.namespaceObject, frame.memo, frame.room = namespace, {}, MEMO_BYTES
+            frame = self._frame.anew()
+            frame.namespaceObject = namespace
             try:
                 if wanted(frame) is True:
                     found.add(namespace.name)

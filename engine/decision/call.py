@@ -24,11 +24,11 @@ from engine.errors import NotSyncedError
 from engine.objects.codec import ObjectCodec
 from engine.objects.peer import UNLABELLED, Peer
 from engine.objects.request_pod import Exemptions, RequestPod
-from engine.program.frame import NEVER, Evaluation, Frame
+from engine.program.frame import Evaluation, Frame
 from engine.program.policy_time import CallTime
 from grammar.errors import EvaluationError
 from grammar.texts import shown
-from grammar.values.time import Timestamp
+from grammar.values.time import NEVER, Timestamp
 
 # The memory of all plans together: at 5,000 nodes and three scores, some 200 pod shapes.
 PLAN_BYTES = 64 << 20
@@ -81,7 +81,10 @@ class Call(msgspec.Struct, frozen=True, eq=False):
         pod, roots = self.pod, snapshot.workloads
         root = roots.get(pod.controller)
         plan, evaluation = self.plan, self.evaluation
-        frame = plan.frame.at(evaluation.now()) if plan.time_dependent_counts else plan.frame
+        frame = plan.frame
+        if plan.time_dependent_counts:
+            frame = frame.anew()
+            frame.now = Timestamp(evaluation.now())
         namespace = snapshot.namespaces.get(pod.namespace)
         labels = namespace.labels if namespace is not None else UNLABELLED
         peer = partial(pod.rooted, root, labels)

@@ -25,11 +25,12 @@ from engine.decision.verdict import (
 )
 from engine.errors import EngineError
 from engine.program.columns import Freshness, Moments, grown
-from engine.program.frame import NEVER, Evaluation, Frame
+from engine.program.frame import Evaluation, Frame
 from engine.program.policy_time import CallTime
 from engine.program.program import FilterProgram
 from grammar.errors import EvaluationError, MissingError
 from grammar.texts import shown
+from grammar.values.time import NEVER
 
 UNKNOWN_NODE = "node not yet known"
 # Beyond this number, rejections probably carry errors that name what they read: start over.

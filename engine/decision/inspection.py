@@ -22,7 +22,7 @@ from engine.decision import filtering, scoring
 from engine.decision.filtering import Rejection
 from engine.decision.registry import Selection
 from engine.decision.verdict import full_reason
-from engine.program.frame import MEMO_BYTES, Floats, Frame, unhurried
+from engine.program.frame import Floats, Frame, unhurried
 from engine.program.program import CountClause, FilterProgram, Program, ScoreProgram, applies
 from grammar.errors import EvaluationError
 
@@ -93,9 +93,8 @@ class Inspection:
 
     def frame_at(self, name: str) -> Frame:
         """The frame of the pod and one node, for the caller alone: nothing here changes it."""
-        frame = copy(self.frame)
+        frame = self.frame.anew()
         frame.node = self.table.views[int(self.table.find([name])[0])]
-        frame.memo, frame.room = {}, MEMO_BYTES
         return frame
 
     def objections(self, programs: Iterable[Program], names: Sequence[str]) -> list[Objection]:

@@ -7,7 +7,8 @@ bounded by their size.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from typing import TypeVar
 from weakref import WeakValueDictionary
 
 from engine.counting.count_clauses import CountClauses
@@ -16,10 +17,14 @@ from engine.decision.filtering import FilterMemo
 from engine.decision.registry import Registry, Selection
 from engine.decision.verdict import Failed
 from engine.objects.codec import Namespace
-from engine.program.frame import MEMO_BYTES, NEVER, Evaluation, Frame
+from engine.program.frame import MEMO_BYTES, Evaluation, Frame
 from engine.program.pod_values import pod_values
 from engine.program.program import FilterProgram, ScoreProgram, applies
 from grammar.texts import MOST_SHOWN, cut, shown
+from grammar.values.time import NEVER
+
+Clause = TypeVar("Clause", FilterProgram, ScoreProgram)
+Memo = TypeVar("Memo", FilterMemo, scoring.Scorer)
 
 
 class SharedMemos:
@@ -35,28 +40,30 @@ class SharedMemos:
 
     def filters(self, clauses: Sequence[FilterProgram], evaluation: Evaluation) -> FilterMemo:
         """The memo of some clauses, for the pod of the evaluation. Raises ExpensivePolicyError."""
-        key = _values(clauses, evaluation)
-        found = self._filters.get(key)
-        if found is None:
-            found = FilterMemo(clauses)
-            if key is not None:
-                self._filters[key] = found
-        return found
+        return _shared(self._filters, FilterMemo, clauses, evaluation)
 
     def scorer(self, clauses: Sequence[ScoreProgram], evaluation: Evaluation) -> scoring.Scorer:
         """The same for scores."""
-        key = _values(clauses, evaluation)
-        found = self._scorers.get(key)
-        if found is None:
-            found = scoring.Scorer(clauses)
-            if key is not None:
-                self._scorers[key] = found
-        return found
+        return _shared(self._scorers, scoring.Scorer, clauses, evaluation)
 
 
-def _values(
-    clauses: Sequence[FilterProgram | ScoreProgram], evaluation: Evaluation
-) -> Hashable | None:
+def _shared(
+    known: WeakValueDictionary[Hashable, Memo],
+    make: Callable[[Sequence[Clause]], Memo],
+    clauses: Sequence[Clause],
+    evaluation: Evaluation,
+) -> Memo:
+    """The memo of these clauses for alike pods, or a new one."""
+    key = _values(clauses, evaluation)
+    found = known.get(key)
+    if found is None:
+        found = make(clauses)
+        if key is not None:
+            known[key] = found
+    return found
+
+
+def _values(clauses: Sequence[Clause], evaluation: Evaluation) -> Hashable | None:
     """What each clause reads of the pod; None if that cannot be compared."""
     found = []
     for clause in clauses:

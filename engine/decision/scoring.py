@@ -16,10 +16,11 @@ import numpy.typing as npt
 
 from engine.cache.node_table import NodeRows, NodeTable
 from engine.program.columns import Freshness, Moments, grown
-from engine.program.frame import NEVER, Evaluation, Floats, Frame, Points, Report, Term
+from engine.program.frame import Evaluation, Floats, Frame, Points, Report, Term
 from engine.program.operations import magnitude
 from engine.program.program import ScoreProgram
 from grammar.errors import EvaluationError, MissingError
+from grammar.values.time import NEVER
 
 # The value of a clause for a node that has none.
 MISSING = math.nan

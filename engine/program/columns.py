@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.cache.node_table import NodeRows, NodeTable
-from engine.program.frame import NEVER, Evaluate, Frame
+from engine.program.frame import Evaluate, Frame
 from grammar.errors import EvaluationError
 from grammar.values.optional import Optional
 from grammar.values.quantity import Quantity
 from grammar.values.sizes import STEPS
-from grammar.values.time import Duration, Timestamp
+from grammar.values.time import NEVER, Duration, Timestamp
 
 # A column of so many nodes is cleared, because node names come and go.
 MOST_NODES = 100_000

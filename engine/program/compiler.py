@@ -80,22 +80,20 @@ class Stages:
             return Stage.POD
         return Stage.NODE if needs.roots == {"node"} else None
 
-    def has_kinds(self, expr: ast.Comprehension, hidden: Collection[str]) -> bool:
-        """Whether a macro tests the items of a list of the node, and the kinds of items tell."""
-        if expr.macro not in ("all", "exists", "filter") or expr.target.type.name != "list":
-            return False
-        if len(expr.variables) != 1 or len(expr.body) != 1 or expr.body[0].type != BOOL:
-            return False
-        is_kept = self.stage(expr.target, hidden) is Stage.NODE
-        return is_kept and self.item_parts(expr, hidden) is not None
-
     def item_parts(
         self, expr: ast.Comprehension, hidden: Collection[str]
     ) -> tuple[ast.Expr, ...] | None:
-        """The largest parts of a macro's body that read its item alone.
+        """The largest parts of a macro's body that read its item alone; they tell items apart.
 
-        None if the body reads something else of the item than these values, or of the node.
+        None if the macro is no test of the items of a list of the node, or if its body reads
+        something else of the item than these values, or of the node.
         """
+        if expr.macro not in ("all", "exists", "filter") or expr.target.type.name != "list":
+            return None
+        if len(expr.variables) != 1 or len(expr.body) != 1 or expr.body[0].type != BOOL:
+            return None
+        if self.stage(expr.target, hidden) is not Stage.NODE:
+            return None
         (item,), (body,) = expr.variables, expr.body
         needs, others = self._of(body), {*hidden, item}
         if needs.local != {item} or not needs.roots.isdisjoint(others):
@@ -284,9 +282,9 @@ class Compiler:
 
         None where the test is not the same for items that are alike.
         """
-        if self._keeping or not self.stages.has_kinds(expr, self._locals):
+        parts = None if self._keeping else self.stages.item_parts(expr, self._locals)
+        if parts is None:
             return None
-        parts = self.stages.item_parts(expr, self._locals) or ()
         names = {expr.variables[0]: slot}
         (body,) = expr.body
         test, charges = self._spending(lambda: self.with_locals(names, body))

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from engine.program.policy_time import CallTime, untimed
 from grammar.errors import EvaluationError
 from grammar.values.sizes import STEPS, too_many_steps
-from grammar.values.time import SECOND, Timestamp
+from grammar.values.time import NEVER, SECOND, Timestamp
 
 Evaluate = Callable[["Frame"], object]
 # Made on demand, because a frame needs the whole pod decoded.
@@ -40,9 +40,6 @@ STEPS_PER_LOOK = 10_000
 def unlimited() -> None:
     """The deadline check of a frame without a deadline."""
 
-
-# A moment that never comes, in nanoseconds.
-NEVER = 2**63 - 1
 
 # The values that a frame keeps: a plan keeps its frame.
 MEMO_BYTES = 32 << 10
@@ -107,10 +104,10 @@ class Frame:
         self.fuel = STEPS_PER_LOOK
         self.refill()
 
-    def at(self, moment: int) -> Frame:
-        """The frame at another moment, in nanoseconds. What was kept at this one is forgotten."""
+    def anew(self) -> Frame:
+        """A copy that keeps no values, for another time, node or namespace."""
         made = copy(self)
-        made.now, made.memo, made.room = Timestamp(moment), {}, MEMO_BYTES
+        made.memo, made.room = {}, MEMO_BYTES
         return made
 
     def refill(self) -> None:

@@ -105,7 +105,7 @@ class _Estimates:
 
     def _steps_of_macro(self, expr: ast.Comprehension) -> int:
         target = self._steps(expr.target)
-        if self._stages.has_kinds(expr, ()):
+        if self._stages.item_parts(expr, ()) is not None:
             return target + _KINDS
         length = self._estimator.of(expr.target).size.length
         return target + length * (1 + sum(map(self._steps, expr.body)))

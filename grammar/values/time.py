@@ -25,6 +25,8 @@ _UNITS |= {"m": 60 * SECOND, "h": 3600 * SECOND, "d": 86_400 * SECOND, "w": 604_
 _PART = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h|d|w)")
 _WHOLE = re.compile(rf"[+-]?(?:{_PART.pattern})+\Z")
 _MOST_CHARACTERS = 200
+# A moment that never comes, in nanoseconds.
+NEVER = 2**63 - 1
 # CEL's durations are 64 bits of nanoseconds, as in cel-go: about 292 years either way.
 LIMIT = 2**63 - 1
 

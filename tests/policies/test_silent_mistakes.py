@@ -16,6 +16,7 @@ from engine.decision.preemption import Victims
 from engine.decision.verdict import Feasible
 from grammar.diagnostics import Diagnostic
 from grammar.source import Source
+from grammar.values.time import Timestamp
 from policies.validation import Validator, check_source
 from tests.support.builders import Object, controller, node, pod, raw
 from tests.support.engines import SCHEMA, engine_of
@@ -54,6 +55,8 @@ def there() -> list[Object]:
     return [busy, idle]
 
 
+# An hour, a day and a month that no rule about time names.
+ASKED_AT = Timestamp.parse("2026-06-10T14:30:00Z")
 ASKED = pod("web-1", "shop", cpu="50m", memory="2Gi", labels={"tier": "web"}, owner=WEB)
 
 
@@ -261,7 +264,8 @@ def applied(text: str, diagnostic: Diagnostic) -> str:
 def decided(text: str) -> dict[str, bool]:
     """Whether the pod may run on each node."""
     names = ["small", "large"]
-    verdicts = engine_of(text, nodes(), there()).filter(raw(ASKED), names, None, math.inf)
+    engine = engine_of(text, nodes(), there(), now=lambda: ASKED_AT)
+    verdicts = engine.filter(raw(ASKED), names, None, math.inf)
     return {n: isinstance(v, Feasible) for n, v in zip(names, verdicts, strict=True)}
 
 

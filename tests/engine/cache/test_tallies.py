@@ -7,10 +7,9 @@ import pytest
 from engine.cache.tallies import Scope, Tallies, TimedTally
 from engine.errors import DeadlineExceededError
 from engine.objects.peer import Peer
+from grammar.values.time import NEVER
 from tests.support.builders import pod
 from tests.support.engines import peer_of
-
-NEVER = 2**63 - 1
 
 
 def pods(count: int) -> dict[str, Peer]:

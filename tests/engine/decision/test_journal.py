@@ -102,6 +102,19 @@ def test_the_error_of_a_pod_that_is_rejected_again_and_again_stands_beside_its_r
     assert record.answered is not None
 
 
+def test_a_pod_that_a_count_keeps_off_every_node_has_what_was_counted() -> None:
+    counted = 'pods where peer.labels["app"] == "web" per node at most 1 strict'
+    limit = f'policy web in namespace "shop" {{ limit "one" {{ {counted} }} }}'
+    labels = {"app": "web"}
+    pods = [pod(f"{name}-0", "shop", on=name, labels=labels) for name in NAMES]
+    journal = Journal(now=lambda: AT)
+    ask(engine_of(limit, NODES, pods, journal=journal), "a")
+    record = found(journal, "a")
+    assert record.answered is not None
+    assert not (record.answered.codes == 0).any()
+    assert [counts.pods.tolist() for counts in record.counts] == [[0, 1, 1, 1, 1]]
+
+
 def test_a_call_without_a_decision_has_its_error() -> None:
     engine, journal = journalled()
     ask(engine, "a")

@@ -8,7 +8,7 @@ import pytest
 
 from engine.program.compiler import Compiler
 from engine.program.fast_paths import FAST_PATHS
-from engine.program.frame import NEVER, Evaluate, Frame
+from engine.program.frame import Evaluate, Frame
 from grammar.checker import Checker
 from grammar.environment import Environment
 from grammar.errors import EvaluationError
@@ -16,7 +16,7 @@ from grammar.parser import parse_expression
 from grammar.policy_checker import VARIABLES
 from grammar.schema import load_schema
 from grammar.source import Source
-from grammar.values.time import SECOND, Timestamp
+from grammar.values.time import NEVER, SECOND, Timestamp
 
 
 def compiled(text: str) -> tuple[Evaluate, Frame]:
