@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import tempfile
 from argparse import ArgumentTypeError
@@ -46,6 +47,14 @@ def version() -> str:
         return metadata.version("placet")
     except metadata.PackageNotFoundError:
         return "unknown"
+
+
+def add_context_arguments(parser: argparse._ActionsContainer, use: str) -> None:
+    """The flags that choose a cluster, as kubectl has them; `use` is what it is chosen for."""
+    parser.add_argument("--kubeconfig", metavar="FILE", type=Path, help=use)
+    parser.add_argument(
+        "--context", metavar="NAME", help="a context of the kubeconfig (default: its current one)"
+    )
 
 
 def read_file(name: str, hint: str) -> bytes:

@@ -9,18 +9,15 @@ takes the place of an object with the same name.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import yaml
-
-from cli.command import CommandError
+from cli.command import CommandError, add_context_arguments
 from cli.world import Cluster, NamedPod, Policies, World, in_force, named_pod, policy_files
 from cli.world import read_world as read_files
 from engine.objects.codec import ObjectCodec
@@ -36,13 +33,9 @@ _POD_TYPES = ("pod", "pods", "po")
 def add_cluster_arguments(parser: argparse.ArgumentParser, *, live_namespace: bool = True) -> None:
     """The flags that choose a running cluster, as kubectl has them."""
     group = parser.add_argument_group("a running cluster")
-    group.add_argument(
-        "--kubeconfig",
-        metavar="FILE",
-        type=Path,
-        help="ask the cluster of this kubeconfig (default: $KUBECONFIG, ~/.kube/config)",
+    add_context_arguments(
+        group, "ask the cluster of this kubeconfig (default: $KUBECONFIG, ~/.kube/config)"
     )
-    group.add_argument("--context", metavar="NAME", help="ask the cluster of this context")
     if live_namespace:
         scope = group.add_mutually_exclusive_group()
         scope.add_argument(
@@ -54,12 +47,6 @@ def add_cluster_arguments(parser: argparse.ArgumentParser, *, live_namespace: bo
         scope.add_argument(
             "-A", "--all-namespaces", action="store_true", help="the pods of all namespaces"
         )
-
-
-def add_output_argument(parser: argparse.ArgumentParser, *forms: str) -> None:
-    parser.add_argument(
-        "-o", "--output", metavar="FORM", choices=forms, help=f"one of {', '.join(forms)}"
-    )
 
 
 def is_live(args: argparse.Namespace, files: Sequence[str] = ("cluster", "policies")) -> bool:
@@ -199,21 +186,5 @@ def asked_pod(args: argparse.Namespace, cluster: Cluster, live: LiveCluster | No
     """The pod of a command. Raises CommandError."""
     name: str | None = args.pod
     if name is not None and args.pod_file is None:
-        return known_pod(name.rpartition("/")[2], cluster, question_namespace(args, live))
+        return cluster.pod(name.rpartition("/")[2], question_namespace(args, live))
     return named_pod(cluster, name, args.pod_file)
-
-
-def known_pod(name: str, cluster: Cluster, namespace: str) -> NamedPod:
-    """A pod of the cluster; without a namespace, the only one of its name."""
-    return cluster.pod(name, namespace)
-
-
-# ---- output for programs
-
-
-def put_document(value: Any, form: str) -> None:
-    """Prints a value as JSON or YAML."""
-    if form == "json":
-        print(json.dumps(value, indent=2, ensure_ascii=False))
-    else:
-        print(yaml.safe_dump(value, sort_keys=False, allow_unicode=True), end="")

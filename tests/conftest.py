@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 
 from tests.support.examples import register_profiles
@@ -10,9 +11,10 @@ register_profiles()
 
 
 def pytest_configure() -> None:
-    """Let Ctrl-C reach what tests start.
+    """Use no proxy for loopback, and let Ctrl-C reach what tests start.
 
     A background process of a shell ignores SIGINT, and its child processes do too.
     """
+    os.environ |= {"NO_PROXY": "*", "no_proxy": "*"}
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -41,8 +41,6 @@ async def test_a_running_cluster_is_shown_as_on_the_page(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "140")
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
-    for name in ("NO_PROXY", "no_proxy"):
-        monkeypatch.setenv(name, "*")
     folder = DOCS / "examples" / "explain"
     items = yaml.safe_load((folder / "cluster.yaml").read_text())["items"]
     waiting = next(item for item in items if item["metadata"]["name"] == "web-1")

@@ -1,4 +1,4 @@
-"""What Placet says of every JSON and YAML in the texts that extenders started with.
+"""Answers of `doctor` and `scheduler-config` to the JSON and YAML that extenders started with.
 
 The exact answers are in tests/golden/seeds. An answer that changes by intention is written again:
 `WRITE_GOLDEN=1 .venv/bin/python -m pytest tests/test_seeds.py`.

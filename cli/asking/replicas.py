@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,8 @@ from urllib.parse import quote, urlsplit
 import aiohttp
 import msgspec
 
-from cli.command import CommandError, positive, version
+from cli.command import CommandError, Exit, add_context_arguments, positive, version
+from cli.render import print_error
 from cli.world import ambiguous
 from engine.cluster.client import ApiClient, connect
 from engine.cluster.port_forward import PortForward, local_socket
@@ -59,8 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"the view of a server on this machine, as in http://127.0.0.1:{DEFAULT_PORT}; "
         "without it, replicas are reached through the cluster of the kubeconfig",
     )
-    group.add_argument("--kubeconfig", metavar="FILE", type=Path, help="how to reach the cluster")
-    group.add_argument("--context", help="a context of the kubeconfig (default: its current one)")
+    add_context_arguments(group, "how to reach the cluster")
     group.add_argument(
         "--placet-namespace",
         metavar="NAMESPACE",
@@ -305,6 +305,18 @@ async def ask_all(
     if not answers:
         raise errors[0]
     return answers, errors
+
+
+def end(errors: Sequence[CommandError]) -> int:
+    """Says which replicas have not answered; some have. Returns the exit code."""
+    for error in errors:
+        print_error(error.message, error.hint)
+    return Exit.FINDINGS if errors else Exit.OK
+
+
+def document(answers: Sequence[msgspec.Struct]) -> Mapping[str, object]:
+    """The answers of the replicas as one document of data."""
+    return {"replicas": msgspec.to_builtins(answers)}
 
 
 async def last_decisions(

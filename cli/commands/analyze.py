@@ -11,11 +11,10 @@ from cli.explaining.documents import analysis_document
 from cli.explaining.explanation import explain
 from cli.explaining.live_views import not_in_force
 from cli.explaining.views import head
+from cli.output import add_output_argument, put_document
 from cli.sources import (
     add_cluster_arguments,
-    add_output_argument,
     asked_pod,
-    put_document,
     world_of,
 )
 from cli.world import add_arguments, add_pod_arguments

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 import msgspec
 
 from cli.asking import decisions as layout
-from cli.asking import output, replicas
+from cli.asking import replicas
 from cli.asking.replicas import Replica
 from cli.command import CommandError, Exit
 from cli.console import put
+from cli.output import add_output_argument, put_document, put_item
 from server.view_answers import Summary
 
 EXAMPLES = """\
@@ -34,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-f", "--follow", action="store_true", help="show decisions as they are made, until Ctrl-C"
     )
-    output.add_argument(parser)
+    add_output_argument(parser, "json", "yaml")
     replicas.add_arguments(parser)
 
 
@@ -51,11 +52,15 @@ async def _run(args: argparse.Namespace, target: replicas.Target) -> int:
         if args.pod is None:
             answers, errors = await replicas.ask_all(found, Replica.decisions)
             listings = [answer for _, answer in answers]
-            if not output.written(args.output, listings):
+            if args.output:
+                put_document(replicas.document(listings), args.output)
+            else:
                 put(layout.listings(listings))
-            return output.end(errors)
+            return replicas.end(errors)
         details, failures = await replicas.last_decisions(found, args.pod)
-        if not output.written(args.output, details):
+        if args.output:
+            put_document(replicas.document(details), args.output)
+        else:
             newest, *others = details
             put(layout.head(newest, newest.replica if len(found) > 1 else ""))
             if args.node is None:
@@ -64,17 +69,19 @@ async def _run(args: argparse.Namespace, target: replicas.Target) -> int:
                 put(layout.one_node(newest, args.node))
             for other in others:
                 print(f"replica {other.replica} was asked at {other.at}")
-        return output.end(failures)
+        return replicas.end(failures)
 
 
-async def _follow(found: Sequence[Replica], pod: str | None, form: str) -> int:
+async def _follow(found: Sequence[Replica], pod: str | None, form: str | None) -> int:
     """Prints decisions until a stream ends, which raises CommandError."""
     several = len(found) > 1
     await asyncio.gather(*(_follow_one(each, pod, form, several=several) for each in found))
     return Exit.OK
 
 
-async def _follow_one(replica: Replica, pod: str | None, form: str, *, several: bool) -> None:
+async def _follow_one(
+    replica: Replica, pod: str | None, form: str | None, *, several: bool
+) -> None:
     async for kind, content in replica.events():
         if kind == "dropped":
             number = msgspec.json.decode(content, type=dict[str, int])["decisions"]
@@ -84,5 +91,7 @@ async def _follow_one(replica: Replica, pod: str | None, form: str, *, several: 
         one = msgspec.json.decode(content, type=Summary)
         if pod is not None and pod not in (one.pod, one.pod.partition("/")[2]):
             continue
-        if not output.streamed(form, {"replica": replica.name}, one):
+        if form:
+            put_item({"replica": replica.name, **msgspec.to_builtins(one)}, form)
+        else:
             print(layout.line(one, replica.name if several else ""), flush=True)

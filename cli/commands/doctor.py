@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from cli.command import CommandError, Exit, lease, replace_text, seconds
+from cli.command import CommandError, Exit, add_context_arguments, lease, replace_text, seconds
 from cli.render import FieldFinding, as_json, render, totals, wants_colour
 from cli.scheduling.checks import CheckContext, choose, examine, read_requirements
 from cli.scheduling.configuration import configurations, read_text
@@ -36,13 +36,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="a KubeSchedulerConfiguration, an old Policy, a ConfigMap with one of them, or the "
         "manifest of a kube-scheduler pod; - is standard input",
     )
-    parser.add_argument(
-        "--kubeconfig",
-        metavar="FILE",
-        type=Path,
-        help="read the ConfigMaps of kube-system in the cluster of this kubeconfig",
+    add_context_arguments(
+        parser, "read the ConfigMaps of kube-system in the cluster of this kubeconfig"
     )
-    parser.add_argument("--context", help="a context of the kubeconfig (default: its current one)")
     parser.add_argument(
         "--policies",
         metavar="PATH",

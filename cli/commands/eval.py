@@ -11,16 +11,15 @@ from typing import TYPE_CHECKING
 from cli.command import Exit
 from cli.console import show, table
 from cli.expressions import Evaluator, Expression, Failure, Values, check
+from cli.output import add_output_argument, put_document
 from cli.render import print_findings
 from cli.sources import (
     ForbiddenError,
     add_cluster_arguments,
-    add_output_argument,
     asked_pod,
     chosen_flag,
     is_live,
     opened,
-    put_document,
     question_namespace,
 )
 from cli.testing.fixture import to_json

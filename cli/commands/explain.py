@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from cli.asking import output, replicas
+from cli.asking import replicas
 from cli.command import CommandError, Exit
 from cli.console import put, show, table
 from cli.explaining.documents import decision_document
@@ -18,16 +18,15 @@ from cli.explaining.live_views import cause_lines, not_in_force, readable_polici
 from cli.explaining.pending import Cause, Decided, cause, decided
 from cli.explaining.then_and_now import decision_now, then_and_now
 from cli.explaining.views import every_node, head, one_node
+from cli.output import add_output_argument, put_document
 from cli.render import excerpt
 from cli.sources import (
     ForbiddenError,
     add_cluster_arguments,
-    add_output_argument,
     asked_pod,
     is_live,
     live_world,
     opened,
-    put_document,
     question_namespace,
     require_cluster,
     warn_of,
@@ -234,5 +233,5 @@ async def _last_decision(args: argparse.Namespace, pod: str) -> DecisionDetail:
     target = replicas.Target(url, args.kubeconfig, args.context)
     async with replicas.replicas(target) as found:
         details, errors = await replicas.last_decisions(found, pod)
-    output.end(errors)
+    replicas.end(errors)
     return details[0]

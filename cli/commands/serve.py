@@ -12,7 +12,18 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from cli.command import CommandError, Exit, address, lease, pause, positive, seconds, size, version
+from cli.command import (
+    CommandError,
+    Exit,
+    add_context_arguments,
+    address,
+    lease,
+    pause,
+    positive,
+    seconds,
+    size,
+    version,
+)
 from cli.demo.cluster import Demo
 from cli.demo.question import announcement
 from engine.cache.cluster_file import ClusterFileError
@@ -110,14 +121,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "change. JSON is read sixty times as fast as YAML. Without it, Placet watches the "
         "cluster of the kubeconfig, or the one that it runs in",
     )
-    what.add_argument(
-        "--kubeconfig",
-        metavar="FILE",
-        type=Path,
-        help="how to reach the cluster (default: $KUBECONFIG, ~/.kube/config, or the service "
+    add_context_arguments(
+        what,
+        "how to reach the cluster (default: $KUBECONFIG, ~/.kube/config, or the service "
         "account of the pod)",
     )
-    what.add_argument("--context", help="a context of the kubeconfig (default: its current one)")
     what.add_argument(
         "--watch-idle",
         metavar="TIME",

@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import asyncio
 
-from cli.asking import output, replicas
+from cli.asking import replicas
 from cli.asking import status as layout
 from cli.asking.replicas import Replica
 from cli.console import put
+from cli.output import add_output_argument, put_document
 
 EXAMPLES = """\
 examples:
@@ -19,7 +20,7 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    output.add_argument(parser)
+    add_output_argument(parser, "json", "yaml")
     replicas.add_arguments(parser)
 
 
@@ -31,9 +32,11 @@ async def _run(args: argparse.Namespace, target: replicas.Target) -> int:
     async with replicas.replicas(target) as found:
         answers, errors = await replicas.ask_all(found, Replica.status)
     found_status = [answer for _, answer in answers]
-    if not output.written(args.output, found_status):
+    if args.output:
+        put_document(replicas.document(found_status), args.output)
+    else:
         for number, each in enumerate(found_status):
             if number:
                 print()
             put(layout.status(each))
-    return output.end(errors)
+    return replicas.end(errors)

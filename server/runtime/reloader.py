@@ -22,7 +22,7 @@ from server.health import Check
 from server.runtime.policies import EnforcedPolicies, Policies
 
 
-class View(ClusterView, Protocol):
+class ClusterSource(ClusterView, Protocol):
     """A source of the cluster's state: files, the API server, or nothing."""
 
     def checks(self) -> Sequence[Check]:
@@ -52,7 +52,7 @@ class PolicyReloader:
         policies: Policies,
         enforced: EnforcedPolicies,
         objects: Mapping[str, bytes] | None,
-        view: View,
+        view: ClusterSource,
         engine: Engine,
         log: Logger,
         exemptions: Exemptions = NO_EXEMPTIONS,

@@ -41,8 +41,7 @@ from server.running import Shutdown
 from server.runtime.cluster import Access, ClusterRuntime, open_cluster
 from server.runtime.observers import LogObserver
 from server.runtime.policies import Policies
-from server.runtime.reloader import PolicyReloader
-from server.runtime.reloader import View as ClusterSource
+from server.runtime.reloader import ClusterSource, PolicyReloader
 from server.runtime.view_status import status_reader
 from server.runtime.views import NoCluster, Origin, Snapshots
 from server.settings import Settings

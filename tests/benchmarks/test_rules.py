@@ -1,4 +1,4 @@
-"""What rules about the pods of each node, or about the time, cost: against a label of the node.
+"""Costs of rules about the pods of each node, or about the time: against a label of the node.
 
 Every figure is a ratio of two calls of one run, so that it says something on any machine. A *warm*
 call is about another pod of a shape that was asked about before; a *new shape* is about a pod whose

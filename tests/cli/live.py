@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.cli import shop
+from tests.cli.conftest import Outcome, Placet
 from tests.support.builders import Object
 from tests.support.fake_api_server import FakeApiServer, fake_api_server
 from tests.support.kubeconfig import kubeconfig
@@ -27,6 +31,18 @@ UNREAD = (
     "/apis/batch/v1/jobs",
     "/api/v1/namespaces/shop/events",
 )
+
+
+@pytest.fixture
+def environment(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wide terminal, and the kubeconfig of the cluster that a test starts."""
+    monkeypatch.setenv("KUBECONFIG", str(folder / "config"))
+    monkeypatch.setenv("COLUMNS", "140")
+
+
+async def asked(placet: Placet, *arguments: str, stdin: str = "") -> Outcome:
+    """Run a command beside the API server of this event loop."""
+    return await asyncio.to_thread(placet, *arguments, stdin=stdin)
 
 
 def policy(name: str, rules: str, namespace: str = "shop", **spec: Any) -> Object:

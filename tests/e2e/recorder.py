@@ -63,10 +63,24 @@ def recorder(upstream_port: int) -> Iterator[Recorder]:
     """Serve on a free loopback port and pass everything on to `upstream_port`."""
     server = _Server(("127.0.0.1", 0), _Handler)
     server.recorder = Recorder(server.server_port, upstream_port)
-    thread = threading.Thread(target=server.serve_forever, name="recorder", daemon=True)
+    with serving(server):
+        yield server.recorder
+
+
+@contextmanager
+def answering(handler: type[BaseHTTPRequestHandler]) -> Iterator[int]:
+    """Serve with a handler on a free loopback port; yield the port."""
+    with serving(ThreadingHTTPServer(("127.0.0.1", 0), handler)) as server:
+        yield server.server_port
+
+
+@contextmanager
+def serving(server: ThreadingHTTPServer) -> Iterator[ThreadingHTTPServer]:
+    """Run a server in a thread, and close it."""
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
-        yield server.recorder
+        yield server
     finally:
         server.shutdown()
         server.server_close()

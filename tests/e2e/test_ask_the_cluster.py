@@ -8,10 +8,9 @@ import json
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import ExitStack
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from tests.e2e.kubeconfigs import kubeconfig
 from tests.e2e.manifests import node, pod
 from tests.e2e.placet import placet
 from tests.e2e.policies import define, policy, wait_ready
+from tests.e2e.recorder import answering
 from tests.e2e.volumes import Volume
 from tests.e2e.waiting import answers_ok, free_port, until
 
@@ -89,19 +89,6 @@ class _Refusing(BaseHTTPRequestHandler):
         """Stay silent."""
 
 
-@contextmanager
-def refusing() -> Iterator[int]:
-    """Answer every filter call so; yield the port."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Refusing) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        try:
-            yield server.server_port
-        finally:
-            server.shutdown()
-            thread.join()
-
-
 class Terminal:
     """A user's terminal: kubectl with Placet as its plugin, and a kubeconfig."""
 
@@ -109,7 +96,7 @@ class Terminal:
         self._kubectl = plane.programs / "kubectl"
         # The plugin `kubectl-placet` is beside the interpreter of the tests.
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-        own = {"KUBECONFIG": str(file), "PATH": path, "NO_PROXY": "*", "no_proxy": "*"}
+        own = {"KUBECONFIG": str(file), "PATH": path}
         self._environment = {**os.environ, **own, "COLUMNS": "200"}
 
     def kubectl(self, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -179,7 +166,7 @@ def scheduled(plane: ControlPlane, cluster: Cluster, tmp_path: Path) -> Iterator
         ports = {
             "live": served("live", plane.placet_token),
             "rights": served("rights", made["status"]["token"]),
-            "later": running.enter_context(refusing()),
+            "later": running.enter_context(answering(_Refusing)),
             "down": free_port(),
         }
         entries = [entry(name, port) for name, port in ports.items()]

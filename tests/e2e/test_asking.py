@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import ssl
 import subprocess
 import sys
@@ -73,7 +72,6 @@ def ask(kubeconfig: Path, port: int, *arguments: str) -> subprocess.CompletedPro
     return subprocess.run(
         [sys.executable, "-m", "cli", *arguments, "--kubeconfig", kubeconfig, *where],
         cwd=REPOSITORY,
-        env={**os.environ, "NO_PROXY": "*", "no_proxy": "*"},
         capture_output=True,
         text=True,
         timeout=60,

@@ -7,11 +7,10 @@ a pod says the extended resource that the pod names.
 import http.client
 import json
 import signal
-import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Mapping
+from contextlib import ExitStack
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from tests.e2e.kubeconfigs import kubeconfig
 from tests.e2e.manifests import node, pod
 from tests.e2e.placet import placet
 from tests.e2e.policies import define, wait_ready
+from tests.e2e.recorder import answering
 from tests.e2e.waiting import answers_ok, free_port, until
 from tests.support.failures import MATRIX, ON_ERROR, POOL, Case, Failure, Fate, labels, policy
 
@@ -75,20 +75,9 @@ def asked(case: Case, namespace: str) -> dict[str, Any]:
     return made
 
 
-@contextmanager
-def answering_500() -> Iterator[int]:
-    """Answer everything so; yield the port."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Refusing) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        try:
-            yield server.server_port
-        finally:
-            server.shutdown()
-            thread.join()
-
-
 class _Refusing(BaseHTTPRequestHandler):
+    """Answers every call with 500."""
+
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))
         self.send_error(http.client.INTERNAL_SERVER_ERROR)
@@ -114,7 +103,7 @@ class Servers:
         return {
             Failure.DOWN: free_port(),
             Failure.HUNG: self._hung(),
-            Failure.STATUS_500: self._running.enter_context(answering_500()),
+            Failure.STATUS_500: self._running.enter_context(answering(_Refusing)),
             Failure.UNSYNCED: self._unsynced(),
             Failure.SLOW: self._watch("slow", "--http-timeout=200ms"),
             Failure.ERROR: watching,

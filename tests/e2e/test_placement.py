@@ -1,4 +1,4 @@
-"""Where pods land: filters confine them, scores draw them, in names mode and in full-node mode."""
+"""Placement of pods: filters confine them, scores draw them, in names and in full-node mode."""
 
 import pytest
 

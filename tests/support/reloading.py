@@ -14,13 +14,13 @@ from engine.objects.request_pod import NO_EXEMPTIONS, Exemptions
 from grammar.schema import Schema
 from server.runtime.observers import LogObserver
 from server.runtime.policies import Policies
-from server.runtime.reloader import PolicyReloader, View
+from server.runtime.reloader import ClusterSource, PolicyReloader
 from tests.support.served import PROCESSES
 
 
 def reloader_of(
     paths: Sequence[Path],
-    open_view: Callable[[Needs], View],
+    open_view: Callable[[Needs], ClusterSource],
     schema: Schema,
     observer: LogObserver,
     log: Logger,

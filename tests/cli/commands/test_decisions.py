@@ -47,8 +47,6 @@ def decide(engine: Engine, address: str) -> None:
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "96")
-    monkeypatch.setenv("NO_PROXY", "*")
-    monkeypatch.setenv("no_proxy", "*")
 
 
 @pytest.fixture

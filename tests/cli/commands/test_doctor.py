@@ -123,12 +123,8 @@ def test_policies_with_errors_are_an_error(placet: Placet, folder: Path) -> None
     assert "the policies have" in done.err
 
 
-async def test_cluster_is_looked_into(
-    placet: Placet, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_cluster_is_looked_into(placet: Placet, folder: Path) -> None:
     """A ConfigMap of kube-system that holds none is passed over."""
-    monkeypatch.setenv("NO_PROXY", "*")  # a proxy of whoever runs the tests is not for loopback
-    monkeypatch.setenv("no_proxy", "*")
     path = "/api/v1/namespaces/kube-system/configmaps"
     async with fake_api_server() as server:
         file = kubeconfig(folder / "kubeconfig", server.url, {"token": "static"})

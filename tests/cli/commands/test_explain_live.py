@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 
 import pytest
 import yaml
 
-from tests.cli.conftest import Outcome, Placet
-from tests.cli.live import HEADROOM, PATHS, POLICIES, live_shop, policy, put, put_event
+from tests.cli.conftest import Placet
+from tests.cli.live import (
+    HEADROOM,
+    PATHS,
+    POLICIES,
+    asked,
+    environment,
+    live_shop,
+    policy,
+    put,
+    put_event,
+)
 from tests.support.builders import node, pod
 from tests.support.fake_api_server import FakeApiServer
 from tests.support.kubeconfig import kubeconfig
 
+__all__ = ["environment"]
+
+pytestmark = pytest.mark.usefixtures("environment")
 NAMESPACED = "/api/v1/namespaces/shop"
-
-
-@pytest.fixture(autouse=True)
-def environment(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KUBECONFIG", str(folder / "config"))
-    monkeypatch.setenv("COLUMNS", "140")
-    for name in ("NO_PROXY", "no_proxy"):
-        monkeypatch.setenv(name, "*")
-
-
-async def asked(placet: Placet, *arguments: str) -> Outcome:
-    return await asyncio.to_thread(placet, *arguments)
 
 
 def pending(server: FakeApiServer, message: str, name: str = "web-1", **spec: object) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import io
 import json
 from pathlib import Path
@@ -10,10 +9,13 @@ from pathlib import Path
 import pytest
 
 from cli.live import Progress
-from tests.cli.conftest import Outcome, Placet
-from tests.cli.live import PATHS, live_shop
+from tests.cli.conftest import Placet
+from tests.cli.live import PATHS, asked, environment, live_shop
 from tests.support.kubeconfig import kubeconfig
 
+__all__ = ["environment"]
+
+pytestmark = pytest.mark.usefixtures("environment")
 TEST = """\
 test "web fits" {
   cluster "cluster.json"
@@ -21,18 +23,6 @@ test "web fits" {
   expect pass "n-1"
 }
 """
-
-
-@pytest.fixture(autouse=True)
-def environment(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KUBECONFIG", str(folder / "config"))
-    monkeypatch.setenv("COLUMNS", "140")
-    for name in ("NO_PROXY", "no_proxy"):
-        monkeypatch.setenv(name, "*")
-
-
-async def asked(placet: Placet, *arguments: str, stdin: str = "") -> Outcome:
-    return await asyncio.to_thread(placet, *arguments, stdin=stdin)
 
 
 async def test_analyze(placet: Placet, folder: Path) -> None:

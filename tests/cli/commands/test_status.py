@@ -20,8 +20,6 @@ from tests.support.view_server import Parts, running, status_of
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "96")
-    monkeypatch.setenv("NO_PROXY", "*")
-    monkeypatch.setenv("no_proxy", "*")
 
 
 def test_the_status_of_every_replica(placet: Placet, tmp_path: Path) -> None:

@@ -17,13 +17,6 @@ from tests.support.kubeconfig import kubeconfig
 NODES, PODS, REPLICA_SETS = "/api/v1/nodes", "/api/v1/pods", "/apis/apps/v1/replicasets"
 
 
-@pytest.fixture(autouse=True)
-def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A proxy in the environment must not be used for loopback."""
-    monkeypatch.setenv("NO_PROXY", "*")
-    monkeypatch.setenv("no_proxy", "*")
-
-
 def put(server: FakeApiServer, path: str, item: Object) -> None:
     """Adds an object without kind and version, as items of a list are."""
     fields = {k: v for k, v in item.items() if k not in ("kind", "apiVersion")}

@@ -12,11 +12,9 @@ from tests.support.fake_api_server import FakeApiServer, fake_api_server
 
 @pytest.fixture(autouse=True)
 def _no_surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No cluster and no proxy of whoever runs the tests is found."""
+    """No cluster of whoever runs the tests is found."""
     for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("NO_PROXY", "*")
-    monkeypatch.setenv("no_proxy", "*")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
 
 
