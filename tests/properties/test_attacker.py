@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
+from functools import cache
 
 import pytest
 
@@ -28,13 +29,11 @@ OTHER = 'policy other in namespace "b" { filter "f" { require node.name != "n0" 
 GRACE = 0.15
 
 
-def policies() -> list[HostilePolicy]:
-    """One of each kind that is not refused."""
-    found: dict[str, HostilePolicy] = {}
-    for hostile in hostile_policies(SEED, 8 * len(KINDS)):
-        if hostile.kind not in found and is_accepted(hostile):
-            found[hostile.kind] = hostile
-    return list(found.values())
+@cache
+def accepted(kind: str) -> HostilePolicy | None:
+    """The first policy of a kind that is not refused."""
+    made = (each for each in hostile_policies(SEED, 8 * len(KINDS)) if each.kind == kind)
+    return next(filter(is_accepted, made), None)
 
 
 def is_accepted(hostile: HostilePolicy) -> bool:
@@ -42,19 +41,17 @@ def is_accepted(hostile: HostilePolicy) -> bool:
     return not any(found.severity == "error" for found in file.diagnostics)
 
 
-ACCEPTED = policies()
-
-
 def test_most_kinds_are_let_through() -> None:
     """An attacker whose policies are all refused shows nothing."""
-    assert len({hostile.kind for hostile in ACCEPTED}) >= len(KINDS) - 3
+    assert sum(accepted(kind) is not None for kind in KINDS) >= len(KINDS) - 3
 
 
-@pytest.mark.parametrize(
-    "hostile", ACCEPTED, ids=[f"{hostile.kind}-{n}" for n, hostile in enumerate(ACCEPTED)]
-)
-def test_pods_of_other_namespaces_do_not_notice(hostile: HostilePolicy) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_pods_of_other_namespaces_do_not_notice(kind: str) -> None:
     """Calls about their pods take no longer; the hostile policy gets its share of the time."""
+    hostile = accepted(kind)
+    if hostile is None:
+        pytest.skip("all of this kind are refused")
     clock = time.process_time
     pods = [pod(f"p{number}", "a", on=NAMES[number % 20]) for number in range(40)]
     cache = cache_of([node(name) for name in NAMES], pods)
