@@ -90,6 +90,9 @@ class Report:
     # The seconds until all that fits had a node, of each quiet time.
     placed: list[float] = field(default_factory=list)
     live: list[float] = field(default_factory=list)
+    # How often a kube-scheduler has ended by itself: it lost its Lease, or its cache contradicted
+    # what it read, for which it ends too.
+    schedulers_ended: int = 0
 
     def __str__(self) -> str:
         exceptions = ", ".join(f"{n} by {why}" for why, n in sorted(self.exceptions.items()))
@@ -97,6 +100,7 @@ class Report:
             f"{self.phases} phases, {self.bindings} bindings under bounds, {self.calls} calls of"
             f" filter; placed within {[round(each, 1) for each in self.placed]} s of quiet;"
             f" /livez at most {max(self.live, default=0.0):.2f} s;"
+            f" kube-schedulers ended by themselves {self.schedulers_ended} times;"
             f" above a bound, as documented: {exceptions or 'none'}"
         )
         return "\n".join([done, *map(str, self.findings)])
@@ -195,9 +199,10 @@ class Nemesis:
         self._at(time.monotonic() + seconds, act)
 
     def _tend(self) -> None:
-        """Start what has ended by itself, as a kubelet does: kube-schedulers that do not lead."""
+        """Start what has ended by itself, as a kubelet does."""
         for scheduler in self._rig.schedulers.values():
             if scheduler.has_ended:
+                self._report.schedulers_ended += 1
                 scheduler.end()
                 self._later(1.0, scheduler.start)
         for name, replica in self._rig.replicas.items():
@@ -397,10 +402,16 @@ class Nemesis:
         while self._due:
             heapq.heappop(self._due)[2]()
         self._wait_ready()
-        began = time.monotonic()
+        began = since = time.monotonic()
         most = _LEASE_SECONDS + _PLACED_SECONDS + (0.0 if self._binds else _WINDOW_SECONDS)
-        while (left := self._observer.unplaced()) and time.monotonic() < began + most:
+        while (left := self._observer.unplaced()) and time.monotonic() < min(
+            since + most, began + 3 * most
+        ):
+            ended = self._report.schedulers_ended
             self._act(())
+            if self._report.schedulers_ended > ended:
+                # The other one takes over: that is a fault, after which quiet begins again.
+                since = time.monotonic()
         self._report.placed.append(time.monotonic() - began)
         for each in left:
             self._find("stuck", f"{each.name} of {each.app} after {most:g} s: {each.refusal}")
