@@ -66,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.command is None:
         parser.print_help(sys.stderr)
         return Exit.ERROR
-    return _run(_module(args.command), args)
+    return _run(parser, args, arguments)
 
 
 def _misused(parser: argparse.ArgumentParser, message: str, hint: str) -> int:
@@ -123,8 +123,13 @@ def _module(command: str) -> Command:
     return cast("Command", import_module(f"cli.commands.{command.replace('-', '_')}"))
 
 
-def _run(command: Command, args: argparse.Namespace) -> int:
+def _run(
+    parser: argparse.ArgumentParser, args: argparse.Namespace, arguments: Sequence[str]
+) -> int:
+    command = _module(args.command)
     try:
+        if "config" in args:
+            args = _configured(parser, args, arguments)
         code = command.run(args)
         sys.stdout.flush()
     except CommandError as error:
@@ -137,3 +142,20 @@ def _run(command: Command, args: argparse.Namespace) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.OK
     return code
+
+
+def _configured(
+    parser: argparse.ArgumentParser, args: argparse.Namespace, arguments: Sequence[str]
+) -> argparse.Namespace:
+    """The arguments with those of the environment and of the configuration file.
+
+    Raises CommandError.
+    """
+    # Only one command needs it.
+    from cli.placet_configuration import placet_configuration  # noqa: PLC0415
+
+    start = arguments.index(args.command) + 1
+    found = placet_configuration(_module(args.command), arguments[start:], os.environ)
+    configured = parser.parse_args([*arguments[:start], *found.words()])
+    configured.configuration, configured.print_config = found.text(), args.print_config
+    return configured

@@ -26,6 +26,7 @@ from cli.command import (
 )
 from cli.demo.cluster import Demo
 from cli.demo.question import announcement
+from cli.placet_configuration import add_configuration_arguments
 from engine.cache.cluster_file import ClusterFileError
 from engine.cache.reflector import Timing
 from engine.cluster.client import Limits
@@ -100,6 +101,7 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    add_configuration_arguments(parser)
     what = parser.add_argument_group("policies and cluster")
     what.add_argument(
         "--policies",
@@ -325,6 +327,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.print_config:
+        print(args.configuration, end="")
+        return Exit.OK
     settings = _settings(args)
     schedulers = _schedulers(args)
     policies = _policies(args)

@@ -1,0 +1,161 @@
+"""The configuration of `placet serve`: a file, variables and flags, in this order of precedence."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import yaml
+
+from cli.commands import serve
+from cli.placet_configuration import placet_configuration
+from tests.cli.conftest import Placet
+
+OPERATIONS = Path(__file__).parents[2] / "docs" / "operations.md"
+HEAD = "apiVersion: placet.dev/v1alpha1\nkind: PlacetConfiguration\n"
+
+
+@pytest.fixture
+def file(folder: Path) -> Path:
+    return folder / "placet.yaml"
+
+
+def printed(placet: Placet, *arguments: str) -> dict[str, str]:
+    """Where each value is from, by `field: value`."""
+    done = placet("serve", *arguments, "--print-config")
+    assert (done.code, done.err) == (0, "")
+    lines = (line.partition("  # ") for line in done.out.splitlines()[2:])
+    return {value: origin for value, _, origin in lines}
+
+
+def test_a_flag_comes_before_a_variable_before_the_file_before_the_default(
+    placet: Placet, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "httpTimeout: 1s\nlameduck: 1s\nmaxInFlight: 7\nstandby: true\npolicies: [a, b]\n"
+    file.write_text(HEAD + text)
+    for name, value in (("HTTP_TIMEOUT", "2s"), ("LAMEDUCK", "2s"), ("STANDBY", "false")):
+        monkeypatch.setenv(f"PLACET_{name}", value)
+    monkeypatch.setenv("PLACET_CLIENT_NAME", "a,b")
+    found = printed(placet, "--lameduck", "3s", "--config", "placet.yaml", "--policies", "c", "d")
+    assert found['lameduck: "3s"'] == "flag --lameduck"
+    assert found['httpTimeout: "2s"'] == "variable PLACET_HTTP_TIMEOUT"
+    assert found["standby: false"] == "variable PLACET_STANDBY"
+    assert found['clientName: ["a", "b"]'] == "variable PLACET_CLIENT_NAME"
+    assert found["maxInFlight: 7"] == "placet.yaml:5"
+    assert found['policies: ["c", "d"]'] == "flag --policies"
+    assert found['bodyLimit: "64Mi"'] == "default"
+
+
+def test_what_is_printed_is_a_configuration_that_says_the_same(placet: Placet, file: Path) -> None:
+    first = placet("serve", "--listen", ":9", "-v", "--policies", "x", "--print-config")
+    file.write_text(first.out)
+    again = placet("serve", "--config", "placet.yaml", "--print-config")
+    assert yaml.safe_load(again.out) == yaml.safe_load(first.out)
+    assert yaml.safe_load(again.out)["verbose"] is True
+
+
+def test_the_page_shows_what_is_printed(placet: Placet, file: Path) -> None:
+    page = OPERATIONS.read_text(encoding="utf-8")
+    _, _, section = page.partition("### The configuration of placet serve")
+    (text,) = re.findall(r"(?ms)^```yaml\n(.*?)^```$", section)[:1]
+    command, shown = re.findall(r"(?ms)^```console\n\$ placet ([^\n]+)\n(.*?)^```$", section)[0]
+    file.write_text(text)
+    lines = placet(*shlex.split(command)).out.splitlines()
+    assert [line for line in lines if not line.endswith("  # default")] == shown.splitlines()[:-1]
+    assert shown.splitlines()[-1] == "…"
+
+
+def test_the_file_configures_the_server(placet: Placet, file: Path) -> None:
+    """The names of the fields are those of the flags in what is said of them."""
+    file.write_text(f"{HEAD}demo: true\nnoCluster: true\n")
+    done = placet("serve", "--config", "placet.yaml")
+    assert done.code == 2
+    assert "error: --demo and --no-cluster each name a cluster\n" in done.err
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "hint"),
+    [
+        (
+            "httpTimeuot: 5s\n",
+            "PlacetConfiguration has no field `httpTimeuot` (placet.yaml:3)",
+            "a similar one exists: `httpTimeout`",
+        ),
+        (
+            "httpTimeout: 5 minutes\n",
+            "`httpTimeout` (placet.yaml:3) is not valid: `5 minutes` is not a duration:",
+            "see placet serve --help",
+        ),
+        (
+            "logFormat: xml\n",
+            "`logFormat` (placet.yaml:3) is not valid: `xml` is not one of text, json",
+            "see placet serve --help",
+        ),
+        (
+            "policies: a\n",
+            "`policies` (placet.yaml:3) is not a list of texts",
+            'write `policies: ["…"]`',
+        ),
+        (
+            "standby: yes please\n",
+            "`standby` (placet.yaml:3) is not `true` or `false`",
+            "write `standby: true`",
+        ),
+        (
+            "listen: [a]\n",
+            "`listen` (placet.yaml:3) is not one text or number",
+            "write one, in quotes if in doubt",
+        ),
+        ("lameduck: 1s\nlameduck: 2s\n", "`lameduck` is in `placet.yaml` twice", "remove one"),
+        ("config: other.yaml\n", "PlacetConfiguration has no field `config`", "see placet serve"),
+    ],
+)
+def test_mistakes_in_the_file(
+    placet: Placet, file: Path, text: str, message: str, hint: str
+) -> None:
+    file.write_text(HEAD + text)
+    done = placet("serve", "--config", "placet.yaml")
+    assert done.code == 2
+    assert f"error: {message}" in done.err
+    assert f"= help: {hint}" in done.err
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "`placet.yaml` is not one PlacetConfiguration"),
+        ("kind: PlacetConfiguration\n", "`apiVersion` of `placet.yaml` is missing"),
+        (HEAD.replace("v1alpha1", "v2"), "`apiVersion` of `placet.yaml` is `placet.dev/v2`"),
+        ("a: [", "`placet.yaml` is neither YAML nor JSON"),
+    ],
+)
+def test_other_files(placet: Placet, file: Path, text: str, message: str) -> None:
+    file.write_text(text)
+    done = placet("serve", "--config", "placet.yaml")
+    assert done.code == 2
+    assert f"error: {message}" in done.err
+
+
+def test_mistakes_in_variables(placet: Placet, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PLACET_STANDBY", "maybe")
+    done = placet("serve", "--no-cluster")
+    assert "error: `PLACET_STANDBY` is not valid: `maybe` is not `true` or `false`" in done.err
+    monkeypatch.setenv("PLACET_STANDBY", "")
+    monkeypatch.setenv("PLACET_LISTEN", "nowhere")
+    done = placet("serve", "--no-cluster")
+    assert "error: `PLACET_LISTEN` is not valid: `nowhere` is not an address" in done.err
+
+
+def test_variables_of_a_service_are_not_ours() -> None:
+    """Kubernetes sets these in each pod of a namespace with a Service `placet`."""
+    names = ("PLACET_SERVICE_HOST", "PLACET_SERVICE_PORT", "PLACET_PORT", "PLACET_PORT_443_TCP")
+    found = placet_configuration(serve, [], dict.fromkeys(names, "tcp://10.0.0.1:443"))
+    assert found.given == {}
+
+
+def test_every_flag_of_the_command_is_a_field() -> None:
+    fields = {flag.field for flag in placet_configuration(serve, [], {}).flags}
+    assert {"listen", "policies", "kubeconfig", "viewPort", "clientName", "verbose"} <= fields
+    assert fields.isdisjoint({"config", "printConfig"})
