@@ -1,42 +1,89 @@
 """The pages for those who come from elsewhere: every command prints the output below it."""
 
+from __future__ import annotations
+
+import asyncio
 import re
 import shlex
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+import yaml
 
+from engine.decision.journal import Journal
 from tests.cli.conftest import Placet, placet
+from tests.cli.live import live_cluster, put_event
+from tests.support.kubeconfig import kubeconfig
+from tests.support.view_server import Parts, running
 
 __all__ = ["placet"]
 
 DOCS = Path(__file__).parents[1] / "docs"
 EXAMPLES = DOCS / "examples" / "elsewhere"
 PAGES = ("choosing.md", "extension-points.md", "coming-from-extenders.md", "troubleshooting.md")
-_FENCE = re.compile(r"(?ms)^```console\n\$ (placet [^\n]+)\n(.*?)^```$")
+_FENCE = re.compile(r"(?ms)^```console\n\$ (kubectl placet [^\n]+|placet [^\n]+)\n(.*?)^```$")
 SHOWN = [
     (page, *shown)
     for page in PAGES
     for shown in _FENCE.findall((DOCS / page).read_text(encoding="utf-8"))
 ]
+SAID = (
+    "0/3 nodes are available: 1 policy shop: spot nodes are not for web pods, 2 Insufficient cpu."
+)
+
+
+@asynccontextmanager
+async def shop(folder: Path) -> AsyncIterator[None]:
+    """A cluster with the pods and nodes of the example, and its policy as an object."""
+    items = yaml.safe_load((EXAMPLES / "cluster.yaml").read_text(encoding="utf-8"))["items"]
+    waiting = next(item for item in items if item["metadata"]["name"] == "web-1")
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    waiting["status"]["conditions"] = [{**condition, "message": SAID}]
+    policy = yaml.safe_load((EXAMPLES / "shop.yaml").read_text(encoding="utf-8"))
+    async with live_cluster(folder, *items, policy) as server:
+        put_event(server, "web-1", SAID)
+        yield
 
 
 @pytest.mark.parametrize(
     ("page", "command", "shown"), SHOWN, ids=[f"{page} {command}" for page, command, _ in SHOWN]
 )
-def test_a_command_prints_what_the_page_shows(
-    placet: Placet, monkeypatch: pytest.MonkeyPatch, page: str, command: str, shown: str
+async def test_a_command_prints_what_the_page_shows(
+    placet: Placet,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    page: str,
+    command: str,
+    shown: str,
 ) -> None:
     assert (DOCS / page).exists()
     monkeypatch.setenv("COLUMNS", "110")
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
     monkeypatch.chdir(EXAMPLES)
-    done = placet(*shlex.split(command)[1:])
-    assert (done.out + done.err).rstrip() == shown.rstrip()
+    words = shlex.split(command.removeprefix("kubectl "))[1:]
+    if command.startswith("kubectl"):
+        # The first line on standard error names the context.
+        async with shop(tmp_path):
+            printed = (await asyncio.to_thread(placet, *words)).out
+    elif words[0] == "decisions":
+        with running(Parts(Journal())) as found:
+            kubeconfig(tmp_path / "config", found.api_url, {"token": "t"})
+            done = await asyncio.to_thread(placet, *words)
+            printed = done.out + done.err
+    else:
+        done = await asyncio.to_thread(placet, *words)
+        printed = done.out + done.err
+    assert printed.rstrip() == shown.rstrip()
 
 
 def test_every_example_is_on_a_page() -> None:
     commands = " ".join(command for _, command, _ in SHOWN)
-    assert [file.name for file in EXAMPLES.iterdir() if file.name not in commands] == []
+    # tests/e2e applies them.
+    live = {"shop.yaml", "fast.yaml"}
+    names = {file.name for file in EXAMPLES.iterdir()}
+    assert [name for name in names - live if name not in commands] == []
 
 
 def test_the_readme_leads_to_every_page() -> None:

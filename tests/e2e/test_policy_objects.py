@@ -1,11 +1,15 @@
 """PlacementPolicies that users apply: where the pods go that they are about."""
 
+import re
+import shlex
 import time
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.e2e.cluster import Cluster
 from tests.e2e.control_plane import ControlPlane
@@ -17,6 +21,8 @@ from tests.e2e.waiting import until
 pytestmark = pytest.mark.e2e
 
 WANT = {"capacity": "spot"}
+DOCS = Path(__file__).parents[2] / "docs"
+_FENCE = re.compile(r"(?ms)^```console\n\$ kubectl ([^\n]*\bplp\b[^\n]*)\n(.*?)^```$")
 
 
 @pytest.fixture(autouse=True)
@@ -205,3 +211,28 @@ def test_status(cluster: Cluster, served: Stage) -> None:
     assert cluster.get("placementpolicies", "web")["metadata"]["resourceVersion"] == version
     counts = Counter(each["reason"] for each in cluster.events("PlacementPolicy"))
     assert counts == Counter()
+
+
+@pytest.mark.usefixtures("nodes")
+def test_kubectl_prints_what_the_page_shows(cluster: Cluster, served: Stage) -> None:
+    """The page's command in the test's namespace; ages and widths of columns are its own."""
+    ((command, shown),) = _FENCE.findall((DOCS / "troubleshooting.md").read_text(encoding="utf-8"))
+    for name in ("shop", "fast"):
+        file = DOCS / "examples" / "elsewhere" / f"{name}.yaml"
+        each = yaml.safe_load(file.read_text(encoding="utf-8"))
+        cluster.apply(each | {"metadata": {"name": name, "namespace": cluster.namespace}})
+    served.schedule(served.watch_objects())
+    wait_ready(cluster, "shop", "True")
+    wait_ready(cluster, "fast", "False")
+
+    def printed() -> list[list[str]]:
+        words = shlex.split(command.replace("-n shop", f"-n {cluster.namespace}"))
+        return _cells(cluster.kubectl(*words))
+
+    until(lambda: printed() == _cells(shown), 10.0, lambda: f"{_cells(shown)}, not {printed()}")
+
+
+def _cells(table: str) -> list[list[str]]:
+    """The cells of each line, without the age."""
+    lines = [re.split(r" {2,}", line.strip()) for line in table.strip().splitlines()]
+    return [[cell for cell in line if not re.fullmatch(r"\d+[smhd]+", cell)] for line in lines]
