@@ -157,5 +157,5 @@ def _configured(
     start = arguments.index(args.command) + 1
     found = placet_configuration(_module(args.command), arguments[start:], os.environ)
     configured = parser.parse_args([*arguments[:start], *found.words()])
-    configured.configuration, configured.print_config = found.text(), args.print_config
+    configured.configuration, configured.print_config = found, args.print_config
     return configured

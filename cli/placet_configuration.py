@@ -18,7 +18,8 @@ from cli.command import CommandError, read_file
 from grammar.diagnostics import nearest
 from policies.documents import Document, DocumentError, read
 
-API_VERSION, KIND = "placet.dev/v1alpha1", "PlacetConfiguration"
+GROUP, KIND = "placet.dev", "PlacetConfiguration"
+API_VERSION = f"{GROUP}/v1alpha1"
 _HEAD = {"apiVersion": API_VERSION, "kind": KIND}
 _PREFIX = "PLACET_"
 _SWITCH = {"true": True, "false": False}
@@ -125,14 +126,23 @@ class PlacetConfiguration:
 
     def text(self) -> str:
         """The same as a file, with the defaults; each line says where its value is from."""
-        lines = [f"{key}: {value}" for key, value in _HEAD.items()]
+        head = (f"{key}: {value}\n" for key, value in _HEAD.items())
+        values = (
+            f"{each.flag.field}: {json.dumps(_plain(each.value))}  # {each.origin}\n"
+            for each in self._every()
+        )
+        return "".join([*head, *values])
+
+    def document(self) -> Mapping[str, object]:
+        """The same as data."""
+        return {**_HEAD, **{each.flag.field: _plain(each.value) for each in self._every()}}
+
+    def _every(self) -> Iterator[Given]:
         for flag in self.flags:
-            known = self.given.get(flag.key)
-            value = known.value if known is not None else _default(flag)
-            if value is not None:
-                origin = known.origin if known is not None else "default"
-                lines.append(f"{flag.field}: {_written(value)}  # {origin}")
-        return "\n".join(lines) + "\n"
+            if (known := self.given.get(flag.key)) is not None:
+                yield known
+            elif (value := _default(flag)) is not None:
+                yield Given(flag, value, "default")
 
 
 def placet_configuration(
@@ -255,9 +265,9 @@ def _default(flag: Flag) -> Value | None:
     return default if isinstance(default, bool) else str(default)
 
 
-def _written(value: Value) -> str:
-    """The value in YAML."""
-    return value if isinstance(value, str) and value.isdecimal() else json.dumps(value)
+def _plain(value: Value) -> object:
+    """The value as people write it in YAML."""
+    return int(value) if isinstance(value, str) and value.isdecimal() else value
 
 
 def add_configuration_arguments(parser: argparse.ArgumentParser) -> None:

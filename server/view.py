@@ -21,6 +21,7 @@ from aiohttp.typedefs import Handler
 from engine.decision.journal import Journal, Record
 from engine.errors import EngineError
 from server.view_answers import Status, detail, listing, summary
+from server.z_pages import ZPages
 
 # The prefix of the paths; they are relative to it in answers and pages.
 API = "/api/v1"
@@ -178,10 +179,10 @@ class View:
         return web.Response(body=body, content_type="application/json")
 
 
-def view_app(view: View) -> web.Application:
+def view_app(view: View, z_pages: ZPages) -> web.Application:
     """The application of the view."""
     app = web.Application(middlewares=[_only_own_pages])
-    app.add_routes(view.routes())
+    app.add_routes([*view.routes(), *z_pages.routes()])
     return app
 
 

@@ -26,7 +26,7 @@ from cli.command import (
 )
 from cli.demo.cluster import Demo
 from cli.demo.question import announcement
-from cli.placet_configuration import add_configuration_arguments
+from cli.placet_configuration import GROUP, add_configuration_arguments
 from engine.cache.cluster_file import ClusterFileError
 from engine.cache.reflector import Timing
 from engine.cluster.client import Limits
@@ -328,7 +328,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     if args.print_config:
-        print(args.configuration, end="")
+        print(args.configuration.text(), end="")
         return Exit.OK
     settings = _settings(args)
     schedulers = _schedulers(args)
@@ -345,6 +345,7 @@ def run(args: argparse.Namespace) -> int:
         version(),
         schedulers,
         _view_port(args),
+        {GROUP: args.configuration.document()},
     )
 
     def started(url: str, reloader: PolicyReloader) -> None:

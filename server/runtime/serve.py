@@ -11,11 +11,9 @@ import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from logging import Logger
 from pathlib import Path
-
-from aiohttp import web
 
 from engine.cache.informers import Needs
 from engine.counting.in_flight_pods import DEFAULT_SCHEDULERS, Schedulers
@@ -48,6 +46,7 @@ from server.settings import Settings
 from server.supervisor import Supervisor, end
 from server.tls import Credentials
 from server.view import DEFAULT_PORT, HOST, MOST_CONNECTIONS, View, view_app
+from server.z_pages import ZPages
 
 # Seconds from a rejection to the first requeue, and the longest pause between two requeues.
 _FIRST_PAUSE_SECONDS, _MOST_PAUSE_SECONDS = 1.0, 60.0
@@ -71,6 +70,8 @@ class Options:
     version: str
     schedulers: Schedulers = DEFAULT_SCHEDULERS
     view_port: int | None = DEFAULT_PORT
+    # Documents by the group of their API, for /configz.
+    configuration: Mapping[str, object] = field(default_factory=dict)
 
 
 class CannotListenError(Exception):
@@ -170,7 +171,7 @@ async def serve(
                 replica, options.version, readiness, engine, journal, metrics, cluster
             )
             shown = View(replica, journal, status, cluster, lambda: shutdown.has_begun)
-            await _serve_view(stack, view_app(shown), settings, options.view_port, metrics, log)
+            await _serve_view(stack, shown, options, options.view_port, metrics, log)
         if cluster is not None:
             await cluster.follow(stack, engine, reloader, binder, rejected, observer, schedulers)
         stack.push_async_callback(end, supervisor.start("policies", reloader.run))
@@ -187,15 +188,16 @@ async def serve(
 
 async def _serve_view(
     stack: AsyncExitStack,
-    app: web.Application,
-    settings: Settings,
+    view: View,
+    options: Options,
     port: int,
     metrics: Metrics,
     log: Logger,
 ) -> None:
     """Serves the view until the stack ends: over plain HTTP, to this host alone."""
+    app = view_app(view, ZPages(options.version, options.configuration))
     own = replace(
-        settings,
+        options.settings,
         host=HOST,
         port=port,
         max_connections=MOST_CONNECTIONS,

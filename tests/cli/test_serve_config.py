@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 import yaml
+from aiohttp import ClientSession
 
 from cli.commands import serve
 from cli.placet_configuration import placet_configuration
 from tests.cli.conftest import Placet
+from tests.cli.test_serve import serving
 
 OPERATIONS = Path(__file__).parents[2] / "docs" / "operations.md"
 HEAD = "apiVersion: placet.dev/v1alpha1\nkind: PlacetConfiguration\n"
@@ -67,8 +69,17 @@ def test_the_page_shows_what_is_printed(placet: Placet, file: Path) -> None:
     assert shown.splitlines()[-1] == "…"
 
 
-def test_the_file_configures_the_server(placet: Placet, file: Path) -> None:
-    """The names of the fields are those of the flags in what is said of them."""
+async def test_a_running_server_shows_its_configuration(file: Path) -> None:
+    file.write_text(f"{HEAD}demo: true\nmaxInFlight: 7\n")
+    with serving(file.parent, "--config", file) as server:
+        async with ClientSession(server.view) as session, session.get("/configz") as answer:
+            found = (await answer.json())["placet.dev"]
+    assert (found["kind"], found["demo"], found["maxInFlight"]) == ("PlacetConfiguration", True, 7)
+    assert (found["listen"], found["bodyLimit"]) == ("127.0.0.1:0", "64Mi")
+
+
+def test_the_fields_are_checked_together(placet: Placet, file: Path) -> None:
+    """What is said of them names the flags."""
     file.write_text(f"{HEAD}demo: true\nnoCluster: true\n")
     done = placet("serve", "--config", "placet.yaml")
     assert done.code == 2

@@ -23,6 +23,7 @@ from server.running import CONNECTIONS, listening
 from server.settings import Settings
 from server.view import View, view_app
 from server.view_answers import Latency, PolicyInForce, Status
+from server.z_pages import ZPages
 
 AT = "2026-11-21T12:00:00Z"
 PROTOCOL = "v4.channel.k8s.io"
@@ -78,7 +79,7 @@ async def view_of(parts: Parts) -> AsyncIterator[str]:
         None,
         lambda: parts.ending,
     )
-    app = view_app(view)
+    app = view_app(view, ZPages("1.2.3", {"placet.dev": {"listen": "127.0.0.1:12345"}}))
     metrics, log = Metrics(CollectorRegistry(), "0"), LimitedLog(logging.getLogger("placet"))
     app[CONNECTIONS] = Connections(settings, ByteBudget(1 << 20), metrics, log)
     async with listening(app, settings) as url:
