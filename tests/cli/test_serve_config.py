@@ -69,9 +69,14 @@ def test_the_page_shows_what_is_printed(placet: Placet, file: Path) -> None:
     assert shown.splitlines()[-1] == "…"
 
 
-async def test_a_running_server_shows_its_configuration(file: Path) -> None:
+@pytest.fixture
+def demo(file: Path) -> Path:
     file.write_text(f"{HEAD}demo: true\nmaxInFlight: 7\n")
-    with serving(file.parent, "--config", file) as server:
+    return file
+
+
+async def test_a_running_server_shows_its_configuration(demo: Path) -> None:
+    with serving(demo.parent, "--config", demo) as server:
         async with ClientSession(server.view) as session, session.get("/configz") as answer:
             found = (await answer.json())["placet.dev"]
     assert (found["kind"], found["demo"], found["maxInFlight"]) == ("PlacetConfiguration", True, 7)
