@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 
 from aiohttp import web
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from server.call import ReviewedObject
 from server.errors import Outcome
+from server.state_metrics import StateMetrics
 
 # The buckets of kube-scheduler's own latencies, so that both fit into one panel.
 BUCKETS = tuple(0.001 * 2**power for power in range(15))
@@ -186,6 +187,10 @@ class Metrics:
             "task",
         )
         gauge("placet_build_info", "Always 1.", "version")(version).set(1)
+        self.state = StateMetrics()
+        registry.register(self.state)
+        # Memory, processor time and open files; there are none where there is no /proc.
+        ProcessCollector(registry=registry)
 
     async def expose(self, request: web.Request) -> web.Response:
         """`/metrics`, in the format that the scraper prefers."""

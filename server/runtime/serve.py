@@ -165,13 +165,13 @@ async def serve(
             checking[1:],
             shutdown,
         )
-        if options.view_port is not None:
-            replica = socket.gethostname()
-            status = status_reader(
-                replica, options.version, readiness, engine, journal, metrics, cluster
-            )
-            shown = View(replica, journal, status, cluster, lambda: shutdown.has_begun)
-            await _serve_view(stack, shown, options, options.view_port, metrics, log)
+        replica = socket.gethostname()
+        status = status_reader(
+            replica, options.version, readiness, engine, journal, metrics, cluster
+        )
+        supervisor.start("metrics", lambda: metrics.state.follow(status))
+        shown = View(replica, journal, status, cluster, lambda: shutdown.has_begun)
+        await _serve_view(stack, shown, options, metrics, log)
         if cluster is not None:
             await cluster.follow(stack, engine, reloader, binder, rejected, observer, schedulers)
         stack.push_async_callback(end, supervisor.start("policies", reloader.run))
@@ -190,11 +190,12 @@ async def _serve_view(
     stack: AsyncExitStack,
     view: View,
     options: Options,
-    port: int,
     metrics: Metrics,
     log: Logger,
 ) -> None:
-    """Serves the view until the stack ends: over plain HTTP, to this host alone."""
+    """Serves the view until the stack ends, if it has a port: over HTTP, to this host alone."""
+    if (port := options.view_port) is None:
+        return
     app = view_app(view, ZPages(options.version, options.configuration))
     own = replace(
         options.settings,

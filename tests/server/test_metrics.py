@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from server.errors import Outcome
 from server.metrics import BUCKETS, MOST_LABELS, Metrics
+from tests.server.test_state_metrics import full_status
 
 
 @pytest.fixture
@@ -81,10 +83,16 @@ def test_the_version_is_a_label(registry: CollectorRegistry) -> None:
     assert registry.get_sample_value("placet_build_info", {"version": "1.2.3"}) == 1
 
 
-@pytest.mark.usefixtures("metrics")
-def test_every_metric_has_one_row_in_the_documentation(registry: CollectorRegistry) -> None:
+async def test_every_metric_has_one_row_in_the_documentation(
+    metrics: Metrics, registry: CollectorRegistry
+) -> None:
+    looking = asyncio.create_task(metrics.state.follow(full_status))
+    await asyncio.sleep(0)
+    looking.cancel()
     page = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
     rows = re.findall(r"(?m)^\| `(placet_\w+)` \| (\w+)[ :]", page)
     suffix = {"counter": "_total"}
-    found = [(f"{m.name}{suffix.get(m.type, '')}", m.type) for m in registry.collect()]
+    every = [m for m in registry.collect() if not m.name.startswith("process_")]
+    found = [(f"{m.name}{suffix.get(m.type, '')}", m.type) for m in every]
     assert sorted(rows) == sorted(found)
+    assert len(every) < len(list(registry.collect())), "those of the process are there too"

@@ -1,0 +1,86 @@
+"""State metrics: gauges of a status, and a real server that shows its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import msgspec
+from prometheus_client import CollectorRegistry
+
+from engine.decision.journal import Journal
+from server.state_metrics import StateMetrics
+from server.view_answers import InFlight, PolicyInForce, Status
+from tests.support.view_server import status_of
+
+RESOURCE = {
+    "objects": 3,
+    "synced": True,
+    "secondsSinceLastEvent": 2.0,
+    "unreadable": 1,
+    "failures": 4,
+    "relists": {"first": 1, "expired": 2},
+}
+
+
+def full_status(replica: str = "placet-0") -> Status:
+    """A status with something of everything."""
+    plain = status_of(replica, Journal())
+    (policy,) = plain.policies
+    audited = PolicyInForce("shop/new", False, "audit", 101, "0", True)
+    cluster = {
+        "lease": {"holder": "placet-0_x", "held": replica == "placet-0", "failure": ""},
+        "resources": {"pods": RESOURCE, "nodes": {**RESOURCE, "secondsSinceLastEvent": None}},
+    }
+    return msgspec.structs.replace(
+        plain,
+        policies=[policy, audited],
+        podsInFlight=2,
+        inFlight=[InFlight("shop/a", 7.5, 3), InFlight("shop/b", 1.0, None)],
+        cluster=cluster,
+    )
+
+
+async def seen(status: Callable[[], Status]) -> Callable[..., float | None]:
+    """The values after one look at the status."""
+    registry, state = CollectorRegistry(), StateMetrics()
+    registry.register(state)
+    looking = asyncio.create_task(state.follow(status))
+    await asyncio.sleep(0)
+    looking.cancel()
+    return registry.get_sample_value
+
+
+async def test_what_a_replica_is_and_knows() -> None:
+    value = await seen(full_status)
+    assert (value("placet_ready"), value("placet_leader")) == (1, 1)
+    assert [
+        value("placet_policies", {"state": state})
+        for state in ("enforced", "audited", "expensive", "not_in_force")
+    ] == [1, 1, 1, 1]
+    assert value("placet_pods_in_flight") == 2
+    assert value("placet_pods_in_flight_oldest_seconds") == 7.5
+    pods = {"resource": "pods"}
+    assert value("placet_cache_objects", pods) == 3
+    assert value("placet_cache_synced", pods) == 1
+    assert value("placet_cache_last_event_age_seconds", pods) == 2
+    assert value("placet_cache_last_event_age_seconds", {"resource": "nodes"}) is None
+    assert value("placet_cache_unreadable_objects_total", pods) == 1
+    assert value("placet_cache_watch_failures_total", pods) == 4
+    assert value("placet_cache_relists_total", {**pods, "reason": "expired"}) == 2
+
+
+async def test_a_replica_that_waits_does_not_lead() -> None:
+    value = await seen(lambda: full_status("placet-1"))
+    assert value("placet_leader") == 0
+
+
+async def test_without_a_cluster_there_is_no_cache() -> None:
+    value = await seen(lambda: msgspec.structs.replace(full_status(), cluster=None, inFlight=()))
+    assert value("placet_leader") is None
+    assert value("placet_cache_objects", {"resource": "pods"}) is None
+    assert value("placet_pods_in_flight_oldest_seconds") == 0
+
+
+def test_before_the_first_look_there_is_nothing() -> None:
+    assert list(StateMetrics().collect()) == []
