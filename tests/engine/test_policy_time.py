@@ -28,7 +28,7 @@ from tests.support.engines import Silent, cache_of, engine_over, peer_of, regist
 
 NODES = [f"n{number}" for number in range(64)]
 # Between two looks at the clock, and for what is no evaluation.
-GRACE = 0.1
+GRACE = 0.3
 
 
 @dataclass

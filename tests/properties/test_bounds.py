@@ -261,7 +261,7 @@ def opened(policy: Checked, counting: Counting, asked: Object) -> list[bool]:
     return found[0]
 
 
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=examples(150))
 @given(clauses(), strategies.pods(), strategies.clusters(), st.booleans())
 def test_open_nodes_are_those_of_the_plain_evaluator(
     items: str, asked: Object, cluster: Cluster, selects: bool

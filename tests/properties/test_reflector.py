@@ -33,7 +33,7 @@ STEPS = st.lists(
 TIMING = replace(QUICK, idle=0.2)
 
 
-@settings(max_examples=examples(40), deadline=None)
+@settings(max_examples=examples(40))
 @given(steps=STEPS, streams=st.booleans())
 def test_the_store_ends_equal_to_the_server(steps: list[tuple[str, str]], *, streams: bool) -> None:
     asyncio.run(_play(steps, streams=streams))

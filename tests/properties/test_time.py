@@ -148,7 +148,7 @@ def old_pod(number: int, where: str | None, created: int) -> Object:
 
 
 @pytest.mark.parametrize("clauses", EXACT.values(), ids=EXACT)
-@settings(max_examples=examples(40), deadline=None)
+@settings(max_examples=examples(40))
 @given(happened=st.lists(events(exact_steps), min_size=3, max_size=12))
 def test_what_changes_at_a_known_moment(clauses: str, happened: list[tuple[Any, ...]]) -> None:
     world = World(clauses)
@@ -159,7 +159,7 @@ def test_what_changes_at_a_known_moment(clauses: str, happened: list[tuple[Any, 
 
 
 @pytest.mark.parametrize("clauses", OTHER.values(), ids=OTHER)
-@settings(max_examples=examples(40), deadline=None)
+@settings(max_examples=examples(40))
 @given(happened=st.lists(events(whole_steps), min_size=3, max_size=12))
 def test_what_may_change_at_any_time(clauses: str, happened: list[tuple[Any, ...]]) -> None:
     """A second later."""

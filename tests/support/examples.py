@@ -12,8 +12,9 @@ QUICK, THOROUGH = "quick", "thorough"
 
 def register_profiles() -> None:
     """Makes `quick` the profile, unless `--hypothesis-profile` names the other one."""
-    settings.register_profile(QUICK, max_examples=20)
-    settings.register_profile(THOROUGH, max_examples=100)
+    # How long an example takes says something of the machine.
+    settings.register_profile(QUICK, max_examples=20, deadline=None)
+    settings.register_profile(THOROUGH, max_examples=100, deadline=None)
     settings.load_profile(QUICK)
 
 

@@ -483,7 +483,7 @@ _CALLS = st.lists(
 )
 
 
-@settings(max_examples=examples(30), deadline=None)  # it waits between retries, as the binder does
+@settings(max_examples=examples(30))
 @given(
     calls=_CALLS,
     faults=st.lists(st.sampled_from(["", "", "lost", "deaf", "busy", "broken"]), max_size=12),

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.cluster.lease import WANTED_BY, LeaderGate, Lease
@@ -412,7 +412,6 @@ _STEPS = st.lists(
 )
 
 
-@settings(deadline=None)  # of the real clock, on a machine that has other things to do
 @given(steps=_STEPS)
 def test_never_two_holders(steps: list[tuple[str, object]]) -> None:
     """Turns run at once, requests interleave, answers are lost, clocks differ."""

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.counting.groups import (
@@ -70,7 +70,6 @@ def test_target(bound: str, total: int, wanted: int) -> None:
     assert target(bound_of(bound), total) == wanted
 
 
-@settings(deadline=None)
 @given(st.integers(0, 1000), st.integers(0, 500))
 def test_target_is_within_one_pod_of_the_part(tenths: int, total: int) -> None:
     """`at most` is the greatest number not above the part, `at least` the least not below it."""

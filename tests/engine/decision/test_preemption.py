@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.decision.preemption import Victims
@@ -169,7 +169,6 @@ _VICTIMS = st.builds(
 )
 
 
-@settings(deadline=None)
 @given(
     proposed=st.dictionaries(st.sampled_from(["n1", "n2", "n3", "n9"]), _VICTIMS),
     clauses=st.lists(
