@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import threading
 import time
 from collections import defaultdict
@@ -30,6 +31,16 @@ def waited(task: str) -> float:
     try:
         return int(Path(f"/proc/{task}/schedstat").read_text().split()[1]) / 1e9
     except (OSError, IndexError):
+        return 0.0
+
+
+def lost() -> float:
+    """The seconds that a host took from our processors, and that tasks here waited for a disk."""
+    try:
+        stolen = int(Path("/proc/stat").read_text().split(maxsplit=9)[8]) / os.sysconf("SC_CLK_TCK")
+        some, _, _ = Path("/proc/pressure/io").read_text().partition("\n")
+        return stolen + int(some.rpartition("total=")[2]) / 1e6
+    except (OSError, IndexError, ValueError):
         return 0.0
 
 

@@ -21,7 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.chaos.measuring import Memory, waited
+from tests.chaos.measuring import Memory, lost, waited
 from tests.chaos.observer import (
     MOST_A_NODE,
     MOST_SKEW,
@@ -503,10 +503,10 @@ class Nemesis:
             late = began - slept - _PROBE_SECONDS
             if server is not None and not replica.frozen:
                 tasks = [f"{server.process.child.pid}", "thread-self"]
-                without = sum(map(waited, tasks))
+                without = sum(map(waited, tasks)) + lost()
                 said = _live(server.port)
                 lives = said == "200"
-                seconds = time.monotonic() - began - (sum(map(waited, tasks)) - without)
+                seconds = time.monotonic() - began - (sum(map(waited, tasks)) + lost() - without)
                 # What we do to it, and what a busy machine does to us, says nothing of it.
                 excused = replica.ends or not replica.is_as(changes)
                 if lives and not excused:
