@@ -65,6 +65,14 @@ def read_file(name: str, hint: str) -> bytes:
         raise CommandError(f"cannot read `{name}`: {reason(error)}", hint) from None
 
 
+def read_text(name: str, hint: str) -> str:
+    """The text of a file. Raises CommandError with the hint for an unreadable file."""
+    try:
+        return read_file(name, hint).decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise CommandError(f"`{name}` is not UTF-8 text", "save it as UTF-8") from None
+
+
 def make(file: Path) -> None:
     """Creates an empty file unless the file exists. Raises CommandError."""
     try:

@@ -9,28 +9,23 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
-from cli.command import CommandError, read_file
+from cli.command import CommandError, read_text
+from cli.scheduling.configuration import read
 from grammar.diagnostics import nearest
-from policies.documents import Document, DocumentError, read
+from policies.documents import Document
 
 GROUP, KIND = "placet.dev", "PlacetConfiguration"
 API_VERSION = f"{GROUP}/v1alpha1"
 _HEAD = {"apiVersion": API_VERSION, "kind": KIND}
 _PREFIX = "PLACET_"
 _SWITCH = {"true": True, "false": False}
-# What says where the configuration is, and not what is in it.
+# Flags that are no fields: they name the file, and print what is in force.
 _ABOUT = frozenset({"config", "print_config"})
-
-
-class HasFlags(Protocol):
-    """The module of a command with a configuration."""
-
-    def configure(self, parser: argparse.ArgumentParser) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +96,7 @@ class Given:
 
 
 class _Recorder:
-    """Takes the place of a parser, and of its groups, and keeps the flags."""
+    """The flags that a command adds to its parser, and to the groups of it."""
 
     def __init__(self) -> None:
         self.flags: list[Flag] = []
@@ -146,14 +141,17 @@ class PlacetConfiguration:
 
 
 def placet_configuration(
-    command: HasFlags, words: Sequence[str], environment: Mapping[str, str]
+    configure: Callable[[argparse.ArgumentParser], None],
+    words: Sequence[str],
+    environment: Mapping[str, str],
 ) -> PlacetConfiguration:
     """The configuration of a command that is started with these words.
 
-    Raises CommandError for a mistake in the environment or in the file.
+    `configure` adds its flags to a parser. Raises CommandError for a mistake in the environment or
+    in the file.
     """
     recorder = _Recorder()
-    command.configure(cast("argparse.ArgumentParser", recorder))
+    configure(cast("argparse.ArgumentParser", recorder))
     flags = [flag for flag in recorder.flags if flag.key not in _ABOUT]
     typed = _typed(recorder.flags, words)
     given: dict[str, Given] = {}
@@ -207,13 +205,7 @@ def _in_file(name: str, flags: Iterable[Flag]) -> Iterator[Given]:
 
 def _document(name: str) -> Document:
     """The one document of a file, which is a PlacetConfiguration. Raises CommandError."""
-    try:
-        text = read_file(name, "check the path").decode("utf-8-sig")
-        found = read(text)
-    except UnicodeDecodeError:
-        raise CommandError(f"`{name}` is not UTF-8 text", "save it as UTF-8") from None
-    except DocumentError as error:
-        raise CommandError(f"`{name}` {error}", "correct the file") from None
+    found = read(read_text(name, "check the path"), name)
     head = f"begin it with `apiVersion: {API_VERSION}` and `kind: {KIND}`"
     if len(found) != 1 or not isinstance(found[0].value, dict):
         raise CommandError(f"`{name}` is not one {KIND}", head)

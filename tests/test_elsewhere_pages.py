@@ -5,16 +5,13 @@ from __future__ import annotations
 import asyncio
 import re
 import shlex
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-import yaml
 
 from engine.decision.journal import Journal
 from tests.cli.conftest import Placet, placet
-from tests.cli.live import live_cluster, put_event
+from tests.cli.live import live_example
 from tests.support.kubeconfig import kubeconfig
 from tests.support.view_server import Parts, running
 
@@ -32,19 +29,6 @@ SHOWN = [
 SAID = (
     "0/3 nodes are available: 1 policy shop: spot nodes are not for web pods, 2 Insufficient cpu."
 )
-
-
-@asynccontextmanager
-async def shop(folder: Path) -> AsyncIterator[None]:
-    """A cluster with the pods and nodes of the example, and its policy as an object."""
-    items = yaml.safe_load((EXAMPLES / "cluster.yaml").read_text(encoding="utf-8"))["items"]
-    waiting = next(item for item in items if item["metadata"]["name"] == "web-1")
-    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
-    waiting["status"]["conditions"] = [{**condition, "message": SAID}]
-    policy = yaml.safe_load((EXAMPLES / "shop.yaml").read_text(encoding="utf-8"))
-    async with live_cluster(folder, *items, policy) as server:
-        put_event(server, "web-1", SAID)
-        yield
 
 
 @pytest.mark.parametrize(
@@ -65,7 +49,7 @@ async def test_a_command_prints_what_the_page_shows(
     words = shlex.split(command.removeprefix("kubectl "))[1:]
     if command.startswith("kubectl"):
         # The first line on standard error names the context.
-        async with shop(tmp_path):
+        async with live_example(tmp_path, EXAMPLES, "shop.yaml", SAID):
             printed = (await asyncio.to_thread(placet, *words)).out
     elif words[0] == "decisions":
         with running(Parts(Journal())) as found:

@@ -6,10 +6,9 @@ import shlex
 from pathlib import Path
 
 import pytest
-import yaml
 
 from tests.cli.conftest import Placet, placet
-from tests.cli.live import live_cluster, put_event
+from tests.cli.live import live_example
 
 __all__ = ["placet"]
 
@@ -41,14 +40,7 @@ async def test_a_running_cluster_is_shown_as_on_the_page(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "140")
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
-    folder = DOCS / "examples" / "explain"
-    items = yaml.safe_load((folder / "cluster.yaml").read_text())["items"]
-    waiting = next(item for item in items if item["metadata"]["name"] == "web-1")
-    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
-    waiting["status"]["conditions"] = [{**condition, "message": SAID}]
-    policy = yaml.safe_load((folder / "policy.yaml").read_text())
-    async with live_cluster(tmp_path, *items, policy) as server:
-        put_event(server, "web-1", SAID)
+    async with live_example(tmp_path, DOCS / "examples" / "explain", "policy.yaml", SAID):
         done = await asyncio.to_thread(placet, *shlex.split(command)[1:])
     assert _NOW.sub("…", done.out).rstrip() == _NOW.sub("…", shown).rstrip()
 

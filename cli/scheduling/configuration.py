@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from cli.command import CommandError, mapping, mappings, read_file
+from cli.command import CommandError, mapping, mappings
+from cli.command import read_text as read_file_text
 from cli.scheduling.extender import ExtenderEntry, entry
 from policies.documents import Document, DocumentError, join
 from policies.documents import read as read_documents
@@ -21,10 +22,7 @@ def read_text(name: str) -> tuple[str, str]:
     """The name and the text of a file, or of standard input. Raises CommandError."""
     if name == _STDIN:
         return "standard input", sys.stdin.read()
-    try:
-        return name, read_file(name, "check the path").decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise CommandError(f"`{name}` is not UTF-8 text", "save it as UTF-8") from None
+    return name, read_file_text(name, "check the path")
 
 
 def read(text: str, name: str) -> list[Document]:

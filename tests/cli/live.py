@@ -9,28 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.cli import shop
 from tests.cli.conftest import Outcome, Placet
+from tests.recorder.api_server import PATHS
 from tests.support.builders import Object
 from tests.support.fake_api_server import FakeApiServer, fake_api_server
 from tests.support.kubeconfig import kubeconfig
 
-POLICIES = "/apis/placement-policy.scheduling.x-k8s.io/v1"
-PATHS = {
-    "Node": "/api/v1/nodes",
-    "Pod": "/api/v1/pods",
-    "Namespace": "/api/v1/namespaces",
-    "ReplicaSet": "/apis/apps/v1/replicasets",
-    "PlacementPolicy": f"{POLICIES}/placementpolicies",
-    "ClusterPlacementPolicy": f"{POLICIES}/clusterplacementpolicies",
-}
-UNREAD = (
-    "/apis/apps/v1/deployments",
-    "/apis/apps/v1/statefulsets",
-    "/apis/batch/v1/jobs",
-    "/api/v1/namespaces/shop/events",
-)
+EVENTS = "/api/v1/namespaces/shop/events"
 
 
 @pytest.fixture
@@ -79,7 +67,7 @@ def put(server: FakeApiServer, item: Object) -> None:
 def put_event(server: FakeApiServer, pod: str, message: str) -> None:
     """kube-scheduler's event about a pod of the namespace shop."""
     server.put(
-        "/api/v1/namespaces/shop/events",
+        EVENTS,
         f"shop/{pod}.1",
         metadata={"name": f"{pod}.1", "namespace": "shop"},
         involvedObject={"kind": "Pod", "namespace": "shop", "name": pod},
@@ -101,9 +89,23 @@ async def live_shop(folder: Path, *more: Object) -> AsyncIterator[FakeApiServer]
 async def live_cluster(folder: Path, *items: Object) -> AsyncIterator[FakeApiServer]:
     """A cluster of these objects, and a kubeconfig `config` of the namespace shop."""
     async with fake_api_server() as server:
-        for path in (*PATHS.values(), *UNREAD):
+        for path in (*PATHS.values(), EVENTS):
             server.open(path)
         for item in items:
             put(server, item)
         kubeconfig(folder / "config", server.url, {"token": "static"}, namespace="shop")
         yield server
+
+
+@asynccontextmanager
+async def live_example(folder: Path, example: Path, policy: str, said: str) -> AsyncIterator[None]:
+    """The cluster and a policy of an example; kube-scheduler has said so of the pod web-1."""
+    text = (example / "cluster.yaml").read_text(encoding="utf-8")
+    items = yaml.safe_load(text)["items"]
+    waiting = next(item for item in items if item["metadata"]["name"] == "web-1")
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    waiting["status"]["conditions"] = [{**condition, "message": said}]
+    applied = yaml.safe_load((example / policy).read_text(encoding="utf-8"))
+    async with live_cluster(folder, *items, applied) as server:
+        put_event(server, "web-1", said)
+        yield

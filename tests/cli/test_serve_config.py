@@ -10,7 +10,7 @@ import pytest
 import yaml
 from aiohttp import ClientSession
 
-from cli.commands import serve
+from cli.commands.serve import configure
 from cli.placet_configuration import placet_configuration
 from tests.cli.conftest import Placet
 from tests.cli.test_serve import serving
@@ -167,11 +167,11 @@ def test_mistakes_in_variables(placet: Placet, monkeypatch: pytest.MonkeyPatch) 
 def test_variables_of_a_service_are_not_ours() -> None:
     """Kubernetes sets these in each pod of a namespace with a Service `placet`."""
     names = ("PLACET_SERVICE_HOST", "PLACET_SERVICE_PORT", "PLACET_PORT", "PLACET_PORT_443_TCP")
-    found = placet_configuration(serve, [], dict.fromkeys(names, "tcp://10.0.0.1:443"))
+    found = placet_configuration(configure, [], dict.fromkeys(names, "tcp://10.0.0.1:443"))
     assert found.given == {}
 
 
 def test_every_flag_of_the_command_is_a_field() -> None:
-    fields = {flag.field for flag in placet_configuration(serve, [], {}).flags}
+    fields = {flag.field for flag in placet_configuration(configure, [], {}).flags}
     assert {"listen", "policies", "kubeconfig", "viewPort", "clientName", "verbose"} <= fields
     assert fields.isdisjoint({"config", "printConfig"})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from server.errors import Outcome
 from server.metrics import BUCKETS, MOST_LABELS, Metrics
-from tests.server.test_state_metrics import full_status
+from tests.server.test_state_metrics import full_status, look
 
 
 @pytest.fixture
@@ -86,9 +85,7 @@ def test_the_version_is_a_label(registry: CollectorRegistry) -> None:
 async def test_every_metric_has_one_row_in_the_documentation(
     metrics: Metrics, registry: CollectorRegistry
 ) -> None:
-    looking = asyncio.create_task(metrics.state.follow(full_status))
-    await asyncio.sleep(0)
-    looking.cancel()
+    await look(metrics.state, full_status)
     page = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
     rows = re.findall(r"(?m)^\| `(placet_\w+)` \| (\w+)[ :]", page)
     suffix = {"counter": "_total"}

@@ -41,13 +41,18 @@ def full_status(replica: str = "placet-0") -> Status:
     )
 
 
+async def look(state: StateMetrics, status: Callable[[], Status]) -> None:
+    """Have the metrics look at the status once."""
+    looking = asyncio.create_task(state.follow(status))
+    await asyncio.sleep(0)
+    looking.cancel()
+
+
 async def seen(status: Callable[[], Status]) -> Callable[..., float | None]:
     """The values after one look at the status."""
     registry, state = CollectorRegistry(), StateMetrics()
     registry.register(state)
-    looking = asyncio.create_task(state.follow(status))
-    await asyncio.sleep(0)
-    looking.cancel()
+    await look(state, status)
     return registry.get_sample_value
 
 

@@ -11,8 +11,6 @@ import yaml
 from tests.cli.conftest import Placet
 from tests.cli.live import (
     HEADROOM,
-    PATHS,
-    POLICIES,
     asked,
     environment,
     live_shop,
@@ -20,6 +18,7 @@ from tests.cli.live import (
     put,
     put_event,
 )
+from tests.recorder.api_server import PATHS, POLICIES
 from tests.support.builders import node, pod
 from tests.support.fake_api_server import FakeApiServer
 from tests.support.kubeconfig import kubeconfig

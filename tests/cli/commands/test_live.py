@@ -10,7 +10,8 @@ import pytest
 
 from cli.live import Progress
 from tests.cli.conftest import Placet
-from tests.cli.live import PATHS, asked, environment, live_shop
+from tests.cli.live import asked, environment, live_shop
+from tests.recorder.api_server import PATHS
 from tests.support.kubeconfig import kubeconfig
 
 __all__ = ["environment"]
