@@ -7,6 +7,7 @@ COPY engine engine
 COPY grammar grammar
 COPY policies policies
 COPY server server
+COPY deploy/kustomize deploy/kustomize
 # Download everything in the lock and check its hashes; later steps use no network. The image gets only
 # the dependencies of the wheel, without the development tools.
 RUN pip download --no-cache-dir --require-hashes --no-deps --requirement requirements.lock --dest /locked

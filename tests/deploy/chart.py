@@ -23,8 +23,8 @@ _KEY = re.compile(r"( *)([\w-]+):(?: .*)?")
 _HEAD = """\
 # The chart of Placet
 
-[Installing](../../docs/install.md) says how to install Placet with it, and which mode to choose. This page is
-made from `values.yaml` by `python -m tests.deploy.chart`.
+[Installing](../../docs/install.md) says how to install Placet with it, and which mode to choose.
+This page is made from `values.yaml` by `python -m tests.deploy.chart`.
 
 | value | default | meaning |
 | --- | --- | --- |
@@ -42,7 +42,8 @@ class Value:
     @property
     def row(self) -> str:
         default = json.dumps(self.default, ensure_ascii=False)
-        return f"| `{'.'.join(self.path)}` | `{default}` | {self.meaning.replace('|', chr(92) + '|')} |"
+        meaning = self.meaning.replace("|", r"\|")
+        return f"| `{'.'.join(self.path)}` | `{default}` | {meaning} |"
 
 
 def values() -> list[Value]:

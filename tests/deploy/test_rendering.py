@@ -12,30 +12,24 @@ import pytest
 import yaml
 
 from tests.deploy.chart import CHART, ROOT
+from tests.deploy.kustomize import MANIFESTS, helm, manifests
 
 pytestmark = pytest.mark.e2e
 
 VERSIONS = {"1.33.0": "v1.33.0", "1.35.2-gke.100": "v1.35.2", "1.36.0": "v1.36.0"}
 DEFAULTS = "defaults"
+NO_PROGRAM = 3  # the code of the build script without Go
 CI = {path.stem.removesuffix("-values"): path for path in sorted((CHART / "ci").glob("*.yaml"))}
 OF_NOWHERE = frozenset({"CustomResourceDefinition"})
 Objects = Mapping[tuple[str, str], Any]
 
 
-@cache
-def helm() -> Path:
-    """The program, built if need be. Skips the test where it cannot be built."""
-    script = ROOT / "tests" / "e2e" / "kube" / "build"
-    done = subprocess.run([script, "helm"], capture_output=True, text=True, check=False)
-    if done.returncode == 3:
-        pytest.skip(done.stderr.strip().splitlines()[-1])
-    assert done.returncode == 0, done.stderr
-    return Path(done.stdout.strip())
-
-
 def helm_template(*flags: str) -> subprocess.CompletedProcess[str]:
-    command = [helm(), "template", "placet", CHART, "--namespace", "kube-system", *flags]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    """What helm makes of the chart. Skips the test where there is no helm."""
+    done = helm("template", "placet", CHART, "--namespace", "kube-system", *flags)
+    if done.returncode == NO_PROGRAM:
+        pytest.skip(done.stderr.strip().splitlines()[-1])
+    return done
 
 
 @cache
@@ -121,7 +115,9 @@ def test_older_versions_of_kubernetes_are_refused() -> None:
 
 
 def test_a_digest_comes_before_a_tag() -> None:
-    assert container(of_ci("second-scheduler"))["image"].startswith("registry.example/placet@sha256:")
+    assert container(of_ci("second-scheduler"))["image"].startswith(
+        "registry.example/placet@sha256:"
+    )
 
 
 # ---- what runs
@@ -192,7 +188,9 @@ def test_every_mount_has_its_volume_and_every_probe_its_port(name: str) -> None:
     assert maps - {name for kind, name in objects if kind == "ConfigMap"} <= {"kube-root-ca.crt"}
     for each in spec["containers"]:
         ports = {port["name"] for port in each["ports"]}
-        probes = [each[f"{probe}Probe"]["httpGet"] for probe in ("startup", "liveness", "readiness")]
+        probes = [
+            each[f"{probe}Probe"]["httpGet"] for probe in ("startup", "liveness", "readiness")
+        ]
         assert {probe["port"] for probe in probes} <= ports
 
 
@@ -200,7 +198,7 @@ def test_new_configuration_makes_new_pods_and_new_policies_do_not() -> None:
     flags = ("--kube-version", "1.36.0", "--set-string", r"policies.a\.policy=one")
     before = pod_of(rendered(*flags))["metadata"]["annotations"]
 
-    def after(*more: str) -> dict[str, str]:
+    def after(*more: str) -> set[str]:
         annotations: dict[str, str] = pod_of(rendered(*flags, *more))["metadata"]["annotations"]
         return {key for key in before if annotations[key] != before[key]}
 
@@ -294,7 +292,11 @@ def test_service_demands_certificates() -> None:
 def shipped(name: str, *path: str) -> set[str]:
     """The rights of a role in deploy/rbac."""
     text = (ROOT / "deploy" / "rbac" / Path(*path)).read_text(encoding="utf-8")
-    found = {("ClusterRole", each["metadata"]["name"]): each for each in yaml.safe_load_all(text) if "rules" in each and each["kind"] == "ClusterRole"}
+    found = {
+        ("ClusterRole", each["metadata"]["name"]): each
+        for each in yaml.safe_load_all(text)
+        if "rules" in each and each["kind"] == "ClusterRole"
+    }
     return rules(found, "ClusterRole", name)
 
 
@@ -335,11 +337,14 @@ def test_second_scheduler_has_the_roles_of_the_cluster() -> None:
     } <= bound
     others = {name for kind, _, name in bound if not name.startswith("placet")}
     assert len(others) == 3
-    assert not {
-        each["roleRef"]["name"]
-        for (kind, _), each in of_ci("service").items()
-        if kind.endswith("Binding") and "roleRef" in each
-    } & others
+    assert (
+        not {
+            each["roleRef"]["name"]
+            for (kind, _), each in of_ci("service").items()
+            if kind.endswith("Binding") and "roleRef" in each
+        }
+        & others
+    )
 
 
 # ---- admission
@@ -402,3 +407,12 @@ def test_values_that_cannot_work_are_refused(flags: list[str], reason: str) -> N
     done = helm_template("--kube-version", "1.36.0", *flags)
     assert done.returncode != 0
     assert reason in done.stderr
+
+
+# ---- without helm
+
+
+def test_base_of_kustomize_is_what_helm_renders() -> None:
+    """`python -m tests.deploy.kustomize` writes it."""
+    helm_template("--kube-version", "1.36.0")
+    assert MANIFESTS.read_text(encoding="utf-8") == manifests()

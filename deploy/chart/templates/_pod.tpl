@@ -3,7 +3,10 @@
 {{- define "placet.pod" -}}
 metadata:
   labels:
-    {{- include "placet.labels" . | nindent 4 }}
+    {{- include "placet.selectorLabels" . | nindent 4 }}
+    {{- with .Values.commonLabels }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
     {{- with .Values.podLabels }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
@@ -160,13 +163,12 @@ spec:
     {{- end }}
     {{- if eq .Values.mode "service" }}
     - name: clients
-      {{- with .Values.clients.ca.configMap }}
-      configMap:
-        name: {{ . }}
-      {{- end }}
-      {{- with .Values.clients.ca.secret }}
+      {{- if .Values.clients.caSecret }}
       secret:
-        secretName: {{ . }}
+        secretName: {{ .Values.clients.caSecret }}
+      {{- else }}
+      configMap:
+        name: {{ .Values.clients.caConfigMap }}
       {{- end }}
     {{- end }}
     - name: tmp
