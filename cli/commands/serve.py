@@ -244,7 +244,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="the schedulerName of the pods of a kube-scheduler that calls Placet: of pods that "
         "filter was not asked about, only these are bound or requeued, and may be on their way to "
-        f"a node when Placet starts; may be repeated (default: {DEFAULT_SCHEDULER})",
+        "a node when Placet starts; the first one is that of new pods of namespaces that opt in; "
+        f"may be repeated (default: {DEFAULT_SCHEDULER})",
     )
     scheduler.add_argument(
         "--scheduler-lease",
@@ -358,6 +359,7 @@ def run(args: argparse.Namespace) -> int:
         version(),
         schedulers,
         _view_port(args),
+        args.scheduler_name[0] if args.scheduler_name else DEFAULT_SCHEDULER,
         {GROUP: args.configuration.document()},
     )
 

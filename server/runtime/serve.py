@@ -22,6 +22,7 @@ from engine.decision.recent_answers import RejectedPods
 from engine.engine import Engine, open_gate
 from engine.errors import NotSyncedError
 from engine.objects.codec import ObjectCodec
+from engine.objects.peer import DEFAULT_SCHEDULER
 from engine.objects.request_pod import Exemptions
 from engine.program.policy_time import PolicyTimes, WorkClock
 from grammar.schema import Schema
@@ -70,6 +71,8 @@ class Options:
     version: str
     schedulers: Schedulers = DEFAULT_SCHEDULERS
     view_port: int | None = DEFAULT_PORT
+    # The `schedulerName` of new pods of namespaces that opt in.
+    scheduler: str = DEFAULT_SCHEDULER
     # Documents by the group of their API, for /configz.
     configuration: Mapping[str, object] = field(default_factory=dict)
 
@@ -164,6 +167,7 @@ async def serve(
             Examiner(schema, lambda: announced.enforced.validation, view.cluster_size),
             checking[1:],
             shutdown,
+            options.scheduler,
         )
         replica = socket.gethostname()
         status = status_reader(

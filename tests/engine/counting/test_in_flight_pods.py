@@ -439,8 +439,7 @@ def test_only_pods_of_the_scheduler_with_the_lease_end_with_its_process() -> Non
 
 
 def test_pods_of_a_second_scheduler_end_with_its_process() -> None:
-    names, lease = frozenset({"batch"}), ("kube-system", "placet-scheduler")
-    flight = Flight(schedulers=Schedulers(names, lease=lease))
+    flight = Flight(schedulers=Schedulers(frozenset({"batch"}), lease=("placet", "second")))
     assert taken(flight, msgspec.structs.replace(state("b"), schedulerName="batch")) == ["b"]
     flight.pods.scheduler_replaced(1.0)
     assert flight.found("b") is None
