@@ -315,6 +315,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     tls.add_argument("--tls-key", metavar="FILE", type=Path, help="its key (PEM), not encrypted")
     tls.add_argument(
+        "--webhook-listen",
+        metavar="HOST:PORT",
+        type=address,
+        help="serve the admission webhooks here, with this certificate, and everything else on "
+        "--listen over plain HTTP: for a kube-scheduler beside Placet",
+    )
+    tls.add_argument(
         "--client-ca",
         metavar="FILE",
         type=Path,
@@ -396,6 +403,7 @@ def _settings(args: argparse.Namespace) -> Settings:
             max_connections=args.max_connections,
             lameduck=args.lameduck,
             health=args.health_listen,
+            webhooks=args.webhook_listen,
             tls=tls_files(args),
         )
     except SettingsError as error:

@@ -69,6 +69,7 @@ def test_config_has_the_fields_of_a_placet_configuration() -> None:
 
 
 def _tls(known: set[str]) -> set[str]:
+    """Those about certificates, which `certificates` and `clients` set."""
     return {name for name in known if name.startswith(("tls", "client", "webhook"))}
 
 

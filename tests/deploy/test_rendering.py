@@ -252,6 +252,7 @@ def test_modes_have_their_workload() -> None:
     assert kinds(DEFAULTS) == {"Deployment", "PodDisruptionBudget"}
     assert kinds("control-plane") == {"DaemonSet"}
     assert kinds("service") == {"Deployment", "Service"}
+    assert {kind for kind, _ in of_ci(DEFAULTS, "1.35.2-gke.100")} >= {"Service"}
 
 
 def test_control_plane_is_beside_kube_scheduler() -> None:
@@ -361,6 +362,65 @@ def test_opted_in_pods_get_their_scheduler_by_a_policy_where_there_is_one() -> N
     assert ("MutatingAdmissionPolicy", "placet") not in of_ci("least")
 
 
+@pytest.mark.parametrize("version", ["1.33.0", "1.35.2-gke.100"])
+def test_opted_in_pods_get_their_scheduler_by_a_webhook_before(version: str) -> None:
+    objects = of_ci(DEFAULTS, version)
+    (webhook,) = objects["MutatingWebhookConfiguration", "placet"]["webhooks"]
+    policy = of_ci(DEFAULTS)["MutatingAdmissionPolicy", "placet"]["spec"]
+    assert webhook["namespaceSelector"] == policy["matchConstraints"]["namespaceSelector"]
+    assert webhook["matchConditions"] == policy["matchConditions"]
+    assert webhook["rules"] == policy["matchConstraints"]["resourceRules"]
+    service = webhook["clientConfig"]["service"]
+    assert (service["name"], service["path"]) == ("placet", "/admission/pods")
+    ports = {
+        port["port"]: port["targetPort"] for port in objects["Service", "placet"]["spec"]["ports"]
+    }
+    assert ports[service["port"]] == "https"
+    assert {"name": "https", "containerPort": 12348} in container(objects)["ports"]
+    ours = configuration(objects)
+    assert (ours["listen"], ours["webhookListen"]) == ("127.0.0.1:12345", ":12348")
+
+
+def test_placet_keeps_its_own_certificate_right() -> None:
+    objects = of_ci(DEFAULTS, "1.35.2-gke.100")
+    ours = configuration(objects)
+    assert ours["tlsSecret"] == "kube-system/placet-tls"
+    assert ours["webhookConfiguration"] == ["placet"]
+    assert "placet.kube-system.svc" in ours["tlsName"]
+    assert rules(objects, "Role", "placet-certificates") == {
+        "create secrets.",
+        "get secrets. placet-tls",
+        "patch secrets. placet-tls",
+    }
+    resources = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
+    assert rules(objects, name="placet-certificates") == {
+        f"{verb} {resource}.admissionregistration.k8s.io placet"
+        for verb in ("get", "patch")
+        for resource in resources
+    }
+    assert ("ClusterRole", "placet-certificates") not in of_ci(DEFAULTS)
+
+
+@pytest.mark.parametrize(("mode", "port"), [("second-scheduler", 12348), ("service", 12345)])
+def test_policies_are_checked_by_a_webhook(mode: str, port: int) -> None:
+    flags = ("--kube-version", "1.36.0", "--set", f"mode={mode},webhooks.policies=true")
+    objects = rendered(*flags)
+    (webhook,) = objects["ValidatingWebhookConfiguration", "placet"]["webhooks"]
+    text = (ROOT / "deploy" / "admission" / "validating.yaml").read_text(encoding="utf-8")
+    (shipped,) = yaml.safe_load(text)["webhooks"]
+    assert webhook["clientConfig"]["service"]["port"] == port
+    assert webhook.keys() == shipped.keys()
+    same = webhook.keys() - {"clientConfig"}
+    assert {key: webhook[key] for key in same} == {key: shipped[key] for key in same}
+    given = rendered(*flags, "--set", "certificates.mode=secret,certificates.ca=CA")
+    (webhook,) = given["ValidatingWebhookConfiguration", "placet"]["webhooks"]
+    assert webhook["clientConfig"]["caBundle"] == "Q0E="
+    injected = rendered(*flags, "--set", "certificates.mode=certManager")
+    annotations = injected["ValidatingWebhookConfiguration", "placet"]["metadata"]["annotations"]
+    assert annotations == {"cert-manager.io/inject-ca-from": "kube-system/placet"}
+    assert ("Certificate", "placet") in injected
+
+
 # ---- definitions and monitoring
 
 
@@ -395,6 +455,11 @@ def test_definitions_are_upgraded_and_stay() -> None:
             ["--set", "mode=control-plane,metrics.podMonitor.enabled=true"],
             "controlPlane.healthHost",
             id="metrics that nobody reaches",
+        ),
+        pytest.param(
+            ["--set", "webhooks.policies=true,certificates.mode=secret"],
+            "certificates.ca",
+            id="a certificate that nobody trusts",
         ),
         pytest.param(
             ["--set", "mode=control-plane,networkPolicy.enabled=true"],

@@ -21,9 +21,18 @@
 {{- $_ := set $own "clientCa" "/etc/placet/clients/ca.crt" -}}
 {{- $_ := set $own "clientName" .Values.clients.names -}}
 {{- end -}}
-{{- if include "placet.tlsSecret" . -}}
+{{- if and (include "placet.webhooks" .) (ne $mode "service") -}}
+{{- $_ := set $own "webhookListen" (printf ":%d" (int .Values.ports.webhooks)) -}}
+{{- end -}}
+{{- if include "placet.mountedSecret" . -}}
 {{- $_ := set $own "tlsCert" "/etc/placet/tls/tls.crt" -}}
 {{- $_ := set $own "tlsKey" "/etc/placet/tls/tls.key" -}}
+{{- else if include "placet.tls" . -}}
+{{- $_ := set $own "tlsSecret" (printf "%s/%s" .Release.Namespace (include "placet.tlsSecret" .)) -}}
+{{- $_ := set $own "tlsName" (concat (include "placet.dnsNames" . | fromJsonArray) .Values.certificates.ipAddresses) -}}
+{{- if include "placet.webhooks" . -}}
+{{- $_ := set $own "webhookConfiguration" (list (include "placet.fullname" .)) -}}
+{{- end -}}
 {{- end -}}
 {{- if .Values.policies -}}
 {{- $_ := set $own "policies" (list "/etc/placet/policies") -}}

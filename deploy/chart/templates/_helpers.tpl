@@ -88,17 +88,36 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- end -}}
 {{- end }}
 
-{{/* Whether Placet serves HTTPS: `true`, or empty. */}}
-{{- define "placet.tls" -}}
-{{- if eq .Values.mode "service" -}}
+{{/* Whether the API server calls Placet's webhooks: `true`, or empty. */}}
+{{- define "placet.webhooks" -}}
+{{- if or .Values.webhooks.policies (eq (include "placet.optIn" .) "webhook") -}}
 true
 {{- end -}}
 {{- end }}
 
-{{/* The Secret with Placet's certificate, where it is mounted; empty where it is not. */}}
+{{/* Whether Placet serves HTTPS: `true`, or empty. */}}
+{{- define "placet.tls" -}}
+{{- if or (eq .Values.mode "service") (include "placet.webhooks" .) -}}
+true
+{{- end -}}
+{{- end }}
+
+{{/* The port of HTTPS. A kube-scheduler beside Placet has another one, of plain HTTP on 127.0.0.1. */}}
+{{- define "placet.httpsPort" -}}
+{{ ternary .Values.ports.serve .Values.ports.webhooks (eq .Values.mode "service") }}
+{{- end }}
+
+{{/* The Secret with Placet's certificate; empty without HTTPS. */}}
 {{- define "placet.tlsSecret" -}}
 {{- if include "placet.tls" . -}}
 {{ default (printf "%s-tls" (include "placet.fullname" .)) .Values.certificates.secretName }}
+{{- end -}}
+{{- end }}
+
+{{/* The same, if it is mounted. Placet itself reads one that it keeps. */}}
+{{- define "placet.mountedSecret" -}}
+{{- if ne .Values.certificates.mode "selfSigned" -}}
+{{ include "placet.tlsSecret" . }}
 {{- end -}}
 {{- end }}
 

@@ -96,7 +96,7 @@ spec:
           containerPort: {{ .Values.ports.health }}
         {{- if include "placet.tls" . }}
         - name: https
-          containerPort: {{ .Values.ports.serve }}
+          containerPort: {{ include "placet.httpsPort" . }}
         {{- end }}
       startupProbe:
         httpGet: {{- include "placet.probe" (list $ "/livez") | nindent 10 }}
@@ -125,7 +125,7 @@ spec:
           mountPath: /etc/placet/policies
           readOnly: true
         {{- end }}
-        {{- if include "placet.tlsSecret" . }}
+        {{- if include "placet.mountedSecret" . }}
         - name: tls
           mountPath: /etc/placet/tls
           readOnly: true
@@ -157,7 +157,7 @@ spec:
       configMap:
         name: {{ include "placet.fullname" . }}-scheduler
     {{- end }}
-    {{- with include "placet.tlsSecret" . }}
+    {{- with include "placet.mountedSecret" . }}
     - name: tls
       secret: {secretName: {{ . }}, defaultMode: 0440}
     {{- end }}
