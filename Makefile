@@ -14,7 +14,8 @@ COMPILE = pip compile --universal --python-version 3.11 --generate-hashes --no-e
 # Without bytecode each of the many processes that tests start would compile Placet again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test thorough answers check fmt e2e differential differential-cel rollouts chaos bench kube conformance lock clean
+.PHONY: demo test thorough answers check fmt e2e differential differential-cel rollouts chaos bench kube conformance \
+	lock site clean
 .DELETE_ON_ERROR:
 
 demo: .venv/stamp  ## serve a built-in cluster and ready-made policies until Ctrl-C
@@ -83,14 +84,24 @@ conformance: .venv/stamp  ## run cases of the CEL conformance suite: make confor
 	$(PIP) install --require-hashes --target .bench/peers --requirement $< && touch $@ \
 	|| { rm -rf .bench/peers; echo "the other engines could not be installed: their benchmarks are skipped"; }
 
+site: .venv/stamp build/zensical/stamp  ## build the documentation site in build/site/html, and check its links
+	PYTHONPATH=build/zensical .venv/bin/python -m tests.site
+
+# It has a folder of its own, because with its icons it is larger than the rest of .venv.
+build/zensical/stamp: tests/site/requirements.txt .venv/stamp
+	rm -rf build/zensical
+	$(PIP) install --require-hashes --target build/zensical --requirement $<
+	touch $@
+
 # A locked version stays as long as pyproject.toml allows it. Delete a package's lines to update it,
 # or the file to update all. The lock has no index address: pip uses the configured index.
-lock:  ## write requirements.lock from pyproject.toml, and the benchmarks' requirements
+lock:  ## write requirements.lock from pyproject.toml, and the requirements of benchmarks and site
 	uv=$$(mktemp -d) && trap 'rm -rf "$$uv"' EXIT && $(PYTHON) -m venv "$$uv" \
 	&& "$$uv/bin/pip" install --quiet --disable-pip-version-check uv \
 	&& "$$uv/bin/uv" $(COMPILE) pyproject.toml --group dev --output-file requirements.lock \
 	&& "$$uv/bin/uv" $(COMPILE) tests/benchmarks/requirements.in \
-	  --output-file tests/benchmarks/requirements.txt
+	  --output-file tests/benchmarks/requirements.txt \
+	&& "$$uv/bin/uv" $(COMPILE) tests/site/requirements.in --output-file tests/site/requirements.txt
 
 clean:  ## remove everything that make and its tools created here
 	rm -rf .bench .venv build dist
