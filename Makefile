@@ -99,6 +99,8 @@ lock:  ## write requirements.lock from pyproject.toml, and the requirements of b
 	uv=$$(mktemp -d) && trap 'rm -rf "$$uv"' EXIT && $(PYTHON) -m venv "$$uv" \
 	&& "$$uv/bin/pip" install --quiet --disable-pip-version-check uv \
 	&& "$$uv/bin/uv" $(COMPILE) pyproject.toml --group dev --output-file requirements.lock \
+	&& "$$uv/bin/uv" $(COMPILE) pyproject.toml --group image --constraint requirements.lock \
+	  --output-file requirements-image.lock \
 	&& "$$uv/bin/uv" $(COMPILE) tests/benchmarks/requirements.in \
 	  --output-file tests/benchmarks/requirements.txt \
 	&& "$$uv/bin/uv" $(COMPILE) tests/site/requirements.in --output-file tests/site/requirements.txt

@@ -14,7 +14,6 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
 PROGRAMS = Path(sys.executable).parent
 
 
@@ -84,6 +83,11 @@ def test_wheel_has_every_file_of_a_package(package: str, names: list[str]) -> No
     assert f"placet/bundle/{package}/py.typed" in wanted
 
 
+def test_wheel_has_the_manifests(names: list[str]) -> None:
+    files = (path.relative_to(ROOT) for path in (ROOT / "deploy").rglob("*") if path.is_file())
+    assert {f"placet/bundle/{path.as_posix()}" for path in files} - set(names) == set()
+
+
 def test_wheel_has_what_the_language_is_read_from(names: list[str]) -> None:
     data = {"placet/bundle/grammar/policy.lark", "placet/bundle/grammar/schema.txt"}
     assert data - set(names) == set()
@@ -134,6 +138,7 @@ def test_installed_programs_work(installed: Path, tmp_path: Path) -> None:
     policy = tmp_path / "arm.policy"
     policy.write_text("policy arm {\n  for pods where pod.priority > 0\n}\n", encoding="utf-8")
     assert "usage: kubectl placet" in run(installed / "kubectl-placet", "--help", cwd=tmp_path)
+    assert "rbac/placet.yaml\n" in run(installed / "placet", "manifests", cwd=tmp_path)
     assert "no problems found" in run(installed / "placet", "check", policy, cwd=tmp_path)
 
 
@@ -177,15 +182,30 @@ def test_help_calls_the_program_what_its_reader_does(
     assert f"\n  {called} explain shop/web-1 --cluster" in done.stdout
 
 
-def test_lock_names_no_address() -> None:
+@pytest.mark.parametrize("lock", ["requirements.lock", "requirements-image.lock"])
+def test_lock_names_no_address(lock: str) -> None:
     """An address in the lock would override the configured index of pip."""
-    assert re.findall(r"^.*(?://|--index|--find-links|@ ).*$", LOCK, re.MULTILINE) == []
+    text = (ROOT / lock).read_text(encoding="utf-8")
+    assert re.findall(r"^.*(?://|--index|--find-links|@ ).*$", text, re.MULTILINE) == []
 
 
-def test_lock_has_every_dependency_with_hashes() -> None:
-    blocks = re.split(r"\n(?=[a-z])", LOCK)
+@pytest.mark.parametrize(
+    ("lock", "group"), [("requirements.lock", "dev"), ("requirements-image.lock", "image")]
+)
+def test_lock_has_every_dependency_with_hashes(lock: str, group: str) -> None:
+    text = (ROOT / lock).read_text(encoding="utf-8")
+    blocks = re.split(r"\n(?=[a-z])", text)
     locked = {block.partition("==")[0] for block in blocks if " --hash=sha256:" in block}
-    declared = [*PROJECT["project"]["dependencies"], *PROJECT["dependency-groups"]["dev"]]
+    declared = [*PROJECT["project"]["dependencies"], *PROJECT["dependency-groups"][group]]
     wanted = {re.split("[<>=]", line)[0].lower() for line in declared}
     assert wanted - locked == set()
-    assert locked == set(re.findall(r"^([\w-]+)==", LOCK, re.MULTILINE))
+    assert locked == set(re.findall(r"^([\w-]+)==", text, re.MULTILINE))
+
+
+def test_image_has_the_versions_that_are_tested() -> None:
+    tested, image = (
+        dict(re.findall(r"(?m)^([\w-]+)==(\S+)", (ROOT / lock).read_text(encoding="utf-8")))
+        for lock in ("requirements.lock", "requirements-image.lock")
+    )
+    common = tested.keys() & image.keys()
+    assert {n: image[n] for n in common} == {n: tested[n] for n in common}
