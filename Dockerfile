@@ -47,8 +47,8 @@ LABEL org.opencontainers.image.title="placet" \
       org.opencontainers.image.version="$VERSION" \
       org.opencontainers.image.revision="$REVISION"
 # The root file system can be read-only. If HOME is writable, the parse tables are cached there;
-# otherwise each start computes them.
-ENV PATH=/placet/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
+# otherwise each start computes them. The user has no home of its own.
+ENV PATH=/placet/bin:$PATH HOME=/tmp PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
 USER 65532:65532
 EXPOSE 12345
 ENTRYPOINT ["placet"]

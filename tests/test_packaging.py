@@ -41,7 +41,15 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("installed")
     run(sys.executable, "-m", "venv", "--without-pip", folder)
     programs = folder / "bin"
-    pip = [sys.executable, "-m", "pip", "--python", programs / "python", "install", "--quiet"]
+    pip: list[str | Path] = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        programs / "python",
+        "install",
+        "--quiet",
+    ]
     run(*pip, "--no-index", "--no-deps", "--no-compile", wheel)
     (packages,) = folder.glob("lib/python*/site-packages")
     (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib"), encoding="utf-8")
