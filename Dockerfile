@@ -39,6 +39,8 @@ FROM $BASE
 RUN rm -rf /usr/local/bin/pip* /usr/local/bin/wheel /usr/local/lib/python3.11/ensurepip \
       /usr/local/lib/python3.11/site-packages/* /usr/lib/python3.11/ensurepip /usr/share/python-wheels
 COPY --from=build /placet /placet
+# The chart and the manifests, of the version of the program.
+COPY deploy /usr/share/placet/deploy
 ARG VERSION=
 ARG REVISION=
 LABEL org.opencontainers.image.title="placet" \

@@ -91,11 +91,6 @@ def test_wheel_has_every_file_of_a_package(package: str, names: list[str]) -> No
     assert f"placet/bundle/{package}/py.typed" in wanted
 
 
-def test_wheel_has_the_manifests(names: list[str]) -> None:
-    files = (path.relative_to(ROOT) for path in (ROOT / "deploy").rglob("*") if path.is_file())
-    assert {f"placet/bundle/{path.as_posix()}" for path in files} - set(names) == set()
-
-
 def test_wheel_has_what_the_language_is_read_from(names: list[str]) -> None:
     data = {"placet/bundle/grammar/policy.lark", "placet/bundle/grammar/schema.txt"}
     assert data - set(names) == set()
@@ -146,7 +141,6 @@ def test_installed_programs_work(installed: Path, tmp_path: Path) -> None:
     policy = tmp_path / "arm.policy"
     policy.write_text("policy arm {\n  for pods where pod.priority > 0\n}\n", encoding="utf-8")
     assert "usage: kubectl placet" in run(installed / "kubectl-placet", "--help", cwd=tmp_path)
-    assert "rbac/placet.yaml\n" in run(installed / "placet", "manifests", cwd=tmp_path)
     assert "no problems found" in run(installed / "placet", "check", policy, cwd=tmp_path)
 
 
