@@ -24,11 +24,11 @@ from cli.command import (
     positive,
     seconds,
     size,
-    version,
 )
 from cli.demo.cluster import Demo
 from cli.demo.question import announcement
 from cli.placet_configuration import GROUP, add_configuration_arguments
+from cli.version import version
 from engine.cache.cluster_file import ClusterFileError
 from engine.cache.reflector import Timing
 from engine.cluster.client import Limits
