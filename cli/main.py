@@ -11,8 +11,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Protocol, cast
 
-from cli.command import CommandError, Exit, version
+from cli.command import CommandError, Exit
 from cli.render import print_error
+from cli.version import version
 from grammar.diagnostics import nearest
 
 # Each command is a module of `cli.commands`, and only the requested one is imported: `check` starts

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from functools import cache
 from pathlib import Path
 
 from tests.deploy.chart import CHART, ROOT
@@ -26,15 +27,24 @@ _MARKS = re.compile(
 _EMPTY = re.compile(r"(?m)^---\n(?=---\n)")
 
 
-def helm(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    """Run helm, which is built if need be. The code is 3 if it is not there and cannot be built."""
+class NoHelmError(Exception):
+    """Helm is not there and cannot be built; the text says why."""
+
+
+@cache
+def program() -> str:
+    """The path of helm, which is built if need be. Raises NoHelmError."""
     script = ROOT / "tests" / "e2e" / "kube" / "build"
-    built = subprocess.run([script, "helm"], capture_output=True, text=True, check=False)
-    if built.returncode != 0:
-        return built
-    program = built.stdout.strip()
+    done = subprocess.run([script, "helm"], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise NoHelmError(done.stderr.strip().rpartition("\n")[2])
+    return done.stdout.strip()
+
+
+def helm(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run helm. Raises NoHelmError."""
     return subprocess.run(
-        [program, *arguments], capture_output=True, text=True, check=False, timeout=60
+        [program(), *arguments], capture_output=True, text=True, check=False, timeout=60
     )
 
 

@@ -12,6 +12,7 @@ import yaml
 
 from cli.commands import serve
 from cli.placet_configuration import placet_configuration
+from cli.version import UNTAGGED
 from tests.deploy.chart import CHART, README, ROOT, SCHEMA, readme, values
 
 DEFAULTS: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
@@ -81,9 +82,11 @@ def test_defaults_of_config_are_those_of_serve() -> None:
     assert parser.get_default("http_timeout") == DEFAULTS["config"]["httpTimeout"]
 
 
-def test_versions_are_those_of_the_project() -> None:
+def test_versions_are_those_of_the_newest_release() -> None:
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
-    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    (version,) = re.findall(r'(?m)^version = "(.*)"$', project)
+    released = re.findall(
+        r"(?m)^## \[(\d.*)\]", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    )
+    version = [*released, UNTAGGED.removesuffix(".dev0")][0]
     assert (chart["version"], chart["appVersion"]) == (version, version)
     assert chart["apiVersion"] == "v2"
