@@ -1,0 +1,65 @@
+"""The manifests of the chart on a real API server: it takes them all, and namespaces can opt in."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.e2e.cluster import Cluster
+from tests.e2e.manifests import pod
+from tests.e2e.waiting import until
+
+pytestmark = pytest.mark.e2e
+
+MANIFESTS = Path(__file__).parents[2] / "deploy" / "kustomize" / "base" / "placet.yaml"
+OBJECTS = list(yaml.safe_load_all(MANIFESTS.read_text()))
+# What opts pods of a namespace in.
+POLICIES = [each for each in OBJECTS if each["kind"].startswith("MutatingAdmissionPolicy")]
+SECONDS = 60.0
+
+
+def test_the_api_server_takes_every_object(cluster: Cluster) -> None:
+    """With all fields that it knows, and no others."""
+    flags = ("--server-side", "--dry-run=server", "--validate=strict", "--force-conflicts")
+    text = cluster.kubectl("apply", *flags, "-f", str(MANIFESTS))
+    assert text.count("(server dry run)") == len(OBJECTS)
+
+
+def test_pods_are_as_restricted_as_the_standard_asks(cluster: Cluster) -> None:
+    """A namespace that enforces it takes a pod of the Deployment's template."""
+    label = "pod-security.kubernetes.io/enforce=restricted"
+    cluster.kubectl("label", "namespace", cluster.namespace, label)
+    (deployment,) = (each for each in OBJECTS if each["kind"] == "Deployment")
+    template = deployment["spec"]["template"]
+    # The account is in another namespace.
+    spec = template["spec"] | {"serviceAccountName": "default"}
+    made = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "placet", "namespace": cluster.namespace},
+        "spec": spec,
+    }
+    cluster.kubectl("create", "serviceaccount", "default", "-n", cluster.namespace)
+    done = cluster.try_kubectl("create", "--dry-run=server", "-f", "-", text=json.dumps(made))
+    assert done.returncode == 0, done.stderr
+
+
+def test_pods_of_a_namespace_that_opts_in_get_the_second_scheduler(cluster: Cluster) -> None:
+    def scheduler(labels: dict[str, str] | None = None, **spec: object) -> str:
+        text = json.dumps(pod("asked", cluster.namespace, labels, cpu="100m", **spec))
+        answer = cluster.kubectl("create", "--dry-run=server", "-o", "json", "-f", "-", text=text)
+        found: str = json.loads(answer)["spec"]["schedulerName"]
+        return found
+
+    cluster.apply(*POLICIES)
+    try:
+        assert scheduler() == "default-scheduler"
+        cluster.kubectl("label", "namespace", cluster.namespace, "placet.dev/scheduling=enabled")
+        until(lambda: scheduler() == "placet", SECONDS, lambda: "the policy in force")
+        assert scheduler(schedulerName="default-scheduler") == "placet"
+        assert scheduler(schedulerName="other") == "other"
+        assert scheduler(nodeName="n-1") == "default-scheduler"
+    finally:
+        for each in POLICIES:
+            cluster.kubectl("delete", each["kind"], each["metadata"]["name"])
