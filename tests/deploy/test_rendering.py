@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Mapping
 from functools import cache
@@ -450,6 +451,17 @@ def test_definitions_are_upgraded_and_stay() -> None:
         theirs = found[ours["metadata"]["name"]]
         ours["metadata"]["annotations"] = {"helm.sh/resource-policy": "keep"}
         assert theirs == ours
+
+
+def test_monitoring_is_that_of_the_files() -> None:
+    metrics = "metrics.prometheusRule.enabled=true,metrics.dashboard.enabled=true"
+    links = "metrics.prometheusRule.runbooks=https://placet.example/monitoring"
+    objects = rendered("--kube-version", "1.36.0", "--set", f"{metrics},{links}")
+    text = (CHART / "files" / "alerts.yaml").read_text(encoding="utf-8")
+    replaced = text.replace("docs/monitoring.md", "https://placet.example/monitoring")
+    assert objects["PrometheusRule", "placet"]["spec"] == yaml.safe_load(replaced)
+    dashboard = objects["ConfigMap", "placet-dashboard"]["data"]["placet.json"]
+    assert json.loads(dashboard) == json.loads((CHART / "files" / "dashboard.json").read_text())
 
 
 # ---- what is refused
