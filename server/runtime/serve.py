@@ -15,6 +15,8 @@ from dataclasses import dataclass, field, replace
 from logging import Logger
 from pathlib import Path
 
+from aiohttp import web
+
 from engine.cache.informers import Needs
 from engine.cluster.client import Api
 from engine.counting.in_flight_pods import DEFAULT_SCHEDULERS, Schedulers
@@ -30,7 +32,7 @@ from grammar.schema import Schema
 from policies.admission import Examiner
 from server import running
 from server.api_failures import ApiFailures
-from server.app import create_app
+from server.app import WEBHOOKS, create_app
 from server.bodies import ByteBudget
 from server.checking import CheckingProcess
 from server.connections import Connections
@@ -191,11 +193,38 @@ async def serve(
             supervisor.start("certificates", credentials.run)
         try:
             await running.serve(
-                app, settings, lambda url: started(url, announced), credentials, shutdown
+                app,
+                settings,
+                lambda url: started(url, announced),
+                await _serve_webhooks(stack, app, settings, credentials, log),
+                shutdown,
             )
         except OSError as error:
             address = (settings.host, settings.port)
             raise CannotListenError(error, address, "--listen") from error
+
+
+async def _serve_webhooks(
+    stack: AsyncExitStack,
+    app: web.Application,
+    settings: Settings,
+    credentials: Credentials | None,
+    log: Logger,
+) -> Credentials | None:
+    """Serves the webhooks until the stack ends, if they have an address of their own.
+
+    Returns the credentials that are left for the main address.
+    """
+    if settings.webhooks is None:
+        return credentials
+    host, port = settings.webhooks
+    own = replace(settings, host=host, port=port)
+    try:
+        url = await stack.enter_async_context(running.listening(app[WEBHOOKS], own, credentials))
+    except OSError as error:
+        raise CannotListenError(error, (host, port), "--webhook-listen") from error
+    log.info("webhooks on %s", url)
+    return None
 
 
 async def _serve_view(
@@ -215,6 +244,7 @@ async def _serve_view(
         port=port,
         max_connections=MOST_CONNECTIONS,
         health=None,
+        webhooks=None,
         tls=None,
     )
     # It reads no bodies.
@@ -305,7 +335,7 @@ def _serve_health(
     heartbeat = Heartbeat(readiness)
     supervisor.start("heartbeat", heartbeat.run)
     host, port = settings.health
-    own = replace(settings, host=host, port=port, tls=None)
+    own = replace(settings, host=host, port=port, tls=None, webhooks=None)
     try:
         url = stack.enter_context(running.health_server(own, heartbeat, metrics, version, log))
     except OSError as error:
