@@ -29,11 +29,35 @@ class TlsFiles:
     client_ca: Path | None = None
     # If not empty, the certificate's common name or an alternative name must be one of these.
     client_names: frozenset[str] = frozenset()
+    # Where the pair is from, if not from the file of the certificate.
+    origin: str = ""
+
+    @property
+    def shown(self) -> str:
+        """The certificate in messages and metrics."""
+        return self.origin or str(self.certificate)
 
     @property
     def paths(self) -> tuple[Path, ...]:
         pair = (self.certificate, self.key)
         return pair if self.client_ca is None else (*pair, self.client_ca)
+
+
+@dataclass(frozen=True, slots=True)
+class SelfSigned:
+    """The certificate that Placet makes: the namespace and name of its Secret, and its names.
+
+    `webhooks` are the names of webhook configurations that rely on it.
+    """
+
+    secret: tuple[str, str]
+    names: tuple[str, ...]
+    webhooks: tuple[str, ...] = ()
+
+    @property
+    def shown(self) -> str:
+        """The Secret in messages and metrics."""
+        return f"Secret {'/'.join(self.secret)}"
 
 
 @dataclass(frozen=True, slots=True)

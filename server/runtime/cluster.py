@@ -140,6 +140,10 @@ class ClusterRuntime:
         cache.add_event_handler(answers.pod_changed)
         return answers
 
+    @property
+    def api(self) -> ApiClient:
+        return self._client
+
     def binder(self, engine: Engine, answers: LastAnswers, schedulers: Schedulers) -> Binder:
         """The binder of this cluster; `answers` are those of the engine, which admits each pod."""
         lease = self._lease

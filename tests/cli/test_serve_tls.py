@@ -56,6 +56,51 @@ def test_https_with_client_certificates_and_new_files(folder: Path, keyring: Key
         assert get(server.url, "/readyz", keyring.client()) == (200, "ok")
 
 
+KEPT = ("--tls-secret", "kube-system/placet-tls")
+NAMED = (*KEPT, "--tls-name", "placet.kube-system.svc")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (KEPT, "--tls-secret has no effect without --tls-name"),
+        ((*NAMED, *PAIR), "--tls-secret and --tls-cert each name a certificate"),
+        ((*NAMED, "--no-cluster"), "--tls-secret has no effect with --no-cluster: "),
+        (NAMED[2:], "--tls-name has no effect without --tls-secret"),
+        (("--webhook-configuration", "a"), "--webhook-configuration has no effect without --tls-"),
+        ((*NAMED, "--client-name", "a"), "--client-name has no effect without --client-ca"),
+    ],
+    ids=lambda case: " ".join(case) if isinstance(case, tuple) else "",
+)
+def test_mistakes_about_a_certificate_that_placet_makes(
+    placet: Placet, arguments: tuple[str, ...], message: str
+) -> None:
+    done = placet("serve", *arguments)
+    assert (done.code, done.out) == (2, "")
+    error, hint = done.err.splitlines()[-2:]
+    assert error.startswith(f"error: {message}")
+    assert hint.startswith("  = help: ")
+
+
+@pytest.mark.parametrize(
+    ("flag", "value", "message"),
+    [
+        (
+            "--tls-secret",
+            "placet-tls",
+            "`placet-tls` is not a Secret such as kube-system/placet-tls",
+        ),
+        ("--tls-secret", "a/../b", "`../b` is not a valid name of an object"),
+        ("--tls-name", "https://placet", "`https://placet` is not a DNS name or an IP address"),
+        ("--webhook-configuration", "A", "`A` is not a valid name of an object"),
+    ],
+)
+def test_values_that_are_not_valid(placet: Placet, flag: str, value: str, message: str) -> None:
+    done = placet("serve", flag, value)
+    assert done.code == 2
+    assert message in done.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
