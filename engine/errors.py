@@ -111,6 +111,14 @@ _UNAUTHORIZED, _TOO_MANY, _INTERNAL = 401, 429, 500
 # A part of every authorizer's answer 403.
 _DENIED = re.compile(r'User "([^"]*)" cannot (\w+) resource "([^"]*)"')
 _SERVICE_ACCOUNT = "system:serviceaccount:"
+# The folder of the rules about a resource, if they are apart from the others.
+_RBAC = "deploy/rbac"
+_RIGHTS = {
+    "pods/binding": f"{_RBAC}/bind",
+    "secrets": f"{_RBAC}/certificates",
+    "mutatingwebhookconfigurations": f"{_RBAC}/certificates",
+    "validatingwebhookconfigurations": f"{_RBAC}/certificates",
+}
 # The subject of the bindings in deploy/rbac.
 _OURS = f"{_SERVICE_ACCOUNT}kube-system:placet"
 
@@ -131,8 +139,7 @@ def why(work: str, error: Exception) -> str:
                 namespace, _, name = user.removeprefix(_SERVICE_ACCOUNT).partition(":")
                 who = f"the service account `{namespace}/{name}`"
             cause = f"{who} may not {verb} {resource}"
-            folder = "deploy/rbac/bind" if resource == "pods/binding" else "deploy/rbac"
-            remedy = f"run `kubectl apply -f {folder}/placet.yaml`"
+            remedy = f"run `kubectl apply -f {_RIGHTS.get(resource, _RBAC)}/placet.yaml`"
             if user != _OURS:
                 remedy += " with this subject in its bindings"
         case ApiUnreachableError():

@@ -1,6 +1,7 @@
 """Admission webhooks: the API server asks about policy objects before it stores them.
 
-The first part is the wire format of `admission.k8s.io/v1`, the second the two webhooks.
+The API server also asks about new pods of namespaces that opt in. The first part is the wire format
+of `admission.k8s.io/v1`, the second the webhooks.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, Literal, TypeVar
 from weakref import WeakValueDictionary
 
@@ -15,6 +17,7 @@ import msgspec
 from aiohttp import web
 from msgspec import Meta, Raw, Struct
 
+from engine.objects.peer import DEFAULT_SCHEDULER
 from grammar.errors import EvaluationError
 from grammar.texts import cut
 from grammar.values.time import SECOND, Duration
@@ -103,7 +106,16 @@ class _ReviewAnswer(Struct, frozen=True, rename="camel"):
     kind: str = KIND
 
 
+class _PodSpec(Struct, rename="camel"):
+    scheduler_name: str = ""
+
+
+class _Pod(Struct):
+    spec: _PodSpec
+
+
 _REVIEW = msgspec.json.Decoder(_ReviewRequest)
+_POD = msgspec.json.Decoder(_Pod)
 _ENCODER = msgspec.json.Encoder()
 
 
@@ -185,9 +197,9 @@ Decide = Callable[[Review, float], Awaitable[Ruling]]
 
 
 class AdmissionWebhooks:
-    """Both webhooks as HTTP handlers. They change nothing, so a dry run is a call like any other.
+    """The webhooks as HTTP handlers. They change nothing, so a dry run is a call like any other.
 
-    Objects are read in processes that can be killed; a namespace has one check at a time.
+    Policies are read in processes that can be killed; a namespace has one check at a time.
 
     A request that cannot be read gets 400, a fault of Placet 500; the failurePolicy of the webhook
     then decides about the object.
@@ -200,7 +212,10 @@ class AdmissionWebhooks:
         settings: Settings,
         metrics: Metrics,
         bodies: BodyReader,
+        scheduler: str,
     ) -> None:
+        """`scheduler` is the `schedulerName` of the pods of namespaces that opt in."""
+        self._scheduler = scheduler
         self._examiner = examiner
         self._settings = settings
         self._metrics = metrics
@@ -212,11 +227,15 @@ class AdmissionWebhooks:
 
     async def mutate(self, request: web.Request, call: CallRecord) -> web.Response:
         """Adds the defaults of absent fields."""
-        return await self._answer(request, call, self._mutated)
+        return await self._answer(request, call, partial(self._ruling, self._mutated))
 
     async def validate(self, request: web.Request, call: CallRecord) -> web.Response:
         """Refuses an object that is not a valid policy."""
-        return await self._answer(request, call, self._validated)
+        return await self._answer(request, call, partial(self._ruling, self._validated))
+
+    async def pods(self, request: web.Request, call: CallRecord) -> web.Response:
+        """Gives a new pod that names no scheduler the one that calls this server."""
+        return await self._answer(request, call, self._assigned)
 
     async def _answer(self, request: web.Request, call: CallRecord, decide: Decide) -> web.Response:
         try:
@@ -225,7 +244,7 @@ class AdmissionWebhooks:
             limit = min(self._settings.body_limit, MOST_BYTES)
             body = await self._bodies.read(request, call, limit)
             review = decode_review(body)
-            ruling = await self._ruling(review, decide, call.arrived + self._seconds(request))
+            ruling = await decide(review, call.arrived + self._seconds(request))
         except Exception as error:  # noqa: BLE001  # the API server always gets an answer
             failure = call.fail(error)
             status = 500 if failure.outcome is Outcome.INTERNAL else 400
@@ -235,7 +254,18 @@ class AdmissionWebhooks:
         self._metrics.reviewed(call.verb, call.reviewed)
         return web.Response(body=ruling.answer, content_type="application/json")
 
-    async def _ruling(self, review: Review, decide: Decide, deadline: float) -> Ruling:
+    async def _assigned(self, review: Review, _deadline: float) -> Ruling:
+        is_pod = (review.resource.group, review.resource.resource) == ("", "pods")
+        # The scheduler of a pod never changes.
+        if not is_pod or review.operation != "CREATE" or review.sub_resource:
+            return Ruling(allow(review))
+        named = decode(_POD, review.new).spec.scheduler_name
+        if named not in ("", DEFAULT_SCHEDULER) or self._scheduler == DEFAULT_SCHEDULER:
+            return Ruling(allow(review))
+        change = {"op": "add", "path": "/spec/schedulerName", "value": self._scheduler}
+        return Ruling(allow(review, patch=[change]))
+
+    async def _ruling(self, decide: Decide, review: Review, deadline: float) -> Ruling:
         if review.resource.group != GROUP:
             # A webhook whose rules match too much must not stop the cluster.
             group = review.resource.group or "the core group"

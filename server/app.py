@@ -9,6 +9,7 @@ from logging import Logger
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
+from engine.objects.peer import DEFAULT_SCHEDULER
 from policies.admission import Examiner
 from server.admission import AdmissionWebhooks
 from server.bodies import BodyReader, ByteBudget
@@ -30,15 +31,19 @@ from server.verbs.prioritize import PrioritizeVerb
 
 # Extenders usually have `urlPrefix: http://…/api/scheduler`; a URL without a path works too.
 PREFIXES = ("/api/scheduler", "")
-MUTATE, VALIDATE = "/admission/mutate", "/admission/validate"
+MUTATE, VALIDATE, PODS = "/admission/mutate", "/admission/validate", "/admission/pods"
 
 # A server with a client CA still serves these paths without a client certificate: probes have none,
 # and an API server has one only if it is configured for each webhook. A webhook's answer is about
 # the object in the request, and changes nothing.
-OPEN_PATHS = frozenset({"/livez", "/healthz", "/readyz", "/version", MUTATE, VALIDATE})
+OPEN_PATHS = frozenset({"/livez", "/healthz", "/readyz", "/version", MUTATE, VALIDATE, PODS})
 # These paths accept a certificate of the client CA with any name, so that a scraper does not need
 # the name of kube-scheduler.
 READING_PATHS = frozenset({"/metrics"})
+
+
+# The application of the webhooks alone, for a port of their own.
+WEBHOOKS = web.AppKey("WEBHOOKS", web.Application)
 
 
 def create_app(
@@ -53,13 +58,15 @@ def create_app(
     examiner: Examiner | None = None,
     checking: Sequence[CheckingProcess] = (),
     shutdown: Shutdown | None = None,
+    scheduler: str = DEFAULT_SCHEDULER,
 ) -> web.Application:
     """The application of one server.
 
     `cluster_size` is the number of nodes in the cluster, None if unknown. `binder` binds pods;
     without it, the paths of bind say how to get the verb. With an `examiner`, the application has
-    admission webhooks, which use the processes for `checking`. `shutdown` begins before the server
-    ends.
+    admission webhooks, which use the processes for `checking`; `app[WEBHOOKS]` has only these.
+    `shutdown` begins before the server ends. `scheduler` is the `schedulerName` of new pods of
+    namespaces that opt in.
     """
     warnings = MisconfigurationWarnings(log, metrics, settings.warning_interval, cluster_size)
     limited = LimitedLog(log)
@@ -69,9 +76,10 @@ def create_app(
     bodies = BodyReader(budget, settings)
     verbs = dict(verbs_by_path(decider, binder, settings, bodies))
     if examiner is not None:
-        webhooks = AdmissionWebhooks(examiner, checking, settings, metrics, bodies)
+        webhooks = AdmissionWebhooks(examiner, checking, settings, metrics, bodies, scheduler)
         verbs[MUTATE] = ("mutate", webhooks.mutate)
         verbs[VALIDATE] = ("validate", webhooks.validate)
+        verbs[PODS] = ("pods", webhooks.pods)
     recorder = CallRecorder(metrics, log, limited, shutdown or Shutdown(), warnings, bodies)
     by_path = {path: recorder.handler(*verb) for path, verb in verbs.items()}
     plain_errors = recorder.plain_errors({path: verb for path, (verb, _) in verbs.items()})
@@ -86,6 +94,14 @@ def create_app(
     if not guards:
         app[DIRECT] = by_path
     app.add_routes(health_routes(Health(readiness, version), metrics))
+    if examiner is not None:
+        alone = web.Application(middlewares=[plain_errors])
+        alone[CONNECTIONS] = Connections(settings, budget, metrics, limited)
+        alone.add_routes(
+            web.post(path, by_path[path], expect_handler=_ask_later)
+            for path in (MUTATE, VALIDATE, PODS)
+        )
+        app[WEBHOOKS] = alone
     return app
 
 

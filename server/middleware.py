@@ -174,7 +174,7 @@ class CallRecorder:
         else:
             # Reviews of policies are rare, and are not to be lost among other calls.
             left_out = self._limited.take(
-                call.outcome.value if call.reviewed is None else "reviewed"
+                call.outcome.value if call.reviewed is None else f"reviewed {call.verb}"
             )
         if left_out is not None:
             self._log.log(level, "%s", log_entry(call, code, seconds, left_out))

@@ -29,11 +29,35 @@ class TlsFiles:
     client_ca: Path | None = None
     # If not empty, the certificate's common name or an alternative name must be one of these.
     client_names: frozenset[str] = frozenset()
+    # Where the pair is from, if not from the file of the certificate.
+    origin: str = ""
+
+    @property
+    def shown(self) -> str:
+        """The certificate in messages and metrics."""
+        return self.origin or str(self.certificate)
 
     @property
     def paths(self) -> tuple[Path, ...]:
         pair = (self.certificate, self.key)
         return pair if self.client_ca is None else (*pair, self.client_ca)
+
+
+@dataclass(frozen=True, slots=True)
+class SelfSigned:
+    """The certificate that Placet makes: the namespace and name of its Secret, and its names.
+
+    `webhooks` are the names of webhook configurations that rely on it.
+    """
+
+    secret: tuple[str, str]
+    names: tuple[str, ...]
+    webhooks: tuple[str, ...] = ()
+
+    @property
+    def shown(self) -> str:
+        """The Secret in messages and metrics."""
+        return f"Secret {'/'.join(self.secret)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +83,8 @@ class Settings:
     lameduck: float = 5.0
     # Host and port of the separate health server; None for none.
     health: tuple[str, int] | None = None
+    # Host and port of webhooks alone, which then have the TLS files; None for the main address.
+    webhooks: tuple[str, int] | None = None
     # Seconds between two warnings about the same misconfiguration.
     warning_interval: float = 600.0
     # None means plain HTTP.
@@ -67,6 +93,10 @@ class Settings:
     def __post_init__(self) -> None:
         if not 0 <= self.port <= 65535:
             raise SettingsError(f"`{self.port}` is not a port")
+        if self.webhooks is not None and self.tls is None:
+            raise SettingsError("--webhook-listen has no effect without a certificate")
+        if self.webhooks is not None and self.tls is not None and self.tls.client_ca is not None:
+            raise SettingsError("--client-ca has no effect with --webhook-listen")
         if not self.http_timeout > 0:
             raise SettingsError(f"the timeout `{self.http_timeout}` must be greater than 0")
         if self.body_limit <= 0:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import os
 import re
 import ssl
+import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from logging import ERROR, WARNING, Logger
@@ -120,11 +123,11 @@ class Credentials:
     def _check_expiry(self, loaded: LoadedFiles) -> None:
         """Raises TlsError for an expired certificate in place of one that is still valid."""
         if loaded.expires <= self._clock() < self.loaded.expires:
-            raise TlsError(f"`{self._files.certificate}` expired on {_date(loaded.expires)}")
+            raise TlsError(f"`{self._files.shown}` expired on {_date(loaded.expires)}")
 
     def _report_loaded(self) -> None:
-        file, expires = self._files.certificate, self.loaded.expires
-        self._metrics.certificate_expires(str(file), expires)
+        file, expires = self._files.shown, self.loaded.expires
+        self._metrics.certificate_expires(file, expires)
         if expires > self._clock():
             self._log.info("TLS: loaded certificate %s, valid until %s", file, _date(expires))
         self._warn()
@@ -135,7 +138,7 @@ class Credentials:
         warning = expiry_warning(expires, now)
         if warning and warning != self._warned:
             level = ERROR if expires <= now else WARNING
-            self._log.log(level, "TLS: certificate %s %s", self._files.certificate, warning)
+            self._log.log(level, "TLS: certificate %s %s", self._files.shown, warning)
         self._warned = warning
 
 
@@ -219,6 +222,23 @@ def _read(file: Path) -> bytes:
 
 def _reason(error: ssl.SSLError) -> str:
     return (error.reason or "OpenSSL cannot read it").lower().replace("_", " ")
+
+
+# ---- a file for a certificate from elsewhere
+
+_MEMORY = Path("/dev/shm")  # noqa: S108 - the folder made there is private
+
+
+@contextmanager
+def private_file() -> Iterator[Path]:
+    """A path in a new folder that only this user reads; the folder is removed afterwards.
+
+    It is in memory where there is such a file system: the key is on no disk, and a container needs
+    no other folder to write to.
+    """
+    parent = _MEMORY if os.access(_MEMORY, os.W_OK) else None
+    with tempfile.TemporaryDirectory(prefix="placet-", dir=parent) as folder:
+        yield Path(folder, "tls.pem")
 
 
 # ---- the expiry of a certificate, read from its DER form

@@ -6,7 +6,9 @@ import argparse
 import asyncio
 import errno
 import re
+from collections.abc import Mapping
 from importlib.resources import files
+from ipaddress import ip_address
 from logging import Logger
 from pathlib import Path
 
@@ -22,16 +24,21 @@ from cli.command import (
     positive,
     seconds,
     size,
-    version,
 )
 from cli.demo.cluster import Demo
 from cli.demo.question import announcement
 from cli.placet_configuration import GROUP, add_configuration_arguments
+from cli.version import version
 from engine.cache.cluster_file import ClusterFileError
 from engine.cache.reflector import Timing
 from engine.cluster.client import Limits
 from engine.cluster.configuration import own_namespace
-from engine.counting.in_flight_pods import BIND_TIMEOUT_SECONDS, DEFAULT_SCHEDULERS, Schedulers
+from engine.counting.in_flight_pods import (
+    BIND_TIMEOUT_SECONDS,
+    DEFAULT_SCHEDULERS,
+    KUBE_SCHEDULER_LEASE,
+    Schedulers,
+)
 from engine.errors import ClusterConfigurationError
 from engine.objects.peer import DEFAULT_SCHEDULER
 from engine.objects.request_pod import SYSTEM_NAMESPACES, Exemptions
@@ -44,8 +51,8 @@ from server.runtime.observers import FORMATS, start_logging
 from server.runtime.reloader import PolicyReloader
 from server.runtime.serve import CannotListenError, Options, serve
 from server.runtime.views import Files, Origin
-from server.settings import Settings, SettingsError, TlsFiles
-from server.tls import Credentials, TlsError
+from server.settings import SelfSigned, Settings, SettingsError, TlsFiles
+from server.tls import Credentials, TlsError, private_file
 from server.view import DEFAULT_PORT
 
 _NAME = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -63,11 +70,44 @@ def _namespace(text: str) -> str:
     return text
 
 
-def tls_files(args: argparse.Namespace) -> TlsFiles | None:
-    """The files that the flags name; None is plain HTTP. Raises CommandError."""
+def _object_name(text: str) -> str:
+    if len(text) > 253 or not all(map(_NAME.fullmatch, text.split("."))):
+        raise argparse.ArgumentTypeError(f"`{text}` is not a valid name of an object")
+    return text
+
+
+def _secret(text: str) -> tuple[str, str]:
+    namespace, slash, name = text.partition("/")
+    if not slash:
+        raise argparse.ArgumentTypeError(f"`{text}` is not a Secret such as kube-system/placet-tls")
+    return _namespace(namespace), _object_name(name)
+
+
+def _tls_name(text: str) -> str:
+    try:
+        return str(ip_address(text))
+    except ValueError:
+        pass
+    if len(text) > 253 or not all(map(_NAME.fullmatch, text.split("."))):
+        raise argparse.ArgumentTypeError(f"`{text}` is not a DNS name or an IP address")
+    return text
+
+
+def tls_files(args: argparse.Namespace, file: Path | None = None) -> TlsFiles | None:
+    """The files that the flags name; None is plain HTTP. Raises CommandError.
+
+    `file` is for a certificate that is kept in a Secret.
+    """
     if args.client_name and args.client_ca is None:
         hint = "name the CA of those clients with --client-ca FILE"
         raise CommandError("--client-name has no effect without --client-ca", hint)
+    if file is not None:
+        return _kept_file(args, file)
+    names, webhooks = args.tls_name, args.webhook_configuration
+    for flag, given in (("--tls-name", names), ("--webhook-configuration", webhooks)):
+        if given:
+            hint = "name the Secret with --tls-secret NAMESPACE/NAME"
+            raise CommandError(f"{flag} has no effect without --tls-secret", hint)
     if args.tls_cert is None and args.tls_key is None:
         if args.client_ca is not None:
             hint = "name a certificate with --tls-cert FILE and --tls-key FILE"
@@ -81,6 +121,34 @@ def tls_files(args: argparse.Namespace) -> TlsFiles | None:
     return TlsFiles(args.tls_cert, args.tls_key, args.client_ca, frozenset(args.client_name))
 
 
+def _kept_file(args: argparse.Namespace, file: Path) -> TlsFiles:
+    """The file of a certificate that Placet keeps in a Secret. Raises CommandError."""
+    for flag in ("--tls-cert", "--tls-key"):
+        if vars(args)[flag.removeprefix("--").replace("-", "_")] is not None:
+            hint = f"leave out --tls-secret or {flag}"
+            raise CommandError(f"--tls-secret and {flag} each name a certificate", hint)
+    for flag, is_given in _unwatched(args).items():
+        if is_given:
+            hint = "leave it out, or name files with --tls-cert and --tls-key"
+            raise CommandError(f"--tls-secret has no effect with {flag}: no cluster keeps it", hint)
+    if not args.tls_name:
+        hint = "add the DNS name of Placet for its clients, as --tls-name placet.kube-system.svc"
+        raise CommandError("--tls-secret has no effect without --tls-name", hint)
+    names, origin = frozenset(args.client_name), self_signed(args).shown
+    return TlsFiles(file, file, args.client_ca, names, origin)
+
+
+def self_signed(args: argparse.Namespace) -> SelfSigned:
+    """The certificate of `--tls-secret`."""
+    names = tuple(dict.fromkeys(args.tls_name))
+    return SelfSigned(args.tls_secret, names, tuple(args.webhook_configuration))
+
+
+def _unusable(error: TlsError) -> CommandError:
+    hint = "use PEM files: a certificate with its chain, and its key without a password"
+    return CommandError(str(error), hint)
+
+
 def credentials(settings: Settings, metrics: Metrics, log: Logger) -> Credentials | None:
     """The credentials from the files; None is plain HTTP. Raises CommandError."""
     if settings.tls is None:
@@ -88,8 +156,7 @@ def credentials(settings: Settings, metrics: Metrics, log: Logger) -> Credential
     try:
         return Credentials(settings.tls, metrics, log)
     except TlsError as error:
-        hint = "use PEM files: a certificate with its chain, and its key without a password"
-        raise CommandError(str(error), hint) from None
+        raise _unusable(error) from None
 
 
 EXAMPLES = """\
@@ -239,7 +306,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="the schedulerName of the pods of a kube-scheduler that calls Placet: of pods that "
         "filter was not asked about, only these are bound or requeued, and may be on their way to "
-        f"a node when Placet starts; may be repeated (default: {DEFAULT_SCHEDULER})",
+        "a node when Placet starts; the first one is that of new pods of namespaces that opt in; "
+        f"may be repeated (default: {DEFAULT_SCHEDULER})",
+    )
+    scheduler.add_argument(
+        "--scheduler-lease",
+        metavar="NAMESPACE/NAME",
+        type=scheduler_lease,
+        help="the Lease of the kube-schedulers with these names: pods that the last holder had in "
+        "hand are not on their way when another one acquires it "
+        f"(default: {'/'.join(KUBE_SCHEDULER_LEASE)}, of {DEFAULT_SCHEDULER})",
     )
     scheduler.add_argument(
         "--bind-timeout",
@@ -301,6 +377,37 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     tls.add_argument("--tls-key", metavar="FILE", type=Path, help="its key (PEM), not encrypted")
     tls.add_argument(
+        "--webhook-listen",
+        metavar="HOST:PORT",
+        type=address,
+        help="serve the admission webhooks here, with this certificate, and everything else on "
+        "--listen over plain HTTP: for a kube-scheduler beside Placet",
+    )
+    tls.add_argument(
+        "--tls-secret",
+        metavar="NAMESPACE/NAME",
+        type=_secret,
+        help="instead of both: the Secret where Placet keeps a certificate and a CA that it makes "
+        "and renews; needs deploy/rbac/certificates/placet.yaml",
+    )
+    tls.add_argument(
+        "--tls-name",
+        metavar="NAME",
+        action="append",
+        default=[],
+        type=_tls_name,
+        help="a DNS name or an IP address in the certificate of --tls-secret; may be repeated",
+    )
+    tls.add_argument(
+        "--webhook-configuration",
+        metavar="NAME",
+        action="append",
+        default=[],
+        type=_object_name,
+        help="a Mutating- or ValidatingWebhookConfiguration whose caBundle is kept equal to the CA "
+        "of --tls-secret; may be repeated",
+    )
+    tls.add_argument(
         "--client-ca",
         metavar="FILE",
         type=Path,
@@ -330,13 +437,21 @@ def run(args: argparse.Namespace) -> int:
     if args.print_config:
         print(args.configuration.text(), end="")
         return Exit.OK
-    settings = _settings(args)
+    if args.tls_secret is None:
+        return _run(args)
+    with private_file() as file:
+        return _run(args, file)
+
+
+def _run(args: argparse.Namespace, file: Path | None = None) -> int:
+    """Serves; `file` is for a certificate that is kept in a Secret."""
+    settings = _settings(args, file)
     schedulers = _schedulers(args)
     policies = _policies(args)
     cluster = _cluster(args)
     log = start_logging(args.log_format, verbose=args.verbose)
     metrics = Metrics(CollectorRegistry(), version())
-    tls = credentials(settings, metrics, log)
+    tls = credentials(settings, metrics, log) if file is None else None
     options = Options(
         settings,
         policies,
@@ -345,6 +460,8 @@ def run(args: argparse.Namespace) -> int:
         version(),
         schedulers,
         _view_port(args),
+        args.scheduler_name[0] if args.scheduler_name else DEFAULT_SCHEDULER,
+        self_signed(args) if file is not None else None,
         {GROUP: args.configuration.document()},
     )
 
@@ -359,6 +476,8 @@ def run(args: argparse.Namespace) -> int:
         asyncio.run(serve(options, load_schema(), metrics, tls, log, started))
     except CannotListenError as error:
         raise _cannot_listen(error.error, error.address, error.flag) from None
+    except TlsError as error:
+        raise _unusable(error) from None
     except ClusterFileError as error:
         raise CommandError(error.message, error.hint) from None
     except ClusterConfigurationError as error:
@@ -367,7 +486,7 @@ def run(args: argparse.Namespace) -> int:
     return Exit.OK
 
 
-def _settings(args: argparse.Namespace) -> Settings:
+def _settings(args: argparse.Namespace, file: Path | None) -> Settings:
     host, port = args.listen
     try:
         return Settings(
@@ -381,10 +500,19 @@ def _settings(args: argparse.Namespace) -> Settings:
             max_connections=args.max_connections,
             lameduck=args.lameduck,
             health=args.health_listen,
-            tls=tls_files(args),
+            webhooks=args.webhook_listen,
+            tls=tls_files(args, file),
         )
     except SettingsError as error:
         raise CommandError(str(error), "see placet serve --help") from None
+
+
+def scheduler_lease(text: str) -> tuple[str, str]:
+    """The namespace and name of the Lease of a kube-scheduler."""
+    named = lease(text)
+    if named is None:
+        raise argparse.ArgumentTypeError(f"`{text}` is not a Lease such as kube-system/placet")
+    return named
 
 
 def view_port(text: str) -> int | None:
@@ -449,19 +577,25 @@ def _cluster(args: argparse.Namespace) -> Access | Origin | None:
     return Access(args.kubeconfig, args.context, args.lease, args.standby, limits, timing)
 
 
+def _unwatched(args: argparse.Namespace) -> Mapping[str, bool]:
+    """Whether the flags are given with which no cluster is watched."""
+    return {
+        "--demo": args.demo,
+        "--cluster": bool(args.cluster),
+        "--no-cluster": args.no_cluster,
+    }
+
+
 def _schedulers(args: argparse.Namespace) -> Schedulers:
     """The schedulers that call this server. Raises CommandError."""
     given = {
         "--bind": args.bind,
         "--scheduler-name": bool(args.scheduler_name),
+        "--scheduler-lease": args.scheduler_lease is not None,
         "--bind-timeout": args.bind_timeout is not None,
         "--permit-timeout": args.permit_timeout is not None,
     }
-    unwatched = {
-        "--demo": args.demo,
-        "--cluster": bool(args.cluster),
-        "--no-cluster": args.no_cluster,
-    }
+    unwatched = _unwatched(args)
     for flag in (flag for flag, is_given in given.items() if is_given):
         for other in (other for other, is_given in unwatched.items() if is_given):
             hint = f"leave out {flag}, or leave out {other} and name a --kubeconfig"
@@ -474,6 +608,7 @@ def _schedulers(args: argparse.Namespace) -> Schedulers:
         defaults.permit_timeout if args.permit_timeout is None else args.permit_timeout,
         args.bind,
         is_watched=not any(unwatched.values()),
+        lease=args.scheduler_lease or defaults.lease,
     )
 
 

@@ -143,6 +143,10 @@ class ClusterRuntime:
         cache.add_event_handler(answers.pod_changed)
         return answers
 
+    @property
+    def api(self) -> ApiClient:
+        return self._client
+
     def binder(self, engine: Engine, answers: LastAnswers, schedulers: Schedulers) -> Binder:
         """The binder of this cluster; `answers` are those of the engine, which admits each pod."""
         lease = self._lease
@@ -201,7 +205,7 @@ class ClusterRuntime:
             stack.push_async_callback(end, start(name, duty))
         if not schedulers.call_bind:
             # With a bindVerb it does not matter what an ended kube-scheduler had in hand.
-            follow = self._follow_scheduler(engine)
+            follow = self._follow_scheduler(engine, schedulers.lease)
             stack.push_async_callback(end, start("in-flight", follow))
         self.informers.start(self._needs)
         syncing = start(
@@ -237,14 +241,16 @@ class ClusterRuntime:
 
         return take_over
 
-    def _follow_scheduler(self, engine: Engine) -> Callable[[], Awaitable[None]]:
+    def _follow_scheduler(
+        self, engine: Engine, lease_name: tuple[str, str]
+    ) -> Callable[[], Awaitable[None]]:
         """The work of ending pods in flight: by kube-scheduler's Lease, and when they are due."""
 
         def needed() -> bool:
             return bool(len(engine.in_flight)) and (self._lease is None or self._lease.held)
 
         in_flight, report = engine.in_flight, self._failures.report
-        lease = SchedulerLease(self._client, in_flight.scheduler_replaced, report)
+        lease = SchedulerLease(self._client, lease_name, in_flight.scheduler_replaced, report)
         overdue = OverduePods(self._client, in_flight, self.informers.list_pods_anew, report)
 
         async def follow() -> None:

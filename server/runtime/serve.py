@@ -15,24 +15,28 @@ from dataclasses import dataclass, field, replace
 from logging import Logger
 from pathlib import Path
 
+from aiohttp import web
+
 from engine.cache.informers import Needs
+from engine.cluster.client import Api
 from engine.counting.in_flight_pods import DEFAULT_SCHEDULERS, Schedulers
 from engine.decision.journal import Journal
 from engine.decision.recent_answers import RejectedPods
 from engine.engine import Engine, open_gate
 from engine.errors import NotSyncedError
 from engine.objects.codec import ObjectCodec
+from engine.objects.peer import DEFAULT_SCHEDULER
 from engine.objects.request_pod import Exemptions
 from engine.program.policy_time import PolicyTimes, WorkClock
 from grammar.schema import Schema
 from policies.admission import Examiner
 from server import running
 from server.api_failures import ApiFailures
-from server.app import create_app
+from server.app import WEBHOOKS, create_app
 from server.bodies import ByteBudget
 from server.checking import CheckingProcess
 from server.connections import Connections
-from server.health import Check, Heartbeat
+from server.health import Check, Heartbeat, Readiness
 from server.log_limit import LimitedLog
 from server.metrics import Metrics
 from server.running import Shutdown
@@ -42,7 +46,7 @@ from server.runtime.policies import Policies
 from server.runtime.reloader import ClusterSource, PolicyReloader
 from server.runtime.view_status import status_reader
 from server.runtime.views import NoCluster, Origin, Snapshots
-from server.settings import Settings
+from server.settings import SelfSigned, Settings
 from server.supervisor import Supervisor, end
 from server.tls import Credentials
 from server.view import DEFAULT_PORT, HOST, MOST_CONNECTIONS, View, view_app
@@ -70,6 +74,10 @@ class Options:
     version: str
     schedulers: Schedulers = DEFAULT_SCHEDULERS
     view_port: int | None = DEFAULT_PORT
+    # The `schedulerName` of new pods of namespaces that opt in.
+    scheduler: str = DEFAULT_SCHEDULER
+    # The certificate that Placet keeps in the cluster; `settings.tls` names its file.
+    self_signed: SelfSigned | None = None
     # Documents by the group of their API, for /configz.
     configuration: Mapping[str, object] = field(default_factory=dict)
 
@@ -94,7 +102,7 @@ async def serve(
 ) -> None:
     """Serves until SIGTERM or SIGINT; `started` is called with the URL.
 
-    Raises ClusterFileError, ClusterConfigurationError and CannotListenError.
+    Raises ClusterFileError, ClusterConfigurationError, CannotListenError and TlsError.
     """
     settings, shutdown = options.settings, Shutdown()
     reloader: PolicyReloader | None = None
@@ -108,11 +116,7 @@ async def serve(
     async with AsyncExitStack() as stack:
         supervisor = Supervisor(log, metrics.task_restarted)
         stack.push_async_callback(supervisor.stop)
-        if settings.health is not None:
-            heartbeat = Heartbeat(readiness)
-            supervisor.start("heartbeat", heartbeat.run)
-            own = replace(settings, host=settings.health[0], port=settings.health[1], tls=None)
-            _serve_health(stack, own, heartbeat, metrics, options.version, log)
+        _serve_health(stack, settings, readiness, supervisor, metrics, options.version, log)
         checking = [CheckingProcess(schema) for _ in range(1 + _ADMISSION_PROCESSES)]
         for process in checking:
             stack.callback(process.close)
@@ -123,6 +127,9 @@ async def serve(
             stack, options, schema, enforced.needs, log, supervisor, failures, shutdown
         )
         cluster = view if isinstance(view, ClusterRuntime) else None
+        if cluster is not None:
+            kept = await _kept_certificate(options, cluster.api, metrics, log, supervisor, failures)
+            credentials = kept or credentials
         schedulers = options.schedulers
         answers = cluster.last_answers() if cluster is not None and schedulers.call_bind else None
         rejected = RejectedPods(time.monotonic, _FIRST_PAUSE_SECONDS, _MOST_PAUSE_SECONDS)
@@ -168,6 +175,7 @@ async def serve(
             Examiner(schema, lambda: announced.enforced.validation, view.cluster_size),
             checking[1:],
             shutdown,
+            options.scheduler,
         )
         replica = socket.gethostname()
         status = status_reader(
@@ -185,11 +193,38 @@ async def serve(
             supervisor.start("certificates", credentials.run)
         try:
             await running.serve(
-                app, settings, lambda url: started(url, announced), credentials, shutdown
+                app,
+                settings,
+                lambda url: started(url, announced),
+                await _serve_webhooks(stack, app, settings, credentials, log),
+                shutdown,
             )
         except OSError as error:
             address = (settings.host, settings.port)
             raise CannotListenError(error, address, "--listen") from error
+
+
+async def _serve_webhooks(
+    stack: AsyncExitStack,
+    app: web.Application,
+    settings: Settings,
+    credentials: Credentials | None,
+    log: Logger,
+) -> Credentials | None:
+    """Serves the webhooks until the stack ends, if they have an address of their own.
+
+    Returns the credentials that are left for the main address.
+    """
+    if settings.webhooks is None:
+        return credentials
+    host, port = settings.webhooks
+    own = replace(settings, host=host, port=port)
+    try:
+        url = await stack.enter_async_context(running.listening(app[WEBHOOKS], own, credentials))
+    except OSError as error:
+        raise CannotListenError(error, (host, port), "--webhook-listen") from error
+    log.info("webhooks on %s", url)
+    return None
 
 
 async def _serve_view(
@@ -209,6 +244,7 @@ async def _serve_view(
         port=port,
         max_connections=MOST_CONNECTIONS,
         health=None,
+        webhooks=None,
         tls=None,
     )
     # It reads no bodies.
@@ -257,18 +293,51 @@ async def _open_view(
             return Snapshots(origin, schema, needs, log)
 
 
+async def _kept_certificate(
+    options: Options,
+    api: Api,
+    metrics: Metrics,
+    log: Logger,
+    supervisor: Supervisor,
+    failures: ApiFailures,
+) -> Credentials | None:
+    """The credentials of a certificate that Placet keeps in a Secret, once there is one.
+
+    None without such a Secret. Raises TlsError.
+    """
+    wanted, files = options.self_signed, options.settings.tls
+    if wanted is None or files is None:
+        return None
+    # No other server needs the library for certificates.
+    from server.runtime.certificate_keeper import CertificateKeeper  # noqa: PLC0415
+
+    keeper = CertificateKeeper(api, wanted, files.certificate, log, failures.report)
+    await keeper.first()
+    supervisor.start("tls-secret", keeper.run)
+    return Credentials(files, metrics, log)
+
+
 def _serve_health(
     stack: AsyncExitStack,
     settings: Settings,
-    heartbeat: Heartbeat,
+    readiness: Readiness,
+    supervisor: Supervisor,
     metrics: Metrics,
     version: str,
     log: Logger,
 ) -> None:
-    """Serves health and metrics from a thread of their own until the stack ends."""
+    """Serves health and metrics from a thread of their own until the stack ends, if it is told to.
+
+    Raises CannotListenError.
+    """
+    if settings.health is None:
+        return
+    heartbeat = Heartbeat(readiness)
+    supervisor.start("heartbeat", heartbeat.run)
+    host, port = settings.health
+    own = replace(settings, host=host, port=port, tls=None, webhooks=None)
     try:
-        url = stack.enter_context(running.health_server(settings, heartbeat, metrics, version, log))
+        url = stack.enter_context(running.health_server(own, heartbeat, metrics, version, log))
     except OSError as error:
-        address = (settings.host, settings.port)
-        raise CannotListenError(error, address, "--health-listen") from error
+        raise CannotListenError(error, settings.health, "--health-listen") from error
     log.info("health and metrics on %s", url)

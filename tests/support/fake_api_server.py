@@ -13,6 +13,9 @@ from typing import Any
 
 from aiohttp import web
 
+from engine.errors import ApiError
+from tests.support.object_api import ObjectApi
+
 END = "k8s.io/initial-events-end"
 _CUT = b"<cut>"
 _CLOSE = b"<close>"
@@ -60,7 +63,7 @@ class FakeApiServer:
     Its attributes are switches: `streams` (it knows streaming lists), `authorization` (the only
     one that it takes), `answers` (given first, in order), `initial_lines` (after so many, the next
     streaming list is closed), `dropped` (so many of the next changes are shown to no open watch),
-    `forbidden` (paths that nobody may read).
+    `forbidden` (paths that nobody may read). `single` has objects that clients get and change.
     """
 
     def __init__(self) -> None:
@@ -72,6 +75,7 @@ class FakeApiServer:
         self.initial_lines: int | None = None
         self.dropped = 0
         self.forbidden: set[str] = set()
+        self.single = ObjectApi()
         self.requests: list[Request] = []
         self._changed = asyncio.Event()
         self._floor = self.version
@@ -165,6 +169,11 @@ class FakeApiServer:
         if self.answers:
             answer = self.answers.popleft()
             return web.Response(status=answer.status, body=answer.body, headers=answer.headers)
+        if self.single.knows(asked.path):
+            try:
+                return web.json_response(self.single.act(asked.method, asked.path, body))
+            except ApiError as error:
+                return _status(error.status, error.reason, error.message)
         if asked.path not in self._collections:
             return _status(404, "NotFound", "the server could not find the requested resource")
         if asked.kind in ("stream", "watch"):

@@ -78,6 +78,7 @@ class Parts:
     binder: Binder | None = field(default_factory=RefusingBinder)
     examiner: Examiner | None = None
     shutdown: Shutdown = field(default_factory=Shutdown)
+    scheduler: str = "placet"
 
     def app(self) -> Application:
         return create_app(
@@ -92,6 +93,7 @@ class Parts:
             examiner=self.examiner,
             checking=PROCESSES,
             shutdown=self.shutdown,
+            scheduler=self.scheduler,
         )
 
 

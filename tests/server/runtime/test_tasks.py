@@ -25,7 +25,7 @@ from grammar.schema import load_schema
 from server.metrics import Metrics
 from server.runtime.cluster import Access
 from server.runtime.serve import Options, serve
-from server.settings import Settings
+from server.settings import SelfSigned, Settings, TlsFiles
 from server.tls import Credentials
 from tests.e2e.waiting import free_port
 from tests.support.certificates import Keyring
@@ -34,6 +34,7 @@ from tests.support.kubeconfig import kubeconfig
 
 LOG = logging.getLogger("placet.test")
 OBJECTS = POLICIES[0].path
+SECRETS = "/api/v1/namespaces/kube-system/secrets"
 # Not background work: connections, and what accepts them for as long as the server lives.
 OF_CONNECTIONS = {
     "Listener._accept",
@@ -89,8 +90,12 @@ async def running(
     keyring: Keyring | None = None,
     url: str = "",
     authorization: str | None = None,
+    self_signed: SelfSigned | None = None,
 ) -> AsyncIterator[Server]:
-    """A server, with the URL of another API server and a token that this one wants."""
+    """A server, with the URL of another API server and a token that this one wants.
+
+    `self_signed` is a certificate that it keeps in a Secret of the namespace `kube-system`.
+    """
     settings = settings or Settings(port=0, lameduck=0.0)
     registry = CollectorRegistry()
     metrics = Metrics(registry, "0")
@@ -103,7 +108,16 @@ async def running(
         api.authorization = authorization
         file = kubeconfig(folder / "kubeconfig", url or api.url, {"token": "static"})
         watched, view_port = Access(file, None, lease), free_port()
-        options = Options(settings, [], watched, Exemptions(frozenset()), "0", view_port=view_port)
+        api.single.folders = {SECRETS}
+        options = Options(
+            settings,
+            [],
+            watched,
+            Exemptions(frozenset()),
+            "0",
+            view_port=view_port,
+            self_signed=self_signed,
+        )
         serving = asyncio.create_task(
             serve(
                 options,
@@ -135,9 +149,12 @@ async def test_every_task_has_a_supervisor_or_serves_a_connection(
 ) -> None:
     """And the documentation lists it."""
     mine = asyncio.current_task()
-    settings = Settings(port=0, lameduck=0.0, health=("127.0.0.1", 0))
+    file = tmp_path / "kept.pem"
+    settings = Settings(port=0, lameduck=0.0, health=("127.0.0.1", 0), tls=TlsFiles(file, file))
+    kept = SelfSigned(("kube-system", "placet-tls"), ("127.0.0.1",))
+    lease = ("kube-system", "placet")
     async with running(
-        tmp_path, lease=("kube-system", "placet"), settings=settings, keyring=keyring
+        tmp_path, lease=lease, settings=settings, keyring=keyring, self_signed=kept
     ) as server:
         # A task that ends at once, such as `sync`, is seen too.
         seen = {task for task in asyncio.all_tasks() if task is not mine}
