@@ -72,6 +72,7 @@ def create_app(
     limited = LimitedLog(log)
     budget = ByteBudget(settings.bytes_of_bodies)
     metrics.hold(lambda: budget.held)
+    metrics.configured(settings)
     bodies = BodyReader(budget, settings)
     verbs = dict(verbs_by_path(decider, binder, settings, bodies))
     if examiner is not None:

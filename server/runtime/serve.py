@@ -136,7 +136,11 @@ async def serve(
         observer, journal, work = LogObserver(log, metrics), Journal(), WorkClock()
         stack.callback(work.close)
         times = PolicyTimes(
-            time.monotonic, work, observer.expensive, lambda: view.cluster_size().nodes
+            time.monotonic,
+            work,
+            observer.expensive,
+            metrics.charged,
+            lambda: view.cluster_size().nodes,
         )
         engine = Engine(
             enforced.registry,
@@ -181,7 +185,9 @@ async def serve(
         shown = View(replica, journal, status, cluster, lambda: shutdown.has_begun)
         await _serve_view(stack, shown, options, metrics, log)
         if cluster is not None:
-            await cluster.follow(stack, engine, reloader, binder, rejected, observer, schedulers)
+            await cluster.follow(
+                stack, engine, reloader, binder, rejected, observer, schedulers, metrics.pod_seen
+            )
         stack.push_async_callback(end, supervisor.start("policies", reloader.run))
         if credentials is not None:
             supervisor.start("certificates", credentials.run)

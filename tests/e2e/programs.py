@@ -2,6 +2,7 @@
 
 import subprocess
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -23,6 +24,11 @@ def built_plugins(config: pytest.Config) -> Path:
 def built_expressions(config: pytest.Config) -> Path:
     """Return the program of Kubernetes' CEL; skip without Go."""
     return _built(config, "expressions")
+
+
+def built_tool(config: pytest.Config, name: Literal["promtool", "prometheus"]) -> Path:
+    """Return a program of Prometheus; skip without Go."""
+    return _built(config, name)
 
 
 def _built(config: pytest.Config, *wanted: str) -> Path:

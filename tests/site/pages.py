@@ -14,6 +14,7 @@ BESIDE = {
     "README.md": "index.md",
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
+    "deploy/chart/README.md": "chart.md",
 }
 LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)(#[^)\s]*)?\)")
 # The second word says what tests do with an example; Markdown knows only the first.
@@ -41,16 +42,17 @@ def prepare(root: Path, target: Path) -> None:
         text = FENCE.sub(r"\1", (root / page).read_text(encoding="utf-8"))
         _write(target / place(page, root), _relink(text, page, root, linked))
     for path in linked - set(pages(root)):
+        found = [root / path]
         if (root / path).is_dir():
-            files = sorted(file for file in (root / path).rglob("*") if file.is_file())
+            found = sorted(file for file in (root / path).rglob("*") if file.is_file())
+        files = [file.relative_to(root).as_posix() for file in found]
+        if (root / path).is_dir():
             _write(target / place(path, root), _listing(path, files, root))
-        else:
-            files = [root / path]
         for file in files:
-            copy = target / place(file.relative_to(root).as_posix(), root)
+            copy = target / place(file, root)
             if not copy.exists():
                 copy.parent.mkdir(parents=True, exist_ok=True)
-                copy.write_bytes(file.read_bytes())
+                copy.write_bytes((root / file).read_bytes())
 
 
 def _relink(text: str, page: str, root: Path, linked: set[str]) -> str:
@@ -65,10 +67,14 @@ def _relink(text: str, page: str, root: Path, linked: set[str]) -> str:
     return LINK.sub(link, text)
 
 
-def _listing(folder: str, files: Iterable[Path], root: Path) -> str:
-    base = root / folder
-    names = [file.relative_to(base).as_posix() for file in files if "__pycache__" not in file.parts]
-    return f"# {folder}\n\n" + "".join(f"- [{name}]({name})\n" for name in names)
+def _listing(folder: str, files: Iterable[str], root: Path) -> str:
+    here = Path(place(folder, root)).parent.as_posix()
+    links = (
+        f"- [{file.removeprefix(folder)[1:]}]({relpath(place(file, root), here)})\n"
+        for file in files
+        if "__pycache__" not in file
+    )
+    return f"# {folder}\n\n" + "".join(links)
 
 
 def _write(path: Path, text: str) -> None:
