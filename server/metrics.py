@@ -186,6 +186,12 @@ class Metrics:
             "Background tasks that failed and were started again.",
             "task",
         )
+        self._configuration = Gauge(
+            "placet_configuration_current",
+            "0 while the configuration file has a mistake or changes that need a restart, else 1.",
+            registry=registry,
+        )
+        self._configuration.set(1)
         gauge("placet_build_info", "Always 1.", "version")(version).set(1)
         self.state = StateMetrics()
         registry.register(self.state)
@@ -272,6 +278,10 @@ class Metrics:
 
     def handshake_failed(self) -> None:
         self._handshakes_failed.inc()
+
+    def configuration_is_current(self, *, current: bool) -> None:
+        """Whether the configuration file is in force, or has an error or needs a restart."""
+        self._configuration.set(current)
 
     def task_restarted(self, task: str) -> None:
         """A background task of this name is started again after a failure."""
