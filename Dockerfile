@@ -1,26 +1,56 @@
 # The image: a wheel in a virtual environment, run by a user without write permission.
-FROM python:3.11-slim AS build
+# BASE has python3.11, and in its venv module pip; `make image-test` builds on one of Debian's packages.
+ARG BASE=python:3.11-slim
+
+FROM $BASE AS build
 WORKDIR /source
-COPY requirements.lock pyproject.toml README.md LICENSE ./
+# If your index needs a configuration of pip or an authority of its own, pass both as secrets: they are
+# files during these commands alone.
+ENV PIP_CONFIG_FILE=/run/secrets/pip.conf
+COPY requirements-image.lock ./
+# Download everything in the lock and check its hashes; later steps use no network.
+RUN --mount=type=secret,id=pip,target=/run/secrets/pip.conf \
+    --mount=type=secret,id=ca,target=/run/secrets/ca.pem \
+    python3.11 -m venv /build \
+ && /build/bin/pip download --no-cache-dir --require-hashes --no-deps --dest /locked \
+      --requirement requirements-image.lock
+COPY pyproject.toml README.md LICENSE ./
 COPY cli cli
+COPY deploy deploy
 COPY engine engine
 COPY grammar grammar
 COPY policies policies
 COPY server server
-# Download everything in the lock and check its hashes; later steps use no network. The image gets only
-# the dependencies of the wheel, without the development tools.
-RUN pip download --no-cache-dir --require-hashes --no-deps --requirement requirements.lock --dest /locked
-RUN python -m venv /build && python -m venv /placet \
- && /build/bin/pip install --no-cache-dir --no-index --find-links /locked hatchling \
+# What `placet --version` says: here is no git to ask.
+ARG VERSION=
+# The image gets only the dependencies of the wheel, and a list of them.
+RUN sed -i "s/^ARCHIVED = .*/ARCHIVED = \"v$VERSION\"/" cli/version.py \
+ && /build/bin/pip install --no-cache-dir --no-index --find-links /locked hatchling cyclonedx-bom \
  && /build/bin/hatchling build --target wheel --directory /wheel \
- && /placet/bin/pip install --no-cache-dir --no-index --find-links /locked /wheel/*.whl \
- && /placet/bin/pip uninstall --yes pip setuptools
+ && python3.11 -m venv --without-pip /placet \
+ && /build/bin/pip --python /placet/bin/python install --no-cache-dir --no-index \
+      --find-links /locked /wheel/*.whl \
+ && mkdir -p /placet/share/placet \
+ && /build/bin/cyclonedx-py environment --output-reproducible --output-format JSON \
+      --output-file /placet/share/placet/sbom.cdx.json /placet/bin/python
 
-FROM python:3.11-slim
+FROM $BASE
+# The pip of the base would let whoever gets in install more.
+RUN rm -rf /usr/local/bin/pip* /usr/local/bin/wheel /usr/local/lib/python3.11/ensurepip \
+      /usr/local/lib/python3.11/site-packages/* /usr/lib/python3.11/ensurepip /usr/share/python-wheels
 COPY --from=build /placet /placet
+# The chart and the manifests, of the version of the program.
+COPY deploy /usr/share/placet/deploy
+ARG VERSION=
+ARG REVISION=
+LABEL org.opencontainers.image.title="placet" \
+      org.opencontainers.image.description="A kube-scheduler extender that filters and scores nodes from policies" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="$VERSION" \
+      org.opencontainers.image.revision="$REVISION"
 # The root file system can be read-only. If HOME is writable, the parse tables are cached there;
-# otherwise each start computes them.
-ENV PATH=/placet/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
+# otherwise each start computes them. The user has no home of its own.
+ENV PATH=/placet/bin:$PATH HOME=/tmp PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
 USER 65532:65532
 EXPOSE 12345
 ENTRYPOINT ["placet"]

@@ -14,7 +14,8 @@ COMPILE = pip compile --universal --python-version 3.11 --generate-hashes --no-e
 # Without bytecode each of the many processes that tests start would compile Placet again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test thorough answers check fmt e2e differential differential-cel rollouts chaos bench kube conformance lock clean
+.PHONY: demo test thorough answers check fmt e2e differential differential-cel rollouts chaos bench kube conformance \
+	image-test sbom lock site clean
 .DELETE_ON_ERROR:
 
 demo: .venv/stamp  ## serve a built-in cluster and ready-made policies until Ctrl-C
@@ -25,7 +26,7 @@ test: .venv/stamp  ## run every test except thorough, e2e, bench and chaos; a pa
 
 thorough: .venv/stamp answers  ## run all of `test` with all examples, and what takes too long for it
 	.venv/bin/python -m pytest --numprocesses=auto --dist=worksteal \
-	  -m "not e2e and not bench and not chaos and not rollouts" --hypothesis-profile=thorough
+	  -m "not e2e and not bench and not chaos and not rollouts and not image" --hypothesis-profile=thorough
 
 answers: .venv/stamp  ## compare the answers in all recorded worlds; `test` compares a few
 	.venv/bin/python -m tests.recorder --compare tests/golden/answers.json
@@ -83,14 +84,51 @@ conformance: .venv/stamp  ## run cases of the CEL conformance suite: make confor
 	$(PIP) install --require-hashes --target .bench/peers --requirement $< && touch $@ \
 	|| { rm -rf .bench/peers; echo "the other engines could not be installed: their benchmarks are skipped"; }
 
+image-test: .venv/stamp build/image/base.tar  ## build the image with buildah, without a daemon, and run it; needs root
+	PLACET_IMAGE_BASE=$(CURDIR)/build/image/base.tar \
+	  .venv/bin/python -m pytest -m image -rP -o faulthandler_timeout=3600 tests/image
+
+# What python:3.11-slim is for users: Python 3.11 with venv, from Debian's packages.
+build/image/base.tar:
+	@lost=; for program in buildah mmdebstrap; do command -v $$program >/dev/null || lost="$$lost $$program"; done; \
+	if [ -n "$$lost" ]; then echo "missing:$$lost; on Debian run: apt-get install$$lost" >&2; exit 1; fi
+	@echo "making the base of the image: about a minute, once"
+	mkdir -p build/image
+	mmdebstrap --quiet --variant=minbase --include=python3.11,python3.11-venv bookworm $@
+
+sbom: .venv/stamp  ## write build/sbom.cdx.json, the bill of materials of the wheel with the image's packages
+	rm -rf build/sbom && mkdir -p build/sbom
+	$(PYTHON) -m venv build/sbom/tools
+	build/sbom/tools/bin/pip download --quiet --require-hashes --no-deps --dest build/sbom/locked \
+	  --requirement requirements-image.lock
+	build/sbom/tools/bin/pip install --quiet --no-index --find-links build/sbom/locked cyclonedx-bom
+	.venv/bin/hatchling build --target wheel --directory build/sbom/wheel
+	$(PYTHON) -m venv --without-pip build/sbom/placet
+	build/sbom/tools/bin/pip --python build/sbom/placet/bin/python install --quiet --no-index \
+	  --find-links build/sbom/locked build/sbom/wheel/*.whl
+	build/sbom/tools/bin/cyclonedx-py environment --output-reproducible --output-format JSON \
+	  --output-file build/sbom.cdx.json build/sbom/placet/bin/python
+
+site: .venv/stamp build/zensical/stamp  ## build the documentation site in build/site/html, and check its links
+	PYTHONPATH=build/zensical .venv/bin/python -m tests.site
+
+# It has a folder of its own, because with its icons it is larger than the rest of .venv.
+build/zensical/stamp: tests/site/requirements.txt .venv/stamp
+	rm -rf build/zensical
+	$(PIP) install --require-hashes --target build/zensical --requirement $<
+	touch $@
+
 # A locked version stays as long as pyproject.toml allows it. Delete a package's lines to update it,
 # or the file to update all. The lock has no index address: pip uses the configured index.
-lock:  ## write requirements.lock from pyproject.toml, and the benchmarks' requirements
+lock:  ## write requirements.lock from pyproject.toml, and the requirements of benchmarks and site
 	uv=$$(mktemp -d) && trap 'rm -rf "$$uv"' EXIT && $(PYTHON) -m venv "$$uv" \
 	&& "$$uv/bin/pip" install --quiet --disable-pip-version-check uv \
 	&& "$$uv/bin/uv" $(COMPILE) pyproject.toml --group dev --output-file requirements.lock \
+	&& "$$uv/bin/uv" $(COMPILE) pyproject.toml --group image --constraint requirements.lock \
+	  --output-file requirements-image.lock \
 	&& "$$uv/bin/uv" $(COMPILE) tests/benchmarks/requirements.in \
-	  --output-file tests/benchmarks/requirements.txt
+	  --output-file tests/benchmarks/requirements.txt \
+	&& "$$uv/bin/uv" $(COMPILE) tests/site/requirements.in --output-file tests/site/requirements.txt
 
 clean:  ## remove everything that make and its tools created here
 	rm -rf .bench .venv build dist

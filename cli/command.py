@@ -38,17 +38,6 @@ class CommandError(Exception):
         self.hint = hint
 
 
-def version() -> str:
-    """The version of the installed distribution, or `unknown` in a checkout without one."""
-    # This import takes longer than a command that does not need it.
-    from importlib import metadata  # noqa: PLC0415
-
-    try:
-        return metadata.version("placet")
-    except metadata.PackageNotFoundError:
-        return "unknown"
-
-
 def add_context_arguments(parser: argparse._ActionsContainer, use: str) -> None:
     """The flags that choose a cluster, as kubectl has them; `use` is what it is chosen for."""
     parser.add_argument("--kubeconfig", metavar="FILE", type=Path, help=use)

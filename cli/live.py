@@ -16,8 +16,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from cli.command import CommandError, version
+from cli.command import CommandError
 from cli.explaining.pending import event_time
+from cli.version import version
 from cli.world import Documents
 from engine.cache.informers import CONTROLLERS, NAMESPACES, NODES, PODS, POLICIES
 from engine.cache.list_watch import PAGE, ContinueExpiredError, GarbageError, Resource, pages

@@ -12,8 +12,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Protocol, cast
 
-from cli.command import CommandError, Exit, version
+from cli.command import CommandError, Exit
 from cli.render import print_error
+from cli.version import version
 from grammar.diagnostics import nearest
 
 # Each command is a module of `cli.commands`, and only the requested one is imported: `check` starts
@@ -32,6 +33,7 @@ COMMANDS = {
     "repl": "try expressions, clauses and policies on a cluster interactively",
     "simulate": "show where pods would go, and what other policies would change",
     "crds": "print the definitions of PlacementPolicy and ClusterPlacementPolicy",
+    "manifests": "print the manifests that install Placet with a second kube-scheduler",
     "scheduler-config": "write a kube-scheduler configuration that calls Placet",
     "doctor": "report problems in a kube-scheduler configuration",
     "completion": "print a shell script that completes commands, flags and files",

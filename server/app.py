@@ -45,6 +45,10 @@ OPEN_PATHS = frozenset({"/livez", "/healthz", "/readyz", "/version", MUTATE, VAL
 READING_PATHS = frozenset({"/metrics"})
 
 
+# The application of the webhooks alone, for a port of their own.
+WEBHOOKS = web.AppKey("WEBHOOKS", web.Application)
+
+
 def create_app(
     decider: Decider,
     readiness: Readiness,
@@ -63,19 +67,21 @@ def create_app(
 
     `cluster_size` is the number of nodes in the cluster, None if unknown. `binder` binds pods;
     without it, the paths of bind say how to get the verb. With an `examiner`, the application has
-    admission webhooks, which use the processes for `checking`. `shutdown` begins before the server
-    ends. `scheduler` is the `schedulerName` of new pods of namespaces that opt in.
+    admission webhooks, which use the processes for `checking`; `app[WEBHOOKS]` has only these.
+    `shutdown` begins before the server ends. `scheduler` is the `schedulerName` of new pods of
+    namespaces that opt in.
     """
     warnings = MisconfigurationWarnings(log, metrics, settings.warning_interval, cluster_size)
     limited = LimitedLog(log)
     budget = ByteBudget(settings.bytes_of_bodies)
     metrics.hold(lambda: budget.held)
+    metrics.configured(settings)
     bodies = BodyReader(budget, settings)
     connections = Connections(settings, budget, metrics, limited)
     queue = DecisionQueue(settings.max_in_flight)
     answerer = VerbAnswerer(queue, settings, bodies)
     verbs = dict(verbs_by_path(decider, binder, settings, answerer, queue))
-    adopters = [bodies.adopt, connections.adopt, answerer.adopt]
+    adopters = [metrics.configured, bodies.adopt, connections.adopt, answerer.adopt]
     if examiner is not None:
         webhooks = AdmissionWebhooks(examiner, checking, settings, metrics, bodies, scheduler)
         adopters.append(webhooks.adopt)
@@ -97,6 +103,15 @@ def create_app(
     if not guards:
         app[DIRECT] = by_path
     app.add_routes(health_routes(Health(readiness, version), metrics))
+    if examiner is not None:
+        alone = web.Application(middlewares=[plain_errors])
+        alone[CONNECTIONS] = Connections(settings, budget, metrics, limited)
+        adopters.append(alone[CONNECTIONS].adopt)
+        alone.add_routes(
+            web.post(path, by_path[path], expect_handler=_ask_later)
+            for path in (MUTATE, VALIDATE, PODS)
+        )
+        app[WEBHOOKS] = alone
     return app
 
 

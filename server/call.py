@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from engine.program.frame import Points
 from grammar.texts import cut
 from server.errors import CallFailure, Outcome, failure_of
 from server.wire import pod_key
@@ -42,6 +43,10 @@ class CallRecord:
     full_nodes: bool = False
     offered: int = 0
     returned: int = 0
+    # The scores that prioritize answers, and the numbers of victims in a request of preempt and
+    # in its answer.
+    scores: Points | None = None
+    victims: tuple[int, int] | None = None
     outcome: Outcome = Outcome.ANSWERED
     error: str = ""
     # A fault of Placet, for the log.

@@ -6,18 +6,24 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 
+import numpy as np
 from aiohttp import web
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.exposition import choose_encoder
-from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.metrics_core import GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from engine.program.frame import Points
 from server.call import ReviewedObject
 from server.errors import Outcome
+from server.settings import Settings
 from server.state_metrics import StateMetrics
 
 # The buckets of kube-scheduler's own latencies, so that both fit into one panel.
 BUCKETS = tuple(0.001 * 2**power for power in range(15))
+# The creation times of pods are whole seconds.
+_LAG_BUCKETS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
+_MOST_SCORE = 10
 # Policies come and go while a server runs, but their label values stay.
 MOST_LABELS = 1000
 _OTHER = "other"
@@ -42,6 +48,28 @@ class FailingWork(Collector):
         return [family]
 
 
+class ScoreCounts(Collector):
+    """A histogram of scores 0..10. It takes all scores of a call at once."""
+
+    def __init__(self, name: str, text: str) -> None:
+        self._name = name
+        self._text = text
+        # Replaced as a whole: another thread may read it meanwhile.
+        self._counts = np.zeros(_MOST_SCORE + 1, np.int64)
+
+    def add(self, scores: Points) -> None:
+        self._counts = self._counts + np.bincount(scores, minlength=_MOST_SCORE + 1)
+
+    def collect(self) -> Iterable[Metric]:
+        counts = self._counts
+        below = np.cumsum(counts).tolist()
+        buckets = [(f"{score}.0", number) for score, number in enumerate(below)]
+        family = HistogramMetricFamily(self._name, self._text)
+        total = int(counts @ np.arange(len(counts)))
+        family.add_metric([], [*buckets, ("+Inf", below[-1])], total)
+        return [family]
+
+
 class Level:
     """A gauge of one value; changing it costs no more than an addition."""
 
@@ -55,6 +83,9 @@ class Metrics:
 
     It is also an Observer of the engine: `rejected`, `failed`, `would_reject`, `conflict` and
     `bypassed` are what an engine reports.
+
+    The text of each begins with its stability, as in Kubernetes' components: a metric that is ALPHA
+    may change or go, a BETA one may get labels, and a STABLE one stays as it is.
 
     INVARIANT: no label holds the name of a pod or a node, and pairs of names from policies are
     bounded. `cache` keeps the labelled children: prometheus-client's own look-up takes a lock and
@@ -78,121 +109,165 @@ class Metrics:
             return cache(Gauge(name, text, [label], registry=registry).labels)
 
         self._requests = counter(
-            "placet_requests_total", "Calls, by HTTP status and outcome.", "verb", "code", "outcome"
+            "placet_requests_total",
+            "[STABLE] Calls, by HTTP status and outcome.",
+            "verb",
+            "code",
+            "outcome",
         )
         seconds = Histogram(
             "placet_request_duration_seconds",
-            "Seconds from the headers of a request to its answer.",
+            "[STABLE] Seconds from the headers of a request to its answer.",
             ["verb"],
             buckets=BUCKETS,
             registry=registry,
         )
         self._seconds, self._histogram = cache(seconds.labels), seconds
-        in_flight = gauge("placet_requests_in_flight", "Calls in progress.", "verb")
+        in_flight = gauge("placet_requests_in_flight", "[BETA] Calls in progress.", "verb")
         self.in_flight = cache(lambda verb: Level(in_flight(verb)))
         self._last = gauge(
             "placet_last_request_timestamp_seconds",
-            "Time of the last answered call; prioritize is not called if one node is left.",
+            "[BETA] Time of the last answered call; prioritize is not called if one node is left.",
             "verb",
         )
-        self._offered = counter("placet_nodes_offered_total", "Nodes in requests.", "verb")
+        self._offered = counter("placet_nodes_offered_total", "[BETA] Nodes in requests.", "verb")
         self._returned = counter(
             "placet_nodes_returned_total",
-            "Nodes that filter accepted, prioritize scored or preempt kept.",
+            "[BETA] Nodes that filter accepted, prioritize scored or preempt kept.",
             "verb",
         )
         self._received_bytes = counter(
-            "placet_request_body_bytes_total", "Bytes of request bodies.", "verb"
+            "placet_request_body_bytes_total", "[ALPHA] Bytes of request bodies.", "verb"
         )
         self._sent_bytes = counter(
-            "placet_response_body_bytes_total", "Bytes of answer bodies.", "verb"
+            "placet_response_body_bytes_total", "[ALPHA] Bytes of answer bodies.", "verb"
         )
         self._full_nodes = counter(
             "placet_full_node_requests_total",
-            "Requests of kube-scheduler with whole nodes, which make its own scores wrong.",
+            "[ALPHA] Requests of kube-scheduler with whole nodes, which make its own scores wrong.",
             "verb",
         )
         self._sampled = Counter(
             "placet_sampled_requests_total",
-            "Requests with as many nodes as kube-scheduler samples.",
+            "[ALPHA] Requests with as many nodes as kube-scheduler samples.",
             registry=registry,
         )
         clause = ("policy", "clause")
-        self._rejected = counter("placet_rejections_total", "Rejected nodes.", *clause)
+        self._rejected = counter("placet_rejections_total", "[BETA] Rejected nodes.", *clause)
         self._would_reject = counter(
             "placet_audit_rejections_total",
-            "Nodes that a policy in audit mode would have rejected.",
+            "[ALPHA] Nodes that a policy in audit mode would have rejected.",
             *clause,
         )
         self._failed = counter(
             "placet_evaluation_errors_total",
-            "Calls in which a clause could not be evaluated.",
+            "[BETA] Calls in which a clause could not be evaluated.",
             *clause,
         )
         self._conflicts = counter(
             "placet_policy_conflicts_total",
-            "Calls in which two policies selected the same pod and one of them was not applied.",
+            "[ALPHA] Calls in which two policies selected the pod and one of them was not applied.",
             "winner",
             "loser",
         )
         self._expensive = counter(
             "placet_expensive_policies_total",
-            "Calls without a decision because a policy took too much time.",
+            "[BETA] Calls without a decision because a policy took too much time.",
+            "policy",
+        )
+        self._policy_seconds = counter(
+            "placet_policy_seconds_total",
+            "[ALPHA] Processor time charged to a policy, of calls that took it more than 0.1 ms.",
             "policy",
         )
         self._gave_up = counter(
             "placet_background_gave_up_total",
-            "Pieces of work that nobody waits for and that took too long.",
+            "[ALPHA] Pieces of work that nobody waits for and that took too long.",
             "work",
         )
         self._bypasses = Counter(
             "placet_bypasses_total",
-            "Filter calls for pods that bypass all policies by their annotation.",
+            "[BETA] Filter calls for pods that bypass all policies by their annotation.",
             registry=registry,
         )
+        self._victims_offered = Counter(
+            "placet_victims_offered_total",
+            "[ALPHA] Victims in preempt requests, on all their nodes.",
+            registry=registry,
+        )
+        self._victims_returned = Counter(
+            "placet_victims_returned_total",
+            "[ALPHA] Victims in preempt answers, on all their nodes.",
+            registry=registry,
+        )
+        self._scores = ScoreCounts("placet_scores", "[ALPHA] Scores that prioritize sent, 0 to 10.")
+        registry.register(self._scores)
         self._admissions = counter(
             "placet_admissions_total",
-            "Objects reviewed by the admission webhooks.",
+            "[ALPHA] Objects reviewed by the admission webhooks.",
             "verb",
             "operation",
             "allowed",
         )
         self._connections_refused = counter(
             "placet_connections_refused_total",
-            "Connections that were not let in or were closed, by reason.",
+            "[ALPHA] Connections that were not let in or were closed, by reason.",
             "reason",
         )
         held = Gauge(
             "placet_bodies_held_bytes",
-            "Bytes of request bodies and of unsent answers in memory.",
+            "[ALPHA] Bytes of request bodies and of unsent answers in memory.",
             registry=registry,
         )
         self.hold = held.set_function
+        self._body_budget = Gauge(
+            "placet_body_budget_bytes",
+            "[ALPHA] The most bytes of bodies and of unsent answers: --body-budget.",
+            registry=registry,
+        )
+        self._http_timeout = Gauge(
+            "placet_http_timeout_seconds",
+            "[BETA] The httpTimeout of kube-scheduler, as Placet was told: --http-timeout.",
+            registry=registry,
+        )
+        self._max_in_flight = Gauge(
+            "placet_max_in_flight",
+            "[ALPHA] The most calls of kube-scheduler at once: --max-in-flight.",
+            registry=registry,
+        )
+        lag = Histogram(
+            "placet_cache_new_pod_lag_seconds",
+            "[ALPHA] Seconds from the creation of a pod, in whole seconds, to its first event.",
+            buckets=_LAG_BUCKETS,
+            registry=registry,
+        )
+        self.pod_seen = lag.observe
         self._expiry = gauge(
             "placet_tls_certificate_expiry_timestamp_seconds",
-            "Time at which the certificate for new connections expires.",
+            "[BETA] Time at which the certificate for new connections expires.",
             "file",
         )
         self._handshakes_failed = Counter(
-            "placet_tls_handshake_failures_total", "Failed TLS handshakes.", registry=registry
+            "placet_tls_handshake_failures_total",
+            "[ALPHA] Failed TLS handshakes.",
+            registry=registry,
         )
         failing = FailingWork(
-            "placet_api_failing", "What cannot be done with the API server now, and why."
+            "placet_api_failing", "[BETA] What cannot be done with the API server now, and why."
         )
         registry.register(failing)
         self.api_failing = failing.set_function
         self._task_restarts = counter(
             "placet_task_restarts_total",
-            "Background tasks that failed and were started again.",
+            "[ALPHA] Background tasks that failed and were started again.",
             "task",
         )
         self._configuration = Gauge(
-            "placet_configuration_current",
-            "0 while the configuration file has a mistake or changes that need a restart, else 1.",
+            "placet_configuration_stale",
+            "[BETA] 1 while the configuration file has a mistake or changes that need a restart.",
             registry=registry,
         )
-        self._configuration.set(1)
-        gauge("placet_build_info", "Always 1.", "version")(version).set(1)
+        gauge("placet_build_info", "[STABLE] Always 1.", "version")(version).set(1)
         self.state = StateMetrics()
         registry.register(self.state)
         # Memory, processor time and open files; there are none where there is no /proc.
@@ -228,6 +303,21 @@ class Metrics:
         self._offered(verb).inc(offered)
         self._returned(verb).inc(returned)
 
+    def scored(self, scores: Points) -> None:
+        """The scores of an answer, each 0..10."""
+        self._scores.add(scores)
+
+    def preempted(self, offered: int, returned: int) -> None:
+        """The victims in a request of preempt, and those in its answer."""
+        self._victims_offered.inc(offered)
+        self._victims_returned.inc(returned)
+
+    def configured(self, settings: Settings) -> None:
+        """The limits that other metrics are to be compared with."""
+        self._body_budget.set(settings.bytes_of_bodies)
+        self._http_timeout.set(settings.http_timeout)
+        self._max_in_flight.set(settings.max_in_flight)
+
     def full_nodes(self, verb: str) -> None:
         self._full_nodes(verb).inc()
 
@@ -254,6 +344,10 @@ class Metrics:
     def expensive(self, policy: str) -> None:
         self._expensive(self._one(policy)).inc()
 
+    def charged(self, policy: str, seconds: float) -> None:
+        """Processor time that the clauses of a policy have taken."""
+        self._policy_seconds(self._one(policy)).inc(seconds)
+
     def gave_up(self, work: str, about: str) -> None:  # noqa: ARG002
         """The pod or policy is named in the log only."""
         self._gave_up(work).inc()
@@ -279,9 +373,9 @@ class Metrics:
     def handshake_failed(self) -> None:
         self._handshakes_failed.inc()
 
-    def configuration_is_current(self, *, current: bool) -> None:
-        """Whether the configuration file is in force, or has an error or needs a restart."""
-        self._configuration.set(current)
+    def configuration_is_stale(self, *, stale: bool) -> None:
+        """Whether the configuration file has an error or needs a restart, or is in force."""
+        self._configuration.set(stale)
 
     def task_restarted(self, task: str) -> None:
         """A background task of this name is started again after a failure."""

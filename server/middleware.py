@@ -157,6 +157,10 @@ class CallRecorder:
         self._warnings.look(call)
         if call.offered:
             self._metrics.decided(call.verb, call.offered, call.returned)
+        if call.scores is not None:
+            self._metrics.scored(call.scores)
+        elif call.victims is not None:
+            self._metrics.preempted(*call.victims)
         self._metrics.answered(call.verb, code, call.outcome, seconds, call.received, sent)
         if call.fault is not None:
             entry = LogEntry(f"unexpected error in {call.verb}", {})

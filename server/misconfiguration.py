@@ -78,7 +78,7 @@ class MisconfigurationWarnings:
 
 def exposure(settings: Settings) -> str:
     """The warning about a server that answers whoever reaches it; empty if nobody else can."""
-    tls = settings.tls
+    tls = settings.tls if settings.webhooks is None else None
     if (tls is not None and tls.client_ca is not None) or _is_loopback(settings.host):
         return ""
     where = f"{settings.host or 'every interface'}, port {settings.port},"

@@ -83,6 +83,8 @@ class Settings:
     lameduck: float = 5.0
     # Host and port of the separate health server; None for none.
     health: tuple[str, int] | None = None
+    # Host and port of webhooks alone, which then have the TLS files; None for the main address.
+    webhooks: tuple[str, int] | None = None
     # Seconds between two warnings about the same misconfiguration.
     warning_interval: float = 600.0
     # None means plain HTTP.
@@ -91,6 +93,10 @@ class Settings:
     def __post_init__(self) -> None:
         if not 0 <= self.port <= 65535:
             raise SettingsError(f"`{self.port}` is not a port")
+        if self.webhooks is not None and self.tls is None:
+            raise SettingsError("--webhook-listen has no effect without a certificate")
+        if self.webhooks is not None and self.tls is not None and self.tls.client_ca is not None:
+            raise SettingsError("--client-ca has no effect with --webhook-listen")
         if not self.http_timeout > 0:
             raise SettingsError(f"the timeout `{self.http_timeout}` must be greater than 0")
         if self.body_limit <= 0:

@@ -35,14 +35,17 @@ class StateMetrics(Collector):
         status = self._status
         if status is None:
             return
-        yield GaugeMetricFamily("placet_ready", "Whether /readyz passes.", float(status.ready))
+        ready = float(status.ready)
+        yield GaugeMetricFamily("placet_ready", "[STABLE] Whether /readyz passes.", ready)
         yield _policies(status)
         yield GaugeMetricFamily(
-            "placet_pods_in_flight", "Pods that may be on their way to a node.", status.podsInFlight
+            "placet_pods_in_flight",
+            "[BETA] Pods that may be on their way to a node.",
+            status.podsInFlight,
         )
         yield GaugeMetricFamily(
             "placet_pods_in_flight_oldest_seconds",
-            "Seconds for which one of them has been on its way, 0 without any.",
+            "[BETA] Seconds for which one of them has been on its way, 0 without any.",
             max((pod.seconds for pod in status.inFlight), default=0.0),
         )
         if status.cluster is not None:
@@ -50,7 +53,7 @@ class StateMetrics(Collector):
 
 
 def _policies(status: Status) -> Metric:
-    family = GaugeMetricFamily("placet_policies", "Policies, by state.", labels=["state"])
+    family = GaugeMetricFamily("placet_policies", "[BETA] Policies, by state.", labels=["state"])
     states = {
         "enforced": sum(policy.mode == "enforce" for policy in status.policies),
         "audited": sum(policy.mode == "audit" for policy in status.policies),
@@ -66,24 +69,34 @@ def _cluster(cluster: Mapping[str, Any]) -> Iterator[Metric]:
     """The Lease and the cache, as `ClusterRuntime.status` has them."""
     if "lease" in cluster:
         held = float(cluster["lease"]["held"])
-        yield GaugeMetricFamily("placet_leader", "Whether this replica holds the Lease.", held)
-    objects = GaugeMetricFamily("placet_cache_objects", "Objects in the cache.", labels=[_KIND])
+        yield GaugeMetricFamily(
+            "placet_leader", "[STABLE] Whether this replica holds the Lease.", held
+        )
+    if "rejected" in cluster:
+        yield from _rejected(cluster["rejected"])
+    objects = GaugeMetricFamily(
+        "placet_cache_objects", "[BETA] Objects in the cache.", labels=[_KIND]
+    )
     synced = GaugeMetricFamily(
-        "placet_cache_synced", "Whether all objects were seen once.", labels=[_KIND]
+        "placet_cache_synced", "[BETA] Whether all objects were seen once.", labels=[_KIND]
     )
     silent = GaugeMetricFamily(
         "placet_cache_last_event_age_seconds",
-        "Seconds since the last sign of the watch; bookmarks arrive each minute.",
+        "[BETA] Seconds since the last sign of the watch; bookmarks arrive each minute.",
         labels=[_KIND],
     )
     unreadable = CounterMetricFamily(
-        "placet_cache_unreadable_objects", "Objects that could not be decoded.", labels=[_KIND]
+        "placet_cache_unreadable_objects",
+        "[ALPHA] Objects that could not be decoded.",
+        labels=[_KIND],
     )
     failures = CounterMetricFamily(
-        "placet_cache_watch_failures", "Lists and watches that failed.", labels=[_KIND]
+        "placet_cache_watch_failures",
+        "[ALPHA] Lists and watches that failed, by reason.",
+        labels=[_KIND, "reason"],
     )
     relists = CounterMetricFamily(
-        "placet_cache_relists", "Complete lists, by reason.", labels=[_KIND, "reason"]
+        "placet_cache_relists", "[ALPHA] Complete lists, by reason.", labels=[_KIND, "reason"]
     )
     for name, resource in cluster["resources"].items():
         objects.add_metric([name], resource["objects"])
@@ -91,7 +104,30 @@ def _cluster(cluster: Mapping[str, Any]) -> Iterator[Metric]:
         if (age := resource["secondsSinceLastEvent"]) is not None:
             silent.add_metric([name], age)
         unreadable.add_metric([name], resource["unreadable"])
-        failures.add_metric([name], resource["failures"])
+        for reason, number in resource["failuresByKind"].items():
+            failures.add_metric([name, reason], number)
         for reason, number in resource["relists"].items():
             relists.add_metric([name, reason], number)
     yield from (objects, synced, silent, unreadable, failures, relists)
+
+
+def _rejected(numbers: Mapping[str, int]) -> Iterator[Metric]:
+    """The pods without a node and their requeues, as `RejectedPods.status` has them."""
+    yield GaugeMetricFamily(
+        "placet_rejected_pods",
+        "[BETA] Pods that filter offered no node last, and that wait.",
+        numbers["waiting"],
+    )
+    yield CounterMetricFamily(
+        "placet_requeues",
+        "[BETA] Pods that kube-scheduler was told to try again.",
+        numbers["requeues"],
+    )
+    answers = CounterMetricFamily(
+        "placet_requeue_results",
+        "[ALPHA] Answers about requeued pods: a node was offered, or none again.",
+        labels=["result"],
+    )
+    answers.add_metric(["offered"], numbers["offered"])
+    answers.add_metric(["refused"], numbers["refusedAgain"])
+    yield answers

@@ -1,6 +1,7 @@
 """Documents that can go stale: what they must name, what they must not say, and links and paths."""
 
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -71,8 +72,8 @@ def plain(text: str) -> str:
 
 
 def test_make_targets_are_those_that_are_explained() -> None:
-    explained = set(re.findall(r"(?m)(?:^|`)make ([a-z0-9]+)", README + CONTRIBUTING))
-    assert explained == set(re.findall(r"(?m)^([a-z0-9]+):.*##", MAKEFILE))
+    explained = set(re.findall(r"(?m)(?:^|`)make ([a-z0-9-]+)", README + CONTRIBUTING))
+    assert explained == set(re.findall(r"(?m)^([a-z0-9-]+):.*##", MAKEFILE))
 
 
 def test_every_command_is_documented() -> None:
@@ -105,6 +106,21 @@ def test_every_function_is_documented() -> None:
 def test_every_contract_number_in_a_comment_is_explained() -> None:
     cited = words(r"\b(C\d{1,2})\b", *SOURCE)
     assert [number for number in cited if f"**{number}**" not in page("extender.md")] == []
+
+
+def test_every_release_has_its_changes() -> None:
+    """A tag `v0.2.0` needs a heading `## [0.2.0] - date`; a version is released once."""
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    listed = re.findall(r"(?m)^## \[(.+?)\]", changes)
+    dated = re.findall(r"(?m)^## \[(\d+\.\d+\.\d+)\] - \d{4}-\d\d-\d\d$", changes)
+    assert listed == ["Unreleased", *dated]
+    tags = (ROOT / ".git").exists() and subprocess.run(
+        ["git", "-C", ROOT, "tag", "--list", "v*"],  # noqa: S607 - git of the path
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    assert {tag.removeprefix("v") for tag in tags or []} - set(dated) == set()
 
 
 # ---- what must lead somewhere

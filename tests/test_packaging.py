@@ -14,14 +14,16 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
 PROGRAMS = Path(sys.executable).parent
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the wheel, built by the installed backend without isolation and without network."""
-    folder = tmp_path_factory.mktemp("wheel")
+    return build(tmp_path_factory.mktemp("wheel"))
+
+
+def build(folder: Path) -> Path:
     subprocess.run(
         [PROGRAMS / "hatchling", "build", "--target", "wheel", "--directory", folder],
         cwd=ROOT,
@@ -31,6 +33,35 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     (built,) = folder.glob("*.whl")
     return built
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The programs of a fresh environment with the wheel; dependencies are those of this one."""
+    folder = tmp_path_factory.mktemp("installed")
+    run(sys.executable, "-m", "venv", "--without-pip", folder)
+    programs = folder / "bin"
+    pip: list[str | Path] = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        programs / "python",
+        "install",
+        "--quiet",
+    ]
+    run(*pip, "--no-index", "--no-deps", "--no-compile", wheel)
+    (packages,) = folder.glob("lib/python*/site-packages")
+    (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib"), encoding="utf-8")
+    return programs
+
+
+def run(*command: str | Path, cwd: Path | None = None) -> str:
+    done = subprocess.run(
+        command, cwd=cwd, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +128,32 @@ def test_launcher_runs_from_the_wheel_alone(
     assert "placet" in done.stdout
 
 
+def test_installed_wheel_is_of_the_version_it_says(
+    installed: Path, wheel: Path, tmp_path: Path
+) -> None:
+    """The same as the checkout's, which it is built from."""
+    said = run(installed / "placet", "--version", cwd=tmp_path)
+    assert said == f"placet {wheel.name.split('-')[1]}\n"
+    assert said == run(PROGRAMS / "placet", "--version", cwd=tmp_path)
+
+
+def test_installed_programs_work(installed: Path, tmp_path: Path) -> None:
+    policy = tmp_path / "arm.policy"
+    policy.write_text("policy arm {\n  for pods where pod.priority > 0\n}\n", encoding="utf-8")
+    assert "usage: kubectl placet" in run(installed / "kubectl-placet", "--help", cwd=tmp_path)
+    assert "no problems found" in run(installed / "placet", "check", policy, cwd=tmp_path)
+
+
+def test_wheel_is_the_same_when_built_again(wheel: Path, tmp_path: Path) -> None:
+    assert build(tmp_path).read_bytes() == wheel.read_bytes()
+
+
+def test_nothing_keeps_an_index_from_taking_the_wheel() -> None:
+    """An index refuses every classifier that starts with `Private ::`."""
+    classifiers = PROJECT["project"]["classifiers"]
+    assert [name for name in classifiers if name.startswith("Private ::")] == []
+
+
 def test_scripts_start_the_launcher(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         (path,) = (name for name in archive.namelist() if name.endswith("/entry_points.txt"))
@@ -127,15 +184,30 @@ def test_help_calls_the_program_what_its_reader_does(
     assert f"\n  {called} explain shop/web-1 --cluster" in done.stdout
 
 
-def test_lock_names_no_address() -> None:
+@pytest.mark.parametrize("lock", ["requirements.lock", "requirements-image.lock"])
+def test_lock_names_no_address(lock: str) -> None:
     """An address in the lock would override the configured index of pip."""
-    assert re.findall(r"^.*(?://|--index|--find-links|@ ).*$", LOCK, re.MULTILINE) == []
+    text = (ROOT / lock).read_text(encoding="utf-8")
+    assert re.findall(r"^.*(?://|--index|--find-links|@ ).*$", text, re.MULTILINE) == []
 
 
-def test_lock_has_every_dependency_with_hashes() -> None:
-    blocks = re.split(r"\n(?=[a-z])", LOCK)
+@pytest.mark.parametrize(
+    ("lock", "group"), [("requirements.lock", "dev"), ("requirements-image.lock", "image")]
+)
+def test_lock_has_every_dependency_with_hashes(lock: str, group: str) -> None:
+    text = (ROOT / lock).read_text(encoding="utf-8")
+    blocks = re.split(r"\n(?=[a-z])", text)
     locked = {block.partition("==")[0] for block in blocks if " --hash=sha256:" in block}
-    declared = [*PROJECT["project"]["dependencies"], *PROJECT["dependency-groups"]["dev"]]
+    declared = [*PROJECT["project"]["dependencies"], *PROJECT["dependency-groups"][group]]
     wanted = {re.split("[<>=]", line)[0].lower() for line in declared}
     assert wanted - locked == set()
-    assert locked == set(re.findall(r"^([\w-]+)==", LOCK, re.MULTILINE))
+    assert locked == set(re.findall(r"^([\w-]+)==", text, re.MULTILINE))
+
+
+def test_image_has_the_versions_that_are_tested() -> None:
+    tested, image = (
+        dict(re.findall(r"(?m)^([\w-]+)==(\S+)", (ROOT / lock).read_text(encoding="utf-8")))
+        for lock in ("requirements.lock", "requirements-image.lock")
+    )
+    common = tested.keys() & image.keys()
+    assert {n: image[n] for n in common} == {n: tested[n] for n in common}

@@ -18,8 +18,9 @@ from urllib.parse import quote, urlsplit
 import aiohttp
 import msgspec
 
-from cli.command import CommandError, Exit, add_context_arguments, positive, version
+from cli.command import CommandError, Exit, add_context_arguments, positive
 from cli.render import print_error
+from cli.version import version
 from cli.world import ambiguous
 from engine.cluster.client import ApiClient, connect
 from engine.cluster.port_forward import PortForward, local_socket

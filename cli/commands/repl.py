@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from cli.command import CommandError, Exit, version
+from cli.command import CommandError, Exit
 from cli.repl.commands import cluster_summary, loaded
 from cli.repl.conversation import answer_lines, print_replies
 from cli.repl.session import FindingsError, Origin, Session
@@ -19,6 +19,7 @@ from cli.sources import (
     opened,
     warn_of,
 )
+from cli.version import version
 from cli.world import Documents
 
 EXAMPLES = """\

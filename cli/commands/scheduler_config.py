@@ -8,12 +8,14 @@ from collections.abc import Iterator
 
 from cli.command import CommandError, Exit, read_file, seconds
 from cli.scheduling.generator import (
+    OUR_LEASE,
     OUR_URL,
     VERBS,
     Extender,
     Tls,
     configuration,
     json_text,
+    own_lease,
     policy,
     section,
     yaml_text,
@@ -178,7 +180,9 @@ def _convert(args: argparse.Namespace, extender: Extender) -> int:
 def _placets_side(scheduler_name: str, *, binds: bool) -> Iterator[str]:
     """The lines about what this configuration needs of Placet."""
     flags = [" --bind"] if binds else []
-    flags += [f" --scheduler-name {scheduler_name}"] if scheduler_name else []
+    if scheduler_name:
+        flags += [f" --scheduler-name {scheduler_name}"]
+        flags += [f" --scheduler-lease {OUR_LEASE[0]}/{own_lease(scheduler_name)}"]
     if flags:
         yield f"start Placet with: placet serve{''.join(flags)}"
     if binds:

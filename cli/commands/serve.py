@@ -24,16 +24,21 @@ from cli.command import (
     positive,
     seconds,
     size,
-    version,
 )
 from cli.demo.cluster import Demo
 from cli.demo.question import announcement
 from cli.placet_configuration import add_configuration_arguments
+from cli.version import version
 from engine.cache.cluster_file import ClusterFileError
 from engine.cache.reflector import Timing
 from engine.cluster.client import Limits
 from engine.cluster.configuration import own_namespace
-from engine.counting.in_flight_pods import BIND_TIMEOUT_SECONDS, DEFAULT_SCHEDULERS, Schedulers
+from engine.counting.in_flight_pods import (
+    BIND_TIMEOUT_SECONDS,
+    DEFAULT_SCHEDULERS,
+    KUBE_SCHEDULER_LEASE,
+    Schedulers,
+)
 from engine.errors import ClusterConfigurationError
 from engine.objects.peer import DEFAULT_SCHEDULER
 from engine.objects.request_pod import SYSTEM_NAMESPACES, Exemptions
@@ -310,6 +315,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         f"may be repeated (default: {DEFAULT_SCHEDULER})",
     )
     scheduler.add_argument(
+        "--scheduler-lease",
+        metavar="NAMESPACE/NAME",
+        type=scheduler_lease,
+        help="the Lease of the kube-schedulers with these names: pods that the last holder had in "
+        "hand are not on their way when another one acquires it "
+        f"(default: {'/'.join(KUBE_SCHEDULER_LEASE)}, of {DEFAULT_SCHEDULER})",
+    )
+    scheduler.add_argument(
         "--bind-timeout",
         metavar="TIME",
         type=seconds,
@@ -368,6 +381,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--tls-cert", metavar="FILE", type=Path, help="a certificate with its chain (PEM)"
     )
     tls.add_argument("--tls-key", metavar="FILE", type=Path, help="its key (PEM), not encrypted")
+    tls.add_argument(
+        "--webhook-listen",
+        metavar="HOST:PORT",
+        type=address,
+        help="serve the admission webhooks here, with this certificate, and everything else on "
+        "--listen over plain HTTP: for a kube-scheduler beside Placet",
+    )
     tls.add_argument(
         "--tls-secret",
         metavar="NAMESPACE/NAME",
@@ -520,10 +540,19 @@ def _settings(args: argparse.Namespace, file: Path | None) -> Settings:
             max_connections=args.max_connections,
             lameduck=args.lameduck,
             health=args.health_listen,
+            webhooks=args.webhook_listen,
             tls=tls_files(args, file),
         )
     except SettingsError as error:
         raise CommandError(str(error), "see placet serve --help") from None
+
+
+def scheduler_lease(text: str) -> tuple[str, str]:
+    """The namespace and name of the Lease of a kube-scheduler."""
+    named = lease(text)
+    if named is None:
+        raise argparse.ArgumentTypeError(f"`{text}` is not a Lease such as kube-system/placet")
+    return named
 
 
 def view_port(text: str) -> int | None:
@@ -602,6 +631,7 @@ def _schedulers(args: argparse.Namespace) -> Schedulers:
     given = {
         "--bind": args.bind,
         "--scheduler-name": bool(args.scheduler_name),
+        "--scheduler-lease": args.scheduler_lease is not None,
         "--bind-timeout": args.bind_timeout is not None,
         "--permit-timeout": args.permit_timeout is not None,
     }
@@ -618,6 +648,7 @@ def _schedulers(args: argparse.Namespace) -> Schedulers:
         defaults.permit_timeout if args.permit_timeout is None else args.permit_timeout,
         args.bind,
         is_watched=not any(unwatched.values()),
+        lease=args.scheduler_lease or defaults.lease,
     )
 
 

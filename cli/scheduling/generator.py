@@ -110,12 +110,16 @@ def configuration(extender: Extender, name: str = "", kubeconfig: str = "") -> I
         yield Field("clientConnection", (Field("kubeconfig", kubeconfig, why),))
     if name:
         why = "a Lease of its own: with that of kube-scheduler it would wait forever"
-        # Whichever of the two holds a common Lease, the other one waits for ever.
-        own = f"{name}-scheduler" if name == OUR_LEASE[1] else name
-        lease = (Field("leaderElect", True), Field("resourceName", own, why))
+        lease = (Field("leaderElect", True), Field("resourceName", own_lease(name), why))
         yield Field("leaderElection", lease)
         yield Field("profiles", [(Field("schedulerName", name),)])
     yield from section(extender)
+
+
+def own_lease(name: str) -> str:
+    """The name of the Lease of a second kube-scheduler whose pods have this `schedulerName`."""
+    # Whichever of the two holds a common Lease, the other one waits for ever.
+    return f"{name}-scheduler" if name == OUR_LEASE[1] else name
 
 
 def section(extender: Extender) -> Fields:

@@ -125,8 +125,8 @@ class Reflector:
     """Fills one store from one resource while `run` runs. Its attributes may be read any time.
 
     `synced` says whether all objects have been seen once. `relists` counts complete lists by
-    reason. `failure` is the reason why there are no events now, or empty, and `failures` their
-    number. It is reported, with what failed; so is an empty one when events come again.
+    reason. `failure` is the reason why there are no events now, or empty, and `failures` counts
+    them by kind. It is reported, with what failed; so is an empty one when events come again.
     `bad_objects` counts the objects that could not be read, which do not change the store;
     `bad_object` is the last one with its error.
     """
@@ -148,7 +148,7 @@ class Reflector:
         self.resource_version = ""
         self.relists: Counter[str] = Counter()
         self.failure = ""
-        self.failures = 0
+        self.failures: Counter[str] = Counter()
         self.bad_objects = 0
         self.bad_object = ""
         self._taken = 0
@@ -336,6 +336,21 @@ class Reflector:
 
     def _failed(self, error: Exception) -> float:
         self.failure = why(self._work, error)
-        self.failures += 1
+        self.failures[_kind(error)] += 1
         self._report(self._work, self.failure)
         return self._backoff.next()
+
+
+def _kind(error: Exception) -> str:
+    """The kind of a failure, one of few: a label of metrics."""
+    match error:
+        case ApiError() if error.is_denied:
+            return "denied"
+        case ApiError() if error.is_transient:
+            return "server"
+        case ApiError():
+            return "refused"
+        case ApiUnreachableError():
+            return "unreachable"
+        case _:
+            return "garbage"

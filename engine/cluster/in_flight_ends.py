@@ -20,7 +20,7 @@ from engine.counting.in_flight_pods import InFlightPods
 from engine.errors import ApiError, ApiUnreachableError, BadObjectError, why
 from engine.objects.peer import Peer, PeerDecoder
 
-PATH = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"
+_PATH = "/apis/coordination.k8s.io/v1/namespaces/{}/leases/{}"
 _REQUEST_SECONDS = 5.0
 # With more pods, all pods are listed instead.
 _MOST_REQUESTS = 100
@@ -36,19 +36,21 @@ class _LeaseObject(msgspec.Struct):
 class SchedulerLease:
     """The Lease of kube-scheduler, which the owner has looked at again and again.
 
-    `replaced` is called when another process has acquired it, with the time, in seconds of the
-    clock, of the last look that found the process before. A cluster without this Lease never has
-    news.
+    `lease` is its namespace and name. `replaced` is called when another process has acquired it,
+    with the time, in seconds of the clock, of the last look that found the process before. A
+    cluster without this Lease never has news.
     """
 
     def __init__(
         self,
         api: Api,
+        lease: tuple[str, str],
         replaced: Callable[[float], object],
         report: Report,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._api = api
+        self._path = _PATH.format(*lease)
         self._replaced = replaced
         self._report = report
         self._clock = clock
@@ -60,7 +62,7 @@ class SchedulerLease:
         """Read the Lease once."""
         began = self._clock()
         try:
-            body = await self._api.request("GET", PATH, timeout_seconds=_REQUEST_SECONDS)
+            body = await self._api.request("GET", self._path, timeout_seconds=_REQUEST_SECONDS)
             spec = msgspec.json.decode(body, type=_LeaseObject).spec
         except (ApiError, ApiUnreachableError, msgspec.MsgspecError) as error:
             # Without it, kube-scheduler has no leader election, or a Lease of another name.

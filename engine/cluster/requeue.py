@@ -111,12 +111,16 @@ class Requeuer:
                 continue
             times = self._count(rejected_pod.pod.uid)
             try:
-                requeued += await self._patch(rejected_pod.pod, now)
+                is_there = await self._patch(rejected_pod.pod, now)
             except (ApiError, NotSentError):
                 # Nothing was written.
                 times.pop()
                 raise
-            self._rejected_pods.requeued(rejected_pod)
+            if is_there:
+                requeued += 1
+                self._rejected_pods.requeued(rejected_pod)
+            else:
+                self._rejected_pods.postpone(rejected_pod)
         return requeued
 
     async def _would_pass(self, pod: RequestPod) -> bool:

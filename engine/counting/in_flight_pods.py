@@ -82,6 +82,8 @@ _MOST_DELETED = 50_000
 PLACING_SECONDS = 30.0
 # The default of kube-scheduler's `bindTimeoutSeconds`.
 BIND_TIMEOUT_SECONDS = 600.0
+# The namespace and name of the Lease of a cluster's own kube-scheduler.
+KUBE_SCHEDULER_LEASE = ("kube-system", "kube-scheduler")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,8 @@ class Schedulers:
     `names` are the `schedulerName`s of their pods. `bind_timeout` is the time that they wait for
     volumes and claims, `permit_timeout` the longest time that their Permit plugins have a pod wait.
     `call_bind` says that they have a bindVerb. `is_watched` says that watches show what they do;
-    without a bindVerb, a pod whose time is over then counts until `end` is called.
+    without a bindVerb, a pod whose time is over then counts until `end` is called. `lease` is the
+    namespace and name of their Lease.
     """
 
     names: frozenset[str] = frozenset({DEFAULT_SCHEDULER})
@@ -99,6 +102,7 @@ class Schedulers:
     permit_timeout: float = 0.0
     call_bind: bool = False
     is_watched: bool = False
+    lease: tuple[str, str] = KUBE_SCHEDULER_LEASE
 
     @property
     def ends_are_confirmed(self) -> bool:
@@ -108,6 +112,15 @@ class Schedulers:
     def have(self, pod: Peer) -> bool:
         """Whether a pod is one of theirs."""
         return (pod.schedulerName or DEFAULT_SCHEDULER) in self.names
+
+    def share_lease(self, pod: Peer) -> bool:
+        """Whether `lease` is that of the pod's scheduler.
+
+        That of the cluster's own kube-scheduler says nothing about the pods of other ones.
+        """
+        if self.lease == KUBE_SCHEDULER_LEASE:
+            return pod.schedulerName in ("", DEFAULT_SCHEDULER)
+        return self.have(pod)
 
     def may_place(self, pod: Peer) -> bool:
         """Whether they may be placing a pod that has no node."""
@@ -438,15 +451,14 @@ class InFlightPods:
     def scheduler_replaced(self, before: float) -> None:
         """Takes the news that another process holds kube-scheduler's Lease.
 
-        The last process held it after `before`, and has ended: the time of its pods is over. The
-        Lease is that of the scheduler with the default name; other ones may still be placing their
-        pods.
+        The last process held it after `before`, and has ended: the time of its pods is over.
+        Schedulers with another Lease may still be placing their pods.
         """
         now = self._clock()
         for known in self._pods.values():
             if known.since >= before:
                 continue
-            if known.pod is None or known.pod.schedulerName in ("", DEFAULT_SCHEDULER):
+            if known.pod is None or self._schedulers.share_lease(known.pod):
                 known.until = min(known.until, now)
                 self._next_end = min(self._next_end, now)
 

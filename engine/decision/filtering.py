@@ -7,13 +7,13 @@ out of time continues at the next call where it ended.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 
 import msgspec
 import numpy as np
 
 from engine.cache.names import KnownRows
-from engine.cache.node_table import NodeRows, NodeTable
+from engine.cache.node_table import NodeRows, NodeTable, NodeView
 from engine.decision.verdict import (
     FEASIBLE,
     Codes,
@@ -113,14 +113,19 @@ class FilterMemo:
         if portions or len(self._codes) < len(table.views):
             self._codes = grown(self._codes, len(table.views), 0)
         for portion in portions:
-            nodes, until = [table.views[row] for row in portion], self._fresh.moments(portion)
+            nodes = [table.views[row] for row in portion.tolist()]
+            until = self._fresh.moments(portion)
             sweep = Sweep(nodes, self._passed(table, portion), until)
             try:
                 sweep.run(self._clauses, evaluation)
             except EngineError:
                 self._keep(sweep, table, portion)
                 raise
-            self._codes[portion] = [self._code(rejection) for rejection in sweep.found]
+            try:
+                codes = list(map(self._known.__getitem__, sweep.found))
+            except KeyError:
+                codes = list(map(self._code, sweep.found))
+            self._codes[portion] = codes
             self._fresh.worked_out(table, portion, until)
             for row in portion.tolist() if self._begun else ():
                 self._begun.pop(row, None)
@@ -162,7 +167,7 @@ class FilterMemo:
 
 
 def rejections(
-    clauses: Sequence[FilterProgram], evaluation: Evaluation, nodes: Sequence[object | None]
+    clauses: Sequence[FilterProgram], evaluation: Evaluation, nodes: Sequence[NodeView | None]
 ) -> list[Rejection | None]:
     """The rejection of each node, in order, or None; see `Sweep`. Raises as `Sweep.run`."""
     sweep = Sweep(nodes)
@@ -180,7 +185,7 @@ class Sweep:
 
     def __init__(
         self,
-        nodes: Sequence[object | None],
+        nodes: Sequence[NodeView | None],
         passed: Sequence[int] = (),
         until: Moments | None = None,
     ) -> None:
@@ -250,21 +255,38 @@ class Sweep:
         passed: list[int],
     ) -> None:
         nodes, found, unknown = self._nodes, self.found, Rejection(clause, known=False)
-        for count, i in enumerate(left):
-            if count and not count % clause.nodes_per_look:
-                time.check()
+        key_of, alike = _key(clause), dict[Hashable, Rejection | None]()
+        judged, per_look = 0, clause.nodes_per_look
+        for i in left:
             node = nodes[i]
             if node is None:
                 found[i] = unknown
                 continue
-            frame.node, frame.until = node, NEVER
-            rejection = judge(clause, frame)
-            if frame.until != NEVER:
-                self._hold([i], frame.until)
+            key = key_of and key_of(node.labels)
+            if key_of is None or (rejection := alike.get(key, unknown)) is unknown:
+                if judged and not judged % per_look:
+                    time.check()
+                judged += 1
+                frame.node, frame.until = node, NEVER
+                rejection = judge(clause, frame)
+                if frame.until != NEVER:
+                    self._hold([i], frame.until)
+                alike[key] = rejection
             if rejection is None:
                 passed.append(i)
             else:
                 found[i] = rejection
+
+
+def _key(clause: FilterProgram) -> Callable[[Mapping[str, str]], Hashable] | None:
+    """What a clause reads of a node, from its labels; None if it reads more."""
+    match clause.labels:
+        case None:
+            return None
+        case (label,):
+            return lambda labels: labels.get(label)
+        case several:
+            return lambda labels: tuple(map(labels.get, several))
 
 
 def judge(clause: FilterProgram, frame: Frame) -> Rejection | None:

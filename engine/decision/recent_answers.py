@@ -259,12 +259,16 @@ class LastAnswers:
 
 @dataclass(slots=True)
 class RejectedPod:
-    """One rejected pod: when it was rejected, and when it is due again, in seconds of the clock."""
+    """One rejected pod: when it was rejected, and when it is due again, in seconds of the clock.
+
+    `is_requeued` says that it was requeued since.
+    """
 
     pod: RequestPod
     at: float
     due: float
     pause: float
+    is_requeued: bool = False
 
 
 # kube-scheduler writes the condition of a pod within this time after our answer.
@@ -278,6 +282,8 @@ class RejectedPods:
 
     kube-scheduler asks again on an event of its own watch, and we answer from ours. A pod that was
     rejected because our view was late, or by a rule that time makes true, would wait for minutes.
+
+    `requeues` counts the requeued pods, `offered` and `refused_again` the answers about them.
     """
 
     def __init__(self, clock: Callable[[], float], first_pause: float, most_pause: float) -> None:
@@ -287,15 +293,19 @@ class RejectedPods:
         self._known: LRUCache[str, RejectedPod] = LRUCache(
             _MOST_REJECTED_BYTES, lambda rejected: len(rejected.pod.body)
         )
+        self.requeues = self.offered = self.refused_again = 0
 
     def __contains__(self, uid: str) -> bool:
         return uid in self._known
 
     def answered(self, pod: RequestPod, offered: bool) -> None:  # noqa: FBT001 - AnswerListener
+        known = self._known.pop(pod.uid, None)
+        if known is not None and known.is_requeued:
+            self.offered += offered
+            self.refused_again += not offered
         if offered:
-            self._known.pop(pod.uid, None)
             return
-        now, known = self._clock(), self._known.get(pod.uid)
+        now = self._clock()
         pause = self._first if known is None else known.pause
         self._known[pod.uid] = RejectedPod(pod, now, now + pause, pause)
 
@@ -311,9 +321,24 @@ class RejectedPods:
                 del self._known[new.uid]
 
     def requeued(self, rejected: RejectedPod) -> None:
-        """Doubles the pause before the next look at the pod."""
+        """Takes that a pod was requeued; doubles the pause before the next look at it."""
+        self.requeues += 1
+        rejected.is_requeued = True
+        self.postpone(rejected)
+
+    def postpone(self, rejected: RejectedPod) -> None:
+        """Doubles the pause before the next look at a pod."""
         rejected.pause = min(2 * rejected.pause, self._most)
         rejected.due = self._clock() + rejected.pause
+
+    def status(self) -> Mapping[str, int]:
+        """The numbers of pods, for the view and for metrics."""
+        return {
+            "waiting": len(self._known),
+            "requeues": self.requeues,
+            "offered": self.offered,
+            "refusedAgain": self.refused_again,
+        }
 
     def due(self) -> Iterator[RejectedPod]:
         """The pods that may be requeued now."""

@@ -112,7 +112,7 @@ def _values(
     time, frame, report = evaluation.time, evaluation.frame(), evaluation.report
     found: list[float] = []
     time.charge(clause.policy)
-    for count, row in enumerate(rows):
+    for count, row in enumerate(rows.tolist()):
         if count and not count % clause.nodes_per_look:
             time.check()
         frame.node = table.views[row]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Literal as OneOf
 from typing import assert_never
@@ -108,6 +108,7 @@ class _PolicyCompiler:
         self._pod_parts = PodParts(self._compiler)
         self._pod_reads = PodReads(self._definitions)
         self._peer_reads = PodReads(self._definitions, "peer")
+        self._node_reads = PodReads(self._definitions, "node")
         self._known: dict[str, Evaluate] = {}
 
     @property
@@ -268,6 +269,8 @@ class _PolicyCompiler:
 
     def _filter(self, clause: Filter) -> FilterProgram:
         paths = {p for e in clause.requires for p in self._paths(e)}
+        deciders = tuple(children(clause, skip=(Template,)))
+        timed = any(map(self._reads_time, deciders))
         return FilterProgram(
             policy=self._policy.address,
             name=clause.name,
@@ -280,10 +283,18 @@ class _PolicyCompiler:
             # A result that depends on the pods of a node may change when some of them leave.
             resolvable=any(p[:2] in _OCCUPANCY or p == ("node",) for p in paths),
             at_bind=clause.at_bind,
-            time_dependent=any(map(self._reads_time, children(clause, skip=(Template,)))),
+            time_dependent=timed,
             nodes_per_look=self._nodes_per_look(clause),
-            of_pod=self._pod_parts.compiled(children(clause, skip=(Template,))),
+            of_pod=self._pod_parts.compiled(deciders),
+            labels=None if timed else self._labels(deciders),
         )
+
+    def _labels(self, exprs: Iterable[Expr]) -> tuple[str, ...] | None:
+        """The labels of the node that expressions read; None if they read more of it."""
+        read = {path for expr in exprs for path in self._node_reads.written(expr)}
+        if any(path[:-1] != _LABELS for path in read):
+            return None
+        return tuple(sorted(path[-1] for path in read))
 
     def _score(self, clause: Score) -> ScoreProgram:
         value, scale = self._ranged(clause.value, clause.range)
@@ -342,6 +353,8 @@ _ELIGIBILITY = frozenset(
         ("spec", "tolerations"),
     }
 )
+# Where the labels of a node are.
+_LABELS = ("metadata", "labels")
 _OF_NODES: Mapping[str, OneOf["used", "empty"]] = {"used nodes": "used", "empty nodes": "empty"}
 # The paths of the node that depend on the pods on it.
 _OCCUPANCY = frozenset({("node", "requested"), ("node", "free"), ("node", "pods")})

@@ -107,8 +107,9 @@ class PolicyTimes:
     """The budgets of policies and of namespaces, and the policies without time lately.
 
     `work` is the clock of what is used, `clock` that of the budgets. `refused` is told the address
-    of a policy each time that it has no time for a call. `nodes` is the number of nodes in the
-    cluster, 0 if not known. `used` has the policies whose budget is not full.
+    of a policy each time that it has no time for a call, `charged` what a policy has used. `nodes`
+    is the number of nodes in the cluster, 0 if not known. `used` has the policies whose budget is
+    not full.
     """
 
     def __init__(
@@ -116,6 +117,7 @@ class PolicyTimes:
         clock: Callable[[], float],
         work: Callable[[], float],
         refused: Callable[[str], None],
+        charged: Callable[[str, float], None],
         nodes: Callable[[], int],
     ) -> None:
         def budget(seconds: float) -> float:
@@ -123,6 +125,7 @@ class PolicyTimes:
 
         self.work = work
         self._refused = refused
+        self._charged = charged
         self._policies = _Budgets(lambda: budget(POLICY_SECONDS), POLICY_SHARE, clock)
         self.used: Mapping[str, float] = self._policies.used
         self._namespaces = _Budgets(lambda: budget(NAMESPACE_SECONDS), NAMESPACE_SHARE, clock)
@@ -138,6 +141,7 @@ class PolicyTimes:
 
     def use(self, policy: str, seconds: float) -> None:
         """Takes time from the budgets of a policy and of its namespace."""
+        self._charged(policy, seconds)
         namespace, slash, _ = policy.partition("/")
         if slash:
             self._policies.use(policy, seconds)

@@ -32,7 +32,8 @@ class FilterProgram:
     A node passes if every one of `requires` is true. `passes_missing` is `missing pass`.
     `resolvable` says that preemption may help. `time_dependent` says that the outcome may change
     with the time alone. The time is looked at after `nodes_per_look` nodes. `of_pod` are the parts
-    that read only the pod; see `pod_values`.
+    that read only the pod; see `pod_values`. Nodes with equal `labels` are alike to the clause; it
+    is None if more of a node is read, or the time.
     """
 
     policy: str
@@ -48,6 +49,7 @@ class FilterProgram:
     time_dependent: bool
     nodes_per_look: int
     of_pod: tuple[Evaluate, ...]
+    labels: tuple[str, ...] | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -18,7 +18,7 @@ from functools import partial
 from logging import Logger
 from pathlib import Path
 
-from engine.cache.cache import Cache
+from engine.cache.cache import Cache, PodEventHandler
 from engine.cache.comparison import Difference, compare
 from engine.cache.informers import Informer, Informers, Needs
 from engine.cache.reflector import Timing
@@ -32,8 +32,10 @@ from engine.decision.recent_answers import LastAnswers, RejectedPods
 from engine.engine import CountGate, Engine, open_gate
 from engine.errors import NotSyncedError
 from engine.objects.codec import ObjectCodec
+from engine.objects.peer import Peer
 from grammar.checks.cluster_costs import ClusterSize
 from grammar.schema import Schema
+from grammar.values.time import SECOND, Timestamp
 from server.api_failures import ApiFailures
 from server.health import Check
 from server.runtime.observers import LogObserver
@@ -132,6 +134,7 @@ class ClusterRuntime:
         self._loop = asyncio.get_running_loop()
         self._needs = needs
         self._taken_over = False
+        self._rejected: RejectedPods | None = None
 
     def last_answers(self) -> LastAnswers:
         """The memory of filter's answers about this cluster, for an engine and its binder."""
@@ -166,11 +169,17 @@ class ClusterRuntime:
         rejected: RejectedPods,
         observer: LogObserver,
         schedulers: Schedulers,
+        pod_seen: Callable[[float], None],
     ) -> None:
-        """Watches the cluster and reports to it until the stack ends."""
+        """Watches the cluster and reports to it until the stack ends.
+
+        `pod_seen` is told the age of each new pod in seconds.
+        """
         cache = self.informers.cache
         cache.add_event_handler(engine.in_flight.pod_changed)
         cache.add_event_handler(rejected.pod_changed)
+        cache.add_event_handler(self._lag_of_new_pods(pod_seen))
+        self._rejected = rejected
         lease, gate, start = self._lease, self._leader_gate, self._supervisor.start
         if lease is not None and gate is not None:
             take_over = self._take_over_with(engine, schedulers, is_listed=lease.held)
@@ -196,13 +205,25 @@ class ClusterRuntime:
             stack.push_async_callback(end, start(name, duty))
         if not schedulers.call_bind:
             # With a bindVerb it does not matter what an ended kube-scheduler had in hand.
-            follow = self._follow_scheduler(engine)
+            follow = self._follow_scheduler(engine, schedulers.lease)
             stack.push_async_callback(end, start("in-flight", follow))
         self.informers.start(self._needs)
         syncing = start(
             "sync", lambda: self._until_synced(engine, reloader, schedulers), is_vital=True
         )
         stack.push_async_callback(end, syncing)
+
+    def _lag_of_new_pods(self, pod_seen: Callable[[float], None]) -> PodEventHandler:
+        """The handler that finds how late the events of new pods are."""
+
+        def pod_changed(old: Peer | None, new: Peer | None, revision: int) -> None:
+            # The first list has pods of any age, and the binder knows of a pod without a revision.
+            if old is not None or new is None or not revision or not self._taken_over:
+                return
+            if new.created is not None:
+                pod_seen(max(0, Timestamp.now().nanos - new.created.nanos) / SECOND)
+
+        return pod_changed
 
     def _take_over_with(
         self, engine: Engine, schedulers: Schedulers, *, is_listed: bool
@@ -220,14 +241,16 @@ class ClusterRuntime:
 
         return take_over
 
-    def _follow_scheduler(self, engine: Engine) -> Callable[[], Awaitable[None]]:
+    def _follow_scheduler(
+        self, engine: Engine, lease_name: tuple[str, str]
+    ) -> Callable[[], Awaitable[None]]:
         """The work of ending pods in flight: by kube-scheduler's Lease, and when they are due."""
 
         def needed() -> bool:
             return bool(len(engine.in_flight)) and (self._lease is None or self._lease.held)
 
         in_flight, report = engine.in_flight, self._failures.report
-        lease = SchedulerLease(self._client, in_flight.scheduler_replaced, report)
+        lease = SchedulerLease(self._client, lease_name, in_flight.scheduler_replaced, report)
         overdue = OverduePods(self._client, in_flight, self.informers.list_pods_anew, report)
 
         async def follow() -> None:
@@ -290,6 +313,7 @@ class ClusterRuntime:
             "synced": not missing,
             **({"missing": missing} if missing else {}),
             **({"lease": _lease_status(lease)} if lease is not None else {}),
+            **({"rejected": self._rejected.status()} if self._rejected is not None else {}),
             "tasks": len(asyncio.all_tasks()),
             "failing": self._failures.failing,
             "background": self._supervisor.status(),
@@ -360,7 +384,8 @@ def _status(informer: Informer) -> Mapping[str, object]:
         "secondsSinceLastEvent": reflector.last_event_age,
         "relists": dict(reflector.relists),
         "failure": reflector.failure,
-        "failures": reflector.failures,
+        "failures": reflector.failures.total(),
+        "failuresByKind": dict(reflector.failures),
         "unreadable": reflector.bad_objects,
         "lastUnreadable": reflector.bad_object,
     }

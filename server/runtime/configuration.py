@@ -18,6 +18,9 @@ from policies.loader import INTERVAL_SECONDS, Watcher
 from server.metrics import Metrics
 from server.settings import Settings
 
+# The group of PlacetConfiguration.
+GROUP = "placet.dev"
+
 
 class UnusableConfigurationError(Exception):
     """The configuration cannot be used; the text is one sentence and its place."""
@@ -82,7 +85,7 @@ class ConfigurationReloader:
             found = await asyncio.to_thread(self._file.read)
         except UnusableConfigurationError as error:
             self._log.error("configuration: %s; the one in force stays", error)
-            self._metrics.configuration_is_current(current=False)
+            self._metrics.configuration_is_stale(stale=True)
             return
         fields = {
             name
@@ -100,7 +103,7 @@ class ConfigurationReloader:
         if waiting:
             text = "configuration: %s changed in `%s`: restart Placet to apply it"
             self._log.warning(text, _listed(waiting), self._file.path)
-        self._metrics.configuration_is_current(current=not waiting)
+        self._metrics.configuration_is_stale(stale=bool(waiting))
 
 
 def _listed(fields: Collection[str]) -> str:

@@ -32,7 +32,7 @@ from grammar.schema import Schema
 from policies.admission import Examiner
 from server import running
 from server.api_failures import ApiFailures
-from server.app import ADOPTERS, create_app
+from server.app import ADOPTERS, WEBHOOKS, create_app
 from server.bodies import ByteBudget
 from server.checking import CheckingProcess
 from server.connections import Connections
@@ -42,6 +42,7 @@ from server.metrics import Metrics
 from server.running import Shutdown
 from server.runtime.cluster import Access, ClusterRuntime, open_cluster
 from server.runtime.configuration import (
+    GROUP,
     Configuration,
     ConfigurationFile,
     ConfigurationReloader,
@@ -57,8 +58,6 @@ from server.tls import Credentials
 from server.view import DEFAULT_PORT, HOST, MOST_CONNECTIONS, View, view_app
 from server.z_pages import ZPages
 
-# The group of PlacetConfiguration, for /configz.
-GROUP = "placet.dev"
 # Seconds from a rejection to the first requeue, and the longest pause between two requeues.
 _FIRST_PAUSE_SECONDS, _MOST_PAUSE_SECONDS = 1.0, 60.0
 # Processes for the webhooks; a second one, so that no namespace keeps the others waiting.
@@ -144,7 +143,11 @@ async def serve(
         observer, journal, work = LogObserver(log, metrics), Journal(), WorkClock()
         stack.callback(work.close)
         times = PolicyTimes(
-            time.monotonic, work, observer.expensive, lambda: view.cluster_size().nodes
+            time.monotonic,
+            work,
+            observer.expensive,
+            metrics.charged,
+            lambda: view.cluster_size().nodes,
         )
         engine = Engine(
             enforced.registry,
@@ -190,13 +193,19 @@ async def serve(
         configuration = _follow_file(options, app, announced, metrics, log, supervisor)
         await _serve_view(stack, shown, options, configuration, metrics, log)
         if cluster is not None:
-            await cluster.follow(stack, engine, reloader, binder, rejected, observer, schedulers)
+            await cluster.follow(
+                stack, engine, reloader, binder, rejected, observer, schedulers, metrics.pod_seen
+            )
         stack.push_async_callback(end, supervisor.start("policies", reloader.run))
         if credentials is not None:
             supervisor.start("certificates", credentials.run)
         try:
             await running.serve(
-                app, settings, lambda url: started(url, announced), credentials, shutdown
+                app,
+                settings,
+                lambda url: started(url, announced),
+                await _serve_webhooks(stack, app, settings, credentials, log),
+                shutdown,
             )
         except OSError as error:
             address = (settings.host, settings.port)
@@ -226,6 +235,29 @@ def _follow_file(
     return lambda: reloader.document
 
 
+async def _serve_webhooks(
+    stack: AsyncExitStack,
+    app: web.Application,
+    settings: Settings,
+    credentials: Credentials | None,
+    log: Logger,
+) -> Credentials | None:
+    """Serves the webhooks until the stack ends, if they have an address of their own.
+
+    Returns the credentials that are left for the main address.
+    """
+    if settings.webhooks is None:
+        return credentials
+    host, port = settings.webhooks
+    own = replace(settings, host=host, port=port)
+    try:
+        url = await stack.enter_async_context(running.listening(app[WEBHOOKS], own, credentials))
+    except OSError as error:
+        raise CannotListenError(error, (host, port), "--webhook-listen") from error
+    log.info("webhooks on %s", url)
+    return None
+
+
 async def _serve_view(
     stack: AsyncExitStack,
     view: View,
@@ -244,6 +276,7 @@ async def _serve_view(
         port=port,
         max_connections=MOST_CONNECTIONS,
         health=None,
+        webhooks=None,
         tls=None,
     )
     # It reads no bodies.
@@ -334,7 +367,7 @@ def _serve_health(
     heartbeat = Heartbeat(readiness)
     supervisor.start("heartbeat", heartbeat.run)
     host, port = settings.health
-    own = replace(settings, host=host, port=port, tls=None)
+    own = replace(settings, host=host, port=port, tls=None, webhooks=None)
     try:
         url = stack.enter_context(running.health_server(own, heartbeat, metrics, version, log))
     except OSError as error:

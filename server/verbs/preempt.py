@@ -50,6 +50,7 @@ class PreemptVerb:
             try:
                 kept = self._decider.preempt(args.pod, args.victims, call.deadline)
                 call.returned = len(kept)
+                call.victims = _number(args.victims), _number(kept)
                 return encode_preemption(kept)
             except HandoverError:
                 if time.monotonic() + _HANDOVER_SECONDS > call.deadline:
@@ -123,6 +124,10 @@ def encode_preemption(victims: Mapping[str, Victims]) -> bytes:
         for node, found in victims.items()
     }
     return _ENCODER.encode({"NodeNameToMetaVictims": nodes})
+
+
+def _number(victims: Mapping[str, Victims]) -> int:
+    return sum(len(found.uids) for found in victims.values())
 
 
 def _victims(found: _MetaVictims | _PodVictims) -> Victims:

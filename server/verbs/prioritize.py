@@ -34,13 +34,15 @@ class PrioritizeVerb:
         if scores is None:
             return NO_SCORES
         call.returned = call.offered
+        answer = None
         if scores.known_rows is not None:
             answer = self._fragments.priorities(scores, scores.known_rows)
-            if answer is not None:
-                return answer
-        by_name = dict(zip(args.names, scores, strict=True))
-        call.returned = len(by_name)
-        return encode_priorities(list(by_name), list(by_name.values()))
+        if answer is None:
+            by_name = dict(zip(args.names, scores, strict=True))
+            call.returned = len(by_name)
+            answer = encode_priorities(list(by_name), list(by_name.values()))
+        call.scores = scores.points
+        return answer
 
     def refuse(self, _failure: CallFailure) -> web.Response:
         return json_response(NO_SCORES)

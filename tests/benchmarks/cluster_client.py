@@ -20,6 +20,7 @@ from typing import Any
 
 import aiohttp
 import msgspec
+from prometheus_client import CollectorRegistry
 
 from engine.cache.informers import PODS, Informer
 from engine.cache.list_watch import read_event
@@ -30,6 +31,7 @@ from engine.objects.codec import ObjectCodec
 from grammar.schema import load_schema
 from server.api_failures import ApiFailures
 from server.checking import CheckingProcess
+from server.metrics import Metrics
 from server.runtime.cluster import Access, open_cluster
 from server.runtime.observers import LogObserver
 from server.runtime.policies import Policies
@@ -105,7 +107,14 @@ class Measured:
             self._policies, self._enforced, None, self._view, self._engine, log
         )
         await self._view.follow(
-            stack, self._engine, reloader, None, rejected, observer, DEFAULT_SCHEDULERS
+            stack,
+            self._engine,
+            reloader,
+            None,
+            rejected,
+            observer,
+            DEFAULT_SCHEDULERS,
+            Metrics(CollectorRegistry(), "0").pod_seen,
         )
 
     async def _event_micros(self) -> float:

@@ -67,7 +67,10 @@ def bindings(plane: ControlPlane, namespace: str) -> Iterator[Bindings]:
 
 @dataclass
 class Health:
-    """The seconds that `/livez` took to answer, again and again, by what went on meanwhile."""
+    """The seconds that `/livez` took to answer, again and again, by what went on meanwhile.
+
+    Without what `lost` counts: no server can answer while the host runs something else.
+    """
 
     during: str = "start"
     seconds: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
@@ -104,13 +107,14 @@ def sampled(port: int, memories: Sequence[Memory]) -> Iterator[Health]:
 
     def probe() -> None:
         while not over.wait(_PROBE_SECONDS):
-            during, began = health.during, time.monotonic()
+            during, began, gone = health.during, time.monotonic(), lost()
             with suppress(OSError, http.client.HTTPException):
                 connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30.0)
                 connection.request("GET", "/livez")
                 connection.getresponse().read()
                 connection.close()
-            health.seconds[during].append(time.monotonic() - began)
+            took = time.monotonic() - began
+            health.seconds[during].append(max(0.0, took - (lost() - gone)))
 
     def look() -> None:
         while not over.wait(_MEMORY_SECONDS):

@@ -128,12 +128,13 @@ def test_a_running_server_takes_up_a_changed_file(folder: Path, file: Path) -> N
         said = "`bodyLimit` and `lease` changed in `placet.yaml`: restart Placet to apply it"
         assert said.replace("placet.yaml", str(file)) in log()
         assert passes()
-        assert '"level": "info", "logger": "placet", "message": "answered"' in log()
+        # A call is logged after its answer.
+        until(lambda: '"level": "info", "logger": "placet", "message": "answered"' in log())
         file.write_text(f"{head}httpTimeuot: 1s\n")
         until(lambda: "the one in force stays" in log())
         assert "configuration: PlacetConfiguration has no field `httpTimeuot`" in log()
         found = json.loads(got(f"{server.view}/configz"))["placet.dev"]
-        assert "placet_configuration_current 0.0" in got(f"{server.url}/metrics")
+        assert "placet_configuration_stale 1.0" in got(f"{server.url}/metrics")
     assert (found["exemptNamespace"], found["httpTimeout"], found["maxInFlight"]) == (
         ["shop"],
         "4s",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 import re
 import shlex
 import ssl
@@ -14,6 +15,7 @@ import pytest
 from tests.cli.conftest import Placet
 from tests.cli.test_serve import serving, until
 from tests.support.certificates import Keyring, in_days
+from tests.support.reviews import review
 
 PAIR = ("--tls-cert", "tls.crt", "--tls-key", "tls.key")
 MUTUAL = (*PAIR, "--client-ca", "ca.crt")
@@ -27,9 +29,15 @@ def keyring(folder: Path) -> Keyring:
 
 
 def get(url: str, path: str, client: ssl.SSLContext) -> tuple[int, str]:
+    return ask(url, "GET", path, client)
+
+
+def ask(
+    url: str, method: str, path: str, client: ssl.SSLContext, body: str | None = None
+) -> tuple[int, str]:
     connection = http.client.HTTPSConnection(urlsplit(url).netloc, context=client, timeout=10)
     try:
-        connection.request("GET", path)
+        connection.request(method, path, body)
         response = connection.getresponse()
         return response.status, response.read().decode()
     finally:
@@ -101,9 +109,29 @@ def test_values_that_are_not_valid(placet: Placet, flag: str, value: str, messag
     assert message in done.err
 
 
+def test_webhooks_have_a_port_of_their_own(folder: Path, keyring: Keyring) -> None:
+    """Where nothing else is; the rest is plain HTTP, for a kube-scheduler beside it."""
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {}, "spec": {}}
+    pods = {"group": "", "version": "v1", "resource": "pods"}
+    text = json.dumps(review(pod, "CREATE", resource=pods, namespace="shop"))
+    with serving(folder, "--demo", *PAIR, "--webhook-listen", "127.0.0.1:0") as server:
+        assert server.url.startswith("http://")
+        (url,) = re.findall(r"webhooks on (https://\S+)", server.err.read_text("utf-8"))
+        client = keyring.client()
+        status, answer = ask(url, "POST", "/admission/pods", client, text)
+        assert (status, json.loads(answer)["response"]["allowed"]) == (200, True)
+        for path in ("/filter", "/api/scheduler/bind", "/metrics"):
+            assert ask(url, "POST", path, client, "{}")[0] == 404
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (("--webhook-listen", ":0"), "--webhook-listen has no effect without a certificate"),
+        (
+            (*MUTUAL, "--webhook-listen", ":0"),
+            "--client-ca has no effect with --webhook-listen",
+        ),
         (PAIR[:2], "--tls-cert has no effect without --tls-key"),
         (PAIR[2:], "--tls-key has no effect without --tls-cert"),
         (MUTUAL[4:], "--client-ca has no effect without --tls-cert"),

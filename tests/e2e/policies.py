@@ -7,7 +7,7 @@ from tests.e2e.cluster import Cluster
 from tests.e2e.stage import GOVERNED
 from tests.e2e.waiting import until
 
-DEFINITIONS = Path(__file__).parents[2] / "deploy" / "crds"
+DEFINITIONS = Path(__file__).parents[2] / "deploy" / "chart" / "files" / "crds"
 API_VERSION = "placement-policy.scheduling.x-k8s.io/v1"
 SELECTED = {"matchLabels": {"capacity": "spot"}}
 

@@ -15,6 +15,7 @@ from engine.cache.cache import Cache
 from engine.engine import MOST_PORTIONS, PORTION_SECONDS, Engine
 from engine.errors import DeadlineExceededError, ExpensivePolicyError
 from engine.program.policy_time import (
+    BRIEF_SECONDS,
     CALL_SECONDS,
     NAMESPACE_SECONDS,
     POLICY_SECONDS,
@@ -49,10 +50,17 @@ class Times:
     runs: bool = False
     nodes: int = 0
     refused: list[str] = field(default_factory=list)
+    charged: list[tuple[str, float]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.clock = Clock(runs=self.runs)
-        self.times = PolicyTimes(self.clock, self.clock, self.refused.append, lambda: self.nodes)
+        self.times = PolicyTimes(
+            self.clock,
+            self.clock,
+            self.refused.append,
+            lambda policy, seconds: self.charged.append((policy, seconds)),
+            lambda: self.nodes,
+        )
 
     def call(self, seconds: float = 60.0) -> CallTime:
         return CallTime(self.clock, self.clock() + seconds, self.times)
@@ -86,6 +94,15 @@ def test_a_policy_of_the_cluster_has_the_limit_of_a_call_only() -> None:
         made.use("everyone", CALL_SECONDS)
     with pytest.raises(ExpensivePolicyError):
         made.use("everyone", CALL_SECONDS + 0.001)
+
+
+def test_what_each_policy_uses_is_told_but_for_what_is_brief() -> None:
+    made = Times()
+    made.use("everyone", 0.05)
+    made.use("a/p", BRIEF_SECONDS / 2)
+    made.use("a/p", 0.02)
+    assert [policy for policy, _ in made.charged] == ["everyone", "a/p"]
+    assert [seconds for _, seconds in made.charged] == pytest.approx([0.05, 0.02])
 
 
 def test_a_tenth_of_the_time_fills_a_budget() -> None:

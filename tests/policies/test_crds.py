@@ -35,8 +35,8 @@ def schemas(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[
 
 
 def test_shipped_definitions_are_those_of_the_structs() -> None:
-    """`placet crds --output deploy/crds` writes them."""
-    folder = ROOT / "deploy" / "crds"
+    """`placet crds --output deploy/chart/files/crds` writes them."""
+    folder = ROOT / "deploy" / "chart" / "files" / "crds"
     assert {f.name: f.read_text(encoding="utf-8") for f in folder.iterdir()} == texts()
 
 

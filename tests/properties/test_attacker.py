@@ -55,7 +55,7 @@ def test_pods_of_other_namespaces_do_not_notice(kind: str) -> None:
     clock = time.process_time
     pods = [pod(f"p{number}", "a", on=NAMES[number % 20]) for number in range(40)]
     cache = cache_of([node(name) for name in NAMES], pods)
-    times = PolicyTimes(clock, clock, lambda _: None, lambda: len(NAMES))
+    times = PolicyTimes(clock, clock, lambda _: None, lambda *_: None, lambda: len(NAMES))
     text = f"{hostile.policy('a')}\n{OTHER}"
     engine = engine_over(text, cache, Silent(), times=times, clock=clock)
     victims = {

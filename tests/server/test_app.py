@@ -7,8 +7,9 @@ import logging
 
 import pytest
 
+from engine.errors import DeadlineExceededError
 from tests.server.conftest import Serve
-from tests.support.served import names_request, nodes_request
+from tests.support.served import POD, names_request, nodes_request
 from tests.support.table_decider import TableDecider, rejected
 
 DECIDER = TableDecider(verdicts={"b": rejected("no ssd")}, scores={"a": 7})
@@ -71,6 +72,25 @@ async def test_calls_are_answered_and_counted(serve: Serve) -> None:
         assert served.calls(verb, "answered") == 1
     sent = len(filtered.body)
     assert served.metric("placet_response_body_bytes_total", verb="filter") == sent
+
+
+async def test_scores_that_are_sent_are_counted(serve: Serve) -> None:
+    decider = TableDecider(scores={"a": 7, "b": 10})
+    served = await serve(decider=decider)
+    await served.post("/prioritize", names_request("a", "b", "c"))
+    assert served.metric("placet_scores_count") == 3
+    assert served.metric("placet_scores_sum") == 17
+    decider.error = DeadlineExceededError("too late")
+    await served.post("/prioritize", names_request("a", "b", "c"))
+    assert served.metric("placet_scores_count") == 3
+
+
+async def test_victims_are_counted(serve: Serve) -> None:
+    served = await serve(decider=TableDecider(verdicts={"b": rejected("no ssd")}))
+    victims = {"a": {"Pods": [{"UID": "1"}, {"UID": "2"}]}, "b": {"Pods": [{"UID": "3"}]}}
+    await served.post("/preempt", {"Pod": POD, "NodeNameToMetaVictims": victims})
+    assert served.metric("placet_victims_offered_total") == 3
+    assert served.metric("placet_victims_returned_total") == 2
 
 
 async def test_metrics_are_exposed(serve: Serve) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from server.errors import Outcome
 from server.metrics import BUCKETS, MOST_LABELS, Metrics
-from tests.server.test_state_metrics import full_status, look
+from server.settings import Settings
+from tests.support.every_metric import every_metric
 
 
 @pytest.fixture
@@ -82,14 +84,41 @@ def test_the_version_is_a_label(registry: CollectorRegistry) -> None:
     assert registry.get_sample_value("placet_build_info", {"version": "1.2.3"}) == 1
 
 
-async def test_every_metric_has_one_row_in_the_documentation(
+def test_scores_are_a_histogram(metrics: Metrics, registry: CollectorRegistry) -> None:
+    metrics.scored(np.array([0, 0, 3, 10]))
+    metrics.scored(np.array([10]))
+    value = registry.get_sample_value
+    below = [value("placet_scores_bucket", {"le": f"{score}.0"}) for score in range(11)]
+    assert below == [2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 5]
+    assert value("placet_scores_bucket", {"le": "+Inf"}) == 5
+    assert (value("placet_scores_count"), value("placet_scores_sum")) == (5, 23)
+
+
+def test_the_limits_that_others_are_compared_with(
     metrics: Metrics, registry: CollectorRegistry
 ) -> None:
-    await look(metrics.state, full_status)
+    metrics.configured(Settings(http_timeout=2.0, body_limit=1 << 20, max_in_flight=7))
+    value = registry.get_sample_value
+    assert value("placet_http_timeout_seconds") == 2
+    assert value("placet_body_budget_bytes") == 4 << 20
+    assert value("placet_max_in_flight") == 7
+
+
+def test_what_policies_take_of_the_time(metrics: Metrics, registry: CollectorRegistry) -> None:
+    metrics.charged("shop/web", 0.02)
+    metrics.charged("shop/web", 0.03)
+    value = registry.get_sample_value("placet_policy_seconds_total", {"policy": "shop/web"})
+    assert value == pytest.approx(0.05)
+
+
+def test_every_metric_has_one_row_in_the_documentation() -> None:
     page = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
-    rows = re.findall(r"(?m)^\| `(placet_\w+)` \| (\w+)[ :]", page)
-    suffix = {"counter": "_total"}
-    every = [m for m in registry.collect() if not m.name.startswith("process_")]
-    found = [(f"{m.name}{suffix.get(m.type, '')}", m.type) for m in every]
-    assert sorted(rows) == sorted(found)
-    assert len(every) < len(list(registry.collect())), "those of the process are there too"
+    rows = re.findall(r"(?m)^\| `(placet_\w+)` \| (\w+)(?:: ([\w, ]+))? \| (\w*) \|", page)
+    listed = [
+        (n, kind, sorted(labels.split(", ")) if labels else [], s) for n, kind, labels, s in rows
+    ]
+    every = {n: m for n, m in every_metric().items() if not n.startswith("process_")}
+    found = [(name, m.type, sorted(m.labels), m.stability) for name, m in every.items()]
+    assert sorted(listed) == sorted(found)
+    assert {m.stability for m in every.values()} == {"ALPHA", "BETA", "STABLE"}
+    assert len(every) < len(every_metric()), "those of the process are there too"

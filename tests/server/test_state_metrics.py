@@ -2,50 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 
 import msgspec
 from prometheus_client import CollectorRegistry
 
-from engine.decision.journal import Journal
 from server.state_metrics import StateMetrics
-from server.view_answers import InFlight, PolicyInForce, Status
-from tests.support.view_server import status_of
-
-RESOURCE = {
-    "objects": 3,
-    "synced": True,
-    "secondsSinceLastEvent": 2.0,
-    "unreadable": 1,
-    "failures": 4,
-    "relists": {"first": 1, "expired": 2},
-}
-
-
-def full_status(replica: str = "placet-0") -> Status:
-    """A status with something of everything."""
-    plain = status_of(replica, Journal())
-    (policy,) = plain.policies
-    audited = PolicyInForce("shop/new", False, "audit", 101, "0", True)
-    cluster = {
-        "lease": {"holder": "placet-0_x", "held": replica == "placet-0", "failure": ""},
-        "resources": {"pods": RESOURCE, "nodes": {**RESOURCE, "secondsSinceLastEvent": None}},
-    }
-    return msgspec.structs.replace(
-        plain,
-        policies=[policy, audited],
-        podsInFlight=2,
-        inFlight=[InFlight("shop/a", 7.5, 3), InFlight("shop/b", 1.0, None)],
-        cluster=cluster,
-    )
-
-
-async def look(state: StateMetrics, status: Callable[[], Status]) -> None:
-    """Have the metrics look at the status once."""
-    looking = asyncio.create_task(state.follow(status))
-    await asyncio.sleep(0)
-    looking.cancel()
+from server.view_answers import Status
+from tests.support.every_metric import full_status, look
 
 
 async def seen(status: Callable[[], Status]) -> Callable[..., float | None]:
@@ -71,8 +35,16 @@ async def test_what_a_replica_is_and_knows() -> None:
     assert value("placet_cache_last_event_age_seconds", pods) == 2
     assert value("placet_cache_last_event_age_seconds", {"resource": "nodes"}) is None
     assert value("placet_cache_unreadable_objects_total", pods) == 1
-    assert value("placet_cache_watch_failures_total", pods) == 4
+    assert value("placet_cache_watch_failures_total", {**pods, "reason": "unreachable"}) == 3
+    assert value("placet_cache_watch_failures_total", {**pods, "reason": "denied"}) == 1
     assert value("placet_cache_relists_total", {**pods, "reason": "expired"}) == 2
+
+
+async def test_pods_without_a_node_and_what_became_of_their_requeues() -> None:
+    value = await seen(full_status)
+    assert (value("placet_rejected_pods"), value("placet_requeues_total")) == (5, 9)
+    assert value("placet_requeue_results_total", {"result": "offered"}) == 6
+    assert value("placet_requeue_results_total", {"result": "refused"}) == 2
 
 
 async def test_a_replica_that_waits_does_not_lead() -> None:

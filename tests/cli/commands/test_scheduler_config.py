@@ -235,7 +235,10 @@ def test_placets_side_of_a_bind_verb_is_told(placet: Placet, form: str) -> None:
         named = placet("scheduler-config", "--scheduler-name", "second", "--verbs", "filter,bind")
         assert named.err.startswith("start Placet with: placet serve --bind --scheduler-name s")
         other = placet("scheduler-config", "--scheduler-name", "second")
-        assert other.err == "start Placet with: placet serve --scheduler-name second\n"
+        assert other.err == (
+            "start Placet with: placet serve --scheduler-name second"
+            " --scheduler-lease kube-system/second\n"
+        )
 
 
 def test_page_shows_what_is_written(placet: Placet) -> None:

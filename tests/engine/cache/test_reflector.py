@@ -71,7 +71,7 @@ async def test_a_watch_that_ends_continues_from_its_version(
         server.version += 50  # other resources change
         server.bookmark(PODS)
         await mirror.until(lambda: mirror.reflector.resource_version == str(server.version))
-        assert mirror.reflector.failures == 0
+        assert mirror.reflector.failures.total() == 0
         assert set(mirror.waits.seconds) == {0.0}
     assert server.kinds() == ["stream", "watch"]
     assert server.requests[1].query["resourceVersion"] == "104"
@@ -93,7 +93,7 @@ async def test_an_unreadable_object_leaves_the_former_state(
         assert mirror.store.objects == before
         server.put(PODS, "shop/a")
         await mirror.until(mirror.equal)
-        assert mirror.reflector.failures == 0
+        assert mirror.reflector.failures.total() == 0
 
 
 async def test_an_optional_resource_may_be_missing(server: FakeApiServer, start: Start) -> None:
@@ -106,7 +106,7 @@ async def test_an_optional_resource_may_be_missing(server: FakeApiServer, start:
         server.remove_path(path)
         await mirror.until(lambda: mirror.reflector.count == 0)
         assert mirror.reflector.synced
-        assert mirror.reflector.failures == 0
+        assert mirror.reflector.failures.total() == 0
 
 
 async def test_a_forbidden_request_is_a_failure_and_is_repeated(
@@ -115,7 +115,7 @@ async def test_a_forbidden_request_is_a_failure_and_is_repeated(
     status = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": "no list on pods"}
     server.answers += [Answer(403, json.dumps(status).encode())] * 3
     async with start() as mirror:
-        await mirror.until(lambda: mirror.reflector.failures == 2)
+        await mirror.until(lambda: mirror.reflector.failures.total() == 2)
         assert not mirror.reflector.synced
         text = "cannot watch pods: the API server answers 403: no list on pods"
         assert mirror.reflector.failure == text

@@ -32,7 +32,7 @@ async def test_a_list_that_expires_between_pages_starts_again(
     ]
     async with start() as mirror:
         await mirror.watching()
-        assert mirror.reflector.failures == 0
+        assert mirror.reflector.failures.total() == 0
     assert server.kinds() == ["stream", "list", "page", "list", "watch"]
     assert "limit" not in server.requests[3].query
 
@@ -46,7 +46,7 @@ async def test_a_watch_that_ends_at_once_is_not_repeated_at_once(
             server.close_watches(PODS)
             await mirror.until(partial(server.has_been_asked, asked))
             await mirror.watching()
-        assert mirror.reflector.failures == 5
+        assert mirror.reflector.failures.total() == 5
     assert [s for s in mirror.waits.seconds if s] == [0.003, 0.006, 0.012, 0.024, 0.024]
 
 
@@ -60,7 +60,7 @@ async def test_deletes_missed_while_away_are_found(server: FakeApiServer, start:
         server.close_watches(PODS)
         await mirror.watching()
         assert mirror.reflector.relists == {"first": 1, "expired": 1}
-        assert mirror.reflector.failures == 0
+        assert mirror.reflector.failures.total() == 0
     assert server.kinds() == ["stream", "watch", "stream"]
     assert server.requests[2].query["resourceVersion"] == "103"
 
@@ -78,7 +78,7 @@ async def test_a_list_after_an_expiry_does_not_wait_for_failures_before(
         server.close_watches(PODS)
         await mirror.until(lambda: mirror.reflector.relists["expired"] == 1)
         await mirror.watching()
-        assert mirror.reflector.failures == 5
+        assert mirror.reflector.failures.total() == 5
     assert [s for s in mirror.waits.seconds if s] == [0.003, 0.006, 0.012, 0.024, 0.024, 0.003]
 
 
@@ -118,7 +118,7 @@ async def test_a_server_that_asks_for_time_gets_it(
         server.answers.append(Answer(status, b"slow down", {"Retry-After": "7"}))
         server.answers.append(Answer(status, b"", {"Retry-After": "999999999"}))
         server.close_watches(PODS)
-        await mirror.until(lambda: mirror.reflector.failures == 2)
+        await mirror.until(lambda: mirror.reflector.failures == {"server": 2})
         await mirror.watching()
         assert {7.0, 300.0} <= set(mirror.waits.seconds)
     assert server.kinds() == ["stream", "watch", "watch", "watch"]
@@ -126,24 +126,24 @@ async def test_a_server_that_asks_for_time_gets_it(
 
 
 @pytest.mark.parametrize(
-    "line",
+    ("line", "kind"),
     [
-        b"garbage \xff",
-        b'{"type":"ADDED","object":{"kind":"Pod"}}',
-        b'{"type":"NEW","object":{"metadata":{"name":"a","resourceVersion":"1"}}}',
-        b"[" * 100_000,
-        b'{"type":"ERROR","object":{"kind":"Status","code":500,"message":"etcd"}}',
-        b'{"type":"ERROR","object":{}}',
+        (b"garbage \xff", "garbage"),
+        (b'{"type":"ADDED","object":{"kind":"Pod"}}', "garbage"),
+        (b'{"type":"NEW","object":{"metadata":{"name":"a","resourceVersion":"1"}}}', "garbage"),
+        (b"[" * 100_000, "garbage"),
+        (b'{"type":"ERROR","object":{"kind":"Status","code":500,"message":"etcd"}}', "server"),
+        (b'{"type":"ERROR","object":{}}', "server"),
     ],
     ids=["bytes", "nameless", "type", "deep", "error", "empty-error"],
 )
 async def test_a_garbage_line_ends_the_connection(
-    server: FakeApiServer, start: Start, line: bytes
+    server: FakeApiServer, start: Start, line: bytes, kind: str
 ) -> None:
     async with start() as mirror:
         await mirror.watching()
         server.send(PODS, line)
-        await mirror.until(lambda: mirror.reflector.failures == 1)
+        await mirror.until(lambda: mirror.reflector.failures == {kind: 1})
         server.put(PODS, "shop/later")
         await mirror.watching()
         assert mirror.reflector.failure == ""
@@ -157,10 +157,10 @@ async def test_breaking_and_silent_connections_are_replaced(
     async with start(replace(QUICK, idle=0.08)) as mirror:
         await mirror.watching()
         server.close_watches(PODS, within_a_line=True)
-        await mirror.until(lambda: mirror.reflector.failures == 1)
+        await mirror.until(lambda: mirror.reflector.failures.total() == 1)
         await mirror.watching()
         # Nothing comes: no event, no bookmark, no end.
-        await mirror.until(lambda: mirror.reflector.failures == 2)
+        await mirror.until(lambda: mirror.reflector.failures == {"unreachable": 2})
         assert "sent nothing for 0.08 s" in mirror.reflector.failure
         assert mirror.reflector.relists == {"first": 1}
         server.put(PODS, "shop/later")
@@ -199,6 +199,6 @@ async def test_a_stream_that_breaks_off_is_followed_by_pages(
 ) -> None:
     server.initial_lines = 2
     async with start() as mirror:
-        await mirror.until(lambda: mirror.reflector.failures == 1)
+        await mirror.until(lambda: mirror.reflector.failures.total() == 1)
         await mirror.watching()
     assert server.kinds() == ["stream", "list", "watch"]

@@ -45,6 +45,8 @@ class Scene:
     time: float = 100.0
     sent: list[tuple[str, str]] = field(default_factory=list)
     error: EngineError | None = None
+    # Pods that the API server does not have any more.
+    absent: set[str] = field(default_factory=set)
     raises: bool = False
     # The portions that a look at one pod takes.
     portions: int = 1
@@ -96,6 +98,8 @@ class Scene:
         if self.error is not None:
             raise self.error
         name = path.split("/")[6]
+        if name in self.absent:
+            raise ApiError(404, "NotFound", "no such pod")
         if method == "GET":
             made = builders.pod(name, "shop")
             made["metadata"]["uid"] = name
@@ -169,6 +173,26 @@ async def test_an_answer_in_between_does_not_shorten_the_pause() -> None:
     assert await scene.look() == []
     scene.time += 0.5
     assert await scene.look() == ["a"]
+
+
+async def test_requeues_and_the_answers_about_them_are_counted() -> None:
+    scene = Scene(passing={"a", "b", "gone"})
+    for name in ("a", "b", "gone", "other"):
+        scene.add(name)
+    scene.absent = {"gone"}
+    scene.time += 1.0
+    assert sorted(await scene.look()) == ["a", "b", "gone"]
+    scene.rejected_pods.answered(scene.read(b'{"metadata":{"uid":"a"}}'), offered=True)
+    scene.add("b")
+    scene.add("other")
+    assert scene.rejected_pods.status() == {
+        "waiting": 3,
+        "requeues": 2,
+        "offered": 1,
+        "refusedAgain": 1,
+    }
+    scene.add("b")
+    assert scene.rejected_pods.refused_again == 1, "one answer follows one requeue"
 
 
 async def test_high_priority_comes_first_and_then_the_longest_wait() -> None:

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from engine.cluster.in_flight_ends import PATH, SchedulerLease
+from engine.cluster.in_flight_ends import SchedulerLease
 from engine.errors import ApiError, ApiUnreachableError
 from tests.support.one_answer import OneAnswerApi
 
+PATH = "/apis/coordination.k8s.io/v1/namespaces/placet/leases/placet-scheduler"
 GONE = ApiError(404, "NotFound", "no such Lease")
 
 
@@ -31,6 +32,7 @@ class Looks:
     def __post_init__(self) -> None:
         self.lease = SchedulerLease(
             self.api,
+            ("placet", "placet-scheduler"),
             self.told.append,
             lambda _, failure: self.reports.append(failure),
             lambda: self.seconds,

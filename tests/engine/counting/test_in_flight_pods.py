@@ -438,6 +438,13 @@ def test_only_pods_of_the_scheduler_with_the_lease_end_with_its_process() -> Non
     assert flight.found("b") is not None
 
 
+def test_pods_of_a_second_scheduler_end_with_its_process() -> None:
+    flight = Flight(schedulers=Schedulers(frozenset({"batch"}), lease=("placet", "second")))
+    assert taken(flight, msgspec.structs.replace(state("b"), schedulerName="batch")) == ["b"]
+    flight.pods.scheduler_replaced(1.0)
+    assert flight.found("b") is None
+
+
 def test_a_narrow_offer_is_remembered_when_the_pod_is_refused() -> None:
     """A pod that comes back is offered other rows, and counts nowhere until then."""
     flight = Flight()

@@ -87,7 +87,10 @@ def filter_memo(*, time_dependent: bool = False) -> Memo:
     (program,) = programs_of(POLICY)
     (clause,) = program.filters
     requires = tuple(recording(require, evaluated) for require in clause.requires)
-    clause = dataclasses.replace(clause, requires=requires, time_dependent=time_dependent)
+    # Without labels, because what is recorded reads the name.
+    clause = dataclasses.replace(
+        clause, requires=requires, time_dependent=time_dependent, labels=None
+    )
     memo = FilterMemo([clause])
 
     def answer(table: NodeTable, names: Sequence[str], evaluation: Evaluation) -> list[float]:

@@ -55,8 +55,8 @@ class Followed:
             await self.reloader.look()
 
     @property
-    def is_current(self) -> float | None:
-        return self.registry.get_sample_value("placet_configuration_current")
+    def is_stale(self) -> float | None:
+        return self.registry.get_sample_value("placet_configuration_stale")
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def followed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Followed:
 async def test_an_unchanged_file_is_not_read(followed: Followed) -> None:
     for _ in range(3):
         await followed.reloader.look()
-    assert (followed.applied, followed.is_current) == ([], 1)
+    assert (followed.applied, followed.is_stale) == ([], 0)
 
 
 async def test_what_can_be_applied_is(followed: Followed, caplog: pytest.LogCaptureFixture) -> None:
@@ -76,7 +76,7 @@ async def test_what_can_be_applied_is(followed: Followed, caplog: pytest.LogCapt
     assert len(followed.applied) == 1
     assert followed.reloader.document == START | {"httpTimeout": "1s"}
     assert caplog.messages == ["configuration: applied `httpTimeout`"]
-    assert followed.is_current == 1
+    assert followed.is_stale == 0
 
 
 async def test_the_rest_waits_for_a_restart_and_is_named_in_one_line(
@@ -92,9 +92,9 @@ async def test_the_rest_waits_for_a_restart_and_is_named_in_one_line(
         ),
     ]
     assert followed.reloader.document == START | {"httpTimeout": "1s"}
-    assert followed.is_current == 0
+    assert followed.is_stale == 1
     await followed.edited({"httpTimeout": "1s"})
-    assert followed.is_current == 1
+    assert followed.is_stale == 0
     assert len(followed.applied) == 1
 
 
@@ -109,6 +109,6 @@ async def test_a_broken_file_changes_nothing_and_is_one_line(
         "configuration: `httpTimeuot` is no field (placet.yaml:3); the one in force stays"
     ]
     assert followed.reloader.document == START | {"httpTimeout": "1s"}
-    assert followed.is_current == 0
+    assert followed.is_stale == 1
     await followed.edited({})
-    assert (len(followed.applied), followed.is_current) == (2, 1)
+    assert (len(followed.applied), followed.is_stale) == (2, 0)

@@ -10,6 +10,7 @@ import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -177,6 +178,30 @@ async def test_every_task_has_a_supervisor_or_serves_a_connection(
     assert set(kinds.values()) - OF_CONNECTIONS == {"Supervisor._run", "serve"}
     assert names <= supervised
     assert {re.sub("/.*", "/RESOURCE", name) for name in supervised} == documented()
+
+
+async def test_the_lag_of_pods_that_are_new_is_measured(tmp_path: Path) -> None:
+    """The first list has pods of any age, and a pod that changes is not new."""
+
+    def put(server: Server, name: str, seconds: float) -> None:
+        created = (datetime.now(UTC) - timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        version = str(server.api.version + 1)
+        metadata = {"name": name, "namespace": "shop", "uid": name, "resourceVersion": version}
+        metadata["creationTimestamp"] = created
+        server.api.put(POD_RESOURCE.path, f"shop/{name}", metadata=metadata)
+
+    def value(name: str, **labels: str) -> float | None:
+        return server.registry.get_sample_value(f"placet_cache_new_pod_lag_seconds_{name}", labels)
+
+    async with running(tmp_path) as server:
+        await server.until("/readyz", lambda text: text == "ok")
+        put(server, "late", 20.0)
+        put(server, "late", 20.0)
+        put(server, "soon", 0.0)
+        await server.until("/metrics", lambda text: "lag_seconds_count 2.0" in text)
+        assert (value("bucket", le="16.0"), value("bucket", le="64.0")) == (1, 2)
+        status = await server.known()
+        assert status["rejected"] == {"waiting": 0, "requeues": 0, "offered": 0, "refusedAgain": 0}
 
 
 async def test_a_duty_that_fails_is_seen_and_stops_no_other(

@@ -1,0 +1,1 @@
+"""The tests of what installs Placet in a cluster."""

@@ -1,0 +1,92 @@
+"""The chart without helm: its values, their schema, and the definitions that are in it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+
+from cli.commands import serve
+from cli.placet_configuration import placet_configuration
+from cli.version import UNTAGGED
+from tests.deploy.chart import CHART, README, ROOT, SCHEMA, readme, values
+
+DEFAULTS: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
+RULES: dict[str, Any] = json.loads(SCHEMA.read_text(encoding="utf-8"))
+# Fields of PlacetConfiguration that the chart sets from other values, and those of other uses.
+SET_BY_CHART = set(
+    "bind healthListen lease listen policies schedulerLease schedulerName standby viewPort".split()
+)
+NOT_IN_A_POD = {"cluster", "context", "demo", "kubeconfig", "noCluster"}
+
+
+def schemas(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """A schema and those of its fields, by path."""
+    yield path, schema
+    for name, inner in schema.get("properties", {}).items():
+        yield from schemas(inner, f"{path}.{name}")
+
+
+def test_readme_is_made_from_the_values() -> None:
+    """`python -m tests.deploy.chart` writes it."""
+    assert README.read_text(encoding="utf-8") == readme()
+
+
+def test_every_value_has_a_comment() -> None:
+    assert [".".join(value.path) for value in values() if not value.meaning] == []
+
+
+def test_schema_has_every_value_and_no_other() -> None:
+    """A misspelt value is refused."""
+
+    def fields(schema: dict[str, Any], value: Any) -> None:
+        if "properties" not in schema:
+            return
+        assert schema["additionalProperties"] is False
+        assert isinstance(value, dict)
+        assert value.keys() <= schema["properties"].keys()
+        for name, inner in value.items():
+            fields(schema["properties"][name], inner)
+
+    assert RULES["properties"].keys() == {*DEFAULTS, "global"}
+    fields(RULES, DEFAULTS)
+
+
+def test_schema_says_of_each_field_what_it_may_be() -> None:
+    loose = [p for p, s in schemas(RULES) if not s.keys() & {"type", "enum"}]
+    assert loose == []
+
+
+def test_config_has_the_fields_of_a_placet_configuration() -> None:
+    flags = placet_configuration(serve.configure, [], {}).flags
+    known = {flag.field for flag in flags}
+    offered = set(RULES["properties"]["config"]["properties"])
+    assert offered - known == set()
+    assert known - offered - NOT_IN_A_POD - _tls(known) == SET_BY_CHART
+
+
+def _tls(known: set[str]) -> set[str]:
+    """Those about certificates, which `certificates` and `clients` set."""
+    return {name for name in known if name.startswith(("tls", "client", "webhook"))}
+
+
+def test_defaults_of_config_are_those_of_serve() -> None:
+    """But for the format of the log, which programs read in a cluster."""
+    parser = argparse.ArgumentParser()
+    serve.configure(parser)
+    assert DEFAULTS["config"] == {"httpTimeout": "5s", "logFormat": "json"}
+    assert parser.get_default("http_timeout") == DEFAULTS["config"]["httpTimeout"]
+
+
+def test_versions_are_those_of_the_newest_release() -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
+    released = re.findall(
+        r"(?m)^## \[(\d.*)\]", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    )
+    version = [*released, UNTAGGED.removesuffix(".dev0")][0]
+    assert (chart["version"], chart["appVersion"]) == (version, version)
+    assert chart["apiVersion"] == "v2"

@@ -1,0 +1,499 @@
+"""The chart as helm renders it, in each mode and for versions of Kubernetes."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from cli.commands import serve
+from cli.placet_configuration import placet_configuration
+from tests.deploy.chart import CHART, ROOT
+from tests.deploy.kustomize import MANIFESTS, NoHelmError, helm, manifests, program
+
+pytestmark = pytest.mark.e2e
+
+VERSIONS = {"1.33.0": "v1.33.0", "1.35.2-gke.100": "v1.35.2", "1.36.0": "v1.36.0"}
+DEFAULTS = "defaults"
+CI = {path.stem.removesuffix("-values"): path for path in sorted((CHART / "ci").glob("*.yaml"))}
+OF_NOWHERE = frozenset({"CustomResourceDefinition"})
+Objects = Mapping[tuple[str, str], Any]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def built_helm() -> None:
+    """Skip the tests of this module where there is no helm."""
+    try:
+        program()
+    except NoHelmError as error:
+        pytest.skip(str(error))
+
+
+def helm_template(*flags: str) -> subprocess.CompletedProcess[str]:
+    """What helm makes of the chart."""
+    return helm("template", "placet", CHART, "--namespace", "kube-system", *flags)
+
+
+@cache
+def rendered(*flags: str) -> Objects:
+    """The objects by kind and name."""
+    done = helm_template(*flags)
+    assert done.returncode == 0, done.stderr
+    found = [each for each in yaml.safe_load_all(done.stdout) if each is not None]
+    objects = {(each["kind"], _where(each)): each for each in found}
+    assert len(objects) == len(found), "two objects have one name"
+    return objects
+
+
+def _where(value: Any) -> str:
+    """The name; with the namespace if that is not the release's."""
+    namespace = value["metadata"].get("namespace", "kube-system")
+    name: str = value["metadata"]["name"]
+    return name if namespace == "kube-system" else f"{namespace}/{name}"
+
+
+def of_ci(name: str, version: str = "1.36.0") -> Objects:
+    given = () if name == DEFAULTS else ("--values", str(CI[name]))
+    return rendered("--kube-version", version, *given)
+
+
+def pod_of(objects: Objects) -> Any:
+    (workload,) = (v for (kind, _), v in objects.items() if kind in ("Deployment", "DaemonSet"))
+    return workload["spec"]["template"]
+
+
+def container(objects: Objects, name: str = "placet") -> Any:
+    (found,) = (c for c in pod_of(objects)["spec"]["containers"] if c["name"] == name)
+    return found
+
+
+def configuration(objects: Objects, of: str = "config", file: str = "placet.yaml") -> Any:
+    return yaml.safe_load(objects["ConfigMap", f"placet-{of}"]["data"][file])
+
+
+def rules(objects: Objects, kind: str = "ClusterRole", name: str = "placet") -> set[str]:
+    """Each right as a line of text."""
+    found = objects[kind, name]["rules"]
+    return {
+        f"{verb} {resource}.{group} {','.join(rule.get('resourceNames', []))}".strip()
+        for rule in found
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+each_version = pytest.mark.parametrize("version", VERSIONS)
+each_ci = pytest.mark.parametrize("name", [DEFAULTS, *CI])
+
+
+@each_version
+@each_ci
+def test_every_object_has_the_labels_and_a_namespace_if_it_is_in_one(
+    name: str, version: str
+) -> None:
+    objects = of_ci(name, version)
+    for (kind, _), each in objects.items():
+        labels = each["metadata"].get("labels", {})
+        if kind != "CustomResourceDefinition":
+            assert labels["app.kubernetes.io/instance"] == "placet"
+        if name == "second-scheduler" and kind != "CustomResourceDefinition":
+            assert labels["team"] == "platform"
+
+
+@each_version
+def test_second_scheduler_has_the_version_of_the_cluster(version: str) -> None:
+    image = container(of_ci(DEFAULTS, version), "kube-scheduler")["image"]
+    assert image == f"registry.k8s.io/kube-scheduler:{VERSIONS[version]}"
+
+
+@each_version
+@each_ci
+def test_placet_reads_its_configuration(name: str, version: str, tmp_path: Path) -> None:
+    """Every field exists, and has a value that the flag takes."""
+    file = tmp_path / "placet.yaml"
+    file.write_text(of_ci(name, version)["ConfigMap", "placet-config"]["data"]["placet.yaml"])
+    read = placet_configuration(serve.configure, [f"--config={file}"], {})
+    assert {"listen", "healthListen", "lease", "schedulerName"} <= read.document().keys()
+
+
+def test_image_of_the_scheduler_can_be_another() -> None:
+    flags = ("--kube-version", "1.36.0", "--set", "scheduler.image.tag=v1.36.1")
+    assert container(rendered(*flags), "kube-scheduler")["image"].endswith(":v1.36.1")
+
+
+def test_older_versions_of_kubernetes_are_refused() -> None:
+    assert "kubeVersion" in helm_template("--kube-version", "1.32.0").stderr
+
+
+def test_a_digest_comes_before_a_tag() -> None:
+    assert container(of_ci("second-scheduler"))["image"].startswith(
+        "registry.example/placet@sha256:"
+    )
+
+
+# ---- what runs
+
+
+def test_leases_do_not_collide() -> None:
+    """Neither with each other nor with that of the cluster's own kube-scheduler."""
+    objects = of_ci(DEFAULTS)
+    ours = configuration(objects)
+    theirs = configuration(objects, "scheduler", "scheduler.yaml")["leaderElection"]
+    lease = f"{theirs['resourceNamespace']}/{theirs['resourceName']}"
+    assert (ours["lease"], lease) == ("kube-system/placet", "kube-system/placet-scheduler")
+    assert ours["schedulerLease"] == lease
+    leases = {rule for rule in rules(objects, "Role") if "leases" in rule}
+    assert leases == {
+        "create leases.coordination.k8s.io",
+        *(f"{verb} leases.coordination.k8s.io placet" for verb in ("get", "update", "patch")),
+        *(f"{verb} leases.coordination.k8s.io placet-scheduler" for verb in ("get", "update")),
+    }
+
+
+def test_both_sides_agree() -> None:
+    objects = of_ci("second-scheduler")
+    ours = configuration(objects)
+    theirs = configuration(objects, "scheduler", "scheduler.yaml")
+    (profile,), (extender,) = theirs["profiles"], theirs["extenders"]
+    assert ours["schedulerName"] == [profile["schedulerName"]] == ["careful"]
+    assert profile["plugins"] == {"score": {"disabled": [{"name": "ImageLocality"}]}}
+    assert ours["httpTimeout"] == extender["httpTimeout"] == "2s"
+    assert extender["urlPrefix"] == f"http://{ours['listen']}/api/scheduler"
+    assert ours["listen"] == "127.0.0.1:12345"
+    assert (ours["bind"], extender["bindVerb"]) == (True, "bind")
+    assert theirs["percentageOfNodesToScore"] == 100
+    assert (extender["nodeCacheCapable"], extender["ignorable"]) == (True, False)
+
+
+@each_version
+@each_ci
+def test_pods_are_restricted(name: str, version: str) -> None:
+    """By the Pod Security Standard, but for the host's network of a control plane."""
+    spec = pod_of(of_ci(name, version))["spec"]
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert spec.get("hostNetwork", False) == (name == "control-plane")
+    assert spec["automountServiceAccountToken"] is True
+    for each in spec["containers"]:
+        context = each["securityContext"]
+        assert context["allowPrivilegeEscalation"] is False
+        assert context["readOnlyRootFilesystem"] is True
+        assert context["capabilities"] == {"drop": ["ALL"]}
+        assert {"startupProbe", "livenessProbe", "readinessProbe"} <= each.keys()
+        limits, requests = each["resources"]["limits"], each["resources"]["requests"]
+        assert limits == {"memory": requests["memory"]}
+    kinds = {key for volume in spec["volumes"] for key in volume if key != "name"}
+    assert kinds <= {"configMap", "secret", "emptyDir", "projected"}
+    assert spec["priorityClassName"] == "system-cluster-critical"
+
+
+@each_ci
+def test_every_mount_has_its_volume_and_every_probe_its_port(name: str) -> None:
+    objects = of_ci(name)
+    spec = pod_of(objects)["spec"]
+    volumes = {volume["name"]: volume for volume in spec["volumes"]}
+    mounted = {mount["name"] for each in spec["containers"] for mount in each["volumeMounts"]}
+    assert mounted == set(volumes)
+    maps = {v["configMap"]["name"] for v in volumes.values() if "configMap" in v}
+    assert {f"placet-{m}" for m in ("config",)} <= maps
+    assert maps - {name for kind, name in objects if kind == "ConfigMap"} <= {"kube-root-ca.crt"}
+    for each in spec["containers"]:
+        ports = {port["name"] for port in each["ports"]}
+        probes = [
+            each[f"{probe}Probe"]["httpGet"] for probe in ("startup", "liveness", "readiness")
+        ]
+        assert {probe["port"] for probe in probes} <= ports
+
+
+def test_new_configuration_makes_new_pods_and_new_policies_do_not() -> None:
+    flags = ("--kube-version", "1.36.0", "--set-string", r"policies.a\.policy=one")
+    before = pod_of(rendered(*flags))["metadata"]["annotations"]
+
+    def after(*more: str) -> set[str]:
+        annotations: dict[str, str] = pod_of(rendered(*flags, *more))["metadata"]["annotations"]
+        return {key for key in before if annotations[key] != before[key]}
+
+    assert after("--set-string", r"policies.a\.policy=two") == set()
+    assert after("--set", "config.maxInFlight=7") == {"checksum/config"}
+    assert after("--set", "scheduler.weight=7") == {"checksum/scheduler"}
+
+
+def test_values_of_pods_arrive() -> None:
+    objects = of_ci("second-scheduler")
+    pod = pod_of(objects)
+    assert pod["metadata"]["labels"]["tier"] == "control"
+    assert pod["metadata"]["annotations"]["example.com/owner"] == "platform"
+    spec = pod["spec"]
+    assert spec["imagePullSecrets"] == [{"name": "registry"}]
+    assert spec["nodeSelector"] == {"pool": "infra"}
+    assert spec["tolerations"] == [{"key": "infra", "operator": "Exists"}]
+    assert spec["affinity"] == {"nodeAffinity": {}}
+    placet = container(objects)
+    assert placet["args"] == ["serve", "--config=/etc/placet/placet.yaml", "--verbose"]
+    assert {"name": "TZ", "value": "UTC"} in placet["env"]
+    assert {"name": "more", "mountPath": "/more"} in placet["volumeMounts"]
+    assert "--profiling=false" in container(objects, "kube-scheduler")["args"]
+    assert objects["ConfigMap", "placet-policies"]["data"].keys() == {"shop.policy"}
+
+
+@each_ci
+def test_selectors_select_the_pods_and_not_the_test(name: str) -> None:
+    objects = of_ci(name)
+    labels = pod_of(objects)["metadata"]["labels"].items()
+    selectors = [
+        each["spec"]["selector"].get("matchLabels", each["spec"]["selector"])
+        for (kind, _), each in objects.items()
+        if kind in {"Deployment", "DaemonSet", "PodDisruptionBudget", "Service", "PodMonitor"}
+    ]
+    tested = objects["Pod", "placet-test"]["metadata"]["labels"].items()
+    assert selectors
+    for selector in selectors:
+        assert selector.items() <= labels
+        assert not selector.items() <= tested
+
+
+# ---- modes
+
+
+def test_modes_have_their_workload() -> None:
+    def kinds(name: str) -> set[str]:
+        wanted = {"Deployment", "DaemonSet", "PodDisruptionBudget", "Service"}
+        return {kind for kind, _ in of_ci(name)} & wanted
+
+    assert kinds(DEFAULTS) == {"Deployment", "PodDisruptionBudget"}
+    assert kinds("control-plane") == {"DaemonSet"}
+    assert kinds("service") == {"Deployment", "Service"}
+    assert {kind for kind, _ in of_ci(DEFAULTS, "1.35.2-gke.100")} >= {"Service"}
+
+
+def test_control_plane_is_beside_kube_scheduler() -> None:
+    objects = rendered("--kube-version", "1.36.0", "--set", "mode=control-plane")
+    spec = pod_of(objects)["spec"]
+    assert spec["nodeSelector"] == {"node-role.kubernetes.io/control-plane": ""}
+    assert spec["tolerations"] == [{"operator": "Exists"}]
+    ours = configuration(objects)
+    assert (ours["listen"], ours["healthListen"]) == ("127.0.0.1:12345", "127.0.0.1:12347")
+    probe = container(objects)["readinessProbe"]["httpGet"]
+    assert probe == {"path": "/readyz", "port": "health", "host": "127.0.0.1"}
+    assert objects["DaemonSet", "placet"]["spec"]["updateStrategy"] == {"type": "OnDelete"}
+
+
+def test_service_demands_certificates() -> None:
+    objects = of_ci("service")
+    ours = configuration(objects)
+    assert ours["listen"] == ":12345"
+    assert ours["standby"] is True
+    assert ours["clientName"] == ["system:kube-scheduler"]
+    mounts = {m["mountPath"] for m in container(objects)["volumeMounts"]}
+    for field in ("tlsCert", "tlsKey", "clientCa"):
+        assert ours[field].rpartition("/")[0] in mounts
+    certificate = objects["Certificate", "placet"]["spec"]
+    assert certificate["ipAddresses"] == ["10.96.0.50"]
+    assert "placet.kube-system.svc" in certificate["dnsNames"]
+    assert objects["Service", "placet"]["spec"]["clusterIP"] == "10.96.0.50"
+    given = of_ci("service-secret")
+    assert not [kind for kind, _ in given if kind in ("Certificate", "Issuer")]
+    volumes = {v["name"]: v for v in pod_of(given)["spec"]["volumes"]}
+    assert volumes["tls"]["secret"]["secretName"] == "placet-certificate"
+    assert volumes["clients"]["secret"]["secretName"] == "clients"
+
+
+# ---- rights
+
+
+def shipped(name: str, *path: str) -> set[str]:
+    """The rights of a role in deploy/rbac."""
+    text = (ROOT / "deploy" / "rbac" / Path(*path)).read_text(encoding="utf-8")
+    found = {
+        ("ClusterRole", each["metadata"]["name"]): each
+        for each in yaml.safe_load_all(text)
+        if "rules" in each and each["kind"] == "ClusterRole"
+    }
+    return rules(found, "ClusterRole", name)
+
+
+def test_rights_are_those_of_deploy_rbac() -> None:
+    objects = of_ci("second-scheduler")
+    for role in ("placet", "placet-policies-edit", "placet-policies-view"):
+        assert rules(objects, name=role) == shipped(role, "placet.yaml")
+    assert rules(objects, name="placet-bind") == shipped("placet-bind", "bind", "placet.yaml")
+
+
+def test_rights_are_the_least() -> None:
+    objects = of_ci("least")
+    assert rules(objects) == {
+        *(f"{verb} {what}." for verb in ("list", "watch") for what in ("nodes", "pods")),
+        "get pods.",
+        *(
+            f"{verb} {what}.placement-policy.scheduling.x-k8s.io"
+            for verb in ("list", "watch")
+            for what in ("placementpolicies", "clusterplacementpolicies")
+        ),
+    }
+    assert {name for kind, name in objects if kind == "ClusterRole"} == {"placet"}
+    assert not [kind for kind, _ in objects if kind == "ServiceAccount"]
+    assert pod_of(objects)["spec"]["serviceAccountName"] == "existing"
+
+
+def test_second_scheduler_has_the_roles_of_the_cluster() -> None:
+    objects = of_ci(DEFAULTS)
+    bound = {
+        (kind, each["roleRef"]["kind"], each["roleRef"]["name"])
+        for (kind, _), each in objects.items()
+        if kind.endswith("Binding") and "roleRef" in each
+    }
+    assert {
+        ("ClusterRoleBinding", "ClusterRole", "system:kube-scheduler"),
+        ("ClusterRoleBinding", "ClusterRole", "system:volume-scheduler"),
+        ("RoleBinding", "Role", "extension-apiserver-authentication-reader"),
+    } <= bound
+    others = {name for kind, _, name in bound if not name.startswith("placet")}
+    assert len(others) == 3
+    assert (
+        not {
+            each["roleRef"]["name"]
+            for (kind, _), each in of_ci("service").items()
+            if kind.endswith("Binding") and "roleRef" in each
+        }
+        & others
+    )
+
+
+# ---- admission
+
+
+def test_opted_in_pods_get_their_scheduler_by_a_policy_where_there_is_one() -> None:
+    policy = of_ci(DEFAULTS)["MutatingAdmissionPolicy", "placet"]["spec"]
+    names = policy["matchConstraints"]["namespaceSelector"]
+    assert names["matchLabels"] == {"placet.dev/scheduling": "enabled"}
+    assert names["matchExpressions"][0]["values"] == ["kube-system"]
+    (mutation,) = policy["mutations"]
+    assert 'schedulerName: "placet"' in mutation["applyConfiguration"]["expression"]
+    assert ("MutatingAdmissionPolicy", "placet") not in of_ci(DEFAULTS, "1.35.2-gke.100")
+    assert ("MutatingAdmissionPolicy", "placet") not in of_ci("least")
+
+
+@pytest.mark.parametrize("version", ["1.33.0", "1.35.2-gke.100"])
+def test_opted_in_pods_get_their_scheduler_by_a_webhook_before(version: str) -> None:
+    objects = of_ci(DEFAULTS, version)
+    (webhook,) = objects["MutatingWebhookConfiguration", "placet"]["webhooks"]
+    policy = of_ci(DEFAULTS)["MutatingAdmissionPolicy", "placet"]["spec"]
+    assert webhook["namespaceSelector"] == policy["matchConstraints"]["namespaceSelector"]
+    assert webhook["matchConditions"] == policy["matchConditions"]
+    assert webhook["rules"] == policy["matchConstraints"]["resourceRules"]
+    service = webhook["clientConfig"]["service"]
+    assert (service["name"], service["path"]) == ("placet", "/admission/pods")
+    ports = {
+        port["port"]: port["targetPort"] for port in objects["Service", "placet"]["spec"]["ports"]
+    }
+    assert ports[service["port"]] == "https"
+    assert {"name": "https", "containerPort": 12348} in container(objects)["ports"]
+    ours = configuration(objects)
+    assert (ours["listen"], ours["webhookListen"]) == ("127.0.0.1:12345", ":12348")
+
+
+def test_placet_keeps_its_own_certificate_right() -> None:
+    objects = of_ci(DEFAULTS, "1.35.2-gke.100")
+    ours = configuration(objects)
+    assert ours["tlsSecret"] == "kube-system/placet-tls"
+    assert ours["webhookConfiguration"] == ["placet"]
+    assert "placet.kube-system.svc" in ours["tlsName"]
+    assert rules(objects, "Role", "placet-certificates") == {
+        "create secrets.",
+        "get secrets. placet-tls",
+        "patch secrets. placet-tls",
+    }
+    resources = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
+    assert rules(objects, name="placet-certificates") == {
+        f"{verb} {resource}.admissionregistration.k8s.io placet"
+        for verb in ("get", "patch")
+        for resource in resources
+    }
+    assert ("ClusterRole", "placet-certificates") not in of_ci(DEFAULTS)
+
+
+@pytest.mark.parametrize(("mode", "port"), [("second-scheduler", 12348), ("service", 12345)])
+def test_policies_are_checked_by_a_webhook(mode: str, port: int) -> None:
+    flags = ("--kube-version", "1.36.0", "--set", f"mode={mode},webhooks.policies=true")
+    objects = rendered(*flags)
+    (webhook,) = objects["ValidatingWebhookConfiguration", "placet"]["webhooks"]
+    text = (ROOT / "deploy" / "admission" / "validating.yaml").read_text(encoding="utf-8")
+    (shipped,) = yaml.safe_load(text)["webhooks"]
+    assert webhook["clientConfig"]["service"]["port"] == port
+    assert webhook.keys() == shipped.keys()
+    same = webhook.keys() - {"clientConfig"}
+    assert {key: webhook[key] for key in same} == {key: shipped[key] for key in same}
+    given = rendered(*flags, "--set", "certificates.mode=secret,certificates.ca=CA")
+    (webhook,) = given["ValidatingWebhookConfiguration", "placet"]["webhooks"]
+    assert webhook["clientConfig"]["caBundle"] == "Q0E="
+    injected = rendered(*flags, "--set", "certificates.mode=certManager")
+    annotations = injected["ValidatingWebhookConfiguration", "placet"]["metadata"]["annotations"]
+    assert annotations == {"cert-manager.io/inject-ca-from": "kube-system/placet"}
+    assert ("Certificate", "placet") in injected
+
+
+# ---- definitions and monitoring
+
+
+def test_definitions_are_upgraded_and_stay() -> None:
+    objects = of_ci(DEFAULTS)
+    found = {name: each for (kind, name), each in objects.items() if kind in OF_NOWHERE}
+    assert len(found) == 2
+    for file in (CHART / "files" / "crds").iterdir():
+        ours = yaml.safe_load(file.read_text(encoding="utf-8"))
+        theirs = found[ours["metadata"]["name"]]
+        ours["metadata"]["annotations"] = {"helm.sh/resource-policy": "keep"}
+        assert theirs == ours
+
+
+# ---- what is refused
+
+
+@pytest.mark.parametrize(
+    ("flags", "reason"),
+    [
+        pytest.param(["--set", "replica=3"], "replica", id="a value that does not exist"),
+        pytest.param(["--set", "config.httpTimout=3s"], "httpTimout", id="a field"),
+        pytest.param(["--set", "mode=sidecar"], "mode", id="a mode"),
+        pytest.param(["--set", "config.httpTimeout=fast"], "httpTimeout", id="no duration"),
+        pytest.param(["--set", "scheduler.name=default-scheduler"], "name", id="another's pods"),
+        pytest.param(
+            ["--kube-version", "1.35.0", "--set", "optIn.by=policy"],
+            "needs Kubernetes 1.36",
+            id="a policy before there are any",
+        ),
+        pytest.param(
+            ["--set", "mode=control-plane,metrics.podMonitor.enabled=true"],
+            "controlPlane.healthHost",
+            id="metrics that nobody reaches",
+        ),
+        pytest.param(
+            ["--set", "webhooks.policies=true,certificates.mode=secret"],
+            "certificates.ca",
+            id="a certificate that nobody trusts",
+        ),
+        pytest.param(
+            ["--set", "mode=control-plane,networkPolicy.enabled=true"],
+            "networkPolicy.enabled",
+            id="a policy without effect",
+        ),
+    ],
+)
+def test_values_that_cannot_work_are_refused(flags: list[str], reason: str) -> None:
+    done = helm_template("--kube-version", "1.36.0", *flags)
+    assert done.returncode != 0
+    assert reason in done.stderr
+
+
+# ---- without helm
+
+
+def test_base_of_kustomize_is_what_helm_renders() -> None:
+    """`python -m tests.deploy.kustomize` writes it."""
+    assert MANIFESTS.read_text(encoding="utf-8") == manifests()

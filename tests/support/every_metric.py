@@ -1,0 +1,126 @@
+"""Every metric of a server, with samples of each, so that its labels can be seen."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+from prometheus_client import CollectorRegistry
+from prometheus_client.metrics_core import Metric
+
+from engine.decision.journal import Journal
+from server.call import ReviewedObject
+from server.errors import Outcome
+from server.metrics import Metrics
+from server.settings import Settings
+from server.state_metrics import StateMetrics
+from server.view_answers import InFlight, PolicyInForce, Status
+from tests.support.view_server import status_of
+
+RESOURCE = {
+    "objects": 3,
+    "synced": True,
+    "secondsSinceLastEvent": 2.0,
+    "unreadable": 1,
+    "failures": 4,
+    "failuresByKind": {"unreachable": 3, "denied": 1},
+    "relists": {"first": 1, "expired": 2},
+}
+
+
+def full_status(replica: str = "placet-0") -> Status:
+    """A status with something of everything."""
+    plain = status_of(replica, Journal())
+    (policy,) = plain.policies
+    audited = PolicyInForce("shop/new", False, "audit", 101, "0", True)
+    cluster = {
+        "lease": {"holder": "placet-0_x", "held": replica == "placet-0", "failure": ""},
+        "rejected": {"waiting": 5, "requeues": 9, "offered": 6, "refusedAgain": 2},
+        "resources": {"pods": RESOURCE, "nodes": {**RESOURCE, "secondsSinceLastEvent": None}},
+    }
+    return msgspec.structs.replace(
+        plain,
+        policies=[policy, audited],
+        podsInFlight=2,
+        inFlight=[InFlight("shop/a", 7.5, 3), InFlight("shop/b", 1.0, None)],
+        cluster=cluster,
+    )
+
+
+async def look(state: StateMetrics, status: Callable[[], Status]) -> None:
+    """Have the metrics look at the status once."""
+    looking = asyncio.create_task(state.follow(status))
+    await asyncio.sleep(0)
+    looking.cancel()
+
+
+def count_everything(metrics: Metrics) -> None:
+    """Calls every method that counts."""
+    metrics.answered("filter", 200, Outcome.ANSWERED, 0.003, 1000, 200)
+    metrics.decided("filter", 5000, 12)
+    metrics.scored(np.array([0, 10]))
+    metrics.preempted(3, 1)
+    metrics.configured(Settings())
+    metrics.in_flight("filter").value += 1
+    metrics.full_nodes("filter")
+    metrics.sampled()
+    metrics.rejected("shop/web", "ssd", 40)
+    metrics.would_reject("shop/web", "ssd", 7)
+    metrics.failed("shop/web", "ssd", "no such key: `disk`")
+    metrics.conflict("shop/web", "shop/other")
+    metrics.bypassed("shop/web-1", "u1", "INC-1")
+    metrics.expensive("shop/web")
+    metrics.charged("shop/web", 0.02)
+    metrics.gave_up("audit", "shop/web")
+    metrics.reviewed("validate", ReviewedObject("CREATE", "shop/web", allowed=True))
+    metrics.connection_refused("too_many")
+    metrics.certificate_expires("tls.crt", 1e9)
+    metrics.handshake_failed()
+    metrics.task_restarted("events")
+    metrics.pod_seen(0.5)
+    metrics.api_failing(lambda: {"bind pods": "cannot bind pods: no"})
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """What a scrape says of a metric; `text` is its `HELP` without the stability."""
+
+    type: str
+    stability: str
+    text: str
+    labels: frozenset[str]
+
+
+def every_metric() -> Mapping[str, Described]:
+    """The metrics by their names; that of a counter ends with `_total`."""
+    registry = CollectorRegistry()
+    metrics = Metrics(registry, "1.2.3")
+    count_everything(metrics)
+    asyncio.run(look(metrics.state, full_status))
+    return {_name(metric): _described(metric) for metric in registry.collect()}
+
+
+def series(metrics: Mapping[str, Described]) -> Mapping[str, Described]:
+    """The metrics by the names that queries use: a histogram has three."""
+    parts = ("_bucket", "_count", "_sum")
+    histograms = {
+        n + part: m for n, m in metrics.items() for part in parts if m.type == "histogram"
+    }
+    others = {name: metric for name, metric in metrics.items() if metric.type != "histogram"}
+    return {**others, **histograms}
+
+
+def _name(metric: Metric) -> str:
+    return metric.name + ("_total" if metric.type == "counter" else "")
+
+
+def _described(metric: Metric) -> Described:
+    found = re.match(r"\[(\w+)\] (.+)", metric.documentation)
+    stability, text = found.groups() if found is not None else ("", metric.documentation)
+    samples = [each for each in metric.samples if not each.name.endswith("_created")]
+    labels = frozenset(label for each in samples for label in each.labels)
+    return Described(metric.type, stability, text, labels - {"le"})
