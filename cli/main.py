@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Container, Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Protocol, cast
@@ -160,4 +161,6 @@ def _configured(
     found = placet_configuration(_module(args.command).configure, arguments[start:], os.environ)
     configured = parser.parse_args([*arguments[:start], *found.words()])
     configured.configuration, configured.print_config = found, args.print_config
+    configured.config = args.config
+    configured.read_again = partial(_configured, parser, args, arguments)
     return configured

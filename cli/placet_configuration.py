@@ -18,8 +18,9 @@ from cli.command import CommandError, read_text
 from cli.scheduling.configuration import read
 from grammar.diagnostics import nearest
 from policies.documents import Document
+from server.runtime.configuration import GROUP
 
-GROUP, KIND = "placet.dev", "PlacetConfiguration"
+KIND = "PlacetConfiguration"
 API_VERSION = f"{GROUP}/v1alpha1"
 _HEAD = {"apiVersion": API_VERSION, "kind": KIND}
 _PREFIX = "PLACET_"

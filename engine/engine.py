@@ -132,7 +132,6 @@ class Engine:
         self._times = times
         self._codec = codec
         self._damper = Damper(clock)
-        self._exemptions = exemptions
         self._gate = gate
         self._journal = journal
         self._later = later
@@ -164,7 +163,7 @@ class Engine:
         """
         request_pod, offered = self._pods.read(pod), False
         decided: Decision | None = None
-        if request_pod.bypass and self._exemptions.bypasses(request_pod):
+        if request_pod.bypass and self._calls.exemptions.bypasses(request_pod):
             key = f"{request_pod.namespace}/{request_pod.name}"
             self._observer.bypassed(key, request_pod.uid, request_pod.bypass)
         try:
@@ -337,6 +336,11 @@ class Engine:
             # Offers were not recorded while no policy counted.
             self.in_flight.drop_offers()
             self.in_flight.take_over(snapshot.pending.values(), snapshot.table.owner)
+
+    def exempt(self, exemptions: Exemptions) -> None:
+        """Exempts other pods from now on. What was counted with the old ones is forgotten."""
+        self._calls.exemptions = exemptions
+        self.adopt(self.registry.anew())
 
     def take_over(self, snapshot: Snapshot, term_began: float = -math.inf) -> int:
         """Begins a term: another replica may have offered any node to any pending pod.

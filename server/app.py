@@ -29,6 +29,9 @@ from server.verbs.names_mode import AnsweredNames, NameFragments
 from server.verbs.preempt import PreemptVerb
 from server.verbs.prioritize import PrioritizeVerb
 
+# What takes changed settings of a running server: timeouts and numbers of calls and connections.
+ADOPTERS = web.AppKey("ADOPTERS", Sequence[Callable[[Settings], None]])
+
 # Extenders usually have `urlPrefix: http://…/api/scheduler`; a URL without a path works too.
 PREFIXES = ("/api/scheduler", "")
 MUTATE, VALIDATE, PODS = "/admission/mutate", "/admission/validate", "/admission/pods"
@@ -74,9 +77,14 @@ def create_app(
     metrics.hold(lambda: budget.held)
     metrics.configured(settings)
     bodies = BodyReader(budget, settings)
-    verbs = dict(verbs_by_path(decider, binder, settings, bodies))
+    connections = Connections(settings, budget, metrics, limited)
+    queue = DecisionQueue(settings.max_in_flight)
+    answerer = VerbAnswerer(queue, settings, bodies)
+    verbs = dict(verbs_by_path(decider, binder, settings, answerer, queue))
+    adopters = [metrics.configured, bodies.adopt, connections.adopt, answerer.adopt]
     if examiner is not None:
         webhooks = AdmissionWebhooks(examiner, checking, settings, metrics, bodies, scheduler)
+        adopters.append(webhooks.adopt)
         verbs[MUTATE] = ("mutate", webhooks.mutate)
         verbs[VALIDATE] = ("validate", webhooks.validate)
         verbs[PODS] = ("pods", webhooks.pods)
@@ -87,7 +95,8 @@ def create_app(
     if settings.tls is not None and settings.tls.client_ca is not None:
         guards = [access(settings.tls.client_names, OPEN_PATHS, READING_PATHS)]
     app = web.Application(middlewares=[plain_errors, *guards])
-    app[CONNECTIONS] = Connections(settings, budget, metrics, limited)
+    app[CONNECTIONS] = connections
+    app[ADOPTERS] = adopters
     app.add_routes(
         [web.post(path, handler, expect_handler=_ask_later) for path, handler in by_path.items()]
     )
@@ -97,6 +106,7 @@ def create_app(
     if examiner is not None:
         alone = web.Application(middlewares=[plain_errors])
         alone[CONNECTIONS] = Connections(settings, budget, metrics, limited)
+        adopters.append(alone[CONNECTIONS].adopt)
         alone.add_routes(
             web.post(path, by_path[path], expect_handler=_ask_later)
             for path in (MUTATE, VALIDATE, PODS)
@@ -106,15 +116,17 @@ def create_app(
 
 
 def verbs_by_path(
-    decider: Decider, binder: Binder | None, settings: Settings, bodies: BodyReader
+    decider: Decider,
+    binder: Binder | None,
+    settings: Settings,
+    answerer: VerbAnswerer,
+    queue: DecisionQueue,
 ) -> Mapping[str, tuple[str, VerbHandler]]:
     """The name and the handler of a verb at each of its paths.
 
     Each path is served with and without a final slash: a redirect from one to the other would
     arrive as GET (C1).
     """
-    queue = DecisionQueue(settings.max_in_flight)
-    answerer = VerbAnswerer(queue, settings, bodies)
     answered, fragments = AnsweredNames(), NameFragments()
     resolvable = settings.resolvable_rejections
     verbs: dict[str, Verb] = {

@@ -63,6 +63,12 @@ class Connections:
         # Seconds for the headers of a request, and for a client to read its answer.
         self.seconds = settings.http_timeout
 
+    def adopt(self, settings: Settings) -> None:
+        """Takes other settings; connections that are open already stay."""
+        self._settings = settings
+        self._most = settings.connections
+        self.seconds = settings.http_timeout
+
     def admit(self, server: web.Server, host: str) -> Connection | None:
         """The protocol of an accepted connection, None if there are too many; see `leave`."""
         if len(self._hosts) >= self._most:

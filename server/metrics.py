@@ -262,6 +262,11 @@ class Metrics:
             "[ALPHA] Background tasks that failed and were started again.",
             "task",
         )
+        self._configuration = Gauge(
+            "placet_configuration_stale",
+            "[BETA] 1 while the configuration file has a mistake or changes that need a restart.",
+            registry=registry,
+        )
         gauge("placet_build_info", "[STABLE] Always 1.", "version")(version).set(1)
         self.state = StateMetrics()
         registry.register(self.state)
@@ -367,6 +372,10 @@ class Metrics:
 
     def handshake_failed(self) -> None:
         self._handshakes_failed.inc()
+
+    def configuration_is_stale(self, *, stale: bool) -> None:
+        """Whether the configuration file has an error or needs a restart, or is in force."""
+        self._configuration.set(stale)
 
     def task_restarted(self, task: str) -> None:
         """A background task of this name is started again after a failure."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 from aiohttp import web
@@ -27,9 +27,9 @@ _TEXT = frozenset({"", "*/*", "text/*", "text/plain"})
 
 
 class ZPages:
-    """The handlers of the z-pages. `configuration` has documents by the group of their API."""
+    """The handlers of the z-pages. `configuration` gives documents by the group of their API."""
 
-    def __init__(self, version: str, configuration: Mapping[str, object]) -> None:
+    def __init__(self, version: str, configuration: Callable[[], Mapping[str, object]]) -> None:
         self._version = version
         self._configuration = configuration
         self._started = Timestamp.now()
@@ -40,7 +40,7 @@ class ZPages:
 
     async def configz(self, _request: web.Request) -> web.Response:
         """The configuration in force, with the defaults."""
-        return web.Response(body=msgspec.json.encode(self._configuration), content_type=_JSON)
+        return web.Response(body=msgspec.json.encode(self._configuration()), content_type=_JSON)
 
     async def statusz(self, request: web.Request) -> web.Response:
         """The version, the start and the paths of the server."""

@@ -27,7 +27,7 @@ from cli.command import (
 )
 from cli.demo.cluster import Demo
 from cli.demo.question import announcement
-from cli.placet_configuration import GROUP, add_configuration_arguments
+from cli.placet_configuration import add_configuration_arguments
 from cli.version import version
 from engine.cache.cluster_file import ClusterFileError
 from engine.cache.reflector import Timing
@@ -47,6 +47,11 @@ from policies.loader import load
 from server.metrics import Metrics
 from server.misconfiguration import exposure
 from server.runtime.cluster import Access
+from server.runtime.configuration import (
+    Configuration,
+    ConfigurationFile,
+    UnusableConfigurationError,
+)
 from server.runtime.observers import FORMATS, start_logging
 from server.runtime.reloader import PolicyReloader
 from server.runtime.serve import CannotListenError, Options, serve
@@ -462,7 +467,8 @@ def _run(args: argparse.Namespace, file: Path | None = None) -> int:
         _view_port(args),
         args.scheduler_name[0] if args.scheduler_name else DEFAULT_SCHEDULER,
         self_signed(args) if file is not None else None,
-        {GROUP: args.configuration.document()},
+        args.configuration.document(),
+        _file(args, file),
     )
 
     def started(url: str, reloader: PolicyReloader) -> None:
@@ -484,6 +490,40 @@ def _run(args: argparse.Namespace, file: Path | None = None) -> int:
         raise CommandError(str(error), error.hint) from None
     log.info("stopped")
     return Exit.OK
+
+
+# The flags whose changes in the configuration file need no restart.
+APPLIED = (
+    "exempt_namespace",
+    "http_timeout",
+    "log_format",
+    "max_connections",
+    "max_in_flight",
+    "no_bypass",
+    "verbose",
+)
+
+
+def _file(args: argparse.Namespace, file: Path | None) -> ConfigurationFile | None:
+    """The configuration file, to be read again; `file` is for a certificate kept in a Secret."""
+    if args.config is None:
+        return None
+    flags = {flag.key: flag for flag in args.configuration.flags}
+
+    def read() -> Configuration:
+        try:
+            again = args.read_again()
+            # The others keep the values that the server was started with.
+            changed = {key: vars(again)[key] for key in APPLIED}
+            merged = argparse.Namespace(**{**vars(args), **changed})
+            settings = _settings(merged, file)
+        except CommandError as error:
+            raise UnusableConfigurationError(error.message) from None
+        document = again.configuration.document()
+        exempt = exemptions(merged)
+        return Configuration(document, settings, exempt, merged.log_format, merged.verbose)
+
+    return ConfigurationFile(args.config, read, {flags[key].field for key in APPLIED})
 
 
 def _settings(args: argparse.Namespace, file: Path | None) -> Settings:

@@ -91,6 +91,10 @@ class Registry:
             if clause.mutual is not None
         )
 
+    def anew(self) -> Registry:
+        """The same policies, without what their limits have learned of pods."""
+        return Registry(self.programs, refusing=self.refusing, complete=self.complete)
+
     def _ahead(self, program: Program) -> list[Program]:
         """The policies that govern a pod in place of this one, as far as a pod there can tell.
 

@@ -75,6 +75,12 @@ class PolicyReloader:
         """Readiness: policies have been compiled, and the view is ready."""
         return (Check("policies"), *self.view.checks())
 
+    def exempt(self, exemptions: Exemptions) -> None:
+        """Exempts other pods from now on."""
+        self._exemptions = exemptions
+        self.engine.exempt(exemptions)
+        self._warn_of_exempt()
+
     async def run(self) -> None:
         while True:
             await asyncio.sleep(INTERVAL_SECONDS)

@@ -32,7 +32,7 @@ from grammar.schema import Schema
 from policies.admission import Examiner
 from server import running
 from server.api_failures import ApiFailures
-from server.app import WEBHOOKS, create_app
+from server.app import ADOPTERS, WEBHOOKS, create_app
 from server.bodies import ByteBudget
 from server.checking import CheckingProcess
 from server.connections import Connections
@@ -41,7 +41,13 @@ from server.log_limit import LimitedLog
 from server.metrics import Metrics
 from server.running import Shutdown
 from server.runtime.cluster import Access, ClusterRuntime, open_cluster
-from server.runtime.observers import LogObserver
+from server.runtime.configuration import (
+    GROUP,
+    Configuration,
+    ConfigurationFile,
+    ConfigurationReloader,
+)
+from server.runtime.observers import LogObserver, start_logging
 from server.runtime.policies import Policies
 from server.runtime.reloader import ClusterSource, PolicyReloader
 from server.runtime.view_status import status_reader
@@ -78,8 +84,9 @@ class Options:
     scheduler: str = DEFAULT_SCHEDULER
     # The certificate that Placet keeps in the cluster; `settings.tls` names its file.
     self_signed: SelfSigned | None = None
-    # Documents by the group of their API, for /configz.
+    # The configuration of the start, and its file if it is read again.
     configuration: Mapping[str, object] = field(default_factory=dict)
+    file: ConfigurationFile | None = None
 
 
 class CannotListenError(Exception):
@@ -183,7 +190,8 @@ async def serve(
         )
         supervisor.start("metrics", lambda: metrics.state.follow(status))
         shown = View(replica, journal, status, cluster, lambda: shutdown.has_begun)
-        await _serve_view(stack, shown, options, metrics, log)
+        configuration = _follow_file(options, app, announced, metrics, log, supervisor)
+        await _serve_view(stack, shown, options, configuration, metrics, log)
         if cluster is not None:
             await cluster.follow(
                 stack, engine, reloader, binder, rejected, observer, schedulers, metrics.pod_seen
@@ -202,6 +210,29 @@ async def serve(
         except OSError as error:
             address = (settings.host, settings.port)
             raise CannotListenError(error, address, "--listen") from error
+
+
+def _follow_file(
+    options: Options,
+    app: web.Application,
+    policies: PolicyReloader,
+    metrics: Metrics,
+    log: Logger,
+    supervisor: Supervisor,
+) -> Callable[[], Mapping[str, object]]:
+    """Applies changes of the configuration file, if there is one; gives what is in force."""
+    if options.file is None:
+        return lambda: options.configuration
+
+    def apply(configuration: Configuration) -> None:
+        for adopt in app[ADOPTERS]:
+            adopt(configuration.settings)
+        policies.exempt(configuration.exemptions)
+        start_logging(configuration.log_format, verbose=configuration.is_verbose)
+
+    reloader = ConfigurationReloader(options.file, options.configuration, apply, log, metrics)
+    supervisor.start("configuration", reloader.run)
+    return lambda: reloader.document
 
 
 async def _serve_webhooks(
@@ -231,13 +262,14 @@ async def _serve_view(
     stack: AsyncExitStack,
     view: View,
     options: Options,
+    configuration: Callable[[], Mapping[str, object]],
     metrics: Metrics,
     log: Logger,
 ) -> None:
     """Serves the view until the stack ends, if it has a port: over HTTP, to this host alone."""
     if (port := options.view_port) is None:
         return
-    app = view_app(view, ZPages(options.version, options.configuration))
+    app = view_app(view, ZPages(options.version, lambda: {GROUP: configuration()}))
     own = replace(
         options.settings,
         host=HOST,

@@ -76,6 +76,11 @@ class VerbAnswerer:
         self._settings = settings
         self._bodies = bodies
 
+    def adopt(self, settings: Settings) -> None:
+        """Takes other settings, for calls from now on."""
+        self._settings = settings
+        self._queue.adopt(settings.max_in_flight)
+
     async def answer(self, verb: Verb, request: web.Request, call: CallRecord) -> web.Response:
         """The response to a request. Never raises but for cancellation."""
         settings = self._settings
@@ -130,6 +135,10 @@ class DecisionQueue:
         self._began = self._ended = float("-inf")
         self._was_long = False
         self.in_flight = 0
+
+    def adopt(self, most: int) -> None:
+        """Takes another largest number of calls; those in flight go on."""
+        self._most = most
 
     def arrival(self) -> float:
         """The earliest possible arrival of a call that is read now, in seconds of the clock."""

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import http.client
+import json
 import re
 import shlex
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
 from aiohttp import ClientSession
 
-from cli.commands.serve import configure
+from cli.commands.serve import APPLIED, configure
 from cli.placet_configuration import placet_configuration
 from tests.cli.conftest import Placet
-from tests.cli.test_serve import serving
+from tests.cli.test_serve import serving, until
+from tests.support.builders import kubectl_list, node, pod
 
 OPERATIONS = Path(__file__).parents[2] / "docs" / "operations.md"
 HEAD = "apiVersion: placet.dev/v1alpha1\nkind: PlacetConfiguration\n"
@@ -81,6 +85,74 @@ async def test_a_running_server_shows_its_configuration(demo: Path) -> None:
             found = (await answer.json())["placet.dev"]
     assert (found["kind"], found["demo"], found["maxInFlight"]) == ("PlacetConfiguration", True, 7)
     assert (found["listen"], found["bodyLimit"]) == ("127.0.0.1:0", "64Mi")
+
+
+POLICY = """
+cluster policy nobody { filter "no" { require node.name == "" } }
+"""
+
+
+def got(url: str) -> str:
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=10)
+    try:
+        connection.request("GET", urlsplit(url).path)
+        return connection.getresponse().read().decode()
+    finally:
+        connection.close()
+
+
+def test_a_running_server_takes_up_a_changed_file(folder: Path, file: Path) -> None:
+    """Whatever can be applied; it says what cannot, and /configz shows what is in force."""
+    (folder / "a.policy").write_text(POLICY, encoding="utf-8")
+    (folder / "c.json").write_text(json.dumps(kubectl_list([node("n1")])), encoding="utf-8")
+    head = f"{HEAD}policies: [a.policy]\ncluster: [c.json]\n"
+    file.write_text(head)
+    with serving(folder, "--config", file, "--max-connections", "50") as server:
+
+        def log() -> str:
+            return server.err.read_text("utf-8")
+
+        def passes() -> bool:
+            answer = server.ask({"Pod": pod("p", "shop"), "Nodes": None, "NodeNames": ["n1"]})
+            return bool(answer["NodeNames"] == ["n1"])
+
+        assert not passes()
+        changed = (
+            "exemptNamespace: [shop]\nmaxInFlight: 7\nmaxConnections: 60\nlogFormat: json\n"
+            "verbose: true\nhttpTimeout: 4s\n"
+        )
+        file.write_text(f"{head}{changed}lease: a/b\nbodyLimit: 1Mi\n")
+        until(lambda: "restart Placet" in log())
+        applied = "`exemptNamespace`, `httpTimeout`, `logFormat`, `maxInFlight` and `verbose`"
+        assert f"configuration: applied {applied}" in log()
+        said = "`bodyLimit` and `lease` changed in `placet.yaml`: restart Placet to apply it"
+        assert said.replace("placet.yaml", str(file)) in log()
+        assert passes()
+        # A call is logged after its answer.
+        until(lambda: '"level": "info", "logger": "placet", "message": "answered"' in log())
+        file.write_text(f"{head}httpTimeuot: 1s\n")
+        until(lambda: "the one in force stays" in log())
+        assert "configuration: PlacetConfiguration has no field `httpTimeuot`" in log()
+        found = json.loads(got(f"{server.view}/configz"))["placet.dev"]
+        assert "placet_configuration_stale 1.0" in got(f"{server.url}/metrics")
+    assert (found["exemptNamespace"], found["httpTimeout"], found["maxInFlight"]) == (
+        ["shop"],
+        "4s",
+        7,
+    )
+    # A flag comes before the file, as at the start.
+    assert (found["maxConnections"], found["bodyLimit"]) == (50, "64Mi")
+
+
+def test_every_field_is_in_the_table_of_what_is_applied() -> None:
+    """And the table says of each what the server does."""
+    page = OPERATIONS.read_text(encoding="utf-8")
+    _, _, section = page.partition("#### Changes of the file")
+    rows = re.findall(r"(?m)^\| (`[^|]+`) \| (\w+)", section.partition("\n### ")[0])
+    said = {name: what for names, what in rows for name in re.findall("`([^`]+)`", names)}
+    flags = placet_configuration(configure, [], {}).flags
+    done = {flag.field: "applied" if flag.key in APPLIED else "restart" for flag in flags}
+    assert said == done
 
 
 def test_the_fields_are_checked_together(placet: Placet, file: Path) -> None:

@@ -79,7 +79,7 @@ async def view_of(parts: Parts) -> AsyncIterator[str]:
         None,
         lambda: parts.ending,
     )
-    app = view_app(view, ZPages("1.2.3", {"placet.dev": {"listen": "127.0.0.1:12345"}}))
+    app = view_app(view, ZPages("1.2.3", lambda: {"placet.dev": {"listen": "127.0.0.1:12345"}}))
     metrics, log = Metrics(CollectorRegistry(), "0"), LimitedLog(logging.getLogger("placet"))
     app[CONNECTIONS] = Connections(settings, ByteBudget(1 << 20), metrics, log)
     async with listening(app, settings) as url:

@@ -17,7 +17,7 @@ from engine.engine import Engine
 from engine.errors import WaitingError
 from engine.objects.codec import ObjectCodec, decode_namespace
 from engine.objects.peer import Peer, labelled
-from engine.objects.request_pod import BYPASS, Exemptions
+from engine.objects.request_pod import BYPASS, NO_EXEMPTIONS, Exemptions
 from grammar.ast import Expr
 from grammar.clauses import Limit
 from grammar.errors import EvaluationError
@@ -172,6 +172,12 @@ def test_exempt_pods_keep_nobody_out_and_are_kept_out_nowhere() -> None:
     engine = engine_over(APART, cache, exemptions=exemptions)
     assert passing(engine, web("web-1")) == ["n1", "n2"]
     assert passing(engine, web("dns", where="kube-system")) == ["n1", "n2", "n3"]
+    # Others from now on: what was learned of the pods there is forgotten.
+    engine.exempt(NO_EXEMPTIONS)
+    assert passing(engine, web("web-1")) == []
+    assert passing(engine, web("dns", where="kube-system")) == []
+    engine.exempt(exemptions)
+    assert passing(engine, web("web-1")) == ["n1", "n2"]
 
 
 @pytest.mark.parametrize(

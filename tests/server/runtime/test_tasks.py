@@ -24,6 +24,7 @@ from engine.objects.request_pod import Exemptions
 from grammar.schema import load_schema
 from server.metrics import Metrics
 from server.runtime.cluster import Access
+from server.runtime.configuration import Configuration, ConfigurationFile
 from server.runtime.serve import Options, serve
 from server.settings import SelfSigned, Settings, TlsFiles
 from server.tls import Credentials
@@ -91,6 +92,7 @@ async def running(
     url: str = "",
     authorization: str | None = None,
     self_signed: SelfSigned | None = None,
+    followed: ConfigurationFile | None = None,
 ) -> AsyncIterator[Server]:
     """A server, with the URL of another API server and a token that this one wants.
 
@@ -117,6 +119,7 @@ async def running(
             "0",
             view_port=view_port,
             self_signed=self_signed,
+            file=followed,
         )
         serving = asyncio.create_task(
             serve(
@@ -144,6 +147,10 @@ def documented() -> set[str]:
     return {name for row in rows for name in re.findall(r"`([^`]+)`", row)}
 
 
+def unread() -> Configuration:
+    raise AssertionError("the file does not change")
+
+
 async def test_every_task_has_a_supervisor_or_serves_a_connection(
     tmp_path: Path, keyring: Keyring
 ) -> None:
@@ -152,9 +159,14 @@ async def test_every_task_has_a_supervisor_or_serves_a_connection(
     file = tmp_path / "kept.pem"
     settings = Settings(port=0, lameduck=0.0, health=("127.0.0.1", 0), tls=TlsFiles(file, file))
     kept = SelfSigned(("kube-system", "placet-tls"), ("127.0.0.1",))
-    lease = ("kube-system", "placet")
+    followed = ConfigurationFile(tmp_path / "placet.yaml", unread, ())
     async with running(
-        tmp_path, lease=lease, settings=settings, keyring=keyring, self_signed=kept
+        tmp_path,
+        lease=("kube-system", "placet"),
+        settings=settings,
+        keyring=keyring,
+        self_signed=kept,
+        followed=followed,
     ) as server:
         # A task that ends at once, such as `sync`, is seen too.
         seen = {task for task in asyncio.all_tasks() if task is not mine}

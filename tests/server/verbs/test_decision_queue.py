@@ -11,11 +11,15 @@ from http.client import HTTPConnection
 
 import msgspec
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestClient
 
 from engine.cluster.binding import Binding
 from engine.decision.preemption import Victims
 from engine.decision.verdict import Decision
 from engine.errors import HandoverError
+from server.app import ADOPTERS
+from server.running import CONNECTIONS
 from server.settings import Settings
 from server.verbs.answering import DecisionQueue
 from tests.server.conftest import Serve
@@ -191,3 +195,25 @@ async def test_sequential_calls_never_exceed_the_limit(serve: Serve, most: int) 
     served = await serve(settings=Settings(max_in_flight=most))
     for _ in range(20):
         assert (await served.post("/filter", names_request("a"))).json["Error"] == ""
+
+
+async def test_a_running_server_takes_other_settings(serve: Serve) -> None:
+    """The new timeout and the new number of calls and connections, for what comes from then on."""
+    served = await serve(decider=HandoverDecider(attempts=999), settings=Settings(http_timeout=600))
+    assert isinstance(served.client, TestClient)
+    assert served.client.app is not None
+    settings = Settings(http_timeout=0.5, max_in_flight=1, max_connections=2)
+    for adopt in served.client.app[ADOPTERS]:
+        adopt(settings)
+    both = await asyncio.gather(*(served.post("/preempt", PREEMPTION) for _ in range(2)))
+    texts = sorted(answer.text for answer in both)
+    assert "asked to hand over" in texts[0]
+    assert "too many calls at once: Placet takes 1, see --max-in-flight" in texts[1]
+    connections = served.client.app[CONNECTIONS]
+    server = web.Server(unanswered)
+    assert connections.admit(server, "127.0.0.1") is not None
+    assert connections.admit(server, "127.0.0.1") is None, "half of two"
+
+
+async def unanswered(_request: web.BaseRequest) -> web.StreamResponse:
+    raise AssertionError("nobody asks")
