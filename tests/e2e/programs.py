@@ -26,8 +26,8 @@ def built_expressions(config: pytest.Config) -> Path:
     return _built(config, "expressions")
 
 
-def built_tool(config: pytest.Config, name: Literal["promtool", "prometheus"]) -> Path:
-    """Return a program of Prometheus; skip without Go."""
+def built_tool(config: pytest.Config, name: Literal["helm", "kwok", "promtool", "prometheus"]) -> Path:
+    """Return a program of another module than Kubernetes'; skip without Go."""
     return _built(config, name)
 
 
