@@ -44,7 +44,7 @@ fmt: .venv/stamp  ## format the source
 	.venv/bin/ruff check --fix-only .
 
 e2e: .venv/stamp  ## test with a real kube-scheduler; runs `kube` first, or says why it skips
-	.venv/bin/python -m pytest -m e2e -o faulthandler_timeout=3600 tests/e2e tests/differential
+	.venv/bin/python -m pytest -m e2e -o faulthandler_timeout=3600 tests/deploy tests/e2e tests/differential
 
 differential: .venv/stamp  ## compare with the plugins of kube-scheduler: make differential WORLDS=2000 SEED=1
 	WORLDS=$(or $(WORLDS),2000) .venv/bin/python -m pytest -m e2e -o faulthandler_timeout=3600 \
