@@ -101,7 +101,7 @@ class ConfigurationReloader:
             }
             self._log.info("configuration: applied %s", _listed(applied))
         if waiting:
-            text = "configuration: %s changed in `%s`: restart Placet to apply it"
+            text = "configuration: %s changed in `%s`: restart Placet to apply that"
             self._log.warning(text, _listed(waiting), self._file.path)
         self._metrics.configuration_is_stale(stale=bool(waiting))
 

@@ -125,7 +125,7 @@ def test_a_running_server_takes_up_a_changed_file(folder: Path, file: Path) -> N
         until(lambda: "restart Placet" in log())
         applied = "`exemptNamespace`, `httpTimeout`, `logFormat`, `maxInFlight` and `verbose`"
         assert f"configuration: applied {applied}" in log()
-        said = "`bodyLimit` and `lease` changed in `placet.yaml`: restart Placet to apply it"
+        said = "`bodyLimit` and `lease` changed in `placet.yaml`: restart Placet to apply that"
         assert said.replace("placet.yaml", str(file)) in log()
         assert passes()
         # A call is logged after its answer.

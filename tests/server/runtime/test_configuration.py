@@ -88,7 +88,7 @@ async def test_the_rest_waits_for_a_restart_and_is_named_in_one_line(
         "configuration: applied `httpTimeout`",
         (
             "configuration: `lease`, `listen` and `more` changed in "
-            f"`{followed.path}`: restart Placet to apply it"
+            f"`{followed.path}`: restart Placet to apply that"
         ),
     ]
     assert followed.reloader.document == START | {"httpTimeout": "1s"}
