@@ -26,7 +26,9 @@ def built_expressions(config: pytest.Config) -> Path:
     return _built(config, "expressions")
 
 
-def built_tool(config: pytest.Config, name: Literal["helm", "kwok", "promtool", "prometheus"]) -> Path:
+def built_tool(
+    config: pytest.Config, name: Literal["helm", "kwok", "promtool", "prometheus"]
+) -> Path:
     """Return a program of another module than Kubernetes'; skip without Go."""
     return _built(config, name)
 

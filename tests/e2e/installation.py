@@ -1,0 +1,135 @@
+"""Installation: a cluster on which helm installs the chart, and Placet runs from its pods.
+
+A test kubelet runs the pods of the chart on the node `control`, kube-controller-manager makes them,
+the stock kube-scheduler places them, and kwok has nodes for the workload. Placet and its own
+kube-scheduler have only the rights of the chart's ServiceAccount.
+"""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.api import Api
+from tests.e2e.cluster import Cluster
+from tests.e2e.container import Image, missing_right, placet_image
+from tests.e2e.control_plane import ControlPlane, control_plane
+from tests.e2e.controller_manager import controller_manager
+from tests.e2e.kube_scheduler import kube_scheduler
+from tests.e2e.kubelet import Kubelet, RunningPod, kubelet
+from tests.e2e.kwok import kwok, kwok_node
+from tests.e2e.manifests import node
+from tests.e2e.programs import built, built_tool
+from tests.e2e.waiting import until
+
+CHART = Path(__file__).parents[2] / "deploy" / "chart"
+RELEASE, NAMESPACE = "placet", "placet-system"
+HELM_SECONDS = 120.0
+READY_SECONDS = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """The cluster, and what an operator does on it."""
+
+    plane: ControlPlane
+    api: Api
+    kubelet: Kubelet
+    folder: Path
+    _helm: Path
+
+    def helm(self, *arguments: str) -> str:
+        """Run helm in the namespace of the release; return what it prints."""
+        homes = {
+            f"HELM_{each}_HOME": str(self.folder / "helm") for each in ("CACHE", "CONFIG", "DATA")
+        }
+        done = subprocess.run(
+            [
+                str(self._helm),
+                *arguments,
+                f"--namespace={NAMESPACE}",
+                f"--kubeconfig={self.plane.admin_kubeconfig}",
+            ],
+            env=homes | {"HOME": str(self.folder)},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=HELM_SECONDS,
+        )
+        assert done.returncode == 0, f"helm {' '.join(arguments)}: {done.stderr}"
+        return done.stdout
+
+    def install(self, *settings: str) -> None:
+        """Install the chart, or upgrade it; return once its pods are ready."""
+        flags = [f"--set={each}" for each in settings]
+        self.helm("upgrade", "--install", RELEASE, str(CHART), "--create-namespace", *flags)
+        self.wait_ready()
+
+    def wait_ready(self) -> None:
+        """Return once the Deployment has rolled out."""
+        until(self._is_rolled_out, READY_SECONDS, self.report)
+
+    def pods(self) -> list[RunningPod]:
+        """Return the pods that are there and do not end."""
+        return [each for each in self.kubelet.pods.values() if not each.deleted.is_set()]
+
+    def leader(self) -> RunningPod:
+        """Return the pod whose Placet has the Lease."""
+        path = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/{RELEASE}"
+        holder = self.api.request("GET", path)["spec"]["holderIdentity"]
+        (found,) = (each for each in self.pods() if each.name in holder)
+        return found
+
+    def report(self) -> str:
+        """Return what the Deployment and the pods say."""
+        pods = self.api.request("GET", f"/api/v1/namespaces/{NAMESPACE}/pods")["items"]
+        statuses = [each["status"] for each in pods]
+        return f"{json.dumps(statuses)}\n{self.kubelet.errors}\n{self.kubelet.logs()}"
+
+    def _is_rolled_out(self) -> bool:
+        if self.kubelet.errors:
+            raise self.kubelet.errors[0]
+        path = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{RELEASE}"
+        found: dict[str, Any] = self.api.request("GET", path)
+        status, wanted = found["status"], found["spec"]["replicas"]
+        numbers = ("replicas", "updatedReplicas", "availableReplicas")
+        return status.get("observedGeneration", 0) >= found["metadata"]["generation"] and all(
+            status.get(each, 0) == wanted for each in numbers
+        )
+
+
+@contextmanager
+def installation(config: pytest.Config, folder: Path, workers: int) -> Iterator[Installation]:
+    """Run the cluster, with so many nodes of kwok's; skip where a program or right is missing."""
+    if (reason := missing_right()) is not None:
+        pytest.skip(reason)
+    programs, helm = built(config), built_tool(config, "helm")
+    kwok_program = built_tool(config, "kwok")
+    scheduler = Image("kube-scheduler", [str(programs / "kube-scheduler")], [programs])
+    images = {"placet": placet_image(), "kube-scheduler": scheduler}
+    control = node("control", cpu="64")
+    control["metadata"]["labels"]["node-role.kubernetes.io/control-plane"] = ""
+    control["metadata"]["labels"]["topology.kubernetes.io/zone"] = "z"
+    with ExitStack() as stack:
+        plane = stack.enter_context(control_plane(programs, folder))
+        stack.enter_context(controller_manager(plane, folder))
+        stack.enter_context(kube_scheduler(plane, folder, []))
+        stack.enter_context(kwok(kwok_program, plane, folder))
+        pods = folder / "pods"
+        pods.mkdir()
+        running = stack.enter_context(kubelet(plane, control, images, pods))
+        api = Api(plane)
+        api.create("/api/v1/nodes", [kwok_node(f"worker-{number}") for number in range(workers)])
+        yield Installation(plane, api, running, folder, helm)
+
+
+def opted_in(installed: Installation, name: str) -> Cluster:
+    """Create a namespace whose pods the second kube-scheduler gets."""
+    cluster = Cluster(installed.plane, name)
+    cluster.kubectl("label", "namespace", name, "placet.dev/scheduling=enabled")
+    return cluster
