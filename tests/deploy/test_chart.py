@@ -8,12 +8,15 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
 import yaml
 
 from cli.commands import serve
+from cli.main import main
 from cli.placet_configuration import placet_configuration
 from cli.version import UNTAGGED
 from tests.deploy.chart import CHART, README, ROOT, SCHEMA, readme, values
+from tests.deploy.kustomize import MANIFESTS
 
 DEFAULTS: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
 RULES: dict[str, Any] = json.loads(SCHEMA.read_text(encoding="utf-8"))
@@ -90,3 +93,13 @@ def test_versions_are_those_of_the_newest_release() -> None:
     version = [*released, UNTAGGED.removesuffix(".dev0")][0]
     assert (chart["version"], chart["appVersion"]) == (version, version)
     assert chart["apiVersion"] == "v2"
+
+
+def test_command_prints_the_manifests(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["manifests"]) == 0
+    assert capsys.readouterr().out == MANIFESTS.read_text(encoding="utf-8")
+    assert main(["manifests", "--image", "registry.example/placet:1"]) == 0
+    printed = yaml.safe_load_all(capsys.readouterr().out)
+    (deployment,) = (each for each in printed if each["kind"] == "Deployment")
+    images = [each["image"] for each in deployment["spec"]["template"]["spec"]["containers"]]
+    assert images == ["registry.example/placet:1", "registry.k8s.io/kube-scheduler:v1.36.0"]
