@@ -8,12 +8,20 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
+import yaml
 
 from tests.e2e.bound_pods import watched_bindings
 from tests.e2e.cluster import Cluster
-from tests.e2e.installation import Installation, installation, opted_in
+from tests.e2e.installation import (
+    CHART,
+    NAMESPACE,
+    RELEASE,
+    Installation,
+    installation,
+    opted_in,
+)
 from tests.e2e.kwok import TOLERATION
-from tests.e2e.manifests import pod
+from tests.e2e.manifests import namespace, pod
 from tests.e2e.policies import policy, wait_ready
 from tests.e2e.process import termination_as_interrupt
 from tests.e2e.waiting import until
@@ -85,6 +93,17 @@ def wait_opted_in(cluster: Cluster) -> None:
         return cluster.kubectl("create", *flags, "--filename=-", text=text)
 
     until(lambda: scheduler() == "placet", SECONDS, lambda: "the policy of admission in force")
+
+
+@pytest.mark.parametrize("mode", ["second-scheduler", "control-plane", "service"])
+def test_the_api_server_takes_every_object_of_each_mode(installed: Installation, mode: str) -> None:
+    """With all fields that it knows, and no others."""
+    cluster = Cluster(installed.plane, mode)
+    cluster.apply(namespace(NAMESPACE))
+    text = installed.helm("template", RELEASE, str(CHART), f"--set=mode={mode}", "--no-hooks")
+    flags = ("--server-side", "--dry-run=server", "--validate=strict", "--force-conflicts")
+    done = cluster.kubectl("apply", *flags, "--filename=-", text=text)
+    assert done.count("(server dry run)") == sum(map(bool, yaml.safe_load_all(text)))
 
 
 def test_install_apply_a_policy_and_see_a_pod_placed_by_it(installed: Installation) -> None:
