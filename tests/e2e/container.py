@@ -1,8 +1,8 @@
 """Container: a process with a file system of its own, as a pod's specification asks for it.
 
-Its root has the programs of its image, /usr, /dev, /proc and the pod's volumes, and is read-only; it
-runs as the pod's user without capabilities. It is made of bind mounts in a mount namespace, so it
-leaves nothing behind, and needs the rights of root.
+Its root has the programs of its image, /usr, /dev, /proc and the pod's volumes, and is read-only.
+It runs as the pod's user without capabilities, and its host has the pod's name. All this is in
+namespaces of its own, so nothing of it stays; to make them takes the rights of root.
 """
 
 import os
@@ -37,7 +37,7 @@ def placet_image() -> Image:
 
 def missing_right() -> str | None:
     """Return why no container can run here, if none can."""
-    command = ["unshare", "--net", "--mount", "ip", "link", "set", "lo", "up"]
+    command = ["unshare", "--net", "--mount", "--uts", "ip", "link", "set", "lo", "up"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except FileNotFoundError as error:
@@ -70,7 +70,16 @@ class Container:
         join = [] if network is None else ["nsenter", f"--net=/proc/{network}/ns/net"]
         with (folder / "log").open("ab") as output:
             self.process = subprocess.Popen(
-                [*join, "unshare", "--mount", "--propagation=private", "sh", "-ec", script],
+                [
+                    *join,
+                    "unshare",
+                    "--uts",
+                    "--mount",
+                    "--propagation=private",
+                    "sh",
+                    "-ec",
+                    script,
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -105,7 +114,10 @@ def _script(
         to = shlex.quote(f"{root}{target}")
         return [f"mkdir -p {to}", f"mount {flags} {shlex.quote(str(source))} {to}"]
 
-    lines = [f"mount -t tmpfs -o mode=755 none {shlex.quote(str(root))}"]
+    lines = [
+        'echo "$HOSTNAME" > /proc/sys/kernel/hostname',
+        f"mount -t tmpfs -o mode=755 none {shlex.quote(str(root))}",
+    ]
     for each in ("/usr", "/dev", "/proc"):
         lines += bound(each, each)
     # What /bin and so on are links to is in /usr.

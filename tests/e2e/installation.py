@@ -29,6 +29,8 @@ from tests.e2e.waiting import until
 
 CHART = Path(__file__).parents[2] / "deploy" / "chart"
 RELEASE, NAMESPACE = "placet", "placet-system"
+# A label and a taint: the workload stays away.
+CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 HELM_SECONDS = 120.0
 READY_SECONDS = 120.0
 
@@ -85,6 +87,13 @@ class Installation:
         (found,) = (each for each in self.pods() if each.name in holder)
         return found
 
+    def kill_leader(self) -> RunningPod:
+        """End the leading Placet without a word, and return its pod once it is back."""
+        pod = self.leader()
+        pod.containers["placet"].kill()
+        until(lambda: pod.restarts("placet") > 0, READY_SECONDS, self.report)
+        return pod
+
     def report(self) -> str:
         """Return what the Deployment and the pods say."""
         pods = self.api.request("GET", f"/api/v1/namespaces/{NAMESPACE}/pods")["items"]
@@ -113,7 +122,8 @@ def installation(config: pytest.Config, folder: Path, workers: int) -> Iterator[
     scheduler = Image("kube-scheduler", [str(programs / "kube-scheduler")], [programs])
     images = {"placet": placet_image(), "kube-scheduler": scheduler}
     control = node("control", cpu="64")
-    control["metadata"]["labels"]["node-role.kubernetes.io/control-plane"] = ""
+    control["metadata"]["labels"][CONTROL_PLANE] = ""
+    control["spec"] = {"taints": [{"key": CONTROL_PLANE, "effect": "NoSchedule"}]}
     control["metadata"]["labels"]["topology.kubernetes.io/zone"] = "z"
     with ExitStack() as stack:
         plane = stack.enter_context(control_plane(programs, folder))

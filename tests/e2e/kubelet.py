@@ -1,10 +1,10 @@
 """Kubelet: runs the pods of one node as local processes, and tells the API server how they are.
 
-It does what pods of control planes need: environment, ConfigMaps, Secrets, empty folders, a token of
-the pod's account, probes, restarts, and an end with a grace period. It gives every pod the volume
-with the token that the admission of service accounts adds otherwise. Pods with `hostNetwork` use the
-machine's network, each other one a network of its own (see `pod_network`). ConfigMaps are read when
-the pod starts. An image is one of a table's, by the last part of its repository.
+It does what pods of control planes need: environment, ConfigMaps, Secrets, empty folders, a token
+of the pod's account, probes, restarts, and an end with a grace period. It gives every pod the
+volume with the token that the admission of service accounts adds otherwise. Pods with `hostNetwork`
+use the machine's network, each other one a network of its own (see `pod_network`). ConfigMaps are
+read when the pod starts. An image is one of a table's, by the last part of its repository.
 """
 
 import base64
@@ -68,6 +68,10 @@ class RunningPod:
         self._again: dict[str, float] = {}
         self._told: dict[str, Any] = {}
         self.thread = threading.Thread(target=self._run, name=self.name, daemon=True)
+
+    def restarts(self, container: str) -> int:
+        """Return how often a container has ended and was started again."""
+        return self._restarts[container]
 
     # ---- the life of the pod
 
@@ -196,7 +200,7 @@ class RunningPod:
     # ---- volumes
 
     def _volumes(self) -> dict[str, Path]:
-        found = {}
+        found: dict[str, Path] = {}
         for each in [*self.spec.get("volumes", ()), {"name": ACCOUNT_FOLDER, "account": {}}]:
             folder = self.folder / "volumes" / str(len(found))
             folder.mkdir(parents=True)

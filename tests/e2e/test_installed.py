@@ -1,22 +1,74 @@
-"""The chart, installed by helm: Placet runs from its pods with the rights that it ships, and places."""
+"""The chart, installed by helm: Placet runs from its pods with the rights that they ship with."""
 
 import json
-from collections.abc import Iterator
+import threading
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import pytest
+import yaml
 
+from tests.e2e.bound_pods import watched_bindings
 from tests.e2e.cluster import Cluster
-from tests.e2e.installation import Installation, installation, opted_in
+from tests.e2e.installation import (
+    CHART,
+    NAMESPACE,
+    RELEASE,
+    Installation,
+    installation,
+    opted_in,
+)
 from tests.e2e.kwok import TOLERATION
-from tests.e2e.manifests import pod
+from tests.e2e.manifests import namespace, pod
 from tests.e2e.policies import policy, wait_ready
 from tests.e2e.process import termination_as_interrupt
 from tests.e2e.waiting import until
 
 pytestmark = pytest.mark.e2e
 
-WORKERS = 25
+# Under the bound there is room for one pod more on each node.
+WORKERS, A_NODE, PODS = 25, 9, 200
+PAUSE_SECONDS = 0.2
 SECONDS = 60.0
+
+
+class Observer:
+    """What a watch of its own says of the pods with a node: where they are, and what is wrong."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, str] = {}
+        self.wrong: list[str] = []
+
+    def event(self, line: bytes) -> None:
+        event = json.loads(line)
+        name, node = event["object"]["metadata"]["name"], event["object"]["spec"]["nodeName"]
+        if event["type"] == "DELETED":
+            self.wrong.append(f"{name} is lost")
+        if self.nodes.setdefault(name, node) != node:
+            self.wrong.append(f"{name} is on {node} and on {self.nodes[name]}")
+        if (count := Counter(self.nodes.values())[node]) > A_NODE:
+            self.wrong.append(f"{name} is one of {count} on {node}")
+
+
+@contextmanager
+def arriving(cluster: Cluster, pods: Iterable[dict[str, object]]) -> Iterator[None]:
+    """Create pods one after the other while the block runs, and those that are left at its end."""
+    done = threading.Event()
+
+    def arrive() -> None:
+        for each in pods:
+            cluster.create_pods([each])
+            done.wait(PAUSE_SECONDS)
+
+    with ThreadPoolExecutor(1) as pool:
+        creating = pool.submit(arrive)
+        try:
+            yield
+        finally:
+            done.set()
+        creating.result()
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +95,17 @@ def wait_opted_in(cluster: Cluster) -> None:
     until(lambda: scheduler() == "placet", SECONDS, lambda: "the policy of admission in force")
 
 
+@pytest.mark.parametrize("mode", ["second-scheduler", "control-plane", "service"])
+def test_the_api_server_takes_every_object_of_each_mode(installed: Installation, mode: str) -> None:
+    """With all fields that it knows, and no others."""
+    cluster = Cluster(installed.plane, mode)
+    cluster.apply(namespace(NAMESPACE))
+    text = installed.helm("template", RELEASE, str(CHART), f"--set=mode={mode}", "--no-hooks")
+    flags = ("--server-side", "--dry-run=server", "--validate=strict", "--force-conflicts")
+    done = cluster.kubectl("apply", *flags, "--filename=-", text=text)
+    assert done.count("(server dry run)") == sum(map(bool, yaml.safe_load_all(text)))
+
+
 def test_install_apply_a_policy_and_see_a_pod_placed_by_it(installed: Installation) -> None:
     installed.install()
     cluster = opted_in(installed, "shop")
@@ -53,3 +116,36 @@ def test_install_apply_a_policy_and_see_a_pod_placed_by_it(installed: Installati
     cluster.create_pods([web(cluster, "web-1")])
     assert cluster.wait_placed(["web-1"]) == {"web-1": "worker-7"}
     assert cluster.pod("web-1")["spec"]["schedulerName"] == "placet"
+
+
+def test_a_strict_bound_holds_while_placet_is_killed_upgraded_and_scaled(
+    installed: Installation,
+) -> None:
+    """Pods arrive all the while, and all of them are placed."""
+    installed.install("bind.enabled=true")
+    cluster = opted_in(installed, "busy")
+    peers = 'pods where peer.labels["app"] == "web"'
+    rules = f'limit "few a node" {{ {peers} per node at most {A_NODE} strict }}'
+    cluster.apply(policy(cluster, rules=rules))
+    wait_ready(cluster, "web", "True")
+    wait_opted_in(cluster)
+    names = [f"web-{number}" for number in range(PODS)]
+    observer = Observer()
+    with watched_bindings(installed.plane, cluster.namespace, observer.event):
+        with arriving(cluster, (web(cluster, name) for name in names)):
+            until(lambda: bool(observer.nodes), SECONDS, installed.report)
+            restarted = installed.kill_leader()
+            installed.wait_ready()
+            before = {each.uid for each in installed.pods()}
+            installed.install("bind.enabled=true", "config.maxInFlight=50")
+            assert not before & {each.uid for each in installed.pods()}
+            installed.install("bind.enabled=true", "config.maxInFlight=50", "replicas=3")
+            placed = len(observer.nodes)
+        cluster.wait_placed(names, 2 * SECONDS)
+        until(
+            lambda: len(observer.nodes) == PODS, SECONDS, lambda: f"{len(observer.nodes)} observed"
+        )
+    assert restarted.restarts("placet") > 0
+    assert placed > 0
+    assert observer.wrong == []
+    assert cluster.placements() == observer.nodes
