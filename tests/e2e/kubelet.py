@@ -131,6 +131,9 @@ class RunningPod:
             if all(each.ended() is not None for each in self.containers.values()):
                 return
             time.sleep(TICK_SECONDS)
+        # Before the pod is gone, because another one with its Lease may follow it.
+        for each in self.containers.values():
+            each.kill()
 
     # ---- containers
 
@@ -274,7 +277,8 @@ class RunningPod:
         elif kind == "readiness" and failed:
             self._ready.discard(name)
         elif kind != "readiness" and failed:
-            container.terminate()
+            # At once: what does not answer may not end either.
+            container.kill()
 
     def _asks(self, specification: dict[str, Any], probe: Probe) -> bool:
         get = probe.specification["httpGet"]

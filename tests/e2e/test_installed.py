@@ -125,7 +125,11 @@ def test_a_strict_bound_holds_while_placet_is_killed_upgraded_and_scaled(
     installed.install("bind.enabled=true")
     cluster = opted_in(installed, "busy")
     peers = 'pods where peer.labels["app"] == "web"'
-    rules = f'limit "few a node" {{ {peers} per node at most {A_NODE} strict }}'
+    # All are wanted on few nodes, so that the limit bounds them.
+    rules = (
+        f'limit "few a node" {{ {peers} per node at most {A_NODE} strict }}'
+        ' score "first" weight 1 { value node.name < "worker-2" ? 100 : 0 }'
+    )
     cluster.apply(policy(cluster, rules=rules))
     wait_ready(cluster, "web", "True")
     wait_opted_in(cluster)
@@ -134,6 +138,7 @@ def test_a_strict_bound_holds_while_placet_is_killed_upgraded_and_scaled(
     with watched_bindings(installed.plane, cluster.namespace, observer.event):
         with arriving(cluster, (web(cluster, name) for name in names)):
             until(lambda: bool(observer.nodes), SECONDS, installed.report)
+            before_all = len(observer.nodes)
             restarted = installed.kill_leader()
             installed.wait_ready()
             before = {each.uid for each in installed.pods()}
@@ -146,6 +151,7 @@ def test_a_strict_bound_holds_while_placet_is_killed_upgraded_and_scaled(
             lambda: len(observer.nodes) == PODS, SECONDS, lambda: f"{len(observer.nodes)} observed"
         )
     assert restarted.restarts("placet") > 0
-    assert placed > 0
+    assert placed > before_all
     assert observer.wrong == []
+    assert max(Counter(observer.nodes.values()).values()) == A_NODE
     assert cluster.placements() == observer.nodes
