@@ -21,18 +21,22 @@ LINKS = ("bin", "lib", "lib64", "sbin")
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """What stands for an image: its one command, by name, and the folders that it needs."""
+    """What stands for an image: its one command, by name, and the folders that it needs.
+
+    A folder has another path there, because pods mount volumes at /tmp, where a checkout may be.
+    """
 
     name: str
     command: Sequence[str]
-    folders: Sequence[Path]
+    folders: Mapping[Path, str]
 
 
 def placet_image() -> Image:
     """Return this checkout, with the interpreter of its environment."""
-    program = Path(sys.executable).parent / "placet"
-    folders = {REPOSITORY, Path(sys.prefix), Path(sys.base_prefix)}
-    return Image("placet", [str(program)], sorted(folders))
+    command = ["env", "PYTHONPATH=/checkout", "/environment/bin/python", "-m", "cli"]
+    base = Path(sys.base_prefix)
+    folders = {REPOSITORY: "/checkout", Path(sys.prefix): "/environment", base: str(base)}
+    return Image("placet", command, folders)
 
 
 def missing_right() -> str | None:
@@ -124,8 +128,8 @@ def _script(
     lines += [
         f"cp -P /{each} {shlex.quote(str(root))}/" for each in LINKS if Path("/", each).is_symlink()
     ]
-    for folder in image.folders:
-        lines += bound(folder, str(folder), "--bind -o ro")
+    for folder, target in image.folders.items():
+        lines += bound(folder, target, "--bind -o ro")
     # The folder of a mount may be within another.
     for target, source in sorted(mounts.items()):
         lines += bound(source, target, "--bind")

@@ -119,7 +119,7 @@ def installation(config: pytest.Config, folder: Path, workers: int) -> Iterator[
         pytest.skip(reason)
     programs, helm = built(config), built_tool(config, "helm")
     kwok_program = built_tool(config, "kwok")
-    scheduler = Image("kube-scheduler", [str(programs / "kube-scheduler")], [programs])
+    scheduler = Image("kube-scheduler", ["/programs/kube-scheduler"], {programs: "/programs"})
     images = {"placet": placet_image(), "kube-scheduler": scheduler}
     control = node("control", cpu="64")
     control["metadata"]["labels"][CONTROL_PLANE] = ""
