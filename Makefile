@@ -14,7 +14,7 @@ COMPILE = pip compile --universal --python-version 3.11 --generate-hashes --no-e
 # Without bytecode each of the many processes that tests start would compile Placet again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test thorough answers check fmt e2e differential differential-cel rollouts chaos bench kube conformance \
+.PHONY: demo test thorough answers check fmt e2e e2e-installed differential differential-cel rollouts chaos bench kube conformance \
 	image-test sbom lock site clean
 .DELETE_ON_ERROR:
 
@@ -43,8 +43,15 @@ fmt: .venv/stamp  ## format the source
 	.venv/bin/ruff format .
 	.venv/bin/ruff check --fix-only .
 
+# These need more programs, which take minutes to build where nothing is cached.
+INSTALLED = tests/e2e/test_installed.py tests/e2e/test_monitoring.py
+
 e2e: .venv/stamp  ## test with a real kube-scheduler; runs `kube` first, or says why it skips
-	.venv/bin/python -m pytest -m e2e -o faulthandler_timeout=3600 tests/deploy tests/e2e tests/differential
+	.venv/bin/python -m pytest -m e2e -o faulthandler_timeout=3600 tests/e2e tests/differential \
+	  $(addprefix --ignore=,$(INSTALLED))
+
+e2e-installed: .venv/stamp  ## test the chart with helm and kwok, and its alerts with Prometheus
+	.venv/bin/python -m pytest -m e2e -o faulthandler_timeout=3600 tests/deploy $(INSTALLED)
 
 differential: .venv/stamp  ## compare with the plugins of kube-scheduler: make differential WORLDS=2000 SEED=1
 	WORLDS=$(or $(WORLDS),2000) .venv/bin/python -m pytest -m e2e -o faulthandler_timeout=3600 \
