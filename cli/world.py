@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from cli.command import CommandError
-from cli.render import counted, named, print_findings
+from cli.render import counted, print_findings
 from engine.cache.cache import Cache
 from engine.cache.cluster_file import (
     CLUSTER_KINDS,
@@ -44,6 +44,7 @@ from grammar.diagnostics import Diagnostic, nearest, plain
 from grammar.policy_checker import Checked
 from grammar.schema import Schema, load_schema
 from grammar.source import Source
+from grammar.texts import named
 from grammar.values.time import Timestamp
 from policies.admission import StoredObject, check_stored
 from policies.forms import is_manifest

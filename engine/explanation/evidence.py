@@ -12,12 +12,11 @@ from typing import assert_never
 
 import numpy as np
 
-from cli.explaining.explanation import Explanation, Written, WrittenClauses, rows
-from cli.world import World
 from engine.cache.tallies import FULL
 from engine.counting.groups import ON, GroupCounts, fewest, wanted_on
 from engine.counting.pod_counter import PodInGroup
 from engine.decision.inspection import Contribution, Objection
+from engine.explanation.written import ClauseResults, Written, WrittenClauses, rows
 from engine.program.frame import Frame
 from engine.program.program import (
     BoundProgram,
@@ -84,19 +83,19 @@ class ScoreEvidence:
     value: Traced | None
 
 
-def clauses_on(world: World, found: Explanation, name: str) -> Iterator[ClauseEvidence]:
+def clauses_on(
+    written: WrittenClauses, found: ClauseResults, name: str
+) -> Iterator[ClauseEvidence]:
     """What each filter and each strict count says about a node, in the order of the policies."""
-    written = WrittenClauses(world.policies)
     against = found.against(name)
     for objection in found.objections:
         yield _clause(objection, written, found, name, refuses=objection in against)
 
 
-def scores_on(world: World, found: Explanation, name: str) -> Iterator[ScoreEvidence]:
+def scores_on(clauses: WrittenClauses, found: ClauseResults, name: str) -> Iterator[ScoreEvidence]:
     """What each score gives a node that filter returned; none for another node."""
     if name not in found.scores:
         return
-    clauses = WrittenClauses(world.policies)
     for contribution in found.inspection.contributions(list(found.scores)):
         written = clauses.find(contribution.policy, contribution.name)
         value = None
@@ -111,7 +110,7 @@ def traced(written: Written, expr: Expr, frame: Frame) -> Traced:
 
 
 def _clause(
-    objection: Objection, clauses: WrittenClauses, found: Explanation, name: str, *, refuses: bool
+    objection: Objection, clauses: WrittenClauses, found: ClauseResults, name: str, *, refuses: bool
 ) -> ClauseEvidence:
     written = clauses.find(objection.policy, objection.name)
     frame = found.inspection.frame_at(name)
@@ -129,7 +128,7 @@ def _clause(
 # ---- the counts of a share, spread or limit for one node
 
 
-def count_evidence(objection: Objection, found: Explanation, name: str) -> CountEvidence:
+def count_evidence(objection: Objection, found: ClauseResults, name: str) -> CountEvidence:
     """The counts of a clause for one node, and the pods that make them up."""
     clause, inspection = objection.program, found.inspection
     assert not isinstance(clause, FilterProgram), "it counts"
