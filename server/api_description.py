@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from inspect import cleandoc
 from typing import Any
 
 import msgspec
 
-from server.draft_answers import CheckedDraft, Draft, Session, Trial, TriedDraft
+from server.draft_answers import CheckedDraft, Draft, Session
 from server.explanation_answers import PodExplanation
 from server.policy_answers import PolicyDetail, PolicyList
 from server.view_answers import DecisionDetail, Listing, Status
 
 API = "/api/v1"
+VERSION = "1"
 # A request with a draft has the token in this header.
 TOKEN_HEADER = "Placet-Token"  # noqa: S105 - the name of a header
 MOST_LISTED = 1000
@@ -131,26 +133,10 @@ OPERATIONS: Sequence[Operation] = (
             429: _BUSY,
         },
     ),
-    Operation(
-        "/evaluate",
-        "evaluate",
-        "the diagnostics of a draft, and the pods whose verdicts it changes; nothing is written",
-        TriedDraft,
-        body=Trial,
-        fails={
-            400: "a body that is no draft, or a cluster that cannot be read",
-            401: _NO_TOKEN,
-            413: "a body or a cluster that is too large",
-            415: "a body that is compressed",
-            422: "a draft that takes too much time or memory",
-            429: _BUSY,
-            503: "the replica watches no cluster, or cannot read it",
-        },
-    ),
 )
 
 
-def description(version: str) -> Json:
+def description() -> Json:
     """The document."""
     answers = [each.answer for each in OPERATIONS]
     bodies = [each.body for each in OPERATIONS if each.body is not None]
@@ -158,6 +144,9 @@ def description(version: str) -> Json:
     references, schemas = msgspec.json.schema_components(
         types, schema_hook=_any, ref_template=_SCHEMAS
     )
+    for schema in schemas.values():
+        if "description" in schema:
+            schema["description"] = cleandoc(schema["description"])
     known = dict(zip(types, references, strict=True))
     paths: dict[str, Json] = {}
     for each in OPERATIONS:
@@ -167,16 +156,19 @@ def description(version: str) -> Json:
     paths[f"{API}/openapi.json"] = {"get": _SELF}
     about = {
         "title": "The view of Placet",
-        "version": version,
+        "version": VERSION,
         "description": _ABOUT,
         "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
     }
-    return {
+    document = {
         "openapi": "3.1.0",
         "info": about,
         "paths": dict(sorted(paths.items())),
         "components": {"schemas": schemas},
     }
+    # As it is read: defaults that are tuples here are lists there.
+    found: Json = msgspec.json.decode(msgspec.json.encode(document))
+    return found
 
 
 def _any(_: type) -> Json:

@@ -83,7 +83,7 @@ def _node(found: Explanation, name: str) -> Json:
 def _evidence(world: World, found: Explanation, name: str) -> Json:
     values, written = Values(world.schema), written_clauses(world)
     index = list(found.scores).index(name) if name in found.scores else 0
-    scores = list(scores_on(written, found, name))
+    scores = list(scores_on(written, found, found.contributions, name))
     document: Json = msgspec.to_builtins(
         {
             "clauses": clauses_document(clauses_on(written, found, name), values),

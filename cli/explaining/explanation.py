@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cli.command import CommandError
 from cli.world import NamedPod, World, engine
+from engine.decision.inspection import Contribution
 from engine.decision.verdict import Feasible, Verdict
 from engine.errors import BadObjectError, EngineError
 from engine.explanation.written import ClauseResults, WrittenClauses
@@ -27,6 +28,11 @@ class Explanation(ClauseResults):
     pod: NamedPod
     verdicts: Mapping[str, Verdict]
     problem: str
+
+    @property
+    def contributions(self) -> Sequence[Contribution]:
+        """The contributions to the scores."""
+        return self.inspection.contributions(list(self.scores)) if self.scores else ()
 
     @property
     def passing(self) -> list[str]:

@@ -173,7 +173,8 @@ def trace_rows(shown: Traced, values: Values) -> Iterator[Part]:
 
 
 def _scores(world: World, found: Explanation, name: str) -> Iterator[Part]:
-    values, given = Values(world.schema), list(scores_on(written_clauses(world), found, name))
+    values, written = Values(world.schema), written_clauses(world)
+    given = list(scores_on(written, found, found.contributions, name))
     yield f"\nscore {found.scores[name]} of 10"
     yield score_bars([each.contribution for each in given], list(found.scores).index(name))
     for each in given:

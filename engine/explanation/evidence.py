@@ -92,11 +92,19 @@ def clauses_on(
         yield _clause(objection, written, found, name, refuses=objection in against)
 
 
-def scores_on(clauses: WrittenClauses, found: ClauseResults, name: str) -> Iterator[ScoreEvidence]:
-    """What each score gives a node that filter returned; none for another node."""
+def scores_on(
+    clauses: WrittenClauses,
+    found: ClauseResults,
+    contributions: Sequence[Contribution],
+    name: str,
+) -> Iterator[ScoreEvidence]:
+    """What each score gives a node that filter returned; none for another node.
+
+    `contributions` are those to the scores of all nodes that have one.
+    """
     if name not in found.scores:
         return
-    for contribution in found.inspection.contributions(list(found.scores)):
+    for contribution in contributions:
         written = clauses.find(contribution.policy, contribution.name)
         value = None
         if isinstance(written.clause, Score):
@@ -138,6 +146,15 @@ def count_evidence(objection: Objection, found: ClauseResults, name: str) -> Cou
     text = count_text(clause, counts, group)
     if group < 0:
         return CountEvidence(text)
+    wanted, emptiest = shown_groups(clause, counts, group)
+    pods = inspection.counted_pods(clause, wanted)
+    return CountEvidence(text, pods, inspection.counted_pods(clause, emptiest))
+
+
+def shown_groups(
+    clause: CountClause, counts: GroupCounts, group: int
+) -> tuple[Sequence[int], Sequence[int]]:
+    """The groups whose pods are shown for a node of a group, and those of the emptiest domain."""
     emptiest: list[int] = []
     match clause:
         case ShareProgram():
@@ -152,8 +169,7 @@ def count_evidence(objection: Objection, found: ClauseResults, name: str) -> Cou
             wanted = [group]
         case _:
             assert_never(clause)
-    pods = inspection.counted_pods(clause, wanted)
-    return CountEvidence(text, pods, inspection.counted_pods(clause, emptiest))
+    return wanted, emptiest
 
 
 def count_text(clause: CountClause, counts: GroupCounts, group: int) -> str:

@@ -92,7 +92,7 @@ def shown(world: World, found: Explanation, name: str) -> Iterator[tuple[Written
         for traced in (said.when, *said.requires):
             if traced is not None:
                 yield said.written, traced
-    for score in scores_on(written_clauses(world), found, name):
+    for score in scores_on(written_clauses(world), found, found.contributions, name):
         if score.value is not None:
             yield score.written, score.value
 
