@@ -145,19 +145,20 @@ class Explainer:
     async def _found(self, namespace: str, name: str, node: str | None) -> _Found:
         key = f"{namespace}/{name}"
         body, on = await self._pod(namespace, name)
-        inspection = self._engine.inspect(body)
+        # What is enforced may change while this works; the texts are those of the inspection.
+        inspection, written = self._engine.inspect(body), self._clauses()
+        programs = self._engine.registry.programs
         table = inspection.table
         if node is not None and node not in table.rows:
             raise web.HTTPNotFound(text=f"there is no node `{shown(node)}`\n")
         work = PodResults(inspection, sorted(table.rows), self._clock)
         results = await self._done(work.work())
         given = await self._done(work.contributions(list(results.scores)))
-        selection, written = inspection.selection, self._clauses()
+        selection = inspection.selection
         nearest = []
         for index, objection in _alone(results):
             nearest.append(self._miss(results, written, index, objection))
             await asyncio.sleep(0)
-        programs = self._engine.registry.programs
         policies = [
             ConcernedPolicy(p.address, *application(p, selection, inspection.frame))
             for p in programs
