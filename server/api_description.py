@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from server.draft_answers import CheckedDraft, Draft, Session
+from server.draft_answers import CheckedDraft, Draft, Session, Trial, TriedDraft
 from server.explanation_answers import PodExplanation
 from server.policy_answers import PolicyDetail, PolicyList
 from server.view_answers import DecisionDetail, Listing, Status
@@ -128,6 +128,21 @@ OPERATIONS: Sequence[Operation] = (
             400: "a body that is no draft",
             401: _NO_TOKEN,
             413: "a body that is too large",
+            415: "a body that is compressed",
+            422: "a draft that takes too much time or memory",
+            429: _BUSY,
+        },
+    ),
+    Operation(
+        "/evaluate",
+        "evaluate",
+        "the diagnostics of a draft, and the pods whose verdicts it changes; nothing is written",
+        TriedDraft,
+        body=Trial,
+        fails={
+            400: "a body that is no draft, or a cluster that cannot be read",
+            401: _NO_TOKEN,
+            413: "a body or a cluster that is too large",
             415: "a body that is compressed",
             422: "a draft that takes too much time or memory",
             429: _BUSY,

@@ -1,6 +1,6 @@
 """Explainer: answers why a pod would be placed as it would be now, on the event loop that decides.
 
-It works in portions of a few milliseconds, and rests as long between them, so that decisions do not
+It works in portions of a few milliseconds, and rests longer between them, so that decisions do not
 wait. It asks the engine, offers nothing and records nothing.
 """
 
@@ -26,7 +26,7 @@ from engine.errors import DeadlineExceededError, EngineError, NotSyncedError
 from engine.explanation.application import application
 from engine.explanation.evidence import clauses_on, scores_on
 from engine.explanation.evidence_document import ClauseOnNode, clauses_document, scores_document
-from engine.explanation.portions import PORTION_SECONDS, PodResults, Work
+from engine.explanation.portions import PodResults, Work
 from engine.explanation.value_text import Values
 from engine.explanation.written import ClauseResults, WrittenClauses
 from grammar.policy_checker import Checked
@@ -58,6 +58,8 @@ T = TypeVar("T")
 # Explanations that wait for their turn, and the seconds of one.
 _MOST_WAITING, _MOST_SECONDS = 4, 20.0
 _MOST_NEAREST = 20
+# The rest after each portion.
+_REST_SECONDS = 0.005
 _CAVEAT = (
     "kube-scheduler asks only about nodes that passed its own plugins, which this does not show;"
     " the event FailedScheduling of the pod counts the others"
@@ -145,19 +147,20 @@ class Explainer:
     async def _found(self, namespace: str, name: str, node: str | None) -> _Found:
         key = f"{namespace}/{name}"
         body, on = await self._pod(namespace, name)
-        inspection = self._engine.inspect(body)
+        # What is enforced may change while this works; the texts are those of the inspection.
+        inspection, written = self._engine.inspect(body), self._clauses()
+        programs = self._engine.registry.programs
         table = inspection.table
         if node is not None and node not in table.rows:
             raise web.HTTPNotFound(text=f"there is no node `{shown(node)}`\n")
         work = PodResults(inspection, sorted(table.rows), self._clock)
         results = await self._done(work.work())
         given = await self._done(work.contributions(list(results.scores)))
-        selection, written = inspection.selection, self._clauses()
+        selection = inspection.selection
         nearest = []
         for index, objection in _alone(results):
             nearest.append(self._miss(results, written, index, objection))
             await asyncio.sleep(0)
-        programs = self._engine.registry.programs
         policies = [
             ConcernedPolicy(p.address, *application(p, selection, inspection.frame))
             for p in programs
@@ -198,7 +201,7 @@ class Explainer:
             except StopIteration as end:
                 found: T = end.value
                 return found
-            await asyncio.sleep(PORTION_SECONDS)
+            await asyncio.sleep(_REST_SECONDS)
 
     def _clauses(self) -> WrittenClauses:
         enforced = self._enforced()

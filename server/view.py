@@ -97,6 +97,7 @@ class View:
             web.get(f"{API}/policies/{{namespace}}/{{name}}", self.policy),
             web.get(f"{API}/session", self.session),
             web.post(f"{API}/check", self.check),
+            web.post(f"{API}/evaluate", self.evaluate),
             web.get(f"{API}/status", self.status),
             web.get(f"{API}/cache/compare", self.compare),
             web.get(f"{API}/openapi.json", self.description),
@@ -148,6 +149,11 @@ class View:
     async def check(self, request: web.Request) -> web.Response:
         """The diagnostics of a draft."""
         found = await self._drafts.check(request)
+        return await self._json(lambda: found)
+
+    async def evaluate(self, request: web.Request) -> web.Response:
+        """What a draft would change in a cluster that comes with it."""
+        found = await self._drafts.evaluate(request)
         return await self._json(lambda: found)
 
     async def status(self, _request: web.Request) -> web.Response:

@@ -10,6 +10,8 @@ from grammar.errors import EvaluationError
 
 def application(program: Program, selection: Selection, frame: Frame) -> tuple[str, str]:
     """How a policy that can apply to a pod applies to it, and the reason."""
+    if selection.exempt:
+        return "no", selection.exempt
     if program in selection.guardrails:
         return "as a guardrail", "every cluster policy that selects the pod applies"
     if program is selection.governing:

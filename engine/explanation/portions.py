@@ -27,7 +27,7 @@ from engine.program.program import CountClause, FilterProgram, ScoreProgram, app
 T = TypeVar("T")
 Work = Generator[None, None, T]
 
-PORTION_SECONDS = 0.005
+PORTION_SECONDS = 0.002
 # The nodes between two looks at the clock.
 _NODES = 8
 # The most portions for one clause.

@@ -199,7 +199,7 @@ async def serve(
             cluster,
             Explainer(replica, engine, journal, view, schema, lambda: announced.enforced),
             _follow_policies(replica, engine, journal, announced, supervisor),
-            Drafts(replica, drafts),
+            Drafts(replica, drafts, lambda: announced.enforced, view.policies),
             lambda: shutdown.has_begun,
         )
         configuration = _follow_file(options, app, announced, metrics, log, supervisor)

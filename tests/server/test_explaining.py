@@ -17,6 +17,7 @@ from engine.decision.journal import Journal
 from engine.engine import Engine
 from engine.errors import NotSyncedError
 from engine.explanation.portions import PodResults
+from engine.objects.request_pod import Exemptions
 from grammar.values.time import Timestamp
 from tests.support.builders import Object, node, pod, raw
 from tests.support.engines import engine_of
@@ -41,6 +42,7 @@ policy web {
   score "first" weight 1 { value node.name == "n1" ? 100 : 0 }
 }
 policy all { weight 0 for pods where pod.name != "" score "any" weight 1 { value 1 } }
+cluster policy every { filter "any" { require true } }
 policy other { for pods where pod.name == "x" filter "no" { require false } }
 """
 
@@ -109,7 +111,7 @@ async def test_nodes_are_grouped_by_the_clauses_that_reject_them(view: Asked) ->
     summaries = {
         c["clause"]: (c["fails"], c["failsOnlyThis"], c["errors"]) for c in found["clauses"]
     }
-    assert summaries == {"fast": (2, 1, 0), "cool": (2, 1, 1), "two": (1, 1, 0)}
+    assert summaries == {"fast": (2, 1, 0), "cool": (2, 1, 1), "two": (1, 1, 0), "any": (0, 0, 0)}
     assert found["nearest"][0] == {
         "node": "n2",
         "rejectedBy": {"policy": "web", "clause": "fast", "text": "web: fast: wants a fast disk"},
@@ -121,7 +123,8 @@ async def test_nodes_are_grouped_by_the_clauses_that_reject_them(view: Asked) ->
 async def test_each_policy_says_whether_and_why_it_applies(view: Asked) -> None:
     _, found = await view.get("/api/v1/explain/shop/web-1")
     assert {p["address"]: (p["applies"], p["because"]) for p in found["policies"]} == {
-        "web": ("governs", found["policies"][0]["because"]),
+        "web": ("governs", "its weight 101 is higher than the 0 of `all`"),
+        "every": ("as a guardrail", "every cluster policy that selects the pod applies"),
         "all": ("no", "`web` governs"),
         "other": ("no", "its `for` is false"),
     }
@@ -185,6 +188,14 @@ async def test_a_pod_on_a_node_is_explained_as_a_pending_one(view: Asked) -> Non
     assert (found["on"], found["passing"]) == ("n1", 2)
 
 
+async def test_no_policy_applies_to_an_exempt_pod(view: Asked) -> None:
+    view.engine.exempt(Exemptions(frozenset({"shop"}), by_annotation=True))
+    _, found = await view.get("/api/v1/explain/shop/web-1?node=n2")
+    reason = "namespace `shop` is exempt from policies"
+    assert {(p["applies"], p["because"]) for p in found["policies"]} == {("no", reason)}
+    assert (found["passing"], found["clauses"], found["node"]["passes"]) == (6, [], True)
+
+
 async def test_what_is_not_known_is_said(view: Asked) -> None:
     assert await view.get("/api/v1/explain/shop/none") == (
         404,
@@ -208,5 +219,5 @@ def test_a_portion_is_a_few_nodes_of_one_clause() -> None:
     inspection = engine_of(text, nodes).inspect(raw(web()))
     ticks = itertools.count()
     work = PodResults(inspection, sorted(inspection.table.rows), lambda: float(next(ticks))).work()
-    # Two filters and two scores, eight nodes at a time.
-    assert sum(1 for _ in work) == 4 * 40 / 8
+    # Three filters and two scores, eight nodes at a time.
+    assert sum(1 for _ in work) == 5 * 40 / 8

@@ -168,7 +168,7 @@ def view_over(parts: Parts) -> web.Application:
         None,
         explainer_of(parts),
         states_of(parts),
-        Drafts(parts.replica, parts.process),
+        Drafts(parts.replica, parts.process, lambda: parts.cluster, lambda: parts.cluster.bodies),
         lambda: parts.ending,
     )
     return view_app(view, ZPages("1.2.3", lambda: {"placet.dev": {"listen": "127.0.0.1:12345"}}))
