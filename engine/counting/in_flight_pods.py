@@ -257,7 +257,8 @@ class InFlightPod:
 
     def adds(self, counts: Adds) -> int:
         """What the pod adds by a function. A pod that cannot be decoded counts nowhere."""
-        self._read_pod()
+        if self._read is not None:
+            self._read_pod()
         return 0 if self._pod is None else counts(self._pod)
 
     def _read_pod(self) -> None:

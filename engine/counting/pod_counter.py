@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from copy import copy
 from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -86,7 +85,7 @@ class CountContext(msgspec.Struct, frozen=True, eq=False):
 
     `peer` decodes the pod as other pods see it (BadObjectError). `root` is its root controller,
     None if not known. `shape` identifies all that rules read of the pod; `frame` may be of another
-    pod of that shape. `report` is told of pods without an amount, also later, by tallies.
+    pod of that shape; nothing but counting uses it. `report` is told of pods without an amount, also later, by tallies.
     `exempts` says which pods no policy governs.
     """
 
@@ -130,7 +129,7 @@ class PodCounter:
         self.pods = pods
         self._table = table
         self.context = context
-        self._frame = copy(context.frame)
+        self._frame = context.frame
         self._key = f"{context.pod.namespace}/{context.pod.name}"
         self._in_flight = in_flight
         self._nominated = self._ahead(pods.nominated) if pods.nominated else ()
@@ -148,7 +147,7 @@ class PodCounter:
         An in-flight pod counts in every group that it was offered; with `predicted` only in the one
         where it probably ends. With `of_revision` only pods of the same template count.
         """
-        # The frame outlives this request in tallies, and its deadline must not.
+        # Tallies keep the frame, and its deadline must not outlive this request.
         time, policy = self.context.time, clause.count.policy
         # Mostly no pod has to be evaluated but the one in question.
         if time.times is not None and policy in time.times.used:
@@ -366,7 +365,8 @@ class PodCounter:
                 return False
             if not tells or pod is context.pod:
                 return evaluated(pod)
-            return with_its_labels(pod)
+            known = alike.get(id(pod.labels))
+            return known[1] if known is not None else with_its_labels(pod)
 
         def with_its_labels(pod: CountedPod) -> bool:
             # Peers with equal labels share one mapping.
