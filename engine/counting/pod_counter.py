@@ -7,7 +7,6 @@ longer, and so do the functions that say which pods they count.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -18,7 +17,7 @@ from engine.cache.cache import Cache
 from engine.cache.node_table import UNKNOWN_ROW, NodeTable
 from engine.cache.tallies import FULL, Adds, AddsUntil, Census, MayCount, Scope, Tally
 from engine.counting.groups import OFF, CountGroups, Counts, GroupCounts
-from engine.counting.in_flight_pods import GroupIds, InFlightPod
+from engine.counting.in_flight_pods import GroupIds, InFlightPod, by_amount
 from engine.counting.used_nodes import nodes_in_use
 from engine.objects.codec import Namespace
 from engine.objects.peer import Peer, Workload, key_of
@@ -257,15 +256,8 @@ class PodCounter:
         for pod in self.pods.assumed():
             if pod.uid != uid and scope is not None and scope.holds(pod):
                 self._add(low, groups, pod.nodeName, -tally.added(key_of(pod), pod, counts))
-        in_flight: defaultdict[int, list[InFlightPod]] = defaultdict(list)
-        kept = name is not None and not timed
-        if kept and amount is None:
-            # The usual case, and with many pods in flight the slowest part of a count.
-            in_flight[1] = [each for each in self._in_flight if each.counts(tally, inside)]
-        else:
-            for each in self._in_flight:
-                adds = each.counts(tally, inside) if kept else each.adds(inside)
-                in_flight[adds].append(each)
+        kept = tally if name is not None and not timed else None
+        in_flight = by_amount(self._in_flight, inside, kept)
         ids = groups.counted
         places = {
             adds: [ids[[each.predicted]] if predicted else each.groups(ids) for each in such]

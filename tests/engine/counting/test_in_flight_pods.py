@@ -13,7 +13,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from engine.cache.node_table import UNKNOWN_ROW, NodeRows
-from engine.counting.in_flight_pods import PLACING_SECONDS, InFlightPod, InFlightPods, Schedulers
+from engine.counting.in_flight_pods import (
+    PLACING_SECONDS,
+    InFlightPod,
+    InFlightPods,
+    Schedulers,
+    by_amount,
+)
 from engine.errors import BadObjectError
 from engine.objects.api_types import Condition
 from engine.objects.peer import Peer
@@ -530,10 +536,12 @@ def test_membership_is_asked_once_per_tally() -> None:
         return True
 
     one, other = object(), object()
-    assert all(found.counts(one, counts) for _ in range(3))
+    assert all(by_amount([found], counts, one) == {1: [found]} for _ in range(3))
     assert asked == ["a"]
-    assert not found.counts(other, lambda _: False)
-    assert found.counts(one, counts)
+    assert by_amount([found], lambda _: False, other) == {}
+    assert by_amount([found], counts, one) == {1: [found]}
+    assert asked == ["a"]
+    assert by_amount([found], lambda _: 500, None) == {500: [found]}
     assert asked == ["a"]
 
 
