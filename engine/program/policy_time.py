@@ -76,24 +76,22 @@ class _Budgets:
     `used` has the time at which each budget that is not full will be full again.
     """
 
-    def __init__(
-        self, seconds: Callable[[], float], share: float, clock: Callable[[], float]
-    ) -> None:
+    def __init__(self, seconds: float, share: float, clock: Callable[[], float]) -> None:
         self.used: dict[str, float] = {}
         self._seconds = seconds
         self._share = share
         self._clock = clock
 
-    def left(self, name: str) -> float:
-        """The seconds in a budget; below 0 if too much was used."""
+    def left(self, name: str, larger: float) -> float:
+        """The seconds in a budget so many times as large; below 0 if too much was used."""
         full_at = self.used.get(name)
         if full_at is None:
-            return self._seconds()
+            return self._seconds * larger
         missing = full_at - self._clock()
         if missing <= 0:
             del self.used[name]
-            return self._seconds()
-        return self._seconds() - self._share * missing
+            return self._seconds * larger
+        return self._seconds * larger - self._share * missing
 
     def use(self, name: str, seconds: float) -> None:
         now = self._clock()
@@ -120,15 +118,13 @@ class PolicyTimes:
         charged: Callable[[str, float], None],
         nodes: Callable[[], int],
     ) -> None:
-        def budget(seconds: float) -> float:
-            return seconds * min(max(nodes(), _NODES), _MOST_NODES) / _NODES
-
         self.work = work
+        self._nodes = nodes
         self._refused = refused
         self._charged = charged
-        self._policies = _Budgets(lambda: budget(POLICY_SECONDS), POLICY_SHARE, clock)
+        self._policies = _Budgets(POLICY_SECONDS, POLICY_SHARE, clock)
         self.used: Mapping[str, float] = self._policies.used
-        self._namespaces = _Budgets(lambda: budget(NAMESPACE_SECONDS), NAMESPACE_SHARE, clock)
+        self._namespaces = _Budgets(NAMESPACE_SECONDS, NAMESPACE_SHARE, clock)
         self._expensive: TTLCache[str, None] = TTLCache(_MOST_POLICIES, _EXPENSIVE_SECONDS, clock)
 
     def left(self, policy: str) -> float:
@@ -136,7 +132,8 @@ class PolicyTimes:
         namespace, slash, _ = policy.partition("/")
         if not slash:
             return math.inf
-        left = min(self._policies.left(policy), self._namespaces.left(namespace))
+        larger = min(max(self._nodes(), _NODES), _MOST_NODES) / _NODES
+        left = min(self._policies.left(policy, larger), self._namespaces.left(namespace, larger))
         return left if left >= _LEAST_SECONDS else 0.0
 
     def use(self, policy: str, seconds: float) -> None:
