@@ -84,8 +84,8 @@ class CountContext(msgspec.Struct, frozen=True, eq=False):
 
     `peer` decodes the pod as other pods see it (BadObjectError). `root` is its root controller,
     None if not known. `shape` identifies all that rules read of the pod; `frame` may be of another
-    pod of that shape; nothing but counting uses it. `report` is told of pods without an amount, also later, by tallies.
-    `exempts` says which pods no policy governs.
+    pod of that shape, and nothing but counting uses it. `report` is told of pods without an amount,
+    also later, by tallies. `exempts` says which pods no policy governs.
     """
 
     pod: RequestPod
