@@ -234,7 +234,7 @@ class InFlightPod:
     def rows(self) -> NodeRows:
         """The offered rows, in ascending order; none of an Unknown pod."""
         self.settle()
-        return np.flatnonzero(np.unpackbits(self._bits))
+        return np.unpackbits(self._bits).nonzero()[0]
 
     @property
     def predicted(self) -> int:
