@@ -5,13 +5,22 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cli.command import CommandError, Exit, write_text
 from cli.render import counted
-from cli.simulating.inputs import Inputs, pending_pods, prepare, read_inputs, read_pods
+from cli.simulating.inputs import (
+    Conditions,
+    Inputs,
+    pending_pods,
+    prepare,
+    read_inputs,
+    read_pods,
+)
+from cli.simulating.seeds import Simulate, print_runs, runs, runs_chart, runs_json
 from cli.simulating.views import (
     chart,
     difference_json,
@@ -31,6 +40,7 @@ from cli.sources import (
     warn_of,
 )
 from cli.world import Policies, read_policies
+from engine.simulation.node_resources import CPU
 from engine.simulation.result import Result, result
 from grammar.schema import Schema, load_schema
 
@@ -45,6 +55,8 @@ examples:
   placet simulate --cluster cluster.json --diff policies/ new-policies/ --pods pods.yaml
   placet simulate --cluster openb_node_list_all_node.csv --policies gpu.policy \\
       --pods openb_pod_list_default.csv --chart gpu.svg
+  placet simulate --cluster openb_node_list_gpu_node.csv --diff spread.policy pack.policy \\
+      --pods openb_pod_list_default.csv --shuffle --arrivals nvidia.com/gpu=130% --seeds 42-51
 """
 
 
@@ -85,6 +97,35 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=_weight,
         default=1,
         help="the extender's weight in kube-scheduler's configuration (default: 1)",
+    )
+    parser.add_argument(
+        "--no-plugin-scores",
+        dest="plugins",
+        action="store_false",
+        help="choose nodes by the scores of policies alone, without kube-scheduler's own",
+    )
+    parser.add_argument(
+        "--ties",
+        choices=("name", "random"),
+        default="name",
+        help="of nodes with equal scores take the first by name, or one at random as "
+        "kube-scheduler does (default: name)",
+    )
+    parser.add_argument("--shuffle", action="store_true", help="take the pods in a random order")
+    parser.add_argument(
+        "--arrivals",
+        metavar="RESOURCE[=PERCENT]",
+        type=_arrivals,
+        default=(CPU, None),
+        help="count arrived pods by what they request of this resource (default: cpu); with "
+        "PERCENT, clones of random pods follow until all together request that part of what the "
+        "nodes have",
+    )
+    parser.add_argument(
+        "--seeds",
+        metavar="N[-M]",
+        type=_seeds,
+        help="the seed of what is random; with several, a run for each, in parallel, and a summary",
     )
     parser.add_argument(
         "--json", action="store_true", help="print one JSON document with every pod"
@@ -129,9 +170,43 @@ def _live(args: argparse.Namespace, live: LiveCluster, schema: Schema) -> tuple[
 def _simulate(
     args: argparse.Namespace, inputs: Inputs, sets: Mapping[str, Policies], schema: Schema
 ) -> int:
+    conditions = _conditions(args)
+    if conditions.draws and not args.seeds:
+        text = "`--ties random`, `--shuffle` and `--arrivals RESOURCE=PERCENT` draw by chance"
+        raise CommandError(f"{text}, which needs a seed", "add `--seeds 1`")
     for note in inputs.pods.notes:
         print(f"note: {note}", file=sys.stderr)
-    results, seconds = _results(inputs, sets, schema, args.weight)
+    started = time.perf_counter()
+    if args.seeds and len(args.seeds) > 1:
+        count = _several(args, inputs, sets, schema, conditions)
+    else:
+        count = _one(args, inputs, sets, schema, conditions)
+    seconds = time.perf_counter() - started
+    each = 1e6 * seconds / count
+    print(f"{counted(count, 'pod')} in {seconds:.1f} s: {each:.0f} µs a pod", file=sys.stderr)
+    return Exit.OK
+
+
+def _conditions(args: argparse.Namespace) -> Conditions:
+    resource, grow = args.arrivals
+    ties = args.ties == "random"
+    return Conditions(args.weight, args.plugins, ties, args.shuffle, resource, grow)
+
+
+def _one(
+    args: argparse.Namespace,
+    inputs: Inputs,
+    sets: Mapping[str, Policies],
+    schema: Schema,
+    conditions: Conditions,
+) -> int:
+    """Shows one simulation for each set of policies. Returns the number of pods."""
+    seed = args.seeds[0] if args.seeds else 0
+    ready = {name: prepare(inputs, read, schema, conditions, seed) for name, read in sets.items()}
+    results = []
+    for name, simulation in ready.items():
+        with progress(sys.stderr, name, len(simulation.pods)) as update:
+            results.append(result(simulation, update))
     if args.json:
         print(difference_json(*results) if args.diff else result_json(*results))
     elif args.diff:
@@ -140,10 +215,39 @@ def _simulate(
         print_result(*results)
     if args.chart is not None:
         write_text(args.chart, chart(dict(zip(sets, results, strict=True))))
-    count = sum(len(result.outcomes) for result in results)
-    each = 1e6 * seconds / count
-    print(f"{counted(count, 'pod')} in {seconds:.1f} s: {each:.0f} µs a pod", file=sys.stderr)
-    return Exit.OK
+    return sum(len(result.outcomes) for result in results)
+
+
+def _several(
+    args: argparse.Namespace,
+    inputs: Inputs,
+    sets: Mapping[str, Policies],
+    schema: Schema,
+    conditions: Conditions,
+) -> int:
+    """Shows what the simulations of several seeds have in common. Returns the number of pods."""
+
+    def simulate(read: Policies) -> Simulate:
+        def run(seed: int, told: Callable[[int], None]) -> Result:
+            return result(prepare(inputs, read, schema, conditions, seed), told)
+
+        return run
+
+    resource = conditions.resource
+    # One is prepared here, so that a mistake is told once and the progress bar knows the pods.
+    simulation = prepare(inputs, next(iter(sets.values())), schema, conditions, args.seeds[0])
+    if resource not in simulation.resources.resources:
+        known = ", ".join(f"`{name}`" for name in simulation.resources.resources)
+        raise CommandError(f"no node has `{resource}`", f"the nodes have {known}")
+    by_set = {name: simulate(read) for name, read in sets.items()}
+    found = runs(by_set, args.seeds, resource, len(simulation.pods))
+    if args.json:
+        print(runs_json(found, resource))
+    else:
+        print_runs(found, resource)
+    if args.chart is not None:
+        write_text(args.chart, runs_chart(found, resource))
+    return sum(run.placed + run.pending for some in found.values() for run in some)
 
 
 def _policy_sets(args: argparse.Namespace, schema: Schema) -> Mapping[str, Policies]:
@@ -161,21 +265,38 @@ def _paths(args: argparse.Namespace) -> Mapping[str, Sequence[Path]]:
     return {str(old): [old], str(new): [new]}
 
 
-def _results(
-    inputs: Inputs, sets: Mapping[str, Policies], schema: Schema, weight: int
-) -> tuple[list[Result], float]:
-    """A result for each set of policies, and the seconds of all runs without reading files."""
-    ready = {name: prepare(inputs, read, schema, weight) for name, read in sets.items()}
-    results, started = [], time.perf_counter()
-    for name, simulation in ready.items():
-        with progress(sys.stderr, name, len(inputs.pods.bodies)) as update:
-            results.append(result(simulation, update))
-    return results, time.perf_counter() - started
-
-
 def _weight(text: str) -> int:
     """kube-scheduler rejects an extender that scores without a weight."""
     if not (text.isascii() and text.isdigit() and 0 < int(text) < 2**31):
         message = f"`{text}` is not a weight: it must be a whole number from 1"
         raise argparse.ArgumentTypeError(message)
     return int(text)
+
+
+# More seeds than these are a mistake.
+_MOST_SEEDS = 1000
+
+
+def _seeds(text: str) -> Sequence[int]:
+    first, dash, last = text.partition("-")
+    if not (_is_number(first) and (not dash or _is_number(last))):
+        message = f"`{text}` is no seed: give a number, or two such as 42-51"
+        raise argparse.ArgumentTypeError(message)
+    seeds = range(int(first), int(last or first) + 1)
+    if not 0 < len(seeds) <= _MOST_SEEDS:
+        message = f"`{text}` must have from 1 to {_MOST_SEEDS} seeds, the smaller number first"
+        raise argparse.ArgumentTypeError(message)
+    return seeds
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 16
+
+
+def _arrivals(text: str) -> tuple[str, Fraction | None]:
+    resource, equals, percent = text.partition("=")
+    number = percent.removesuffix("%")
+    if not resource or (equals and not (_is_number(number) and 0 < int(number) <= 1000)):
+        message = f"`{text}` is not RESOURCE or RESOURCE=PERCENT, such as cpu=130%"
+        raise argparse.ArgumentTypeError(message)
+    return resource, Fraction(int(number), 100) if equals else None

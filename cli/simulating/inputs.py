@@ -11,7 +11,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from fractions import Fraction
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import msgspec
@@ -23,7 +25,9 @@ from engine.cache.cluster_file import ClusterFileError, documents
 from engine.cache.snapshot import ENDED
 from engine.errors import BadObjectError
 from engine.objects.codec import ObjectCodec
+from engine.simulation.arrivals import grown, shuffled
 from engine.simulation.cycle import Simulation, Waiting, waiting
+from engine.simulation.node_resources import CPU, NodeResources
 from grammar.schema import Schema
 
 Object = dict[str, Any]
@@ -73,15 +77,59 @@ def pending_pods(cluster: Documents, namespace: str, name: str) -> PodFile:
     return PodFile(Path(name), pods.bodies, tuple(_notes(pods)))
 
 
-def prepare(inputs: Inputs, read: Policies, schema: Schema, weight: int) -> Simulation:
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """What a simulation does beside kube-scheduler's usual way, with chances from the seed.
+
+    `grow` is a part of what the nodes have of `resource`: clones of pods come until all together
+    request it. `plugins` says whether the score of kube-scheduler's plugin counts.
+    """
+
+    weight: int = 1
+    plugins: bool = True
+    random_ties: bool = False
+    shuffle: bool = False
+    resource: str = CPU
+    grow: Fraction | None = None
+
+    @property
+    def draws(self) -> bool:
+        """Whether chance decides something."""
+        return self.random_ties or self.shuffle or self.grow is not None
+
+
+def prepare(
+    inputs: Inputs, read: Policies, schema: Schema, conditions: Conditions, seed: int = 0
+) -> Simulation:
     """A simulation with a cluster of its own, because it changes the cluster.
 
     Raises CommandError for an invalid snapshot and invalid pods.
     """
     codec = ObjectCodec(schema, read.needs.annotations)
     cluster = inputs.cluster.cluster(codec)
-    extender = engine(read.registry, cluster, codec)
-    return Simulation(extender, cluster.pods, _waiting(inputs.pods, codec), weight=weight)
+    pods = _waiting(inputs.pods, codec)
+    # Order and ties have a source each, so that the same pods come under both rules of ties.
+    order = Random(f"{seed}/order")  # noqa: S311 (a simulation, not a secret)
+    if conditions.shuffle:
+        pods = shuffled(pods, order)
+    resource = conditions.resource
+    if conditions.grow is not None:
+        nodes = NodeResources(list(cluster.pods.snapshot().nodes.values()))
+        try:
+            most = int(nodes.allocatable(resource) * conditions.grow)
+            pods = grown(pods, order, codec, resource, most)
+        except ValueError as error:
+            hint = f"name a resource that pods of `{inputs.pods.file}` request"
+            raise CommandError(str(error), hint) from None
+    ties = Random(f"{seed}/ties") if conditions.random_ties else None  # noqa: S311 (as above)
+    return Simulation(
+        engine(read.registry, cluster, codec),
+        cluster.pods,
+        pods,
+        weight=conditions.weight,
+        plugins=conditions.plugins,
+        ties=ties,
+    )
 
 
 def _waiting(pods: PodFile, codec: ObjectCodec) -> Sequence[Waiting]:

@@ -189,20 +189,35 @@ def chart(results: Mapping[str, Result]) -> str:
 
     `results` are one or two, by the name of their policies, with the same pods and nodes.
     """
-    panels = _resources(list(results.values()))
+    every = list(results.values())
+    lines = {name: [_parts(r.allocation[name]) for r in every] for name in _resources(every)}
+    return line_chart(list(results), lines, f"{len(every[0].outcomes)} pods")
+
+
+def line_chart(
+    names: Sequence[str], lines: Mapping[str, Sequence[Sequence[float]]], end: str
+) -> str:
+    """A panel per resource, with a line of parts for each of the one or two names.
+
+    `end` labels the right end of the horizontal axis, which begins at 0.
+    """
+    panels = list(lines.items())[:_MAX_PANELS]
     width = _LEFT + len(panels) * (_WIDTH + _GAP)
     height = _TOP + _HEIGHT + _FOOT
     size = f'viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
-    lines = [
+    parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="12">',
         "<title>Allocation as pods come</title>",
         f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
     ]
-    for number, resource in enumerate(panels):
-        left = _LEFT + number * (_WIDTH + _GAP)
-        lines += _panel(resource, left, [r.allocation[resource] for r in results.values()])
-    lines += _legend(list(results))
-    return "\n".join([*lines, "</svg>", ""])
+    for number, (resource, some) in enumerate(panels):
+        parts += _panel(resource, _LEFT + number * (_WIDTH + _GAP), some, end)
+    parts += _legend(names)
+    return "\n".join([*parts, "</svg>", ""])
+
+
+def _parts(allocation: Allocation) -> Sequence[float]:
+    return [amount / allocation.allocatable for amount in allocation.course]
 
 
 def _resources(results: Sequence[Result]) -> list[str]:
@@ -213,11 +228,10 @@ def _resources(results: Sequence[Result]) -> list[str]:
         grows = any(course[-1] > course[0] for course in courses)
         if name in ("cpu", "memory") or (name != "pods" and grows):
             kept.append(name)
-    return kept[:_MAX_PANELS]
+    return kept
 
 
-def _panel(resource: str, left: int, allocations: Sequence[Allocation]) -> Iterator[str]:
-    pods = len(allocations[0].course) - 1
+def _panel(resource: str, left: int, lines: Sequence[Sequence[float]], end: str) -> Iterator[str]:
     bottom = _TOP + _HEIGHT
     yield f'<text x="{left}" y="{_TOP - 12}" font-weight="bold">{escape(resource)}</text>'
     for percent in (0, 25, 50, 75, 100):
@@ -225,20 +239,20 @@ def _panel(resource: str, left: int, allocations: Sequence[Allocation]) -> Itera
         yield f'<path d="M{left} {y}h{_WIDTH}" stroke="#dddddd"/>'
         yield _label(left - 6, y + 4, f"{percent}%", "end")
     yield _label(left, bottom + 18, "0", "start")
-    yield _label(left + _WIDTH, bottom + 18, f"{pods} pods", "end")
-    for allocation, (colour, dashes) in zip(allocations, _LINES, strict=False):
-        points = " ".join(_points(allocation, left, bottom))
+    yield _label(left + _WIDTH, bottom + 18, end, "end")
+    for line, (colour, dashes) in zip(lines, _LINES, strict=False):
+        points = " ".join(_points(line, left, bottom))
         style = f'fill="none" stroke="{colour}" stroke-width="2"{dashes}'
         yield f'<polyline points="{points}" {style}/>'
 
 
-def _points(allocation: Allocation, left: int, bottom: int) -> Iterator[str]:
+def _points(line: Sequence[float], left: int, bottom: int) -> Iterator[str]:
     """The points of a line, which is cut at the top: nodes can be over-full from the start."""
-    last = len(allocation.course) - 1
+    last = len(line) - 1
     steps = min(last, _POINTS)
     for step in range(steps + 1):
         at = last * step // max(steps, 1)
-        part = min(allocation.course[at] / allocation.allocatable, 1.0)
+        part = min(line[at], 1.0)
         yield f"{left + _WIDTH * at / max(last, 1):.1f},{bottom - _HEIGHT * part:.1f}"
 
 
@@ -258,16 +272,21 @@ def _label(x: int, y: int, text: str, anchor: str) -> str:
 # A shorter run shows no bar.
 _DELAY_SECONDS = 1.0
 # The bar redraws itself a few times a second, so it needs no update for every pod.
-_STEP = 16
+_EACH = 16
 
 
 @contextmanager
 def progress(
-    stream: TextIO, text: str, total: int, clock: Callable[[], float] = time.monotonic
+    stream: TextIO,
+    text: str,
+    total: int,
+    clock: Callable[[], float] = time.monotonic,
+    *,
+    each: int = _EACH,
 ) -> Iterator[Callable[[int], None]]:
     """A bar on a terminal, which disappears at the end; nothing elsewhere.
 
-    Yields a function to call with the number of pods done.
+    Yields a function to call with the number of pods done; multiples of `each` are shown.
     """
     if not stream.isatty() or os.environ.get("TERM") == "dumb":
         yield lambda _: None
@@ -279,7 +298,7 @@ def progress(
     start = clock() + _DELAY_SECONDS
 
     def update(done: int) -> None:
-        if done % _STEP == 0 and clock() >= start:
+        if done % each == 0 and clock() >= start:
             bar.start()
             bar.update(task, completed=done)
 

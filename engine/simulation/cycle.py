@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from random import Random
 
 import msgspec
 import numpy as np
@@ -136,25 +137,41 @@ class Simulation:
     """A cache with nodes and pods, an engine with policies over it, and waiting pods.
 
     The waiting pods are in the cache from the start, so that counts of a workload include them. A
-    waiting pod that the cache has on a node leaves that node. `weight` is that of the extender.
+    waiting pod that the cache has on a node leaves that node.
+
+    `weight` is that of the extender. `plugins` says whether the score of kube-scheduler's plugin
+    counts. Of nodes with equal scores `ties` draws one; without it the first by name is taken.
     """
 
     def __init__(
-        self, engine: Engine, cache: Cache, pods: Sequence[Waiting], *, weight: int = 1
+        self,
+        engine: Engine,
+        cache: Cache,
+        pods: Sequence[Waiting],
+        *,
+        weight: int = 1,
+        plugins: bool = True,
+        ties: Random | None = None,
     ) -> None:
         self._engine = engine
         self._cache = cache
         self._pods = pods
         self._weight = weight
+        self._plugins = plugins
+        self._ties = ties
         cache.add_event_handler(engine.in_flight.pod_changed)
         for each in pods:
             cache.put_pod(each.peer)
         views = cache.snapshot().nodes
-        # In this order: of nodes with equal scores the first one is taken.
+        # In this order, because of ties.
         self.names: Sequence[str] = sorted(views)
         nodes = [views[name] for name in self.names]
         self.resources = NodeResources(nodes)
         self._eligibility = NodeEligibility(nodes)
+
+    @property
+    def pods(self) -> Sequence[Waiting]:
+        return self._pods
 
     def run(self) -> Iterator[Outcome]:
         """The outcome of each pod in order. Later pods see the earlier ones placed."""
@@ -183,15 +200,18 @@ class Simulation:
         return self._engine.filter(pod.body, names, None, math.inf)
 
     def _choose(self, pod: Waiting, needed: Demand, rows: NodeRows) -> int:
-        """The row with the highest sum of scores. A single row is not scored (C29)."""
+        """A row with the highest sum of scores. A single row is not scored (C29)."""
         if len(rows) == 1:
             return int(rows[0])
-        totals = self.resources.least_allocated(needed)[rows]
+        totals = np.zeros(len(rows), np.int64)
+        if self._plugins:
+            totals = self.resources.least_allocated(needed)[rows]
         names = [self.names[row] for row in rows]
         scores = self._engine.prioritize(pod.body, names, None, math.inf)
         if scores is not None:
             totals = totals + scores.points * (self._weight * _SCALE)
-        return int(rows[int(np.argmax(totals))])
+        best = np.flatnonzero(totals == totals.max())
+        return int(rows[best[self._ties.randrange(len(best)) if self._ties else 0]])
 
     def _bind(self, pod: Waiting, needed: Demand, policy: str, row: int) -> Placed:
         node = self.names[row]

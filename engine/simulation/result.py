@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from engine.simulation.cycle import Outcome, Pending, Placed, Simulation
+from engine.simulation.node_resources import demand
 
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
     """The allocation of one resource on all nodes, in thousandths of a cpu or in ones.
 
-    `course` is the requested amount before the first pod and after each pod.
+    `course` is the requested amount before the first pod and after each pod. `arrived` adds what
+    the pending ones request.
     """
 
     allocatable: int
     course: Sequence[int]
+    arrived: Sequence[int]
 
     @property
     def requested(self) -> int:
@@ -64,6 +68,23 @@ class Result:
         found = (PendingReason(r, len(on), min(on), max(on)) for r, on in nodes.items())
         return sorted(found, key=lambda b: (-b.pods, -b.most, b.reason))
 
+    def by_arrivals(self, resource: str) -> Sequence[Mapping[str, float]]:
+        """The allocated parts of all resources when 0 %, 1 %, 2 % and so on of one have arrived.
+
+        Percent of what the nodes have: the last pod counts that keeps the arrived amount within it.
+        The last entry is that of all pods, at a percentage that is rounded.
+        """
+        measure = self.allocation[resource]
+        hundredth = measure.allocatable / 100
+        steps = [
+            bisect_right(measure.arrived, percent * hundredth) - 1
+            for percent in range(round(measure.arrived[-1] / hundredth))
+        ]
+        ends = [max(step, 0) for step in steps] + [len(measure.course) - 1]
+        return [
+            {r: a.course[end] / a.allocatable for r, a in self.allocation.items()} for end in ends
+        ]
+
     def policies(self) -> Mapping[str, tuple[int, int]]:
         """The numbers of placed and pending pods of each policy; "" is no policy."""
         placed = Counter(o.policy for o in self.placed)
@@ -77,14 +98,20 @@ def result(simulation: Simulation, progress: Callable[[int], None]) -> Result:
     """Run a simulation to its end. `progress` gets the number of pods so far after each."""
     resources, outcomes = simulation.resources, list[Outcome]()
     courses = {resource: [resources.requested(resource)] for resource in resources.resources}
-    for outcome in simulation.run():
+    arrived = {resource: list(course) for resource, course in courses.items()}
+    for pod, outcome in zip(simulation.pods, simulation.run(), strict=True):
         outcomes.append(outcome)
+        needed = demand(pod.peer).amounts
         for resource, course in courses.items():
             course.append(
                 resources.requested(resource) if isinstance(outcome, Placed) else course[-1]
             )
+            so_far = arrived[resource]
+            so_far.append(so_far[-1] + needed.get(resource, 0))
         progress(len(outcomes))
-    allocation = {r: Allocation(resources.allocatable(r), course) for r, course in courses.items()}
+    allocation = {
+        r: Allocation(resources.allocatable(r), course, arrived[r]) for r, course in courses.items()
+    }
     return Result(len(simulation.names), outcomes, allocation)
 
 

@@ -275,3 +275,82 @@ def test_the_openb_trace_runs_in_a_minute(placet: Placet, folder: Path) -> None:
     assert (found["nodes"], found["placed"] + found["pending"]) == (1523, 8152)
     assert found["allocation"]["nvidia.com/gpu"]["allocatable"] == 6212
     assert [p for p in found["pods"] if p["node"] is None and not p["reasons"]] == []
+
+
+# ---- several seeds
+
+DRAWN = ("--shuffle", "--ties", "random", "--arrivals", "nvidia.com/gpu=200%")
+
+
+def test_seeds_give_a_table_of_arrivals(placet: Placet) -> None:
+    done = placet("simulate", *FILES, "--policies", "cards.policy", *DRAWN, "--seeds", "1-3")
+    assert done.code == 0, done.err
+    title, _, head, *rows = done.out.splitlines()
+    assert title == "3 seeds on 3 nodes"
+    assert head.split() == [
+        "arrived",
+        "nvidia.com/gpu",
+        "allocated",
+        "least",
+        "most",
+        "cpu",
+        "memory",
+    ]
+    percents = [row.split()[0] for row in rows if row.endswith("%")]
+    # A pod wants two of the four cards, so each run ends above 150 percent.
+    assert percents[:15] == [f"{percent}%" for percent in range(10, 151, 10)]
+    assert re.search(r"a run has \d+( to \d+)? pods, of which \d+( to \d+)? are pending$", done.out)
+
+
+def test_seeds_give_the_same_as_one_seed_after_the_other(placet: Placet) -> None:
+    asked = ("simulate", *FILES, "--policies", "cards.policy", *DRAWN, "--json", "--seeds")
+    (found,) = json.loads(placet(*asked, "4-5").out)["sets"]
+    for run in found["runs"]:
+        one = json.loads(placet(*asked, str(run["seed"])).out)
+        assert (run["placed"], run["pending"]) == (one["placed"], one["pending"])
+        last = run["byArrivals"][-1]
+        assert last == {name: each["part"] for name, each in one["allocation"].items()}
+
+
+def test_seeds_compare_two_sets_of_policies_and_draw_their_means(
+    placet: Placet, folder: Path
+) -> None:
+    sets = ("--diff", "cards.policy", "none.policy")
+    done = placet("simulate", *FILES, *sets, *DRAWN, "--seeds", "1-3", "--chart", "c.svg")
+    assert done.code == 0, done.err
+    assert "nvidia.com/gpu allocated at 100% of arrivals" in done.out
+    assert re.search(r"under none.policy more with \d seeds?, less with \d$", done.out)
+    lines = ET.parse(folder / "c.svg").getroot().iter("{http://www.w3.org/2000/svg}polyline")  # noqa: S314
+    assert len(list(lines)) == 6
+
+
+@pytest.mark.parametrize(
+    ("flags", "message", "remedy"),
+    [
+        (("--shuffle",), "which needs a seed", "add `--seeds 1`"),
+        (("--ties", "random"), "which needs a seed", "add `--seeds 1`"),
+        (("--arrivals", "a.b/c=5%", "--seeds", "1"), "no pod requests `a.b/c`", "name a resource"),
+        (("--arrivals", "a.b/c", "--seeds", "1-2"), "no node has `a.b/c`", "the nodes have `cpu`"),
+    ],
+)
+def test_a_mistake_about_chance_is_told_with_its_remedy(
+    placet: Placet, flags: tuple[str, ...], message: str, remedy: str
+) -> None:
+    done = placet("simulate", *FILES, "--policies", "cards.policy", *flags)
+    assert done.code == 2
+    assert message in done.err
+    assert remedy in done.err
+
+
+@pytest.mark.parametrize("text", ["2-1", "x", "1-", "-3", "1-1001", "1.5"])
+def test_what_is_no_seed_is_refused(placet: Placet, text: str) -> None:
+    done = placet("simulate", *FILES, "--policies", "cards.policy", f"--seeds={text}")
+    assert done.code == 2
+    assert f"`{text}`" in done.err
+
+
+@pytest.mark.parametrize("text", ["=5%", "cpu=", "cpu=x", "cpu=0%", "cpu=2000%"])
+def test_what_is_no_arrival_is_refused(placet: Placet, text: str) -> None:
+    done = placet("simulate", *FILES, "--policies", "cards.policy", f"--arrivals={text}")
+    assert done.code == 2
+    assert f"`{text}` is not RESOURCE or RESOURCE=PERCENT" in done.err

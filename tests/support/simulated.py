@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Sequence
+from random import Random
 
 from engine.simulation.cycle import Outcome, Pending, Simulation, waiting
 from tests.support.builders import Object, raw
@@ -17,12 +18,14 @@ def simulation(
     *,
     there: Iterable[Object] = (),
     weight: int = 1,
+    plugins: bool = True,
+    ties: Random | None = None,
 ) -> Simulation:
     """`pods` wait, whatever node they name; those that are `there` are left alone."""
     cache = cache_of(nodes, there)
     engine = engine_over(policies, cache, now=lambda: NOW)
     queue = [waiting(raw(_unplaced(pod)), CODEC) for pod in pods]
-    return Simulation(engine, cache, queue, weight=weight)
+    return Simulation(engine, cache, queue, weight=weight, plugins=plugins, ties=ties)
 
 
 def where(outcomes: Sequence[Outcome]) -> dict[str, str]:

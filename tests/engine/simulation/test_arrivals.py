@@ -1,0 +1,100 @@
+"""Arrivals: pods in a random order, clones of them, and nodes drawn among equal ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+
+import msgspec
+import pytest
+
+from engine.simulation.arrivals import grown, shuffled
+from engine.simulation.cycle import Waiting, waiting
+from engine.simulation.result import result
+from tests.support.builders import node, pod, raw
+from tests.support.engines import CODEC
+from tests.support.simulated import simulation, where
+
+
+def queue(*cpus: str) -> list[Waiting]:
+    return [waiting(raw(pod(f"p-{i}", cpu=cpu)), CODEC) for i, cpu in enumerate(cpus)]
+
+
+def keys(pods: Sequence[Waiting]) -> list[str]:
+    return [each.key for each in pods]
+
+
+def test_a_shuffle_has_every_pod_once_and_depends_on_the_seed_alone() -> None:
+    pods = queue(*["1"] * 20)
+    orders = [keys(shuffled(pods, Random(seed))) for seed in (1, 1, 2)]
+    assert sorted(orders[0]) == sorted(keys(pods))
+    assert orders[0] == orders[1]
+    assert orders[0] != orders[2]
+    assert orders[0] != keys(pods)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_clones_follow_until_the_next_would_be_too_much(seed: int) -> None:
+    pods = queue("1", "2", "500m")
+    found = grown(pods, Random(seed), CODEC, "cpu", 20_000)
+    total = sum(int(each.peer.requests["cpu"].nanos // 10**6) for each in found)
+    assert found[:3] == pods
+    # The largest pod is of 2,000.
+    assert 18_000 < total <= 20_000
+    assert len(set(keys(found))) == len(found)
+    assert len({each.peer.uid for each in found}) == len(found)
+
+
+def test_a_clone_is_its_pod_under_another_name() -> None:
+    (one,) = queue("1")
+    _, clone = grown([one], Random(1), CODEC, "cpu", 2_000)
+    assert clone.key == "default/p-0-clone-1"
+    document, original = msgspec.json.decode(clone.body), msgspec.json.decode(one.body)
+    assert document["spec"] == original["spec"]
+    assert document["metadata"].get("labels") == original["metadata"].get("labels")
+
+
+def test_pods_that_are_enough_already_have_no_clones() -> None:
+    pods = queue("4", "4")
+    assert grown(pods, Random(1), CODEC, "cpu", 3_000) == pods
+
+
+def test_a_resource_that_no_pod_requests_cannot_grow() -> None:
+    with pytest.raises(ValueError, match=r"^no pod requests `example\.com/foo`$"):
+        grown(queue("1"), Random(1), CODEC, "example.com/foo", 1)
+
+
+NODES = [node(f"n-{i}", cpu="8") for i in range(8)]
+
+
+def test_of_equal_nodes_one_is_drawn_or_the_first_by_name_is_taken() -> None:
+    pods = [pod(f"p-{i}", cpu="1") for i in range(8)]
+    cards = 'cluster policy equal { score "all" weight 1 { value 1 } }'
+    first = where(list(simulation(NODES, pods, cards, plugins=False).run()))
+    assert set(first.values()) == {"n-0"}
+    drawn = [
+        where(list(simulation(NODES, pods, cards, plugins=False, ties=Random(seed)).run()))
+        for seed in (1, 1, 2)
+    ]
+    assert drawn[0] == drawn[1]
+    assert drawn[0] != drawn[2]
+    assert len(set(drawn[0].values())) > 2
+
+
+def test_a_draw_never_takes_a_worse_node() -> None:
+    best = 'cluster policy best { score "b" weight 1 { value node.name in ["n-3", "n-5"] } }'
+    pods = [pod(f"p-{i}", cpu="500m") for i in range(16)]
+    there = where(list(simulation(NODES, pods, best, plugins=False, ties=Random(3)).run()))
+    assert set(there.values()) == {"n-3", "n-5"}
+
+
+def test_the_allocation_at_each_percent_of_arrivals() -> None:
+    """10 cpus: pods of 1, 1, 3 (too large for any node), 2 arrive at 10, 20, 50 and 70 percent."""
+    nodes = [node(f"n-{i}", cpu="2") for i in range(5)]
+    pods = [pod(f"p-{i}", cpu=cpu) for i, cpu in enumerate(("1", "1", "3", "2"))]
+    done = result(simulation(nodes, pods), lambda _: None)
+    parts = [each["cpu"] for each in done.by_arrivals("cpu")]
+    assert len(parts) == 71
+    assert (parts[9], parts[10], parts[19], parts[20]) == (0.0, 0.1, 0.1, 0.2)
+    assert (parts[49], parts[50], parts[69], parts[70]) == (0.2, 0.2, 0.2, 0.4)
+    assert list(done.allocation["cpu"].arrived) == [0, 1000, 2000, 5000, 7000]
