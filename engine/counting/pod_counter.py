@@ -257,7 +257,7 @@ class PodCounter:
             if pod.uid != uid and scope is not None and scope.holds(pod):
                 self._add(low, groups, pod.nodeName, -tally.added(key_of(pod), pod, counts))
         kept = tally if name is not None and not timed else None
-        in_flight = by_amount(self._in_flight, inside, kept)
+        in_flight = by_amount(self._in_flight, inside, kept) if self._in_flight else {}
         ids = groups.counted
         places = {
             adds: [ids[[each.predicted]] if predicted else each.groups(ids) for each in such]
