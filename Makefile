@@ -21,8 +21,11 @@ unexport PYTHONDONTWRITEBYTECODE
 demo: .venv/stamp  ## serve a built-in cluster and ready-made policies until Ctrl-C
 	.venv/bin/placet serve --demo
 
+# No test of these folders runs here, and reading them takes time.
+OTHERS = tests/e2e tests/benchmarks tests/image
+
 test: .venv/stamp  ## run every test except thorough, e2e, bench and chaos; a part of random examples
-	.venv/bin/python -m pytest --numprocesses=auto --dist=worksteal
+	.venv/bin/python -m pytest --numprocesses=auto --dist=worksteal $(addprefix --ignore=,$(OTHERS))
 
 thorough: .venv/stamp answers  ## run all of `test` with all examples, and what takes too long for it
 	.venv/bin/python -m pytest --numprocesses=auto --dist=worksteal \

@@ -573,11 +573,12 @@ def _view_port(args: argparse.Namespace) -> int | None:
 
 def _cannot_listen(error: OSError, listen: tuple[str, int], flag: str) -> CommandError:
     where = ":".join(map(str, listen))
+    hint = f"name another with {flag} {'PORT' if flag == '--view-port' else 'HOST:PORT'}"
     if error.errno == errno.EADDRINUSE:
-        hint = f"name another with {flag} HOST:PORT, or stop the program that uses it"
+        hint += ", or stop the program that uses it"
         return CommandError(f"cannot listen on `{where}`: the port is in use", hint)
     reason = (error.strerror or str(error)).lower()
-    return CommandError(f"cannot listen on `{where}`: {reason}", f"name another with {flag}")
+    return CommandError(f"cannot listen on `{where}`: {reason}", hint)
 
 
 def _policies(args: argparse.Namespace) -> list[Path]:

@@ -19,7 +19,6 @@ from typing import Any, Protocol
 
 import aiohttp
 import msgspec
-from kubernetes_asyncio.client.rest import RESTClientObject
 
 from engine.cluster.configuration import SERVICE_ACCOUNT, Load, find
 from engine.errors import ApiError, ApiUnreachableError, ClusterConfigurationError, NotSentError
@@ -274,6 +273,9 @@ class Session:
 
 
 def _connections(configuration: Any) -> Any:
+    # The library takes as long to import as Placet, and servers without a cluster do not need it.
+    from kubernetes_asyncio.client.rest import RESTClientObject  # noqa: PLC0415
+
     # 0 means no limit: each watch holds a connection, and Throttle limits the requests.
     return RESTClientObject(configuration, maxsize=0)
 

@@ -16,8 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from kubernetes_asyncio.client import Configuration
-from kubernetes_asyncio.config import load_incluster_config, load_kube_config
 
 from engine.errors import ClusterConfigurationError
 
@@ -150,7 +148,13 @@ def _reading_files(files: str, context: str | None) -> Load:
     return load
 
 
+# The library takes as long to import as Placet, and servers without a cluster do not need it.
+
+
 async def _from_service_account(folder: Path) -> Any:
+    from kubernetes_asyncio.client import Configuration  # noqa: PLC0415
+    from kubernetes_asyncio.config import load_incluster_config  # noqa: PLC0415
+
     configuration = Configuration()
     try:
         # It sets a hook that reads the token again after a minute. It has no types.
@@ -166,6 +170,9 @@ async def _from_service_account(folder: Path) -> Any:
 
 
 async def _from_files(files: str, context: str | None) -> Any:
+    from kubernetes_asyncio.client import Configuration  # noqa: PLC0415
+    from kubernetes_asyncio.config import load_kube_config  # noqa: PLC0415
+
     configuration: Any = Configuration()
     try:
         loader: Any = await load_kube_config(

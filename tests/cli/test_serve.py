@@ -188,6 +188,19 @@ def test_port_that_is_taken_is_one_clear_error(placet: Placet) -> None:
     ]
 
 
+@pytest.mark.usefixtures("policies")
+def test_a_view_whose_port_is_taken_names_its_flag(placet: Placet) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        arguments = ("--policies", "a.policy", "--no-cluster", "--listen", "127.0.0.1:0")
+        done = placet("serve", *arguments, "--view-port", port)
+    assert done.code == 2
+    assert done.err.splitlines()[-2:] == [
+        f"error: cannot listen on `127.0.0.1:{port}`: the port is in use",
+        "  = help: name another with --view-port PORT, or stop the program that uses it",
+    ]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
