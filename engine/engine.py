@@ -369,7 +369,8 @@ class Engine:
         else:
             self.in_flight.forget(call.pod.uid)
         decided = feasible(count)
-        self._record(call, names, decided)
+        if (journal := self._journal) is not None:
+            self._later(lambda: journal.filtered(call, names, decided))
         return decided
 
     def _filtered(
@@ -382,11 +383,10 @@ class Engine:
             decided = self._counted(call, names, rows if nodes is None else None, decided)
         else:
             self.in_flight.forget(call.pod.uid)
-        self._later(lambda: self._report(decided))
+        self._later(lambda: self._finish(call, names, decided))
         if plan.audits or plan.audited_counts:
             audit = self._audit(call, names, table, rows)
             self._later(lambda: self._continue(audit))
-        self._record(call, names, decided)
         return self._hopeless(call, decided) if decided.codes.all() else decided
 
     def _counted(
@@ -409,14 +409,15 @@ class Engine:
 
         question = _question(call, snapshot, rows, suits)
         predicts = self._calls.registry.soft_counts
-        left = self._placement.answer(call.plan.counts, question, decided, predicts=predicts)
-        self._later(lambda: self._settle(call.pod.uid))
-        return left
+        return self._placement.answer(call.plan.counts, question, decided, predicts=predicts)
 
-    def _settle(self, uid: str) -> None:
-        """Does what the next pod would wait for, and looks whether the scheduler is known."""
-        if unnamed := self.in_flight.settle(uid):
+    def _finish(self, call: Call, names: Sequence[str], decided: Decision) -> None:
+        """Does what no answer waits for, but the next one would; reports and records."""
+        if unnamed := self.in_flight.settle(call.pod.uid):
             self._observer.unnamed_scheduler(unnamed)
+        self._report(decided)
+        if self._journal is not None:
+            self._journal.filtered(call, names, decided)
 
     def _hopeless(self, call: Call, decided: Decision) -> Decision:
         """The answer about a pod without a node, in the form that kube-scheduler settles with.
@@ -493,10 +494,6 @@ class Engine:
             if isinstance(verdict, Failed):
                 self._observer.failed(verdict.policy, verdict.clause, verdict.error)
             self._observer.rejected(verdict.policy, verdict.clause, count)
-
-    def _record(self, call: Call, names: Sequence[str], decided: Decision) -> None:
-        if (journal := self._journal) is not None:
-            self._later(lambda: journal.filtered(call, names, decided))
 
     # ---- what several verbs share
 

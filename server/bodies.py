@@ -158,7 +158,8 @@ async def _expected(request: web.BaseRequest) -> None:
 
 def refuse_encoded(request: web.BaseRequest, call: CallRecord) -> web.Response | None:
     """415 for a compressed body, whose unpacked size is unknown; None for any other body."""
-    if request.headers.get("Content-Encoding", "identity").strip().lower() == "identity":
+    encoding = request.headers.get("Content-Encoding")
+    if encoding is None or encoding.strip().lower() == "identity":
         return None
     call.outcome = Outcome.ENCODED_BODY
     return web.Response(status=415, text="the body must not be compressed\n")

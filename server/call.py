@@ -106,7 +106,7 @@ def log_entry(call: CallRecord, code: int, seconds: float, left_out: int = 0) ->
         fields["operation"], fields["object"] = call.reviewed.operation, call.reviewed.object
         fields["allowed"] = call.reviewed.allowed
     fields["code"] = code
-    fields["outcome"] = call.outcome.value
+    fields["outcome"] = str(call.outcome)
     fields["seconds"] = round(seconds, 6)
     if call.error:
         fields["err"] = call.error

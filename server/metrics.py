@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 
 import numpy as np
@@ -15,12 +15,10 @@ from prometheus_client.registry import Collector
 
 from engine.program.frame import Points
 from server.call import ReviewedObject
-from server.errors import Outcome
+from server.call_metrics import CallMetrics
 from server.settings import Settings
 from server.state_metrics import StateMetrics
 
-# The buckets of kube-scheduler's own latencies, so that both fit into one panel.
-BUCKETS = tuple(0.001 * 2**power for power in range(15))
 # The creation times of pods are whole seconds.
 _LAG_BUCKETS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
 _MOST_SCORE = 10
@@ -87,6 +85,8 @@ class Metrics:
     The text of each begins with its stability, as in Kubernetes' components: a metric that is ALPHA
     may change or go, a BETA one may get labels, and a STABLE one stays as it is.
 
+    `calls` has those of calls, and `state` those of the status.
+
     INVARIANT: no label holds the name of a pod or a node, and pairs of names from policies are
     bounded. `cache` keeps the labelled children: prometheus-client's own look-up takes a lock and
     converts every label to a string.
@@ -99,7 +99,6 @@ class Metrics:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._registry = registry
-        self._clock = clock
         self._pairs: set[tuple[str, str]] = set()
 
         def counter(name: str, text: str, *labels: str) -> Callable[..., Counter]:
@@ -108,40 +107,10 @@ class Metrics:
         def gauge(name: str, text: str, label: str) -> Callable[..., Gauge]:
             return cache(Gauge(name, text, [label], registry=registry).labels)
 
-        self._requests = counter(
-            "placet_requests_total",
-            "[STABLE] Calls, by HTTP status and outcome.",
-            "verb",
-            "code",
-            "outcome",
-        )
-        seconds = Histogram(
-            "placet_request_duration_seconds",
-            "[STABLE] Seconds from the headers of a request to its answer.",
-            ["verb"],
-            buckets=BUCKETS,
-            registry=registry,
-        )
-        self._seconds, self._histogram = cache(seconds.labels), seconds
+        self.calls = CallMetrics(clock)
+        registry.register(self.calls)
         in_flight = gauge("placet_requests_in_flight", "[BETA] Calls in progress.", "verb")
         self.in_flight = cache(lambda verb: Level(in_flight(verb)))
-        self._last = gauge(
-            "placet_last_request_timestamp_seconds",
-            "[BETA] Time of the last answered call; prioritize is not called if one node is left.",
-            "verb",
-        )
-        self._offered = counter("placet_nodes_offered_total", "[BETA] Nodes in requests.", "verb")
-        self._returned = counter(
-            "placet_nodes_returned_total",
-            "[BETA] Nodes that filter accepted, prioritize scored or preempt kept.",
-            "verb",
-        )
-        self._received_bytes = counter(
-            "placet_request_body_bytes_total", "[ALPHA] Bytes of request bodies.", "verb"
-        )
-        self._sent_bytes = counter(
-            "placet_response_body_bytes_total", "[ALPHA] Bytes of answer bodies.", "verb"
-        )
         self._full_nodes = counter(
             "placet_full_node_requests_total",
             "[ALPHA] Requests of kube-scheduler with whole nodes, which make its own scores wrong.",
@@ -277,31 +246,6 @@ class Metrics:
         """`/metrics`, in the format that the scraper prefers."""
         encode, content_type = choose_encoder(request.headers.get("Accept", ""))
         return web.Response(body=encode(self._registry), headers={"Content-Type": content_type})
-
-    def durations(self) -> Mapping[str, Sequence[tuple[float, float]]]:
-        """By verb: the upper bounds in seconds, and the calls that took no longer than each."""
-        found: dict[str, list[tuple[float, float]]] = {}
-        for metric in self._histogram.collect():
-            for sample in metric.samples:
-                if (bound := sample.labels.get("le")) is not None:
-                    verb = found.setdefault(sample.labels["verb"], [])
-                    verb.append((float(bound), sample.value))
-        return found
-
-    def answered(
-        self, verb: str, code: int, outcome: Outcome, seconds: float, received: int, sent: int
-    ) -> None:
-        """A call has ended: its duration, and the bytes of both bodies."""
-        self._requests(verb, str(code), outcome.value).inc()
-        self._seconds(verb).observe(seconds)
-        if outcome is Outcome.ANSWERED:
-            self._last(verb).set(self._clock())
-        self._received_bytes(verb).inc(received)
-        self._sent_bytes(verb).inc(sent)
-
-    def decided(self, verb: str, offered: int, returned: int) -> None:
-        self._offered(verb).inc(offered)
-        self._returned(verb).inc(returned)
 
     def scored(self, scores: Points) -> None:
         """The scores of an answer, each 0..10."""

@@ -155,13 +155,11 @@ class CallRecorder:
     def _record(self, call: CallRecord, response: web.Response, ended: float) -> None:
         seconds, code, sent = ended - call.arrived, response.status, response.content_length or 0
         self._warnings.look(call)
-        if call.offered:
-            self._metrics.decided(call.verb, call.offered, call.returned)
         if call.scores is not None:
             self._metrics.scored(call.scores)
         elif call.victims is not None:
             self._metrics.preempted(*call.victims)
-        self._metrics.answered(call.verb, code, call.outcome, seconds, call.received, sent)
+        self._metrics.calls.ended(call, code, seconds, sent)
         if call.fault is not None:
             entry = LogEntry(f"unexpected error in {call.verb}", {})
             self._limited.write(logging.ERROR, "fault", entry, call.fault)
@@ -174,7 +172,7 @@ class CallRecorder:
         else:
             # Reviews of policies are rare, and are not to be lost among other calls.
             left_out = self._limited.take(
-                call.outcome.value if call.reviewed is None else f"reviewed {call.verb}"
+                call.outcome if call.reviewed is None else f"reviewed {call.verb}"
             )
         if left_out is not None:
             self._log.log(level, "%s", log_entry(call, code, seconds, left_out))

@@ -92,6 +92,8 @@ class Informers:
         self._informers: dict[str, Informer] = {}
         self._policies = store.PolicyObjects()
         self._has_stopped = False
+        # Whether all objects have been seen once: then they stay so until more is watched.
+        self._is_synced = False
 
     def start(self, needs: Needs) -> None:
         """Watch nodes, pods, policies and what else is needed. Call it on an event loop.
@@ -159,8 +161,11 @@ class Informers:
         """The resources that are not synced, as a message; None if all are."""
         if not self._informers:
             return "not synced: nothing is watched yet"
+        if self._is_synced:
+            return None
         waiting = [i for i in self._informers.values() if not i.synced]
         if not waiting:
+            self._is_synced = True
             return None
         # One reason is enough: mostly all fail for the same one.
         if failure := next((f for i in waiting if (f := i.reflector.failure)), ""):
@@ -183,6 +188,7 @@ class Informers:
         reflector = Reflector(
             resource, self.source, objects, timing=self._timing, report=self._report
         )
+        self._is_synced = False
         task = self._start_task(f"reflector/{resource.name}", reflector.run)
         return Informer(resource, reflector, objects, task, known)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from operator import methodcaller
@@ -27,6 +27,8 @@ _MOST_CHANGES = 256
 _MOST_CENSUSES = 256
 # The unfinished tallies that are kept.
 _MOST_UNFINISHED = 64
+# The kinds of pods of which the tallies to follow are kept, before that starts over.
+_MOST_KINDS = 4096
 # The entries of a heap beyond twice those that are needed, before it is made anew.
 _MOST_STALE = 1024
 # The most that a pod adds, and that sums rise to: more than any bound. Two of them fit 64 bits.
@@ -65,12 +67,14 @@ class Tally:
 
     `nodes` has the sum on each node, `placed` is their sum, and `waiting` has the keys of the pods
     without a node. `placed_of` and `waiting_of` have the numbers of pods of each workload, by its
-    uid. `version` rises by one with each change of `nodes`.
+    uid. `version` rises by one with each change of `nodes`. `may_count` is false of pods that it
+    need not follow; None where all pods of the scope may count.
     """
 
     __slots__ = (
         "_changes",
         "_counts",
+        "may_count",
         "nodes",
         "placed",
         "placed_of",
@@ -79,8 +83,9 @@ class Tally:
         "waiting_of",
     )
 
-    def __init__(self, counts: Adds) -> None:
+    def __init__(self, counts: Adds, may_count: MayCount | None = None) -> None:
         self._counts = counts
+        self.may_count = may_count
         self.nodes: Counter[str] = Counter()
         self.placed = 0
         self.waiting: set[str] = set()
@@ -115,7 +120,7 @@ class Tally:
         return left
 
     def leaves(self, key: str, pod: Peer) -> None:
-        if amount := self.added(key, pod, self._counts):
+        if amount := self._counts(pod):
             self._take(key, pod, amount)
 
     def arrives(self, key: str, pod: Peer) -> None:
@@ -208,7 +213,8 @@ class TimedTally(Tally):
         return held.amount if held is not None else counts(pod)
 
     def leaves(self, key: str, pod: Peer) -> None:
-        super().leaves(key, pod)
+        if amount := self.added(key, pod, self._counts):
+            self._take(key, pod, amount)
         self._held.pop(key, None)
 
     def arrives(self, key: str, pod: Peer) -> None:
@@ -302,12 +308,21 @@ class Census:
             group.add(pod.nodeName, 1)
 
 
+# Pods of one kind have the same namespace, the same workload, and the same object as labels.
+_Kind = tuple[str, str, int]
+
+
+def _kind(pod: Peer) -> _Kind:
+    """The kind of a pod. It identifies the labels as long as they are kept."""
+    return pod.namespace, "" if pod.workload is None else pod.workload.uid, id(pod.labels)
+
+
 # Above this number of groups, groups of pods are not kept any more.
 _MOST_GROUPS = 50_000
 
 
 class AlikePods:
-    """The pods of the cluster in groups of one namespace, one workload and the same labels.
+    """The pods of the cluster in groups of one kind.
 
     Of each group a first count looks at one pod. Equal labels that are two objects make two groups.
     """
@@ -315,7 +330,7 @@ class AlikePods:
     __slots__ = ("_groups", "is_of_use")
 
     def __init__(self, pods: Iterable[tuple[str, Peer]]) -> None:
-        self._groups: dict[tuple[str, str, int], dict[str, Peer]] = {}
+        self._groups: dict[_Kind, dict[str, Peer]] = {}
         self.is_of_use = True
         for key, pod in pods:
             self.arrives(key, pod)
@@ -323,9 +338,7 @@ class AlikePods:
     def arrives(self, key: str, pod: Peer) -> None:
         if not self.is_of_use:
             return
-        workload = "" if pod.workload is None else pod.workload.uid
-        of = (pod.namespace, workload, id(pod.labels))
-        if (group := self._groups.get(of)) is not None:
+        if (group := self._groups.get(of := _kind(pod))) is not None:
             group[key] = pod
         elif len(self._groups) < _MOST_GROUPS:
             self._groups[of] = {key: pod}
@@ -336,8 +349,7 @@ class AlikePods:
     def leaves(self, key: str, pod: Peer) -> None:
         if not self.is_of_use:
             return
-        workload = "" if pod.workload is None else pod.workload.uid
-        group = self._groups[of := (pod.namespace, workload, id(pod.labels))]
+        group = self._groups[of := _kind(pod)]
         del group[key]
         if not group:
             del self._groups[of]
@@ -351,6 +363,13 @@ class AlikePods:
 
 
 _Key = tuple[Scope, Hashable]
+
+
+class _Followers(NamedTuple):
+    """The tallies that follow the pods of one kind, whose labels are kept for that."""
+
+    labels: Mapping[str, str]
+    tallies: Sequence[tuple[_Key, Tally]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,6 +393,8 @@ class Tallies:
         self._within: dict[Scope, dict[Hashable, Tally]] = {}
         self._unfinished: OrderedDict[_Key, _Unfinished] = OrderedDict()
         self._censuses: OrderedDict[_Key, Census] = OrderedDict()
+        # By kind of pod; empty after a tally has come or gone.
+        self._followers: dict[_Kind, _Followers] = {}
         # Made when it is first needed.
         self._alike: AlikePods | None = None
 
@@ -399,7 +420,7 @@ class Tallies:
                     self._alike = AlikePods(pods)
                 if self._alike.is_of_use:
                     pods = self._alike.within(scope, may_count)
-            unfinished = self._unfinished.pop(of, None) or _Unfinished(Tally(counts))
+            unfinished = self._unfinished.pop(of, None) or _Unfinished(Tally(counts, may_count))
             unfinished.tally.continue_with(counts)
             return self._counted(of, unfinished, pods)
         self._used.move_to_end(of)
@@ -487,11 +508,11 @@ class Tallies:
     def _follow(self, event: Callable[[Tally], object], pod: Peer) -> None:
         """Has every tally of the pod follow an event; drops those that cannot."""
         failed = []
-        for scope, name, tally in self._of(pod):
+        for of, tally in self._following(pod):
             try:
                 event(tally)
             except EngineError:
-                failed.append((scope, name))
+                failed.append(of)
         for dropped in failed:
             self._drop(dropped)
 
@@ -512,21 +533,41 @@ class Tallies:
             raise
         self._used[of] = tally
         self._within.setdefault(scope, {})[name] = tally
+        self._followers.clear()
         while len(self._used) > _MOST:
             self._drop(next(iter(self._used)))
         return tally
 
-    def _of(self, pod: Peer) -> Iterator[tuple[Scope, Hashable, Tally]]:
-        scopes = [_ANYWHERE, Scope(pod.namespace)]
-        if pod.workload is not None:
-            scopes.append(Scope(pod.namespace, pod.workload.uid))
-        for scope in scopes:
-            for name, tally in self._within.get(scope, {}).items():
-                yield scope, name, tally
+    def _following(self, pod: Peer) -> Sequence[tuple[_Key, Tally]]:
+        """The tallies that a pod of this kind may add to: few of those of its namespace."""
+        known = self._followers.get(kind := _kind(pod))
+        if known is None:
+            scopes = [_ANYWHERE, Scope(pod.namespace)]
+            if pod.workload is not None:
+                scopes.append(Scope(pod.namespace, pod.workload.uid))
+            found = [
+                ((scope, name), tally)
+                for scope in scopes
+                for name, tally in self._within.get(scope, {}).items()
+                if _follows(tally, pod)
+            ]
+            if len(self._followers) >= _MOST_KINDS:
+                self._followers.clear()
+            known = self._followers[kind] = _Followers(pod.labels, found)
+        return known.tallies
 
     def _drop(self, of: _Key) -> None:
         scope, name = of
         del self._used[of]
         del self._within[scope][name]
+        self._followers.clear()
         if not self._within[scope]:
             del self._within[scope]
+
+
+def _follows(tally: Tally, pod: Peer) -> bool:
+    """Whether pods of this kind may add to a tally; also if there is no time to find out."""
+    try:
+        return tally.may_count is None or tally.may_count(pod)
+    except EngineError:
+        return True

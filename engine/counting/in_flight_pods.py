@@ -55,8 +55,8 @@ loop.
 from __future__ import annotations
 
 import math
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -159,12 +159,12 @@ class InFlightPod:
         "_find",
         "_groups",
         "_is_unknown",
-        "_members",
         "_pod",
         "_predicted",
         "_read",
         "excused",
         "is_narrow",
+        "members",
         "owner",
         "revision",
         "since",
@@ -206,7 +206,7 @@ class InFlightPod:
         # The rows as a bitmap: without bindVerb, many pods can be in flight at once.
         self._bits: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
         self._groups: dict[int, tuple[GroupIds, GroupIds]] = {}
-        self._members: dict[object, int] = {}
+        self.members: dict[object, int] = {}
 
     def settle(self) -> None:
         """Decodes the pod and finds its rows, once."""
@@ -234,7 +234,7 @@ class InFlightPod:
     def rows(self) -> NodeRows:
         """The offered rows, in ascending order; none of an Unknown pod."""
         self.settle()
-        return np.flatnonzero(np.unpackbits(self._bits))
+        return np.unpackbits(self._bits).nonzero()[0]
 
     @property
     def predicted(self) -> int:
@@ -246,19 +246,17 @@ class InFlightPod:
     def predicted(self, row: int) -> None:
         self._predicted = row
 
-    def counts(self, tally: object, counts: Adds) -> int:
-        """What the pod adds by a tally's function, 0 if it does not count; remembered by tally."""
-        known = self._members.get(tally)
-        if known is None:
-            if len(self._members) > _MOST_TALLIES:
-                self._members.clear()
-            known = self._members[tally] = self.adds(counts)
-        return known
-
     def adds(self, counts: Adds) -> int:
         """What the pod adds by a function. A pod that cannot be decoded counts nowhere."""
-        self._read_pod()
+        if self._read is not None:
+            self._read_pod()
         return 0 if self._pod is None else counts(self._pod)
+
+    def remember(self, tally: object, counts: Adds) -> None:
+        """Keeps in `members` what the pod adds by a tally's function, 0 if it does not count."""
+        if len(self.members) > _MOST_TALLIES:
+            self.members.clear()
+        self.members[tally] = self.adds(counts)
 
     def _read_pod(self) -> None:
         if self._read is not None:
@@ -276,6 +274,26 @@ class InFlightPod:
             there = np.bincount((ids if self._is_unknown else ids[self.rows]) + 1)[1:]
             known = self._groups[id(ids)] = (ids, there.nonzero()[0].astype(np.int32))
         return known[1]
+
+
+def by_amount(
+    pods: Iterable[InFlightPod], counts: Adds, tally: object | None
+) -> Mapping[int, Sequence[InFlightPod]]:
+    """The pods that count, by what each adds. The pods remember it by tally; None: they do not.
+
+    With many pods in flight, this is the slowest part of a count.
+    """
+    found: defaultdict[int, list[InFlightPod]] = defaultdict(list)
+    for pod in pods:
+        if tally is None:
+            adds = pod.adds(counts)
+        else:
+            if tally not in pod.members:
+                pod.remember(tally, counts)
+            adds = pod.members[tally]
+        if adds:
+            found[adds].append(pod)
+    return found
 
 
 def _itself(pod: Peer) -> Peer:

@@ -7,7 +7,6 @@ longer, and so do the functions that say which pods they count.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import (
     Callable,
     Collection,
@@ -18,7 +17,6 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from copy import copy
 from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -28,7 +26,7 @@ from engine.cache.cache import Cache
 from engine.cache.node_table import UNKNOWN_ROW, NodeTable
 from engine.cache.tallies import FULL, Adds, AddsUntil, Census, MayCount, Scope, Tally
 from engine.counting.groups import OFF, CountGroups, Counts, GroupCounts
-from engine.counting.in_flight_pods import GroupIds, InFlightPod
+from engine.counting.in_flight_pods import GroupIds, InFlightPod, by_amount
 from engine.counting.used_nodes import nodes_in_use
 from engine.objects.codec import Namespace
 from engine.objects.peer import Peer, Workload, key_of
@@ -99,8 +97,8 @@ class CountContext(msgspec.Struct, frozen=True, eq=False):
 
     `peer` decodes the pod as other pods see it (BadObjectError). `root` is its root controller,
     None if not known. `shape` identifies all that rules read of the pod; `frame` may be of another
-    pod of that shape. `report` is told of pods without an amount, also later, by tallies.
-    `exempts` says which pods no policy governs.
+    pod of that shape, and nothing but counting uses it. `report` is told of pods without an amount,
+    also later, by tallies. `exempts` says which pods no policy governs.
     """
 
     pod: RequestPod
@@ -143,7 +141,7 @@ class PodCounter:
         self.pods = pods
         self._table = table
         self.context = context
-        self._frame = copy(context.frame)
+        self._frame = context.frame
         self._key = f"{context.pod.namespace}/{context.pod.name}"
         self._in_flight = in_flight
         self._nominated = self._ahead(pods.nominated) if pods.nominated else ()
@@ -161,7 +159,7 @@ class PodCounter:
         An in-flight pod counts in every group that it was offered; with `predicted` only in the one
         where it probably ends. With `of_revision` only pods of the same template count.
         """
-        # The frame outlives this request in tallies, and its deadline must not.
+        # Tallies keep the frame, and its deadline must not outlive this request.
         time, policy = self.context.time, clause.count.policy
         # Mostly no pod has to be evaluated but the one in question.
         if time.times is not None and policy in time.times.used:
@@ -276,15 +274,8 @@ class PodCounter:
         for pod in self.pods.assumed():
             if pod.uid != uid and scope is not None and scope.holds(pod):
                 self._add(low, groups, pod.nodeName, -tally.added(key_of(pod), pod, counts))
-        in_flight: defaultdict[int, list[InFlightPod]] = defaultdict(list)
-        kept = name is not None and not timed
-        if kept and amount is None:
-            # The usual case, and with many pods in flight the slowest part of a count.
-            in_flight[1] = [each for each in self._in_flight if each.counts(tally, inside)]
-        else:
-            for each in self._in_flight:
-                adds = each.counts(tally, inside) if kept else each.adds(inside)
-                in_flight[adds].append(each)
+        kept = tally if name is not None and not timed else None
+        in_flight = by_amount(self._in_flight, inside, kept) if self._in_flight else {}
         ids = groups.counted
         places = {
             adds: [ids[[each.predicted]] if predicted else each.groups(ids) for each in such]
@@ -384,7 +375,8 @@ class PodCounter:
                 return False
             if not tells or pod is context.pod:
                 return evaluated(pod)
-            return with_its_labels(pod)
+            known = alike.get(id(pod.labels))
+            return known[1] if known is not None else with_its_labels(pod)
 
         def with_its_labels(pod: CountedPod) -> bool:
             # Peers with equal labels share one mapping.

@@ -32,6 +32,7 @@ _RECORD_BYTES, _NAME_BYTES, _NODE_BYTES = 1024, 80, 64
 
 Key = tuple[str, str]
 Codes = npt.NDArray[np.int16] | npt.NDArray[np.int32]
+_MOST_SMALL = int(np.iinfo(np.int16).max)
 
 
 class RecordedNodes(msgspec.Struct, frozen=True, eq=False):
@@ -253,7 +254,7 @@ def _nodes(names: Sequence[str], known_rows: KnownRows | None) -> RecordedNodes:
 
 def _small(decided: Decision) -> Codes:
     """The codes in half the bytes, unless there are too many verdicts for that."""
-    if len(decided.verdicts) > np.iinfo(np.int16).max:
+    if len(decided.verdicts) > _MOST_SMALL:
         return decided.codes
     return decided.codes.astype(np.int16)
 

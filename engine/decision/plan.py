@@ -8,6 +8,7 @@ bounded by their size.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from copy import copy
 from typing import TypeVar
 from weakref import WeakValueDictionary
 
@@ -17,7 +18,7 @@ from engine.decision.filtering import FilterMemo
 from engine.decision.registry import Registry, Selection
 from engine.decision.verdict import Failed
 from engine.objects.codec import Namespace
-from engine.program.frame import MEMO_BYTES, Evaluation, Frame
+from engine.program.frame import MEMO_BYTES, Evaluation, Frame, unlimited
 from engine.program.pod_values import pod_values
 from engine.program.program import FilterProgram, ScoreProgram, applies
 from grammar.texts import MOST_SHOWN, cut, shown
@@ -83,8 +84,8 @@ class Plan:
 
     `empty`: no policy concerns such pods, and no limit of other pods may keep them out. `filters`,
     `scorer` and `counts` decide. `scored`: some score clause or count preference applies. `audits`
-    and `audited_counts` are those of policies in audit mode. From `until` on, in nanoseconds, other
-    clauses may apply.
+    and `audited_counts` are those of policies in audit mode. `frame` is for counting. From `until`
+    on, in nanoseconds, other clauses may apply.
     """
 
     def __init__(
@@ -105,8 +106,8 @@ class Plan:
         """
         self.registry = registry
         self.namespace = namespace
-        self.frame: Frame = evaluation.frame()
-        self._made, self.frame.until = evaluation.now(), NEVER
+        frame = evaluation.frame()
+        self._made, frame.until = evaluation.now(), NEVER
         self.selection = selection = (
             Selection(exempt=exempt) if exempt else registry.select(where, evaluation)
         )
@@ -133,7 +134,10 @@ class Plan:
         self.audited_counts += [
             (m.program, CountClauses((), evaluation, [m])) for m in reaching if m.program.audit
         ]
-        self.until = self.frame.until
+        self.until = frame.until
+        # Tallies keep it, and go on counting after a call: it has a deadline only within one.
+        self.frame: Frame = copy(frame)
+        self.frame.check = unlimited
         every = (*enforced, *selection.audited)
         self.time_dependent_counts = any(
             c.count.peers.time_dependent for p in every for c in p.counts

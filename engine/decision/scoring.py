@@ -45,6 +45,7 @@ class ScoreMemo:
         for portion in portions:
             until = self._fresh.moments(portion)
             self._values[portion] = _values(self.clause, table, portion, evaluation, until)
+            evaluation.time.rest()
             self._fresh.worked_out(table, portion, until)
         return self._values[rows]
 
@@ -66,6 +67,7 @@ class MeanMemo:
         for portion in portions:
             until = self._fresh.moments(portion)
             values = [_values(c, table, portion, evaluation, until) for c in self._clauses]
+            evaluation.time.rest()
             self._points[portion] = self._scale.scores(np.array(values))
             self._fresh.worked_out(table, portion, until)
         return self._points[rows]
@@ -108,7 +110,10 @@ def _values(
     evaluation: Evaluation,
     until: Moments | None,
 ) -> list[float]:
-    """The value for each row. It lowers the moments until which these stay as they are."""
+    """The value for each row. It lowers the moments until which these stay as they are.
+
+    The policy uses the time from here on.
+    """
     time, frame, report = evaluation.time, evaluation.frame(), evaluation.report
     found: list[float] = []
     time.charge(clause.policy)
@@ -120,7 +125,6 @@ def _values(
         found.append(value(clause, frame, report) if frame.node is not None else MISSING)
         if until is not None and frame.until < until[count]:
             until[count] = frame.until
-    time.rest()
     return found
 
 

@@ -365,12 +365,15 @@ def charged_total(parts: tuple[Evaluate, ...], add: Callable[..., object], work:
 
 def magnitude(value: object) -> float:
     """A score's value as a number: 100 or 0 for a boolean, units or seconds for an amount."""
-    if isinstance(value, bool):
-        return 100.0 if value else 0.0
-    if isinstance(value, Quantity | Duration):
-        return value.nanos / 1e9
-    assert isinstance(value, int | float), "the checker lets nothing else be a score"
-    return float(value)
+    match value:
+        case True | False:
+            return 100.0 if value else 0.0
+        case int() | float():
+            return float(value)
+        case Quantity() | Duration():
+            return value.nanos / 1e9
+        case _:
+            raise AssertionError("the checker lets nothing else be a score")
 
 
 def ranged(value: Evaluate, low: Evaluate, high: Evaluate) -> Evaluate:

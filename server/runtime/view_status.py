@@ -58,7 +58,7 @@ def status_reader(
             cluster=None if cluster is None else cluster.status(),
             podsInFlight=len(engine.in_flight),
             inFlight=_named(engine.in_flight.first(_MOST_NAMED)),
-            latency=[latency(verb, each) for verb, each in sorted(metrics.durations().items())],
+            latency=[latency(*each) for each in sorted(metrics.calls.durations().items())],
             decisions=journal.number,
             recorded=len(journal),
         )

@@ -15,6 +15,7 @@ from typing import Any
 
 from aiohttp import web
 
+from engine.cache.informers import CONTROLLERS
 from tests.e2e.realistic import large_node, large_pod
 from tests.support.fake_api_server import END
 
@@ -38,6 +39,12 @@ class LargeCluster:
 
     async def nodes(self, request: web.Request) -> web.StreamResponse:
         response = await self._initial(request, self._node, self._nodes)
+        await asyncio.Event().wait()
+        return response
+
+    async def nothing(self, request: web.Request) -> web.StreamResponse:
+        """The controllers of the pods, of which there are none."""
+        response = await self._initial(request, self._node, 0)
         await asyncio.Event().wait()
         return response
 
@@ -160,6 +167,8 @@ async def main() -> None:
     app = web.Application()
     app.router.add_get("/api/v1/nodes", cluster.nodes)
     app.router.add_get("/api/v1/pods", cluster.pods)
+    for resource in CONTROLLERS.values():
+        app.router.add_get(resource.path, cluster.nothing)
     app.router.add_post("/changes", cluster.change)
     runner = web.AppRunner(app, shutdown_timeout=0.1, access_log=None, handler_cancellation=True)
     await runner.setup()

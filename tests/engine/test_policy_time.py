@@ -421,3 +421,29 @@ def test_a_changed_policy_is_not_expensive_any_more() -> None:
     assert engine.expensive == {"a/p"}
     engine.adopt(registry_of('policy p in namespace "a" { filter "f" { require true } }'))
     assert engine.expensive == set()
+
+
+def test_the_clock_of_work_is_read_only_where_time_may_be_over() -> None:
+    """Each look at it is a call of the kernel."""
+    made, work = Times(), Clock()
+    read = list[float]()
+
+    def working() -> float:
+        read.append(work.time)
+        return work.time
+
+    made.times.work = working
+    call = made.call()
+    call.charge("a/p")
+    read.clear()
+    for _ in range(10):
+        call.charge("a/p")
+        call.check()
+    assert not read
+    # Nearly all of this time went by without work.
+    made.clock.time += CALL_SECONDS + 0.01
+    call.check()
+    assert len(read) == 1
+    work.time += CALL_SECONDS + 0.01
+    with pytest.raises(ExpensivePolicyError):
+        call.check()

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
+from server.call import CallRecord
+from server.call_metrics import BUCKETS
 from server.errors import Outcome
-from server.metrics import BUCKETS, MOST_LABELS, Metrics
+from server.metrics import MOST_LABELS, Metrics
 from server.settings import Settings
 from tests.support.every_metric import every_metric
 
@@ -32,14 +34,16 @@ def test_buckets_are_those_of_kube_scheduler() -> None:
 
 
 def test_a_call(metrics: Metrics, registry: CollectorRegistry) -> None:
-    metrics.decided("filter", 5000, 12)
-    metrics.answered("filter", 200, Outcome.ANSWERED, 0.003, 1000, 200)
+    call = CallRecord("filter", 0.0, received=1000, offered=5000, returned=12)
+    metrics.calls.ended(call, 200, 0.003, 200)
     verb = {"verb": "filter"}
     labels = {**verb, "code": "200", "outcome": "answered"}
     value = registry.get_sample_value
     assert value("placet_requests_total", labels) == 1
     assert value("placet_request_duration_seconds_bucket", {**verb, "le": "0.002"}) == 0
     assert value("placet_request_duration_seconds_bucket", {**verb, "le": "0.004"}) == 1
+    assert value("placet_request_duration_seconds_bucket", {**verb, "le": "+Inf"}) == 1
+    assert value("placet_request_duration_seconds_sum", verb) == 0.003
     assert value("placet_nodes_offered_total", verb) == 5000
     assert value("placet_nodes_returned_total", verb) == 12
     assert value("placet_request_body_bytes_total", verb) == 1000
@@ -50,9 +54,24 @@ def test_a_call(metrics: Metrics, registry: CollectorRegistry) -> None:
 def test_a_failed_call_is_not_the_last_answered_one(
     metrics: Metrics, registry: CollectorRegistry
 ) -> None:
-    metrics.answered("filter", 405, Outcome.WRONG_METHOD, 0.001, 0, 0)
+    call = CallRecord("filter", 0.0, outcome=Outcome.WRONG_METHOD)
+    metrics.calls.ended(call, 405, 0.001, 0)
     name = "placet_last_request_timestamp_seconds"
     assert registry.get_sample_value(name, {"verb": "filter"}) is None
+
+
+def test_calls_add_up(metrics: Metrics, registry: CollectorRegistry) -> None:
+    """A duration on the bound of a bucket is in it; one beyond all bounds is in the last."""
+    for verb, seconds in (("filter", 0.004), ("filter", 99.0), ("prioritize", 0.0)):
+        metrics.calls.ended(CallRecord(verb, 0.0, received=7), 200, seconds, 3)
+    value, lasted = registry.get_sample_value, "placet_request_duration_seconds_bucket"
+    found = [value(lasted, {"verb": "filter", "le": le}) for le in ("0.002", "0.004", "+Inf")]
+    assert found == [0, 1, 2]
+    assert value("placet_request_duration_seconds_count", {"verb": "filter"}) == 2
+    assert value(lasted, {"verb": "prioritize", "le": "0.001"}) == 1
+    assert value("placet_request_body_bytes_total", {"verb": "filter"}) == 14
+    assert value("placet_response_body_bytes_total", {"verb": "filter"}) == 6
+    assert value("placet_nodes_offered_total", {"verb": "filter"}) is None
 
 
 def test_reports_of_the_engine(metrics: Metrics, registry: CollectorRegistry) -> None:

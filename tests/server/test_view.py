@@ -18,7 +18,7 @@ from engine.decision.registry import Registry
 from engine.engine import Engine
 from engine.errors import EngineError
 from grammar.values.time import Timestamp
-from server.errors import Outcome
+from server.call import CallRecord
 from server.metrics import Metrics
 from server.view_answers import latency
 from tests.support.builders import node, pod, raw
@@ -336,7 +336,7 @@ def test_latency_is_estimated_as_prometheus_does() -> None:
 def test_latency_comes_from_the_metrics() -> None:
     metrics = Metrics(CollectorRegistry(), "0")
     for _ in range(4):
-        metrics.answered("filter", 200, Outcome.ANSWERED, 0.0015, 0, 0)
-    (verb, buckets), *others = metrics.durations().items()
+        metrics.calls.ended(CallRecord("filter", 0.0), 200, 0.0015, 0)
+    (verb, buckets), *others = metrics.calls.durations().items()
     found = latency(verb, buckets)
     assert (others, found.verb, found.calls, found.p50) == ([], "filter", 4, 0.0015)

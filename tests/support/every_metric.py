@@ -13,8 +13,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric
 
 from engine.decision.journal import Journal
-from server.call import ReviewedObject
-from server.errors import Outcome
+from server.call import CallRecord, ReviewedObject
 from server.metrics import Metrics
 from server.settings import Settings
 from server.state_metrics import StateMetrics
@@ -60,8 +59,8 @@ async def look(state: StateMetrics, status: Callable[[], Status]) -> None:
 
 def count_everything(metrics: Metrics) -> None:
     """Calls every method that counts."""
-    metrics.answered("filter", 200, Outcome.ANSWERED, 0.003, 1000, 200)
-    metrics.decided("filter", 5000, 12)
+    call = CallRecord("filter", 0.0, received=1000, offered=5000, returned=12)
+    metrics.calls.ended(call, 200, 0.003, 200)
     metrics.scored(np.array([0, 10]))
     metrics.preempted(3, 1)
     metrics.configured(Settings())

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import msgspec
 import pytest
 
-from engine.cache.tallies import Scope, Tallies, TimedTally
+from engine.cache.tallies import Scope, Tallies, Tally, TimedTally
 from engine.errors import DeadlineExceededError
 from engine.objects.peer import Peer
 from grammar.values.time import NEVER
@@ -86,3 +89,46 @@ def test_pods_that_come_and_go_leave_nothing_behind() -> None:
         tally.leaves("default/p", peer)
     assert len(tally._due) < 2000  # noqa: SLF001 - memory is what it is about
     assert not tally._held  # noqa: SLF001
+
+
+def test_an_event_reaches_only_tallies_that_may_count_the_pod() -> None:
+    """A tally for each of many apps: an event of a pod of one app is not for the others."""
+    tallies, asked = Tallies(), list[str]()
+
+    def of_app(app: str) -> Callable[[Peer], bool]:
+        def counts(peer: Peer) -> bool:
+            asked.append(app)
+            return peer.labels["app"] == app
+
+        return counts
+
+    def tally_of(app: str) -> Tally:
+        return tallies.get(app, Scope("default"), of_app(app), (), of_app(app))
+
+    apps = ("a", "b", "c")
+    kept = {app: tally_of(app) for app in apps}
+    first, second = (peer_of(pod(name, on="n0", labels={"app": "b"})) for name in ("p0", "p1"))
+    tallies.arrives("default/p0", first)
+    asked.clear()
+    for follow in (tallies.arrives, tallies.leaves, tallies.arrives):
+        follow("default/p1", msgspec.structs.replace(second, labels=first.labels))
+    assert set(asked) == {"b"}
+    assert [kept[app].placed for app in apps] == [0, 2, 0]
+    # A tally that comes later follows the same pods from then on.
+    late = tallies.get("late", Scope(), lambda _: True, [("default/p0", first)])
+    tallies.leaves("default/p0", first)
+    assert (late.placed, kept["b"].placed) == (0, 1)
+
+
+def test_a_tally_that_cannot_tell_follows_the_pod() -> None:
+    """There was no time to find out whether a kind of pod may count."""
+    tallies, times = Tallies(), [DeadlineExceededError("too late")]
+
+    def may_count(_: Peer) -> bool:
+        if times:
+            raise times.pop()
+        return False
+
+    tally = tallies.get("t", Scope(), lambda _: True, (), may_count)
+    tallies.arrives("default/p0", peer_of(pod("p0", on="n0")))
+    assert tally.placed == 1

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from engine.cache.node_table import UNKNOWN_ROW, NodeRows
+from engine.counting import in_flight_pods
 from engine.counting.in_flight_pods import PLACING_SECONDS, InFlightPod, InFlightPods, Schedulers
 from engine.errors import BadObjectError
 from engine.objects.api_types import Condition
@@ -521,20 +522,18 @@ def test_a_pod_that_cannot_be_read_is_counted_by_nobody() -> None:
 def test_membership_is_asked_once_per_tally() -> None:
     flight = Flight()
     flight.offer(1)
-    found = flight.found()
-    assert found is not None
-    asked: list[str] = []
+    pods, asked = [pod for pod, _ in flight.pods.first(1)], list[str]()
 
     def counts(pod: Peer) -> bool:
         asked.append(pod.name)
         return True
 
-    one, other = object(), object()
-    assert all(found.counts(one, counts) for _ in range(3))
+    one, other, by_amount = object(), object(), in_flight_pods.by_amount
+    assert all(by_amount(pods, counts, one) == {1: pods} for _ in range(3))
+    assert by_amount(pods, lambda _: False, other) == {}
+    assert by_amount(pods, counts, one) == {1: pods}
     assert asked == ["a"]
-    assert not found.counts(other, lambda _: False)
-    assert found.counts(one, counts)
-    assert asked == ["a"]
+    assert by_amount(pods, lambda _: 500, None) == {500: pods}
 
 
 @pytest.mark.parametrize(
