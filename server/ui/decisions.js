@@ -1,7 +1,8 @@
 // Decisions: the live list. It keeps the last 1,000 calls, and says how many it was not sent.
 import { html, useEffect, useRef, useState } from "./vendor/preact-htm.js";
 import {
-  API, Badge, Bar, Empty, Problem, Waiting, address, answer, clock, count, podAddress, policyAddress,
+  API, Badge, Bar, Empty, Problem, Waiting, address, answer, clock, count, parseAddress, podAddress,
+  policyAddress,
 } from "./parts.js";
 
 const KEPT = 1000, SHOWN = 200;
@@ -58,7 +59,9 @@ function useDecisions() {
   return state;
 }
 
-export function Decisions({ filters }) {
+export function Decisions() {
+  // The address has them at once; the event that it changed comes later, when more may be typed.
+  const { filters } = parseAddress(location.hash);
   const { list, error, live, dropped } = useDecisions();
   const [paused, setPaused] = useState(null);
   const [shown, setShown] = useState(SHOWN);

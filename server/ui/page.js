@@ -18,9 +18,9 @@ function useHash() {
   return hash;
 }
 
-function View({ names, filters, status }) {
+function View({ names, status }) {
   const [first = "decisions", ...rest] = names;
-  if (first === "decisions") return html`<${Decisions} filters=${filters} />`;
+  if (first === "decisions") return html`<${Decisions} />`;
   if (first === "pods" && rest.length >= 2) {
     return html`<${Why} key=${`${rest[0]}/${rest[1]}`} namespace=${rest[0]} name=${rest[1]} node=${rest[2]} />`;
   }
@@ -32,7 +32,7 @@ function View({ names, filters, status }) {
 }
 
 function Frame() {
-  const { names, filters } = parseAddress(useHash());
+  const { names } = parseAddress(useHash());
   const status = useAnswer(`${API}/status`, { seconds: 5 });
   const chosen = names[0] === "pods" || !names.length ? "decisions" : names[0];
   const title = names[0] === "pods" ? names.slice(1, 3).join("/") : (MENU.find(([n]) => n === chosen) || [])[1];
@@ -47,7 +47,7 @@ function Frame() {
       </nav>
       <${Whose} ...${status} />
     </header>
-    <main id="main" tabindex="-1"><${View} names=${names} filters=${filters} status=${status} /></main>`;
+    <main id="main" tabindex="-1"><${View} names=${names} status=${status} /></main>`;
 }
 
 // The address of the page must stay, so that the link moves the focus only.

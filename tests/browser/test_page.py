@@ -26,6 +26,7 @@ def test_decisions_appear_as_they_are_made(page: Page, demo: Demo) -> None:
 
 def test_decisions_are_filtered_and_the_address_keeps_the_filter(page: Page, demo: Demo) -> None:
     page.goto(f"{demo.view}/ui/")
+    expect(page.locator("tbody tr", has_text=POD)).to_be_visible()
     page.keyboard.press("/")
     page.keyboard.type("batch")
     expect(page.locator("tbody tr")).to_have_count(1)
