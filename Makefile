@@ -15,7 +15,7 @@ COMPILE = pip compile --universal --python-version 3.11 --generate-hashes --no-e
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test thorough answers check fmt e2e e2e-installed differential differential-cel rollouts chaos bench kube conformance \
-	image-test sbom lock site clean
+	image-test sbom lock openapi site clean
 .DELETE_ON_ERROR:
 
 demo: .venv/stamp  ## serve a built-in cluster and ready-made policies until Ctrl-C
@@ -139,6 +139,9 @@ lock:  ## write requirements.lock from pyproject.toml, and the requirements of b
 	&& "$$uv/bin/uv" $(COMPILE) tests/benchmarks/requirements.in \
 	  --output-file tests/benchmarks/requirements.txt \
 	&& "$$uv/bin/uv" $(COMPILE) tests/site/requirements.in --output-file tests/site/requirements.txt
+
+openapi: .venv/stamp  ## write docs/openapi.yaml from the structs of the API
+	.venv/bin/python -m tests.support.openapi_document > docs/openapi.yaml
 
 clean:  ## remove everything that make and its tools created here
 	rm -rf .bench .venv build dist

@@ -91,12 +91,6 @@ def counted(number: int, one: str, many: str = "") -> str:
     return f"{number} {one if number == 1 else many or one + 's'}"
 
 
-def named(names: Sequence[str], most: int) -> str:
-    """The first names and the number of the others: `a, b and 3 more`."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return f"{', '.join(names[:most])}{more}"
-
-
 def excerpt(text: str, most: int) -> str:
     """A text on one line, cut off after some characters."""
     line = " ".join(text.split())

@@ -17,12 +17,13 @@ from typing import Any
 import msgspec
 
 from cli.command import CommandError
-from cli.render import counted, named, print_findings
+from cli.render import counted, print_findings
 from engine.cache.cache import Cache
 from engine.cache.cluster_file import (
     CLUSTER_KINDS,
     ClusterFileError,
     ClusterFileReader,
+    bodies,
     documents,
     files_of,
 )
@@ -33,7 +34,6 @@ from engine.decision.journal import Journal
 from engine.decision.registry import Registry
 from engine.engine import Engine
 from engine.errors import EngineError
-from engine.objects.api_types import ObjectHead
 from engine.objects.codec import Node, ObjectCodec
 from engine.objects.request_pod import SYSTEM_NAMESPACES, Exemptions
 from engine.program.frame import Frame
@@ -44,6 +44,7 @@ from grammar.diagnostics import Diagnostic, nearest, plain
 from grammar.policy_checker import Checked
 from grammar.schema import Schema, load_schema
 from grammar.source import Source
+from grammar.texts import named
 from grammar.values.time import Timestamp
 from policies.admission import StoredObject, check_stored
 from policies.forms import is_manifest
@@ -509,21 +510,7 @@ def _similar(name: str, names: Sequence[str]) -> str:
     return f"there is {shown}{' …' if len(some) > _SHOWN else ''}" if some else ""
 
 
-# ---- the JSON of pods and nodes; the engine's objects keep only part of it
-
-
-def bodies(documents: Sequence[bytes], kind: str) -> dict[str, msgspec.Raw | bytes]:
-    """The JSON of every object of a kind, by `namespace/name`; the last one of a key counts."""
-    decoder = msgspec.json.Decoder(ObjectHead)
-    found: dict[str, msgspec.Raw | bytes] = {}
-    for document in documents:
-        outer = decoder.decode(document)
-        default = (outer.kind or "").removesuffix("List") or None
-        for item in outer.items if outer.items is not None else [document]:
-            inner = decoder.decode(item)
-            if (inner.kind or default) == kind and inner.metadata is not None:
-                found[f"{inner.metadata.namespace or ''}/{inner.metadata.name}"] = item
-    return found
+# ---- pods to ask about
 
 
 def named_pod(cluster: Cluster, name: str | None, file: Path | None) -> NamedPod:

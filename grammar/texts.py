@@ -6,6 +6,8 @@ could look like another line, and without a bound one text could fill them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 # The most characters of a text in an answer, an event or a page.
 MOST_SHOWN = 256
 # The most characters of the error of a call, which may join several texts, as an event has it.
@@ -31,3 +33,9 @@ def shown(text: str, most: int = MOST_SHOWN) -> str:
     """The text escaped and cut. The same text is always shown in the same way."""
     # One character more than fits, so that the mark says that something is left out.
     return cut(escaped(text[: most + 1]), most)
+
+
+def named(names: Sequence[str], most: int) -> str:
+    """The first names and the number of the others: `a, b and 3 more`."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"

@@ -76,8 +76,10 @@ class _EndedError(Exception):
 class CheckingProcess:
     """Runs functions in a process, one at a time. Its methods block; they work from any thread."""
 
-    def __init__(self, schema: Schema) -> None:
+    def __init__(self, schema: Schema, niceness: int = _NICENESS) -> None:
+        """`niceness` is that of the process, as for `nice`."""
         self.schema = schema
+        self._niceness = niceness
         self._lock = threading.Lock()
         self._process: BaseProcess | None = None
         self._pipe: Connection | None = None
@@ -157,7 +159,9 @@ class CheckingProcess:
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
         self._is_ready = False
-        process = context.Process(target=_serve, args=(theirs,), name="checks", daemon=True)
+        process = context.Process(
+            target=_serve, args=(theirs, self._niceness), name="checks", daemon=True
+        )
         # Ctrl-C in a terminal reaches every process of it; the mask is inherited.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
@@ -231,7 +235,7 @@ def _unpickled(data: bytes, schema: Schema) -> Any:
 # ---- inside the process
 
 
-def _serve(pipe: Connection) -> None:
+def _serve(pipe: Connection, niceness: int) -> None:
     """Answers jobs until there are none for a while."""
     threading.Thread(target=_end_with_the_server, daemon=True).start()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -243,7 +247,7 @@ def _serve(pipe: Connection) -> None:
     # All that is written to it are the last words of a library without memory.
     with Path(os.devnull).open("wb") as nothing:
         os.dup2(nothing.fileno(), sys.stderr.fileno())
-    os.nice(_NICENESS)
+    os.nice(niceness)
     pipe.send_bytes(b"ready")
     with suppress(EOFError, OSError):
         while pipe.poll(_IDLE_SECONDS):

@@ -1,9 +1,9 @@
 """View: what a replica shows of its decisions and its state, on a listener of its own.
 
-It listens on 127.0.0.1 and has no verbs. It answers GET requests, reads the journal and the state
-of the server, and changes nothing. Records are turned into JSON in a thread, one answer at a time,
-so that no decision waits for it; a follower that reads too slowly misses decisions, and is told how
-many. Pages of other sites get no answer.
+It listens on 127.0.0.1 and has no verbs. It reads the journal and the state of the server, checks
+drafts of policies, and changes nothing. Records are turned into JSON in a thread, one answer at a
+time, so that no decision waits for it; a follower that reads too slowly misses decisions, and is
+told how many. Pages of other sites get no answer.
 """
 
 from __future__ import annotations
@@ -20,17 +20,20 @@ from aiohttp.typedefs import Handler
 
 from engine.decision.journal import Journal, Record
 from engine.errors import EngineError
+from grammar.texts import shown
+from server.api_description import API, MOST_LISTED, description
+from server.drafts import MOST_BYTES, Drafts
+from server.explaining import Explainer
+from server.policy_states import PolicyStates
 from server.view_answers import Status, detail, listing, summary
 from server.z_pages import ZPages
 
-# The prefix of the paths; they are relative to it in answers and pages.
-API = "/api/v1"
 DEFAULT_PORT = 12346
 HOST = "127.0.0.1"
 # All clients are on this host, so half of these connections are allowed.
 MOST_CONNECTIONS = 32
 # The decisions of one listing, unless `limit` says otherwise; the journal has no more than these.
-_LISTED, _MOST_LISTED = 100, 1000
+_LISTED = 100
 # A stream looks at the journal this often, and sends at most so many decisions each time.
 _LOOK_SECONDS = 0.1
 _MOST_SENT = 100
@@ -65,12 +68,18 @@ class View:
         journal: Journal,
         status: Callable[[], Status],
         watched: Watched | None,
+        explainer: Explainer,
+        policies: PolicyStates,
+        drafts: Drafts,
         ends: Callable[[], bool] = lambda: False,
     ) -> None:
         self._replica = replica
         self._journal = journal
         self._status = status
         self._watched = watched
+        self._explainer = explainer
+        self._policies = policies
+        self._drafts = drafts
         self._ends = ends
         # One answer at a time is turned into JSON, whoever asks.
         self._formatting = asyncio.Lock()
@@ -81,15 +90,23 @@ class View:
             web.get(f"{API}/decisions", self.decisions),
             web.get(f"{API}/decisions/stream", self.stream),
             web.get(f"{API}/decisions/{{namespace}}/{{name}}", self.decision),
+            web.get(f"{API}/explain/{{namespace}}/{{name}}", self.explain),
+            web.get(f"{API}/policies", self.policies),
+            web.get(f"{API}/policies/{{name}}", self.policy),
+            web.get(f"{API}/policies/{{namespace}}/{{name}}", self.policy),
+            web.get(f"{API}/session", self.session),
+            web.post(f"{API}/check", self.check),
+            web.post(f"{API}/evaluate", self.evaluate),
             web.get(f"{API}/status", self.status),
             web.get(f"{API}/cache/compare", self.compare),
+            web.get(f"{API}/openapi.json", self.description),
         ]
 
     async def decisions(self, request: web.Request) -> web.Response:
         """The last decisions; `limit` and `namespace` restrict them."""
         text, namespace = request.query.get("limit", str(_LISTED)), request.query.get("namespace")
-        if not text.isdecimal() or not text.isascii() or not 1 <= int(text[:9]) <= _MOST_LISTED:
-            raise web.HTTPBadRequest(text=f"limit is a number from 1 to {_MOST_LISTED}\n")
+        if not text.isdecimal() or not text.isascii() or not 1 <= int(text[:9]) <= MOST_LISTED:
+            raise web.HTTPBadRequest(text=f"limit is a number from 1 to {MOST_LISTED}\n")
         records = (r for r in self._journal if namespace is None or r.namespace == namespace)
         found = list(islice(records, int(text) + 1))
         shown, more = found[: int(text)], len(found) > int(text)
@@ -104,6 +121,39 @@ class View:
             raise web.HTTPNotFound(text=text)
         generation = self._journal.generation
         return await self._json(lambda: detail(self._replica, record, generation))
+
+    async def explain(self, request: web.Request) -> web.Response:
+        """What would be decided about a pod now; with `node` also what is said of that node."""
+        namespace, name = request.match_info["namespace"], request.match_info["name"]
+        answer = await self._explainer.explain(namespace, name, request.query.get("node"))
+        return await self._json(answer)
+
+    async def policies(self, _request: web.Request) -> web.Response:
+        """The policies and their state."""
+        return await self._json(self._policies.listing())
+
+    async def policy(self, request: web.Request) -> web.Response:
+        """One policy: its text, what is wrong with it, and the numbers of its pods over time."""
+        namespace, name = request.match_info.get("namespace"), request.match_info["name"]
+        address = name if namespace is None else f"{namespace}/{name}"
+        answer = self._policies.detail(address)
+        if answer is None:
+            raise web.HTTPNotFound(text=f"there is no policy `{shown(address)}`\n")
+        return await self._json(answer)
+
+    async def session(self, _request: web.Request) -> web.Response:
+        """The token for drafts, which pages of other sites cannot read."""
+        return await self._json(lambda: self._drafts.session)
+
+    async def check(self, request: web.Request) -> web.Response:
+        """The diagnostics of a draft."""
+        found = await self._drafts.check(request)
+        return await self._json(lambda: found)
+
+    async def evaluate(self, request: web.Request) -> web.Response:
+        """What a draft would change in a cluster that comes with it."""
+        found = await self._drafts.evaluate(request)
+        return await self._json(lambda: found)
 
     async def status(self, _request: web.Request) -> web.Response:
         """The state of the replica and of what it knows."""
@@ -122,6 +172,10 @@ class View:
             except EngineError as error:
                 raise web.HTTPServiceUnavailable(text=f"{error}\n") from None
         return await self._json(lambda: {"replica": self._replica, **found})
+
+    async def description(self, _request: web.Request) -> web.Response:
+        """The description of this API."""
+        return await self._json(description)
 
     async def stream(self, request: web.Request) -> web.StreamResponse:
         """Decisions as they are made, as server-sent events.
@@ -181,7 +235,7 @@ class View:
 
 def view_app(view: View, z_pages: ZPages) -> web.Application:
     """The application of the view."""
-    app = web.Application(middlewares=[_only_own_pages])
+    app = web.Application(middlewares=[_only_own_pages], client_max_size=MOST_BYTES)
     app.add_routes([*view.routes(), *z_pages.routes()])
     return app
 

@@ -134,14 +134,14 @@ def detail(replica: str, record: Record, generation: int) -> DecisionDetail:
         gaveWay=record.policies.losers,
         audited=record.policies.audited,
         digests=record.policies.digests,
-        counts=[_clause_counts(each) for each in record.counts],
+        counts=[clause_counts(each) for each in record.counts],
         passed=None if groups is None else passed,
         reasons=_reasons(groups or ()),
         scores=_scores(record),
     )
 
 
-def _clause_counts(counts: RecordedCounts) -> ClauseCounts:
+def clause_counts(counts: RecordedCounts) -> ClauseCounts:
     """The fullest groups first. A sum is kept in thousandths."""
     unit = 1000 if counts.is_sum else 1
     pairs = sorted(counts.by_name().items(), key=lambda pair: (-pair[1], pair[0]))

@@ -9,7 +9,8 @@ from rich.table import Table
 from cli.command import CommandError
 from cli.console import Part, table
 from cli.explaining.views import FAIL, NAMED, PASS, passed
-from cli.render import counted, named
+from cli.render import counted
+from grammar.texts import named
 from server.view_answers import CountedGroup, DecisionDetail, Listing, Summary
 
 

@@ -25,7 +25,8 @@ from cli.world import ambiguous
 from engine.cluster.client import ApiClient, connect
 from engine.cluster.port_forward import PortForward, local_socket
 from engine.errors import ApiError, ClusterConfigurationError, EngineError
-from server.view import API, DEFAULT_PORT
+from server.api_description import API
+from server.view import DEFAULT_PORT
 from server.view_answers import DecisionDetail, Listing, Status
 
 TIMEOUT_SECONDS = 10.0

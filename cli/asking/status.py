@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from cli.command import mapping
 from cli.console import Part, table
-from cli.render import counted, named
+from cli.render import counted
+from grammar.texts import named
 from server.view_answers import Latency, Status
 
 _NAMED = 5

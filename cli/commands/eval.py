@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from cli.command import Exit
 from cli.console import show, table
-from cli.expressions import Evaluator, Expression, Failure, Values, check
+from cli.expressions import Evaluator, Expression, Failure, check
 from cli.output import add_output_argument, put_document
 from cli.render import print_findings
 from cli.sources import (
@@ -31,6 +31,7 @@ from cli.world import (
     read_cluster,
     read_pod,
 )
+from engine.explanation.value_text import Values
 from engine.objects.codec import ObjectCodec
 from engine.program.frame import Frame
 from grammar.diagnostics import human

@@ -12,7 +12,7 @@ from uuid import NAMESPACE_OID, uuid5
 
 import msgspec
 
-from engine.cache.cluster_file import ClusterFileReader, Reading
+from engine.cache.cluster_file import ClusterFileReader, Reading, bodies
 
 Object = dict[str, Any]
 
@@ -291,3 +291,6 @@ class Demo:
     def read(self, reader: ClusterFileReader) -> Reading:
         name = Path("demo")
         return reader.take([name], [(name, self._document)])
+
+    def pod(self, key: str) -> bytes | None:
+        return bodies([self._document], "Pod").get(key)

@@ -7,13 +7,14 @@ from collections.abc import Iterator
 import numpy as np
 
 from cli.console import Part, table
-from cli.explaining.evidence import count_evidence
-from cli.explaining.explanation import Explanation, Written, WrittenClauses, rows
+from cli.explaining.explanation import Explanation, written_clauses
 from cli.explaining.views import count_lines, passed
-from cli.expressions import Values
 from cli.render import counted
 from cli.world import World
 from engine.decision.inspection import Objection, RefusalSummary, Relaxation, summarize
+from engine.explanation.evidence import count_evidence
+from engine.explanation.value_text import Values
+from engine.explanation.written import Written, WrittenClauses, rows
 from engine.program.frame import Frame
 from engine.program.program import FilterProgram
 from grammar.ast import Expr
@@ -35,7 +36,7 @@ def analysis(world: World, found: Explanation) -> Iterator[Part]:
 
 
 def _clauses(world: World, found: Explanation, result: RefusalSummary) -> Iterator[Part]:
-    clauses, nodes = WrittenClauses(world.policies), len(found.names)
+    clauses, nodes = written_clauses(world), len(found.names)
     listed = table(
         "clause", "passes", "fails", "fails only this", right=("passes", "fails", "fails only this")
     )
@@ -51,7 +52,7 @@ def _clauses(world: World, found: Explanation, result: RefusalSummary) -> Iterat
 def _nearest(world: World, found: Explanation, result: RefusalSummary) -> Iterator[Part]:
     if not result.nearest:
         return
-    clauses, values = WrittenClauses(world.policies), Values(world.schema)
+    clauses, values = written_clauses(world), Values(world.schema)
     yield "\nnearest misses"
     for index in result.nearest[:_NEAREST]:
         name = found.names[index]

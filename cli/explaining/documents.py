@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from cli.explaining.evidence import CountEvidence, Traced, clauses_on, scores_on
-from cli.explaining.explanation import Explanation
+import msgspec
+
+from cli.explaining.explanation import Explanation, written_clauses
 from cli.explaining.pending import Cause
-from cli.expressions import Values
 from cli.world import NamedPod, World
-from engine.counting.pod_counter import PodInGroup
-from grammar.errors import EvaluationError
+from engine.explanation.evidence import clauses_on, scores_on
+from engine.explanation.evidence_document import clauses_document, scores_document
+from engine.explanation.value_text import Values
 
 Json = dict[str, Any]
 
@@ -81,54 +81,13 @@ def _node(found: Explanation, name: str) -> Json:
 
 
 def _evidence(world: World, found: Explanation, name: str) -> Json:
-    values = Values(world.schema)
-    clauses = []
-    for said in clauses_on(world, found, name):
-        parts = [said.when, *said.requires] if said.when is not None else list(said.requires)
-        clause: Json = {
-            "policy": said.objection.policy,
-            "clause": said.objection.name,
-            "holds": not said.refuses,
-        }
-        if said.detail:
-            clause["detail"] = said.detail
-        if parts:
-            clause["values"] = [value for part in parts for value in _values(part, values)]
-        if said.counts is not None:
-            clause["counts"] = _counts(said.counts)
-        clauses.append(clause)
+    values, written = Values(world.schema), written_clauses(world)
     index = list(found.scores).index(name) if name in found.scores else 0
-    scores = [
+    scores = list(scores_on(written, found, found.contributions, name))
+    document: Json = msgspec.to_builtins(
         {
-            "policy": each.contribution.policy,
-            "clause": each.contribution.name,
-            "weight": each.contribution.weight,
-            "points": float(each.contribution.points[index]),
-            "values": [] if each.value is None else _values(each.value, values),
+            "clauses": clauses_document(clauses_on(written, found, name), values),
+            "scores": scores_document(scores, index, values),
         }
-        for each in scores_on(world, found, name)
-    ]
-    return {"clauses": clauses, "scores": scores}
-
-
-def _values(traced: Traced, values: Values) -> list[Json]:
-    found: list[Json] = []
-    for depth, text, step in traced.rows:
-        shown: Json = {"expression": text, "depth": depth}
-        if isinstance(step.outcome, EvaluationError):
-            shown["error"] = str(step.outcome)
-        else:
-            shown["value"] = values.line(step.outcome, step.expr.type)
-        found.append(shown)
-    return found
-
-
-def _counts(counts: CountEvidence) -> Json:
-    document: Json = {"text": counts.text, "pods": _pods(counts.pods)}
-    if counts.emptiest:
-        document["emptiestDomain"] = _pods(counts.emptiest)
+    )
     return document
-
-
-def _pods(pods: Sequence[PodInGroup]) -> list[Json]:
-    return [{"name": pod.key, "presence": pod.presence} for pod in pods]

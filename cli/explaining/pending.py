@@ -14,12 +14,13 @@ from typing import Any, Literal
 
 from cli.command import mapping, mappings
 from cli.explaining.explanation import Explanation
-from cli.render import counted, excerpt, named
+from cli.render import counted, excerpt
 from cli.world import BrokenPolicy
 from engine.decision.placement import NOT_BOUND
 from engine.decision.verdict import FURTHER, Feasible
 from engine.objects.peer import DEFAULT_SCHEDULER
 from engine.program.program import FilterProgram
+from grammar.texts import named
 
 Json = dict[str, Any]
 

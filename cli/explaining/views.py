@@ -9,20 +9,21 @@ from rich.table import Table
 from rich.text import Text
 
 from cli.console import Part, console, table
-from cli.explaining.evidence import CountEvidence, Traced, clauses_on, scores_on
-from cli.explaining.explanation import Explanation, WrittenClauses
-from cli.expressions import Values
-from cli.render import counted, named
+from cli.explaining.explanation import Explanation, written_clauses
+from cli.render import counted
 from cli.world import World
 from engine.counting.pod_counter import PRESENCES
 from engine.decision.inspection import Contribution, Objection
 from engine.decision.registry import Registry, Selection
 from engine.decision.verdict import Failed, Feasible, message_of
+from engine.explanation.application import application
+from engine.explanation.evidence import CountEvidence, Traced, clauses_on, scores_on
+from engine.explanation.value_text import Values
+from engine.explanation.written import WrittenClauses
 from engine.program.frame import Frame
-from engine.program.program import Program
 from engine.program.trace import Step
 from grammar.errors import EvaluationError
-from grammar.texts import cut
+from grammar.texts import cut, named
 
 # Explanations of more nodes than this show them by reason.
 LISTED = 20
@@ -86,7 +87,7 @@ def one_node(world: World, found: Explanation, name: str) -> Iterator[Part]:
     """One node: each clause, and each part of its expressions with its value."""
     values = Values(world.schema)
     yield f"node {name} {_outcome(found, name)}"
-    for said in clauses_on(world, found, name):
+    for said in clauses_on(written_clauses(world), found, name):
         text = said.objection.text.removeprefix(said.clause)
         yield f"\n{said.clause} {f'fails{text}' if said.refuses else 'holds'}"
         if said.detail:
@@ -116,7 +117,7 @@ def count_lines(counts: CountEvidence) -> Iterator[str]:
 
 
 def _listed(world: World, found: Explanation) -> Table:
-    clauses = WrittenClauses(world.policies)
+    clauses = written_clauses(world)
     listed = table("node", "verdict", "score", "why", right=("score",))
     unscored = _unscored(found)
     for name in found.names:
@@ -172,7 +173,8 @@ def trace_rows(shown: Traced, values: Values) -> Iterator[Part]:
 
 
 def _scores(world: World, found: Explanation, name: str) -> Iterator[Part]:
-    values, given = Values(world.schema), list(scores_on(world, found, name))
+    values, written = Values(world.schema), written_clauses(world)
+    given = list(scores_on(written, found, found.contributions, name))
     yield f"\nscore {found.scores[name]} of 10"
     yield score_bars([each.contribution for each in given], list(found.scores).index(name))
     for each in given:
@@ -242,48 +244,8 @@ def selection_table(
     rows = table("policy", "applies", "because")
     for program in registry.programs:
         if program.namespace in (None, namespace):
-            rows.add_row(program.address, *_application(program, selection, frame))
+            rows.add_row(program.address, *application(program, selection, frame))
     return rows
-
-
-def _application(program: Program, selection: Selection, frame: Frame) -> tuple[str, str]:
-    if program in selection.guardrails:
-        return "as a guardrail", "every cluster policy that selects the pod applies"
-    if program is selection.governing:
-        return "governs", _victory(program, selection.losers)
-    if program in selection.losers:
-        assert selection.governing is not None, "there is no loser without a winner"
-        return "no", f"`{selection.governing.address}` governs"
-    if program in selection.audited:
-        return "in audit", "it is evaluated, but rejects nothing"
-    for broken in selection.unselectable:
-        if broken.program is program:
-            return "rejects all", f"its `for` cannot be evaluated: {broken.error}"
-    return "no", _unselected(program, frame)
-
-
-def _victory(winner: Program, losers: tuple[Program, ...]) -> str:
-    """The first rule of precedence in which the winner and the next policy differ."""
-    if not losers:
-        return "no other policy selects the pod"
-    loser, name = losers[0], f"`{losers[0].address}`"
-    if winner.weight != loser.weight:
-        return f"its weight {winner.weight} is higher than the {loser.weight} of {name}"
-    if winner.strict != loser.strict:
-        return f"it can reject, and {name} cannot"
-    if winner.namespace != loser.namespace:
-        return f"it belongs to the namespace, and {name} to all namespaces"
-    return f"its name comes before {name}"
-
-
-def _unselected(program: Program, frame: Frame) -> str:
-    """The result of its `for`, which did not select the pod."""
-    assert program.select is not None, "a policy without a `for` selects every pod"
-    try:
-        program.select(frame)
-    except EvaluationError as error:
-        return f"its `for` has no value: {error}"
-    return "its `for` is false"
 
 
 # ---- the score of one node: bars that each begin where the one before ends

@@ -10,12 +10,12 @@ from rich.table import Table
 from cli.command import CommandError
 from cli.commands.check import cost_table
 from cli.console import table
-from cli.explaining.evidence import traced
-from cli.explaining.explanation import Written
 from cli.explaining.views import trace_rows
 from cli.expressions import Evaluator, Expression, Failure
-from cli.render import counted, named
+from cli.render import counted
 from cli.repl.session import Reply, Session
+from engine.explanation.evidence import traced
+from engine.explanation.written import Written
 from engine.program.frame import Frame
 from grammar.ast import Comprehension, DefCall, Expr, Ident, Index, LetReference, Select
 from grammar.checks.costs import LIMIT
@@ -24,6 +24,7 @@ from grammar.environment import Environment
 from grammar.errors import MissingError
 from grammar.policy_checker import Checked
 from grammar.printer import print_expression
+from grammar.texts import named
 from grammar.types import Type
 from grammar.values.optional import Optional
 from grammar.walk import children

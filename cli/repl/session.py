@@ -16,7 +16,7 @@ from pathlib import Path
 from cli.command import CommandError
 from cli.console import Part
 from cli.explaining.explanation import Explanation, explain
-from cli.expressions import Expression, Values, check
+from cli.expressions import Expression, check
 from cli.render import Finding
 from cli.repl.notebook import Notebook
 from cli.world import (
@@ -29,6 +29,7 @@ from cli.world import (
     in_force,
     read_documents,
 )
+from engine.explanation.value_text import Values
 from engine.objects.codec import ObjectCodec
 from engine.program.frame import Frame
 from grammar.environment import Environment

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cli.command import CommandError, mapping, mappings
-from cli.render import FieldFinding, Place, named
+from cli.render import FieldFinding, Place
 from cli.scheduling import fields
 from cli.scheduling.configuration import Configuration, configurations
 from cli.scheduling.extender import ExtenderEntry
@@ -26,6 +26,7 @@ from grammar.clauses import Clause, Filter, Limit, Score, Share, Spread
 from grammar.diagnostics import Diagnostic, Severity, nearest
 from grammar.schema import load_schema
 from grammar.source import Span
+from grammar.texts import named
 
 OUR_PATH = "/api/scheduler"
 OUR_PORT = 12345

@@ -13,7 +13,6 @@ from typing import Any
 import yaml
 
 from cli.command import mapping, mappings
-from cli.render import named
 from cli.scheduling import fields
 from cli.scheduling.configuration import Configuration
 from cli.scheduling.extender import ExtenderEntry
@@ -27,6 +26,7 @@ from cli.scheduling.old_plugins import (
     SCORES,
     Successor,
 )
+from grammar.texts import named
 from grammar.values.time import Duration
 
 VERSION = "kubescheduler.config.k8s.io/v1"

@@ -15,8 +15,8 @@ from typing import Any, assert_never
 
 import msgspec
 
-from cli.world import Cluster, Documents, NamedPod, bodies
-from engine.cache.cluster_file import ClusterFileError, ClusterFileReader, documents
+from cli.world import Cluster, Documents, NamedPod
+from engine.cache.cluster_file import ClusterFileError, ClusterFileReader, bodies, documents
 from engine.errors import BadObjectError
 from engine.objects.codec import ObjectCodec, decode_namespace
 from grammar import catalogue

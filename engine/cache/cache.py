@@ -352,8 +352,11 @@ class Cache:
         return self._pods.get(key)
 
     def within(self, scope: Scope) -> Iterator[tuple[str, Peer]]:
-        """Every pod of a scope with its key. Decisions use tallies, which look at each pod once."""
-        return ((key, pod) for key, pod in self._pods.items() if scope.holds(pod))
+        """Every pod of a scope with its key, as they are now, however long the caller takes.
+
+        Decisions use tallies, which look at each pod once.
+        """
+        return ((key, pod) for key, pod in list(self._pods.items()) if scope.holds(pod))
 
     def assumed(self) -> Sequence[Peer]:
         """The pods that count on a node although nobody has said that they are there."""

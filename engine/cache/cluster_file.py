@@ -238,3 +238,17 @@ def _notices(found: _Objects, snapshot: Snapshot) -> Iterator[str]:
     strays = len(snapshot.strays)
     if strays:
         yield f"{strays} of the pods are on unknown nodes and are not counted"
+
+
+def bodies(documents: Sequence[bytes], kind: str) -> dict[str, msgspec.Raw | bytes]:
+    """The JSON of every object of a kind, by `namespace/name`; the last one of a key counts."""
+    decoder = msgspec.json.Decoder(ObjectHead)
+    found: dict[str, msgspec.Raw | bytes] = {}
+    for document in documents:
+        outer = decoder.decode(document)
+        default = (outer.kind or "").removesuffix("List") or None
+        for item in outer.items if outer.items is not None else [document]:
+            inner = decoder.decode(item)
+            if (inner.kind or default) == kind and inner.metadata is not None:
+                found[f"{inner.metadata.namespace or ''}/{inner.metadata.name}"] = item
+    return found

@@ -7,7 +7,16 @@ longer, and so do the functions that say which pods they count.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Generator,
+    Hashable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -70,6 +79,10 @@ class PodChange(NamedTuple):
 # How a pod is in a group: on a node of it for certain, or it may end there.
 Presence = Literal["bound", "in flight", "nominated"]
 PRESENCES: tuple[Presence, ...] = ("bound", "in flight", "nominated")
+
+
+# The pods between two turns of a search for people.
+_TURN = 256
 
 
 class PodInGroup(NamedTuple):
@@ -187,10 +200,10 @@ class PodCounter:
 
     def counted_pods(
         self, clause: CountClause, groups: CountGroups, wanted: Collection[int], *, predicted: bool
-    ) -> list[PodInGroup]:
+    ) -> Generator[None, None, list[PodInGroup]]:
         """The pods that `count` adds up in these groups, by name.
 
-        It is for people: it looks at every pod.
+        It is for people: it looks at every pod, and yields after some of them.
         """
         members, amount = self._membership(clause, groups), clause.count.peers.amount
         counts, scope = members.counts, members.scope
@@ -199,23 +212,28 @@ class PodCounter:
         if scope is None:
             return []  # only the pod in question
         ids, uid = groups.counted, self.context.pod.uid
-        numbers, found = list(wanted), []
+        found = []
+        # By row: there may be many pods, so this is not asked of each.
+        wanted_rows: list[bool] = np.isin(ids, list(wanted)).tolist()
 
-        def inside(pod: Peer, ends: GroupIds) -> bool:
-            return bool(np.isin(ends, numbers).any()) and scope.holds(pod) and counts(pod) > 0
+        def is_counted(pod: Peer) -> bool:
+            return scope.holds(pod) and counts(pod) > 0
 
-        def on(node: str) -> GroupIds:
-            return ids[[self._table.rows.get(node, UNKNOWN_ROW)]]
+        def is_on(node: str) -> bool:
+            return wanted_rows[self._table.rows.get(node, UNKNOWN_ROW)]
 
         assumed = {pod.uid for pod in self.pods.assumed()}
-        for key, pod in self.pods.within(scope):
-            if pod.nodeName and pod.uid != uid and inside(pod, on(pod.nodeName)):
+        for number, (key, pod) in enumerate(self.pods.within(scope)):
+            if number % _TURN == _TURN - 1:
+                yield
+            if pod.nodeName and is_on(pod.nodeName) and pod.uid != uid and is_counted(pod):
                 found.append(PodInGroup(key, "in flight" if pod.uid in assumed else "bound"))
         for each in self._in_flight:
             ends = ids[[each.predicted]] if predicted else each.groups(ids)
-            if (flying := each.pod) is not None and inside(flying, ends):
+            is_there = bool(np.isin(ends, list(wanted)).any())
+            if is_there and (flying := each.pod) is not None and is_counted(flying):
                 found.append(PodInGroup(key_of(flying), "in flight"))
-        ahead = (pod for pod in self._nominated if inside(pod, on(pod.nominatedNodeName)))
+        ahead = (p for p in self._nominated if is_on(p.nominatedNodeName) and is_counted(p))
         found += [PodInGroup(key_of(pod), "nominated") for pod in ahead]
         return sorted(found)
 

@@ -6,7 +6,7 @@ belongs to its caller, answers no request, and changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 
@@ -15,14 +15,14 @@ import numpy.typing as npt
 
 from engine.cache.node_table import NodeRows, NodeTable
 from engine.counting.count_clauses import CountClauses
-from engine.counting.groups import CountGroups, GroupCounts, Mask
+from engine.counting.groups import CountGroups, GroupCounts, Headroom, Mask
 from engine.counting.mutual_limits import MutualLimit
 from engine.counting.pod_counter import PodCounter, PodInGroup
 from engine.decision import filtering, scoring
 from engine.decision.filtering import Rejection
 from engine.decision.registry import Selection
 from engine.decision.verdict import full_reason
-from engine.program.frame import Floats, Frame, unhurried
+from engine.program.frame import Evaluation, Floats, Frame, Term, unhurried
 from engine.program.program import CountClause, FilterProgram, Program, ScoreProgram, applies
 from grammar.errors import EvaluationError
 
@@ -84,12 +84,15 @@ class Inspection:
 
         `frame` is that of the pod. Evaluations here change the node of a copy.
         """
-        self._mutual = mutual
+        self.mutual = mutual
         self.selection = selection
         self.frame = frame
         self.table = table
         self._counter = counter
         self._evaluation = unhurried(copy(frame))
+        self._groups: dict[CountClause, CountGroups] = {}
+        self._counts: dict[CountClause, CountClauses] = {}
+        self._counted: dict[tuple[CountClause, tuple[int, ...]], list[PodInGroup]] = {}
 
     def frame_at(self, name: str) -> Frame:
         """The frame of the pod and one node, for the caller alone: nothing here changes it."""
@@ -109,24 +112,15 @@ class Inspection:
         """
         found = self.objections(self.selection.enforced, names)
         rows = self.table.find(names)
-        for limit in self._mutual:
-            refused = ~limit.headroom(self._counter, self.table, rows, self._evaluation).open
-            for each in found:
-                if each.program is limit.clause:
-                    refused &= ~each.refused
-            if refused.any():
-                clause, count = limit.clause, limit.clause.count
-                text = count.message(self._evaluation)
-                found.append(
-                    Objection(count.policy, count.name, clause, refused, {}, text, is_mutual=True)
-                )
+        for limit in self.mutual:
+            found += self.mutual_objection(limit, rows, found, self._evaluation)
         return found
 
     def parts(self, clause: FilterProgram, names: Sequence[str]) -> list[Mask]:
         """The nodes on which each `require` of a filter does not hold, each by itself."""
         rows = self.table.find(names)
         single = (replace(clause, requires=(require,)) for require in clause.requires)
-        return [_mask(self._rejections(part, rows)) for part in single]
+        return [_mask(self.rejections(part, rows)) for part in single]
 
     def contributions(self, names: Sequence[str]) -> list[Contribution]:
         """The contributions to the scores of these nodes, as one prioritize call has them."""
@@ -135,57 +129,124 @@ class Inspection:
 
     def group_counts(self, clause: CountClause, name: str) -> tuple[GroupCounts, int]:
         """The pods in each group of a clause, and the group of a node, or -1."""
-        groups = CountGroups(clause)
-        groups.update(self.table, self._evaluation)
+        groups = self.groups_of(clause, self._evaluation)
         row = int(self.table.find([name])[0])
         strict = clause.count.weight is None
         return self._counter.count(clause, groups, predicted=not strict), int(groups.ids[row])
 
     def counted_pods(self, clause: CountClause, wanted: Collection[int]) -> list[PodInGroup]:
         """The pods that a clause counts in these groups, by name."""
-        groups = CountGroups(clause)
-        groups.update(self.table, self._evaluation)
-        predicted = clause.count.weight is not None
-        return self._counter.counted_pods(clause, groups, wanted, predicted=predicted)
+        work = self.counting(clause, wanted)
+        while True:
+            try:
+                next(work)
+            except StopIteration as end:
+                found: list[PodInGroup] = end.value
+                return found
+
+    def counting(
+        self, clause: CountClause, wanted: Collection[int]
+    ) -> Generator[None, None, list[PodInGroup]]:
+        """As `counted_pods`, a few pods at a time; what was found is kept."""
+        key = clause, tuple(wanted)
+        if key not in self._counted:
+            groups = self.groups_of(clause, self._evaluation)
+            predicted = clause.count.weight is not None
+            self._counted[key] = yield from self._counter.counted_pods(
+                clause, groups, wanted, predicted=predicted
+            )
+        return self._counted[key]
 
     def keepers(self, clause: CountClause, name: str) -> list[PodInGroup]:
         """The pods on a node, or on their way there, whose mutual limit keeps the pod out."""
         row = int(self.table.find([name])[0])
         found: set[PodInGroup] = set()
-        for limit in self._mutual:
+        for limit in self.mutual:
             if limit.clause is clause:
                 found.update(limit.keepers(self._counter, self.table, row, self._evaluation))
         return sorted(found)
 
     def _objections(self, program: Program, rows: NodeRows) -> Iterator[Objection]:
         for clause in program.filters:
-            found = self._rejections(clause, rows)
-            errors = {i: r.error for i, r in enumerate(found) if r is not None and r.error}
-            message = clause.message(self._evaluation)
-            yield Objection(clause.policy, clause.name, clause, _mask(found), errors, message)
+            yield self.filter_objection(clause, self.rejections(clause, rows))
         for counted in program.counts:
-            clauses = CountClauses([counted], self._evaluation)
-            for headroom in clauses.headrooms(self._counter, self.table, rows, self._evaluation):
-                count = counted.count
-                message = count.message(self._evaluation)
-                yield Objection(count.policy, count.name, counted, ~headroom.open, {}, message)
+            for headroom in self.headrooms(counted, rows, self._evaluation):
+                yield self.count_objection(headroom)
 
-    def _rejections(self, clause: FilterProgram, rows: NodeRows) -> list[Rejection | None]:
+    # ---- the steps of these, for a caller who does them one after another
+
+    def headrooms(
+        self, clause: CountClause, rows: NodeRows, evaluation: Evaluation
+    ) -> list[Headroom]:
+        """The headroom of a strict clause, if it applies. Raises as CountClauses.headrooms."""
+        clauses = self._clauses_of(clause)
+        return clauses.headrooms(self._counter, self.table, rows, evaluation)
+
+    def terms(self, clause: CountClause, rows: NodeRows, evaluation: Evaluation) -> list[Term]:
+        """The points of a clause with a weight, if it applies. Raises as CountClauses.terms."""
+        return self._clauses_of(clause).terms(self._counter, self.table, rows, evaluation)
+
+    def groups_of(self, clause: CountClause, evaluation: Evaluation) -> CountGroups:
+        """The groups of nodes of a clause. Raises as CountGroups.update; the next call goes on."""
+        groups = self._groups.setdefault(clause, CountGroups(clause))
+        groups.update(self.table, evaluation)
+        return groups
+
+    def filter_objection(
+        self, clause: FilterProgram, found: Sequence[Rejection | None]
+    ) -> Objection:
+        """The objection of a filter, from its rejection of each node."""
+        errors = {i: r.error for i, r in enumerate(found) if r is not None and r.error}
+        message = clause.message(self._evaluation)
+        return Objection(clause.policy, clause.name, clause, _mask(found), errors, message)
+
+    def count_objection(self, headroom: Headroom) -> Objection:
+        """The objection of a clause that counts."""
+        count = headroom.clause.count
+        message = count.message(self._evaluation)
+        return Objection(count.policy, count.name, headroom.clause, ~headroom.open, {}, message)
+
+    def mutual_objection(
+        self,
+        limit: MutualLimit,
+        rows: NodeRows,
+        others: Sequence[Objection],
+        evaluation: Evaluation,
+    ) -> list[Objection]:
+        """That of a limit of pods that are there, to nodes that its clause does not reject too.
+
+        Raises as MutualLimit.headroom.
+        """
+        refused = ~limit.headroom(self._counter, self.table, rows, evaluation).open
+        for each in others:
+            if each.program is limit.clause:
+                refused &= ~each.refused
+        if not refused.any():
+            return []
+        clause, count = limit.clause, limit.clause.count
+        text = count.message(self._evaluation)
+        return [Objection(count.policy, count.name, clause, refused, {}, text, is_mutual=True)]
+
+    def _clauses_of(self, clause: CountClause) -> CountClauses:
+        if (found := self._counts.get(clause)) is None:
+            found = self._counts[clause] = CountClauses([clause], self._evaluation)
+        return found
+
+    def rejections(self, clause: FilterProgram, rows: NodeRows) -> list[Rejection | None]:
         nodes = [self.table.views[row] for row in rows]
         return filtering.rejections([clause], self._evaluation, nodes)
 
     def _given(self, program: Program, rows: NodeRows) -> Iterator[Contribution]:
         for clause in program.scores:
             if applies(clause, self._evaluation):
-                values, errors = self._values(clause, rows)
-                given, weight = scoring.points(clause, values), abs(clause.weight)
-                yield Contribution(clause.policy, clause.name, weight, given, values, errors)
+                yield contribution(clause, *self.values(clause, rows))
         for counted in program.counts:
-            count, clauses = counted.count, CountClauses([counted], self._evaluation)
-            for weight, given in clauses.terms(self._counter, self.table, rows, self._evaluation):
+            count = counted.count
+            for weight, given in self.terms(counted, rows, self._evaluation):
                 yield Contribution(count.policy, count.name, weight, given, None)
 
-    def _values(self, clause: ScoreProgram, rows: NodeRows) -> tuple[Floats, dict[int, str]]:
+    def values(self, clause: ScoreProgram, rows: NodeRows) -> tuple[Floats, dict[int, str]]:
+        """The numbers of a score, and the errors by index."""
         found: list[float] = []
         errors: dict[int, str] = {}
 
@@ -198,6 +259,12 @@ class Inspection:
             frame.node = self.table.views[row]
             found.append(scoring.value(clause, frame, report))
         return np.array(found), errors
+
+
+def contribution(clause: ScoreProgram, values: Floats, errors: Mapping[int, str]) -> Contribution:
+    """The contribution of a score, from its numbers for all nodes in question."""
+    given, weight = scoring.points(clause, values), abs(clause.weight)
+    return Contribution(clause.policy, clause.name, weight, given, values, errors)
 
 
 def _mask(found: Sequence[Rejection | None]) -> Mask:

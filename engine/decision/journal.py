@@ -187,7 +187,7 @@ class Journal:
         record = self._record(call.pod, len(names))
         record.policies, record.answered = self._concerned(selection), answered
         if decided.headrooms:
-            record.counts = _counts(decided.headrooms, decided.known_rows)
+            record.counts = recorded_counts(decided.headrooms, decided.known_rows)
         self._keep(record)
         self._last = call.pod
 
@@ -217,7 +217,7 @@ class Journal:
 
     def _concerned(self, selection: Selection) -> ConcernedPolicies:
         if self._selected is None or self._selected[0] is not selection:
-            self._selected = selection, _concerned(selection)
+            self._selected = selection, concerned(selection)
         return self._selected[1]
 
     def _keep(self, record: Record) -> None:
@@ -259,7 +259,7 @@ def _small(decided: Decision) -> Codes:
     return decided.codes.astype(np.int16)
 
 
-def _concerned(selection: Selection) -> ConcernedPolicies:
+def concerned(selection: Selection) -> ConcernedPolicies:
     governing = selection.governing.address if selection.governing is not None else None
     parts = (selection.guardrails, selection.losers, selection.audited)
     guardrails, losers, audited = (tuple(p.address for p in part) for part in parts)
@@ -268,7 +268,7 @@ def _concerned(selection: Selection) -> ConcernedPolicies:
     return ConcernedPolicies(governing, guardrails, losers, audited, digests)
 
 
-def _counts(
+def recorded_counts(
     headrooms: Sequence[Headroom], known_rows: KnownRows | None
 ) -> Sequence[RecordedCounts]:
     """What each clause counted. Of a limit that counts nodes there is nothing."""

@@ -15,8 +15,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from http import HTTPStatus
 from logging import Logger
 from pathlib import Path
+from urllib.parse import quote
 
 from engine.cache.cache import Cache, PodEventHandler
 from engine.cache.comparison import Difference, compare
@@ -30,7 +32,7 @@ from engine.cluster.lease import LeaderGate, Lease, TakeOver
 from engine.counting.in_flight_pods import PLACING_SECONDS, Schedulers
 from engine.decision.recent_answers import LastAnswers, RejectedPods
 from engine.engine import CountGate, Engine, open_gate
-from engine.errors import NotSyncedError
+from engine.errors import ApiError, NotSyncedError
 from engine.objects.codec import ObjectCodec
 from engine.objects.peer import Peer
 from grammar.checks.cluster_costs import ClusterSize
@@ -319,6 +321,16 @@ class ClusterRuntime:
             "background": self._supervisor.status(),
             "resources": {i.resource.name: _status(i) for i in self.informers.informers},
         }
+
+    async def pod(self, namespace: str, name: str) -> bytes | None:
+        """The JSON of a pod, None if there is none. Raises ApiError and ApiUnreachableError."""
+        path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(name, safe='')}"
+        try:
+            return await self._client.request("GET", path)
+        except ApiError as error:
+            if error.status == HTTPStatus.NOT_FOUND:
+                return None
+            raise
 
     async def compare(self) -> Mapping[str, object]:
         """The differences between the cache and the API server. Raises EngineError.

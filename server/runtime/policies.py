@@ -34,6 +34,7 @@ from policies.loader import Search, UnreadFile, Watcher, load
 from policies.resource import Metadata
 from policies.validation import (
     ActivePolicy,
+    CheckedFile,
     Identity,
     InForce,
     Validation,
@@ -217,6 +218,18 @@ class EnforcedPolicies:
     objects: Mapping[str, CheckedObject]
     programs: Mapping[str, Program]
     needs: Needs
+
+    @property
+    def policies(self) -> Sequence[Checked]:
+        """The policies in force."""
+        return self.in_force.policies
+
+    @property
+    def texts(self) -> Sequence[CheckedFile]:
+        """The files that are in force as they are written."""
+        active = {id(each) for each in self.in_force.policies}
+        files = self.validation.files
+        return [f for f in files if f.policies and all(id(p) in active for p in f.policies)]
 
 
 class Policies:

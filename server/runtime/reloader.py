@@ -37,6 +37,9 @@ class ClusterSource(ClusterView, Protocol):
     def cluster_size(self) -> ClusterSize:
         """The size of the cluster as far as it is known; from any thread."""
 
+    async def pod(self, namespace: str, name: str) -> bytes | None:
+        """The JSON of a pod, None if there is none. Raises EngineError."""
+
     def adopt(self, needs: Needs) -> None:
         """Keeps what policies read from now on; from any thread."""
 

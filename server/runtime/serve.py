@@ -36,9 +36,12 @@ from server.app import ADOPTERS, WEBHOOKS, create_app
 from server.bodies import ByteBudget
 from server.checking import CheckingProcess
 from server.connections import Connections
+from server.drafts import Drafts
+from server.explaining import Explainer
 from server.health import Check, Heartbeat, Readiness
 from server.log_limit import LimitedLog
 from server.metrics import Metrics
+from server.policy_states import PolicyStates
 from server.running import Shutdown
 from server.runtime.cluster import Access, ClusterRuntime, open_cluster
 from server.runtime.configuration import (
@@ -62,6 +65,8 @@ from server.z_pages import ZPages
 _FIRST_PAUSE_SECONDS, _MOST_PAUSE_SECONDS = 1.0, 60.0
 # Processes for the webhooks; a second one, so that no namespace keeps the others waiting.
 _ADMISSION_PROCESSES = 2
+# Drafts get what decisions leave of the processor.
+_NICEST = 19
 _STARTING: Sequence[Check] = (Check("start", "not started yet"),)
 
 
@@ -124,9 +129,7 @@ async def serve(
         supervisor = Supervisor(log, metrics.task_restarted)
         stack.push_async_callback(supervisor.stop)
         _serve_health(stack, settings, readiness, supervisor, metrics, options.version, log)
-        checking = [CheckingProcess(schema) for _ in range(1 + _ADMISSION_PROCESSES)]
-        for process in checking:
-            stack.callback(process.close)
+        drafts, *checking = _checking_processes(stack, schema)
         policies = Policies(options.policies, schema, log, checking[0])
         objects: Mapping[str, bytes] | None = None if isinstance(options.cluster, Access) else {}
         enforced = policies.read(objects)
@@ -189,7 +192,16 @@ async def serve(
             replica, options.version, readiness, engine, journal, metrics, cluster
         )
         supervisor.start("metrics", lambda: metrics.state.follow(status))
-        shown = View(replica, journal, status, cluster, lambda: shutdown.has_begun)
+        shown = View(
+            replica,
+            journal,
+            status,
+            cluster,
+            Explainer(replica, engine, journal, view, schema, lambda: announced.enforced),
+            _follow_policies(replica, engine, journal, announced, supervisor),
+            Drafts(replica, drafts, lambda: announced.enforced, view.policies),
+            lambda: shutdown.has_begun,
+        )
         configuration = _follow_file(options, app, announced, metrics, log, supervisor)
         await _serve_view(stack, shown, options, configuration, metrics, log)
         if cluster is not None:
@@ -210,6 +222,29 @@ async def serve(
         except OSError as error:
             address = (settings.host, settings.port)
             raise CannotListenError(error, address, "--listen") from error
+
+
+def _checking_processes(stack: AsyncExitStack, schema: Schema) -> Sequence[CheckingProcess]:
+    """Those for drafts, for the policies of the cluster and for the webhooks, until the end."""
+    others = [CheckingProcess(schema) for _ in range(1 + _ADMISSION_PROCESSES)]
+    found = [CheckingProcess(schema, _NICEST), *others]
+    for process in found:
+        stack.callback(process.close)
+    return found
+
+
+def _follow_policies(
+    replica: str,
+    engine: Engine,
+    journal: Journal,
+    policies: PolicyReloader,
+    supervisor: Supervisor,
+) -> PolicyStates:
+    """The states of policies, whose numbers are followed from now on."""
+    view = policies.view
+    states = PolicyStates(replica, engine, journal, lambda: policies.enforced, view.policies)
+    supervisor.start("policy-numbers", states.follow)
+    return states
 
 
 def _follow_file(
@@ -279,7 +314,7 @@ async def _serve_view(
         webhooks=None,
         tls=None,
     )
-    # It reads no bodies.
+    # The bodies of drafts are bounded by the view.
     budget = ByteBudget(own.bytes_of_bodies)
     app[running.CONNECTIONS] = Connections(own, budget, metrics, LimitedLog(log))
     try:

@@ -6,13 +6,23 @@ read leaves the last one as it is.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from logging import Logger
 from pathlib import Path
 from typing import Protocol
 
+import msgspec
+
 from engine.cache.cache import Cache
-from engine.cache.cluster_file import ClusterFileError, ClusterFileReader, Reading, files_of
+from engine.cache.cluster_file import (
+    ClusterFileError,
+    ClusterFileReader,
+    Reading,
+    bodies,
+    documents,
+    files_of,
+)
 from engine.cache.informers import Needs
 from engine.cache.snapshot import Snapshot
 from engine.errors import NotSyncedError
@@ -34,6 +44,9 @@ class Origin(Protocol):
     def read(self, reader: ClusterFileReader) -> Reading:
         """Raises ClusterFileError."""
 
+    def pod(self, key: str) -> bytes | None:
+        """The JSON of a pod, by `namespace/name`. Raises ClusterFileError."""
+
 
 class Files:
     """Files that `kubectl get -o json|yaml` wrote."""
@@ -49,6 +62,10 @@ class Files:
 
     def read(self, reader: ClusterFileReader) -> Reading:
         return reader.read(self._paths)
+
+    def pod(self, key: str) -> bytes | None:
+        found = [document for path in self.files() for document in documents(path)]
+        return bodies(found, "Pod").get(key)
 
 
 class _StaticView:
@@ -80,6 +97,10 @@ class NoCluster(_StaticView):
     def refresh(self) -> None:
         """Does nothing: there are no files."""
 
+    async def pod(self, _namespace: str, _name: str) -> bytes | None:
+        """None: there are no pods."""
+        return None
+
 
 class Snapshots(_StaticView):
     """The view from files: the newest snapshot that could be read.
@@ -106,6 +127,13 @@ class Snapshots(_StaticView):
 
     def cluster_size(self) -> ClusterSize:
         return self._cache.size
+
+    async def pod(self, namespace: str, name: str) -> bytes | None:
+        """The JSON of a pod, None if there is none. Raises NotSyncedError."""
+        try:
+            return await asyncio.to_thread(self._origin.pod, f"{namespace}/{name}")
+        except (ClusterFileError, msgspec.MsgspecError) as error:
+            raise NotSyncedError(f"the files of the cluster cannot be read: {error}") from None
 
     def adopt(self, needs: Needs) -> None:
         """A snapshot has only the annotations that policies read: others need it read again.

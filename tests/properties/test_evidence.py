@@ -9,9 +9,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cli.explaining.evidence import CountEvidence, Traced, clauses_on, scores_on
-from cli.explaining.explanation import Explanation, Written, explain
+from cli.explaining.explanation import Explanation, explain, written_clauses
 from cli.world import Documents, World, compiled
+from engine.explanation.evidence import CountEvidence, Traced, clauses_on, scores_on
+from engine.explanation.written import Written
 from grammar.ast import Expr, Ident
 from grammar.environment import Environment
 from grammar.errors import EvaluationError
@@ -87,11 +88,11 @@ def outcome(expr: Expr, environment: Environment, variables: dict[str, Any]) -> 
 
 
 def shown(world: World, found: Explanation, name: str) -> Iterator[tuple[Written, Traced]]:
-    for said in clauses_on(world, found, name):
+    for said in clauses_on(written_clauses(world), found, name):
         for traced in (said.when, *said.requires):
             if traced is not None:
                 yield said.written, traced
-    for score in scores_on(world, found, name):
+    for score in scores_on(written_clauses(world), found, found.contributions, name):
         if score.value is not None:
             yield score.written, score.value
 
@@ -142,7 +143,7 @@ def test_the_pods_of_a_count_are_as_many_as_it_says(
     with world.cluster.asking(asked):
         found = explain(world, asked)
         for name in found.names:
-            for said in clauses_on(world, found, name):
+            for said in clauses_on(written_clauses(world), found, name):
                 if said.counts is not None and not said.objection.is_mutual:
                     assert_as_many(said.counts)
 

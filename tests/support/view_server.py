@@ -6,24 +6,40 @@ import asyncio
 import json
 import logging
 import struct
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from threading import Event, Thread
 
 from aiohttp import WSMsgType, web
 from prometheus_client import CollectorRegistry
 
 from engine.decision.journal import Journal
+from engine.decision.registry import Registry
+from engine.engine import Engine
+from engine.errors import EngineError
+from engine.program.policy_compiler import compile_policy
+from grammar.checks.cluster_costs import UNKNOWN_SIZE
+from grammar.policy_checker import Checked
+from grammar.source import Source
+from policies.admission import CheckedObject, check_stored
+from policies.validation import CheckedFile, InForce, Validation, Validator, succeed
 from server.bodies import ByteBudget
+from server.checking import CheckingProcess
 from server.connections import Connections
+from server.drafts import Drafts
+from server.explaining import Explainer
 from server.log_limit import LimitedLog
 from server.metrics import Metrics
+from server.policy_states import PolicyStates
 from server.running import CONNECTIONS, listening
 from server.settings import Settings
 from server.view import View, view_app
 from server.view_answers import Latency, PolicyInForce, Status
 from server.z_pages import ZPages
+from tests.support.builders import node
+from tests.support.engines import CODEC, SCHEMA, Known, Silent, cache_of
 
 AT = "2026-11-21T12:00:00Z"
 PROTOCOL = "v4.channel.k8s.io"
@@ -59,31 +75,103 @@ def status_of(replica: str, journal: Journal) -> Status:
 
 
 @dataclass
+class Cluster:
+    """What a view explains: policies as text, and pods by `namespace/name` as JSON."""
+
+    text: str = ""
+    engine: Engine | None = None
+    known: Mapping[str, bytes] = field(default_factory=dict)
+    failure: EngineError | None = None
+    bodies: Mapping[str, bytes] = field(default_factory=dict)
+
+    @property
+    def texts(self) -> Sequence[CheckedFile]:
+        return self.validation.files
+
+    @property
+    def policies(self) -> Sequence[Checked]:
+        return self.in_force.policies
+
+    @cached_property
+    def validation(self) -> Validation:
+        checked = [o.file for o in self.objects.values()]
+        return Validator(SCHEMA).validate([Source("p.policy", self.text)], checked)
+
+    @cached_property
+    def in_force(self) -> InForce:
+        return succeed(InForce(), self.validation)
+
+    @cached_property
+    def objects(self) -> Mapping[str, CheckedObject]:
+        return {
+            name: check_stored(name, raw, SCHEMA, UNKNOWN_SIZE).checked
+            for name, raw in self.bodies.items()
+        }
+
+    async def pod(self, namespace: str, name: str) -> bytes | None:
+        if self.failure is not None:
+            raise self.failure
+        return self.known.get(f"{namespace}/{name}")
+
+
+@dataclass
 class Parts:
     """The parts of a view."""
 
     journal: Journal
     replica: str = "placet-0"
+    cluster: Cluster = field(default_factory=Cluster)
     ending: bool = False
     status: Callable[[str, Journal], Status] = status_of
+    process: CheckingProcess = field(default_factory=lambda: CheckingProcess(SCHEMA))
+
+    @cached_property
+    def engine(self) -> Engine:
+        if self.cluster.engine is not None:
+            return self.cluster.engine
+        registry = Registry(map(compile_policy, self.cluster.policies))
+        return Engine(registry, Known(cache_of([node("n")])), CODEC, Silent(), journal=self.journal)
+
+
+def explainer_of(parts: Parts) -> Explainer:
+    cluster = parts.cluster
+    return Explainer(parts.replica, parts.engine, parts.journal, cluster, SCHEMA, lambda: cluster)
+
+
+def states_of(parts: Parts) -> PolicyStates:
+    cluster = parts.cluster
+    return PolicyStates(
+        parts.replica, parts.engine, parts.journal, lambda: cluster, lambda: cluster.bodies
+    )
 
 
 @asynccontextmanager
 async def view_of(parts: Parts) -> AsyncIterator[str]:
     """The URL of a view that listens as that of `placet serve` does."""
+    app = view_over(parts)
     settings = replace(Settings(), port=0, max_connections=32)
+    metrics, log = Metrics(CollectorRegistry(), "0"), LimitedLog(logging.getLogger("placet"))
+    app[CONNECTIONS] = Connections(settings, ByteBudget(1 << 20), metrics, log)
+    try:
+        async with listening(app, settings) as url:
+            yield url
+    finally:
+        parts.process.close()
+
+
+def view_over(parts: Parts) -> web.Application:
+    """The application of a view."""
     view = View(
         parts.replica,
         parts.journal,
         lambda: parts.status(parts.replica, parts.journal),
         None,
+        explainer_of(parts),
+        states_of(parts),
+        Drafts(parts.replica, parts.process, lambda: parts.cluster, lambda: parts.cluster.bodies),
         lambda: parts.ending,
     )
-    app = view_app(view, ZPages("1.2.3", lambda: {"placet.dev": {"listen": "127.0.0.1:12345"}}))
-    metrics, log = Metrics(CollectorRegistry(), "0"), LimitedLog(logging.getLogger("placet"))
-    app[CONNECTIONS] = Connections(settings, ByteBudget(1 << 20), metrics, log)
-    async with listening(app, settings) as url:
-        yield url
+    return view_app(view, ZPages("1.2.3", lambda: {"placet.dev": {"listen": "127.0.0.1:12345"}}))
 
 
 # ---- an API server

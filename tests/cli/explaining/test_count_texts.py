@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cli.explaining.evidence import count_text
 from engine.cache.tallies import FULL
 from engine.counting.groups import CountGroups
+from engine.explanation.evidence import count_text
 from tests.engine.counting.helpers import (
     ON_SPOT,
     WEB,

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from cli.explaining.then_and_now import changes
+from server.changes import changes
 from server.view_answers import ClauseCounts, CountedGroup, DecisionDetail, Reason
 
 THEN = DecisionDetail(

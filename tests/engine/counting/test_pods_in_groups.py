@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Generator
 from random import Random
 
 import pytest
@@ -40,6 +41,15 @@ def nominated(name: str, to: str, priority: int = 5) -> Object:
     return made
 
 
+def result_of(work: Generator[None, None, list[PodInGroup]]) -> list[PodInGroup]:
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            found: list[PodInGroup] = end.value
+            return found
+
+
 def pods_by_group(counting: Counting, text: str) -> tuple[list[int], list[list[PodInGroup]]]:
     """The count of each group, and its pods by name."""
     clause = clause_of(text)
@@ -48,7 +58,8 @@ def pods_by_group(counting: Counting, text: str) -> tuple[list[int], list[list[P
     counter = counting.counter()
     counts = counter.count(clause, groups, predicted=False).high.tolist()
     numbers = range(len(counts))
-    return counts, [counter.counted_pods(clause, groups, [n], predicted=False) for n in numbers]
+    works = [counter.counted_pods(clause, groups, [n], predicted=False) for n in numbers]
+    return counts, [result_of(work) for work in works]
 
 
 def test_each_pod_says_how_it_is_there() -> None:

@@ -12,12 +12,11 @@ from typing import assert_never
 
 import numpy as np
 
-from cli.explaining.explanation import Explanation, Written, WrittenClauses, rows
-from cli.world import World
 from engine.cache.tallies import FULL
 from engine.counting.groups import ON, GroupCounts, fewest, wanted_on
 from engine.counting.pod_counter import PodInGroup
 from engine.decision.inspection import Contribution, Objection
+from engine.explanation.written import ClauseResults, Written, WrittenClauses, rows
 from engine.program.frame import Frame
 from engine.program.program import (
     BoundProgram,
@@ -84,20 +83,28 @@ class ScoreEvidence:
     value: Traced | None
 
 
-def clauses_on(world: World, found: Explanation, name: str) -> Iterator[ClauseEvidence]:
+def clauses_on(
+    written: WrittenClauses, found: ClauseResults, name: str
+) -> Iterator[ClauseEvidence]:
     """What each filter and each strict count says about a node, in the order of the policies."""
-    written = WrittenClauses(world.policies)
     against = found.against(name)
     for objection in found.objections:
         yield _clause(objection, written, found, name, refuses=objection in against)
 
 
-def scores_on(world: World, found: Explanation, name: str) -> Iterator[ScoreEvidence]:
-    """What each score gives a node that filter returned; none for another node."""
+def scores_on(
+    clauses: WrittenClauses,
+    found: ClauseResults,
+    contributions: Sequence[Contribution],
+    name: str,
+) -> Iterator[ScoreEvidence]:
+    """What each score gives a node that filter returned; none for another node.
+
+    `contributions` are those to the scores of all nodes that have one.
+    """
     if name not in found.scores:
         return
-    clauses = WrittenClauses(world.policies)
-    for contribution in found.inspection.contributions(list(found.scores)):
+    for contribution in contributions:
         written = clauses.find(contribution.policy, contribution.name)
         value = None
         if isinstance(written.clause, Score):
@@ -111,7 +118,7 @@ def traced(written: Written, expr: Expr, frame: Frame) -> Traced:
 
 
 def _clause(
-    objection: Objection, clauses: WrittenClauses, found: Explanation, name: str, *, refuses: bool
+    objection: Objection, clauses: WrittenClauses, found: ClauseResults, name: str, *, refuses: bool
 ) -> ClauseEvidence:
     written = clauses.find(objection.policy, objection.name)
     frame = found.inspection.frame_at(name)
@@ -129,7 +136,7 @@ def _clause(
 # ---- the counts of a share, spread or limit for one node
 
 
-def count_evidence(objection: Objection, found: Explanation, name: str) -> CountEvidence:
+def count_evidence(objection: Objection, found: ClauseResults, name: str) -> CountEvidence:
     """The counts of a clause for one node, and the pods that make them up."""
     clause, inspection = objection.program, found.inspection
     assert not isinstance(clause, FilterProgram), "it counts"
@@ -139,6 +146,15 @@ def count_evidence(objection: Objection, found: Explanation, name: str) -> Count
     text = count_text(clause, counts, group)
     if group < 0:
         return CountEvidence(text)
+    wanted, emptiest = shown_groups(clause, counts, group)
+    pods = inspection.counted_pods(clause, wanted)
+    return CountEvidence(text, pods, inspection.counted_pods(clause, emptiest))
+
+
+def shown_groups(
+    clause: CountClause, counts: GroupCounts, group: int
+) -> tuple[Sequence[int], Sequence[int]]:
+    """The groups whose pods are shown for a node of a group, and those of the emptiest domain."""
     emptiest: list[int] = []
     match clause:
         case ShareProgram():
@@ -153,8 +169,7 @@ def count_evidence(objection: Objection, found: Explanation, name: str) -> Count
             wanted = [group]
         case _:
             assert_never(clause)
-    pods = inspection.counted_pods(clause, wanted)
-    return CountEvidence(text, pods, inspection.counted_pods(clause, emptiest))
+    return wanted, emptiest
 
 
 def count_text(clause: CountClause, counts: GroupCounts, group: int) -> str:

@@ -1,0 +1,157 @@
+"""Written clauses: the clauses of policies as their authors wrote them, and their traces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass
+
+from engine.decision.inspection import Inspection, Objection
+from engine.program.compiler import Compiler
+from engine.program.fast_paths import FAST_PATHS
+from engine.program.frame import MEMO_BYTES, Frame
+from engine.program.trace import Step, Tracer
+from grammar.ast import Comprehension, DefCall, Expr, Ident, Index, LetReference, Select
+from grammar.clauses import Clause, Filter, Limit, Policy, Share, Spread
+from grammar.environment import Environment
+from grammar.errors import EvaluationError
+from grammar.policy_checker import Checked
+from grammar.printer import print_expression
+from grammar.source import Source, Span
+from grammar.values.format import show
+from grammar.values.kinds import kind
+from grammar.walk import children
+from policies.loader import library_sources
+from policies.validation import CheckedFile
+
+
+@dataclass(frozen=True, slots=True)
+class ClauseResults:
+    """What every clause says of each of these nodes for one pod.
+
+    `scores` are 0..10 for nodes that pass, empty if no score applies.
+    """
+
+    inspection: Inspection
+    names: Sequence[str]
+    scores: Mapping[str, int]
+    objections: Sequence[Objection]
+
+    def holds(self, name: str) -> bool:
+        """Whether no clause refuses the node. The answer may still hold it back."""
+        return not self.inspection.selection.unselectable and not self.against(name)
+
+    def against(self, name: str) -> list[Objection]:
+        """The clauses that refuse the node, in their order in the policies."""
+        index = self.names.index(name)
+        return [o for o in self.objections if o.refused[index]]
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """One clause with the source of its policy, which may be a policy that another one uses."""
+
+    clause: Clause
+    environment: Environment
+    source: Source | None
+
+    def text(self, expr: Expr) -> str:
+        """The text of the file on one line, or the canonical form if there is no file."""
+        if self.source is None:
+            return print_expression(expr)
+        return " ".join(self.source.slice(expr.span).split())
+
+    def trace(self, expr: Expr, frame: Frame) -> list[Step]:
+        """The trace of one of the clause's expressions; the frame does not change."""
+        return Tracer(self.environment).trace(expr, _own(frame))
+
+    def detail(self, frame: Frame) -> str:
+        """The text of its `detail` for the frame's node; empty without a `detail`."""
+        clause = self.clause
+        if not isinstance(clause, Filter | Share | Spread | Limit) or clause.detail is None:
+            return ""
+        frame = _own(frame)
+        compiler = Compiler(self.environment, fast_paths=FAST_PATHS)
+        parts = [p if isinstance(p, str) else compiler.compile(p) for p in clause.detail.parts]
+        frame.locals = [None] * compiler.slots
+        shown = []
+        for part in parts:
+            try:
+                shown.append(part if isinstance(part, str) else show(part(frame)))
+            except EvaluationError:
+                shown.append("{?}")
+        return "".join(shown)
+
+
+class WrittenClauses:
+    """The clauses by their names in verdicts: the policy's address and the clause's name."""
+
+    def __init__(self, policies: Iterable[Checked], files: Iterable[CheckedFile]) -> None:
+        """`files` have the texts of these policies."""
+        self._sources = {_place(c.policy): f.source for f in files for c in f.policies}
+        self._clauses: dict[tuple[str, str], Written] = {}
+        for checked in policies:
+            for part in (checked, *checked.uses):
+                for clause in part.policy.clauses:
+                    written = Written(clause, part.environment, self._source(part))
+                    self._clauses[checked.policy.address, clause.name] = written
+
+    def find(self, policy: str, clause: str) -> Written:
+        return self._clauses[policy, clause]
+
+    def _source(self, part: Checked) -> Source | None:
+        found = self._sources.get(_place(part.policy))
+        if found is not None:
+            return found
+        policy = part.policy
+        here = (s for s in library_sources() if s.slice(policy.name_span) == policy.name)
+        return next(here, None)
+
+
+def _place(policy: Policy) -> tuple[str, bool, Span]:
+    return policy.address, policy.cluster, policy.span
+
+
+def _own(frame: Frame) -> Frame:
+    """A copy of the frame for another program, whose slots and memo differ."""
+    other = copy(frame)
+    other.memo, other.room = {}, MEMO_BYTES
+    return other
+
+
+def rows(written: Written, steps: list[Step]) -> Iterator[tuple[int, str, Step]]:
+    """The steps of a trace that are shown: depth, text and step.
+
+    Constants are left out, and so are lists, maps and objects on the way to a value, and the
+    iterations of a loop that a short form stands for.
+    """
+    open_: list[Step] = []
+    for step in steps:
+        while open_ and open_[-1].depth >= step.depth:
+            open_.pop()
+        outer = open_[-1] if open_ else None
+        # The parts of a short form have the span of the short form.
+        expanded = outer is not None and step.expr.span == outer.expr.span
+        if outer is not None and (
+            _on_the_way(step)
+            or _constant(step.expr)
+            or (expanded and isinstance(outer.expr, Comprehension))
+        ):
+            continue
+        text = print_expression(step.expr) if expanded else written.text(step.expr)
+        yield len(open_), text, step
+        open_.append(step)
+
+
+def _on_the_way(step: Step) -> bool:
+    if not isinstance(step.expr, Ident | Select | Index):
+        return False
+    if isinstance(step.outcome, EvaluationError):
+        return False
+    return kind(step.outcome) in ("list", "map", "record")
+
+
+def _constant(expr: Expr) -> bool:
+    if isinstance(expr, Ident | LetReference | DefCall | Comprehension):
+        return False
+    return all(map(_constant, children(expr)))

@@ -1,0 +1,69 @@
+"""Questions and answers about drafts: a policy that is not in force is checked, or tried out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from server.policy_answers import Problem
+
+MOST_TEXT = 256 * 1024
+MOST_CLUSTER = 4 * 1024 * 1024
+
+
+class Session(msgspec.Struct, frozen=True):
+    """The replica, and the token that requests with a draft need; each start makes another one."""
+
+    replica: str
+    token: str
+
+
+class Draft(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A text of policies, as in a file; the `name` of a manifest ends in `.yaml`."""
+
+    text: Annotated[str, Meta(max_length=MOST_TEXT)]
+    name: Annotated[str, Meta(max_length=253)] = "draft.policy"
+
+
+class CheckedDraft(msgspec.Struct, frozen=True):
+    """What `placet check` says of a draft."""
+
+    diagnostics: Sequence[Problem]
+
+
+class Trial(Draft, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A draft, and the cluster to try it on: the content of a cluster file, in YAML or JSON."""
+
+    cluster: Annotated[str, Meta(max_length=MOST_CLUSTER)]
+
+
+class ChangedPod(msgspec.Struct, frozen=True):
+    """A pod whose verdicts change. `before` and `after` are the numbers of nodes that pass.
+
+    `admits` and `rejects` are the nodes whose verdict changes, at most 20 of each. An `error` says
+    why there is no decision with the draft.
+    """
+
+    pod: str
+    before: int
+    after: int
+    admits: Sequence[str]
+    rejects: Sequence[str]
+    error: str | None
+
+
+class TriedDraft(msgspec.Struct, frozen=True):
+    """What changes if the policies of a draft replace those of the same address, or join them.
+
+    Nothing is tried if there are errors. The cluster has so many `nodes` and `pods`; so many pods
+    were `asked` about, those without a node first.
+    """
+
+    diagnostics: Sequence[Problem]
+    nodes: int
+    pods: int
+    asked: int
+    changed: Sequence[ChangedPod]
