@@ -29,7 +29,7 @@ test: .venv/stamp  ## run every test except thorough, e2e, bench and chaos; a pa
 
 thorough: .venv/stamp answers  ## run all of `test` with all examples, and what takes too long for it
 	.venv/bin/python -m pytest --numprocesses=auto --dist=worksteal \
-	  -m "not e2e and not bench and not chaos and not rollouts and not image" --hypothesis-profile=thorough
+	  -m "not e2e and not bench and not chaos and not rollouts and not image and not browser" --hypothesis-profile=thorough
 
 answers: .venv/stamp  ## compare the answers in all recorded worlds; `test` compares a few
 	.venv/bin/python -m tests.recorder --compare tests/golden/answers.json
@@ -48,6 +48,13 @@ fmt: .venv/stamp  ## format the source
 
 # These need more programs, which take minutes to build where nothing is cached.
 INSTALLED = tests/e2e/test_installed.py tests/e2e/test_monitoring.py
+
+ui-test: .venv/stamp  ## show the page in chromium, or say why it skips; writes build/screenshots
+	.venv/bin/python -m pytest -m browser -rs tests/browser
+
+screenshots: ui-test  ## copy pictures of the page into the docs
+	for name in decisions-1280-light node-1280-light why-390-dark policy-1280-light; do \
+	  cp build/screenshots/page-$$name.png docs/; done
 
 e2e: .venv/stamp  ## test with a real kube-scheduler; runs `kube` first, or says why it skips
 	.venv/bin/python -m pytest -m e2e -o faulthandler_timeout=3600 tests/e2e tests/differential \
@@ -118,6 +125,9 @@ sbom: .venv/stamp  ## write build/sbom.cdx.json, the bill of materials of the wh
 	  --find-links build/sbom/locked build/sbom/wheel/*.whl
 	build/sbom/tools/bin/cyclonedx-py environment --output-reproducible --output-format JSON \
 	  --output-file build/sbom.cdx.json build/sbom/placet/bin/python
+
+vendor: .venv/stamp  ## fetch the libraries of the page from npm; tests/browser/vendor.py has the versions
+	.venv/bin/python -m tests.browser.vendor
 
 site: .venv/stamp build/zensical/stamp  ## build the documentation site in build/site/html, and check its links
 	PYTHONPATH=build/zensical .venv/bin/python -m tests.site

@@ -28,6 +28,7 @@ COMMANDS = {
     "explain": "show which policies apply to a pod, and why each node passes or fails",
     "decisions": "show what the running Placet decided about pods",
     "status": "show what the running Placet is and knows",
+    "ui": "show in the browser what the running Placet decided, and why",
     "test": "run the tests of policy files",
     "analyze": "show which clauses keep a pod pending, and what would help",
     "repl": "try expressions, clauses and policies on a cluster interactively",

@@ -24,6 +24,7 @@ from grammar.texts import shown
 from server.api_description import API, MOST_LISTED, description
 from server.drafts import MOST_BYTES, Drafts
 from server.explaining import Explainer
+from server.page import Page
 from server.policy_states import PolicyStates
 from server.view_answers import Status, detail, listing, summary
 from server.z_pages import ZPages
@@ -236,7 +237,7 @@ class View:
 def view_app(view: View, z_pages: ZPages) -> web.Application:
     """The application of the view."""
     app = web.Application(middlewares=[_only_own_pages], client_max_size=MOST_BYTES)
-    app.add_routes([*view.routes(), *z_pages.routes()])
+    app.add_routes([*view.routes(), *z_pages.routes(), *Page().routes()])
     return app
 
 
@@ -261,7 +262,9 @@ async def _only_own_pages(request: web.Request, handler: Handler) -> web.StreamR
         error.headers.update(_HEADERS)
         raise
     if not response.prepared:
-        response.headers.update(_HEADERS)
+        # The page has a policy of its own.
+        for name, value in _HEADERS.items():
+            response.headers.setdefault(name, value)
     return response
 
 

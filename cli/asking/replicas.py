@@ -18,7 +18,7 @@ from urllib.parse import quote, urlsplit
 import aiohttp
 import msgspec
 
-from cli.command import CommandError, Exit, add_context_arguments, positive
+from cli.command import CommandError, Exit, add_context_arguments, positive, reason
 from cli.render import print_error
 from cli.version import version
 from cli.world import ambiguous
@@ -26,7 +26,7 @@ from engine.cluster.client import ApiClient, connect
 from engine.cluster.port_forward import PortForward, local_socket
 from engine.errors import ApiError, ClusterConfigurationError, EngineError
 from server.api_description import API
-from server.view import DEFAULT_PORT
+from server.view import DEFAULT_PORT, HOST
 from server.view_answers import DecisionDetail, Listing, Status
 
 TIMEOUT_SECONDS = 10.0
@@ -122,6 +122,30 @@ class Replica:
         self.name = name
         self._session = session
         self._forward = forward
+
+    @asynccontextmanager
+    async def on_port(self, port: int) -> AsyncIterator[str]:
+        """The URL of its view on this machine, for as long as the block runs; 0 is any free port.
+
+        Whoever is on this machine can ask it there, as with `kubectl port-forward`. Raises
+        CommandError.
+        """
+        if self._forward is None:
+            yield self.name
+            return
+        try:
+            server = await asyncio.start_server(self._forward.relay, HOST, port)
+        except OSError as error:
+            message = f"cannot listen on `{HOST}:{port}`: {reason(error)}"
+            raise CommandError(message, "name another port with --local-port") from None
+        async with server:
+            yield f"http://{HOST}:{server.sockets[0].getsockname()[1]}"
+
+    def check(self) -> None:
+        """Raises CommandError if the API server refuses to connect with the pod."""
+        # Other failures end one connection: that of a browser which closes a page is one of them.
+        if self._forward is not None and isinstance(self._forward.failure, ApiError):
+            raise _refused(self.name, self._forward)
 
     async def decisions(self) -> Listing:
         """Its last decisions. Raises CommandError."""

@@ -1,0 +1,77 @@
+"""Command `ui`: the page of a running Placet in the browser."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import webbrowser
+
+from cli.asking import replicas
+from cli.asking.replicas import Replica
+from cli.command import CommandError, Exit
+from server.page import ROOT
+
+EXAMPLES = """\
+examples:
+  placet ui
+  placet ui --replica placet-0 --local-port 8080
+  placet ui --no-browser
+  placet ui --url http://127.0.0.1:12346
+"""
+_LOOK_SECONDS = 0.5
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--local-port",
+        metavar="PORT",
+        type=_port,
+        default=0,
+        help="the port on 127.0.0.1 that leads to the replica (default: any free port)",
+    )
+    parser.add_argument(
+        "--no-browser", action="store_true", help="print the address only, and open no browser"
+    )
+    replicas.add_arguments(parser)
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or not text.isascii() or not 1 <= int(text[:9]) <= 65535:
+        raise argparse.ArgumentTypeError(f"`{text}` is not a port")
+    return int(text)
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.url is not None and args.local_port:
+        raise CommandError(
+            "--local-port has no effect with --url", "leave out one: --url needs no port forwarding"
+        )
+    return asyncio.run(_run(args, replicas.target(args)))
+
+
+async def _run(args: argparse.Namespace, target: replicas.Target) -> int:
+    async with replicas.replicas(target) as found:
+        # The first one that answers; whoever may not forward a port learns it here.
+        answers, _ = await replicas.ask_all(found, Replica.status)
+        shown, status = answers[0]
+        async with shown.on_port(args.local_port) as url:
+            print(f"the view of replica {status.replica}: {url}{ROOT}/", flush=True)
+            others = [each.name for each in found if each is not shown]
+            if others:
+                print(f"other replicas, for --replica: {', '.join(others)}", flush=True)
+            if not args.no_browser and not await asyncio.to_thread(
+                webbrowser.open, f"{url}{ROOT}/"
+            ):
+                print("there is no browser to open; open the address yourself", file=sys.stderr)
+            if target.url is None:
+                print("Ctrl-C ends it", flush=True)
+                await _wait(shown)
+    return Exit.OK
+
+
+async def _wait(replica: Replica) -> None:
+    """Waits for Ctrl-C. Raises CommandError when the pod cannot be reached any more."""
+    while True:
+        await asyncio.sleep(_LOOK_SECONDS)
+        replica.check()

@@ -1,0 +1,132 @@
+// Decisions: the live list. It keeps the last 1,000 calls, and says how many it was not sent.
+import { html, useEffect, useRef, useState } from "./vendor/preact-htm.js";
+import {
+  API, Badge, Bar, Empty, Problem, Waiting, address, answer, clock, count, parseAddress, podAddress,
+  policyAddress,
+} from "./parts.js";
+
+const KEPT = 1000, SHOWN = 200;
+const OUTCOMES = {
+  none: ["none pass", "bad"], some: ["some pass", "part"], all: ["all pass", "good"],
+  error: ["error", "bad"], free: ["no policy", "plain"],
+};
+
+export function outcome(one) {
+  if (one.error) return "error";
+  if (!one.governing && one.passing === one.offered) return "free";
+  if (one.passing === 0) return "none";
+  return one.passing === one.offered ? "all" : "some";
+}
+
+// The newest first, each call once.
+function merged(more, list) {
+  const found = new Map();
+  for (const one of [...more, ...list]) found.set(one.number, one);
+  return [...found.values()].sort((a, b) => b.number - a.number).slice(0, KEPT);
+}
+
+// The calls so far, and those since: a frame of the screen takes all that came before it.
+function useDecisions() {
+  const [state, setState] = useState({ list: null, error: null, live: false, dropped: 0 });
+  const change = (how) => setState((old) => ({ ...old, ...how(old) }));
+  useEffect(() => {
+    const stream = new EventSource(`${API}/decisions/stream`);
+    let arrived = [], frame = 0, ended = false;
+    const flush = () => {
+      const more = arrived;
+      arrived = []; frame = 0;
+      change((old) => ({ list: merged(more, old.list || []) }));
+    };
+    // A stream that begins again has missed some: the listing has them.
+    stream.addEventListener("replica", async () => {
+      const found = await answer(`${API}/decisions?limit=${KEPT}`);
+      if (ended) return;
+      if (found.error) change(() => ({ error: found }));
+      else change((old) => ({ live: true, error: null, list: merged(found.data.decisions, old.list || []) }));
+    });
+    stream.addEventListener("decision", (event) => {
+      arrived.push(JSON.parse(event.data));
+      frame = frame || requestAnimationFrame(flush);
+    });
+    stream.addEventListener("dropped", (event) => {
+      const { decisions } = JSON.parse(event.data);
+      change((old) => ({ dropped: old.dropped + decisions }));
+    });
+    stream.onerror = () => change(() => ({
+      live: false, error: { error: "the replica does not answer", status: 0 } }));
+    return () => { ended = true; stream.close(); cancelAnimationFrame(frame); };
+  }, []);
+  return state;
+}
+
+export function Decisions() {
+  // The address has them at once; the event that it changed comes later, when more may be typed.
+  const { filters } = parseAddress(location.hash);
+  const { list, error, live, dropped } = useDecisions();
+  const [paused, setPaused] = useState(null);
+  const [shown, setShown] = useState(SHOWN);
+  const field = useRef(null);
+  useEffect(() => {
+    const pressed = (event) => {
+      if (event.key !== "/" || /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) return;
+      event.preventDefault();
+      field.current.focus();
+    };
+    addEventListener("keydown", pressed);
+    return () => removeEventListener("keydown", pressed);
+  }, []);
+  const filter = (key) => (event) =>
+    location.replace(address(["decisions"], { ...filters, [key]: event.target.value }));
+  const all = paused || list;
+  const wanted = (filters.text || "").toLowerCase();
+  const found = (all || []).filter((one) =>
+    `${one.pod} ${one.governing || ""}`.toLowerCase().includes(wanted)
+    && (!filters.outcome || outcome(one) === filters.outcome));
+  const waiting = paused ? list.filter((one) => !paused[0] || one.number > paused[0].number).length : 0;
+  return html`
+    <div class="title"><h1>Decisions</h1>
+      <p role="status" class="live">${live
+        ? html`<${Badge} kind=${paused ? "plain" : "good"}>${paused ? "paused" : "live"}<//>`
+        : html`<${Badge} kind="part">${error ? "reconnecting" : "connecting"}<//>`}
+        ${waiting > 0 && html`<span>${waiting} new</span>`}
+        ${dropped > 0 && html`<span title="this browser read too slowly">${dropped} dropped</span>`}
+      </p></div>
+    ${error && html`<${Problem} ...${error} />`}
+    <form class="filters" onSubmit=${(event) => event.preventDefault()}>
+      <label>Pod or policy <input ref=${field} type="search" value=${filters.text || ""} onInput=${filter("text")}
+        placeholder="press / to search" /></label>
+      <label>Outcome <select value=${filters.outcome || ""} onChange=${filter("outcome")}>
+        <option value="">any</option>
+        ${Object.entries(OUTCOMES).map(([key, [text]]) => html`<option value=${key}>${text}</option>`)}
+      </select></label>
+      <button type="button" disabled=${!list} aria-pressed=${paused ? "true" : "false"}
+        onClick=${() => setPaused(paused ? null : list)}>${paused ? "Continue" : "Pause"}</button>
+    </form>
+    ${!all && !error && html`<${Waiting} />`}
+    ${all && !all.length && html`<${Empty} title="No decision yet">
+      kube-scheduler has not asked this replica since it started. Another replica may be the one that is
+      asked: <code>kubectl placet decisions</code> shows all of them.<//>`}
+    ${all && all.length > 0 && !found.length && html`<${Empty} title="No decision matches">
+      ${count(all.length, "decision")} are kept. <a href="#/decisions">Show all</a>.<//>`}
+    ${found.length > 0 && html`<${List} found=${found.slice(0, shown)} />`}
+    ${found.length > shown && html`<p><button onClick=${() => setShown(shown + SHOWN)}>
+      Show ${Math.min(SHOWN, found.length - shown)} more</button></p>`}`;
+}
+
+const List = ({ found }) => html`
+  <table class="decisions"><thead><tr>
+    <th scope="col">Time</th><th scope="col">Pod</th><th scope="col">Governed by</th>
+    <th scope="col">Nodes that pass</th><th scope="col">Outcome</th></tr></thead>
+  <tbody>${found.map((one) => html`<${Row} key=${one.number} one=${one} />`)}</tbody></table>`;
+
+function Row({ one }) {
+  const [text, kind] = OUTCOMES[outcome(one)];
+  return html`<tr>
+    <td class="time"><time datetime=${one.at} title=${one.at}>${clock(one.at)}</time></td>
+    <td class="pod"><a href=${podAddress(one.pod)}>${one.pod}</a></td>
+    <td class="policy">${one.governing
+      ? html`<a href=${policyAddress(one.governing)}>${one.governing}</a>` : html`<span class="quiet">none</span>`}</td>
+    <td class="nodes"><span class="number">${one.passing} of ${one.offered}</span>
+      <${Bar} part=${one.passing} whole=${one.offered} kind=${kind} /></td>
+    <td class="outcome"><${Badge} kind=${kind}>${text}<//></td></tr>`;
+}

@@ -1,0 +1,74 @@
+// Health: whether this replica can decide: its checks, what it watches, who leads, and how fast it is.
+import { html } from "./vendor/preact-htm.js";
+import { Badge, Bar, Problem, Waiting, podAddress, sentence, useAnswer } from "./parts.js";
+
+export function Health({ status: { data, error, status } }) {
+  const configuration = useAnswer("../configz");
+  const head = html`<div class="title"><h1>Health</h1></div>`;
+  if (error) return html`${head}<${Problem} error=${error} status=${status} />`;
+  if (!data) return html`${head}<${Waiting} />`;
+  return html`${head}
+    <p class="answer"><${Badge} kind=${data.ready ? "good" : "bad"}>${data.ready ? "ready" : "not ready"}<//>${" "}
+      Replica ${data.replica}, version ${data.version}, since <time datetime=${data.started}>${data.started}</time></p>
+    ${data.failing.map((each) => html`<div class="problem" role="alert">
+      <strong>${each.name}:</strong> ${sentence(each.failure)}${each.warning && " This is a warning."}</div>`)}
+    <dl class="facts">
+      <div><dt>Leader</dt><dd>${leader(data.cluster)}</dd></div>
+      <div><dt>Decisions</dt><dd class="number">${data.decisions.toLocaleString("en")}</dd></div>
+      <div><dt>Policies in force</dt><dd class="number">${data.policies.length}</dd></div>
+      <div><dt>Pods in flight</dt><dd class="number">${data.podsInFlight}</dd></div></dl>
+    ${data.notInForce.length > 0 && html`<div class="problem" role="alert"><strong>Not in force:</strong> ${data.notInForce.join(", ")}.
+      Their pods wait. <a href="#/policies">See what is wrong.</a></div>`}
+    <${Latency} latency=${data.latency} timeout=${timeout(configuration.data)} />
+    <${Informers} cluster=${data.cluster} />
+    ${data.inFlight.length > 0 && html`<section><h2>In flight</h2><ul class="lines">${data.inFlight.map((each) => html`
+      <li>${each.pod.includes("/") ? html`<a href=${podAddress(each.pod)}>${each.pod}</a>` : each.pod}
+        <span class="quiet">for ${Math.round(each.seconds)} s</span></li>`)}</ul></section>`}`;
+}
+
+function leader(cluster) {
+  if (!cluster) return "no cluster is watched";
+  const { lease } = cluster;
+  if (!lease || !Object.keys(lease).length) return "decides by counts without a Lease";
+  return lease.held ? "this replica" : lease.holder || "nobody";
+}
+
+// The seconds that kube-scheduler waits for an answer, as the replica was told: `5s`, `500ms`, `1m30s`.
+export function timeout(configuration) {
+  const text = configuration && Object.values(configuration)[0]?.httpTimeout;
+  const units = { h: 3600, m: 60, s: 1, ms: 0.001 };
+  const parts = [...String(text ?? "").matchAll(/([0-9.]+)(ms|h|m|s)/g)];
+  return parts.length ? parts.reduce((sum, [, number, unit]) => sum + number * units[unit], 0) : null;
+}
+
+function Latency({ latency, timeout: limit }) {
+  const called = latency.filter((each) => each.calls > 0);
+  if (!called.length) return html`<section><h2>Latency</h2><p class="quiet">kube-scheduler has not called yet.</p></section>`;
+  return html`<section><h2>Latency</h2>
+    ${limit !== null && html`<p class="quiet">The bars are parts of <code>httpTimeout</code>, ${limit} s: beyond it,
+      kube-scheduler stops waiting.</p>`}
+    <div class="scroll" tabindex="0" role="region" aria-label="Latency"><table><thead><tr><th scope="col">Verb</th><th scope="col" class="right">Calls</th>
+      <th scope="col" class="right">p50</th><th scope="col" class="right">p90</th><th scope="col">p99</th></tr></thead>
+    <tbody>${called.map((each) => html`<tr key=${each.verb}><td>${each.verb}</td>
+      <td class="right">${each.calls.toLocaleString("en")}</td>
+      <td class="right">${time(each.p50)}</td><td class="right">${time(each.p90)}</td>
+      <td class="nodes"><span class="number">${time(each.p99)}</span>
+        ${limit !== null && html`<${Bar} part=${each.p99 ?? limit} whole=${limit}
+          kind=${(each.p99 ?? limit) > limit / 2 ? "bad" : "good"} />`}</td></tr>`)}</tbody></table></div></section>`;
+}
+
+const time = (seconds) => seconds === null ? "beyond 10 s"
+  : seconds < 1 ? `${(seconds * 1000).toFixed(1)} ms` : `${seconds.toFixed(2)} s`;
+
+function Informers({ cluster }) {
+  const resources = Object.entries((cluster && cluster.resources) || {}).sort();
+  if (!resources.length) return html`<section><h2>Informers</h2>
+    <p class="quiet">This server watches no cluster: it was started with --demo, --cluster or --no-cluster.</p></section>`;
+  return html`<section><h2>Informers</h2><div class="scroll" tabindex="0" role="region" aria-label="Informers"><table><thead><tr><th scope="col">Resource</th>
+    <th scope="col" class="right">Objects</th><th scope="col">State</th><th scope="col" class="right">Last event</th>
+    <th scope="col">Failure</th></tr></thead><tbody>${resources.map(([name, each]) => html`<tr key=${name}>
+      <td>${name}</td><td class="right">${(each.objects ?? 0).toLocaleString("en")}</td>
+      <td><${Badge} kind=${each.synced ? "good" : "bad"}>${each.synced ? "synced" : "not synced"}<//></td>
+      <td class="right">${typeof each.secondsSinceLastEvent === "number" ? `${Math.round(each.secondsSinceLastEvent)} s ago` : ""}</td>
+      <td class="wrong">${each.failure || ""}</td></tr>`)}</tbody></table></div></section>`;
+}

@@ -1,0 +1,66 @@
+// Page: the frame with the menu and the replica's name, and the view that the address names.
+import { html, render, useEffect, useState } from "./vendor/preact-htm.js";
+import { API, Badge, Empty, parseAddress, useAnswer } from "./parts.js";
+import { Decisions } from "./decisions.js";
+import { Health } from "./health.js";
+import { Policies, Policy } from "./policies.js";
+import { Why } from "./why.js";
+
+const MENU = [["decisions", "Decisions"], ["policies", "Policies"], ["health", "Health"]];
+
+function useHash() {
+  const [hash, setHash] = useState(location.hash);
+  useEffect(() => {
+    const changed = () => setHash(location.hash);
+    addEventListener("hashchange", changed);
+    return () => removeEventListener("hashchange", changed);
+  }, []);
+  return hash;
+}
+
+function View({ names, status }) {
+  const [first = "decisions", ...rest] = names;
+  if (first === "decisions") return html`<${Decisions} />`;
+  if (first === "pods" && rest.length >= 2) {
+    return html`<${Why} key=${`${rest[0]}/${rest[1]}`} namespace=${rest[0]} name=${rest[1]} node=${rest[2]} />`;
+  }
+  if (first === "policies" && rest.length) return html`<${Policy} names=${rest} />`;
+  if (first === "policies") return html`<${Policies} />`;
+  if (first === "health") return html`<${Health} status=${status} />`;
+  return html`<${Empty} title="There is no such view">
+    Go to the <a href="#/decisions">decisions</a>.<//>`;
+}
+
+function Frame() {
+  const { names } = parseAddress(useHash());
+  const status = useAnswer(`${API}/status`, { seconds: 5 });
+  const chosen = names[0] === "pods" || !names.length ? "decisions" : names[0];
+  const title = names[0] === "pods" ? names.slice(1, 3).join("/") : (MENU.find(([n]) => n === chosen) || [])[1];
+  useEffect(() => { document.title = title ? `${title} · Placet` : "Placet"; }, [title]);
+  return html`
+    <a class="skip" href="#main" onClick=${toMain}>Skip to the content</a>
+    <header>
+      <a class="brand" href="#/decisions">Placet</a>
+      <nav aria-label="Views">
+        ${MENU.map(([name, text]) => html`<a href=${`#/${name}`}
+          aria-current=${chosen === name ? "page" : undefined}>${text}</a>`)}
+      </nav>
+      <${Whose} ...${status} />
+    </header>
+    <main id="main" tabindex="-1"><${View} names=${names} status=${status} /></main>`;
+}
+
+// The address of the page must stay, so that the link moves the focus only.
+function toMain(event) {
+  event.preventDefault();
+  document.getElementById("main").focus();
+}
+
+function Whose({ data, error }) {
+  if (error) return html`<p class="whose"><${Badge} kind="bad">no answer<//></p>`;
+  if (!data) return html`<p class="whose"></p>`;
+  return html`<p class="whose"><span title="the replica whose view this is">${data.replica}</span>
+    <${Badge} kind=${data.ready ? "good" : "bad"}>${data.ready ? "ready" : "not ready"}<//></p>`;
+}
+
+render(html`<${Frame} />`, document.body);

@@ -1,0 +1,105 @@
+// Parts: what several views share: asking the API, addresses inside the page, and small elements.
+import { html, useEffect, useState } from "./vendor/preact-htm.js";
+
+export const API = "../api/v1";
+
+// The answer to GET, nothing for no path: {data}, {error, status}, or {} while there is none. It asks again when the path
+// or `again` changes, and every `seconds` if they are given; the last answer stays until the next one.
+export function useAnswer(path, { seconds = 0, again = 0 } = {}) {
+  const [found, setFound] = useState({});
+  useEffect(() => {
+    let ended = false, timer = 0;
+    setFound((old) => (old.path === path ? old : {}));
+    if (path === null) return undefined;
+    const ask = async () => {
+      const next = await answer(path);
+      if (ended) return;
+      setFound({ ...next, path });
+      if (seconds) timer = setTimeout(ask, seconds * 1000);
+    };
+    ask();
+    return () => { ended = true; clearTimeout(timer); };
+  }, [path, again, seconds]);
+  return found.path === path ? found : {};
+}
+
+export async function answer(path) {
+  try {
+    const response = await fetch(path);
+    if (response.ok) return { data: await response.json() };
+    return { error: (await response.text()).trim(), status: response.status };
+  } catch {
+    return { error: "the replica does not answer", status: 0 };
+  }
+}
+
+// ---- addresses inside the page: #/NAME/NAME?key=value
+
+export function parseAddress(hash) {
+  const [path, query] = hash.replace(/^#\/?/, "").split("?");
+  const names = path.split("/").filter(Boolean).map(decoded);
+  return { names, filters: Object.fromEntries(new URLSearchParams(query || "")) };
+}
+
+function decoded(text) {
+  try { return decodeURIComponent(text); } catch { return text; }
+}
+
+export function address(names, filters = {}) {
+  const given = Object.entries(filters).filter(([, value]) => value);
+  const query = given.length ? `?${new URLSearchParams(given)}` : "";
+  return `#/${names.map(encodeURIComponent).join("/")}${query}`;
+}
+
+export const podAddress = (pod, node) => address(["pods", ...pod.split("/"), ...(node ? [node] : [])]);
+export const policyAddress = (policy) => address(["policies", ...policy.split("/")]);
+export const encodedPath = (names) => names.map(encodeURIComponent).join("/");
+
+// ---- words
+
+export const count = (number, one, more = `${one}s`) =>
+  `${number.toLocaleString("en")} ${number === 1 ? one : more}`;
+
+export function clock(text) {
+  const time = new Date(text);
+  return Number.isNaN(time.getTime()) ? text : time.toLocaleTimeString("en-GB");
+}
+
+// ---- elements
+
+export const Waiting = () => html`<p class="quiet" role="status">Loading …</p>`;
+
+export const Empty = ({ title, children }) =>
+  html`<div class="empty"><h2>${title}</h2><p>${children}</p></div>`;
+
+export function Problem({ error, status }) {
+  const remedy = status
+    ? "The view answered so. Reload the page, or look into the log of the replica."
+    : "Check that it runs and, if you came through kubectl placet ui, that the command still runs.";
+  return html`<div class="problem" role="alert"><strong>${sentence(error)}</strong> ${remedy}</div>`;
+}
+
+export const sentence = (text) => {
+  const whole = text.charAt(0).toUpperCase() + text.slice(1);
+  return /[.!?]$/.test(whole) ? whole : `${whole}.`;
+};
+
+// A bar of `part` of `whole`; the number beside it says the same, so that it has no text of its own.
+export const Bar = ({ part, whole, kind = "" }) => html`
+  <svg class=${`bar ${kind}`} viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">
+    <rect class="all" width="100" height="8" />
+    <rect class="part" width=${whole ? Math.min(100, (100 * part) / whole) : 0} height="8" />
+  </svg>`;
+
+export const Badge = ({ kind, children }) => html`<span class=${`badge ${kind}`}>${children}</span>`;
+
+// Names of nodes; the rest comes when it is asked for.
+export function Names({ names, link, first = 24 }) {
+  const [shown, setShown] = useState(first);
+  const rest = names.length - shown;
+  return html`<ul class="names">
+    ${names.slice(0, shown).map((name) => html`<li key=${name}><a href=${link(name)}>${name}</a></li>`)}
+    ${rest > 0 && html`<li><button onClick=${() => setShown(shown + 500)}>
+      ${Math.min(rest, 500)} more</button></li>`}
+  </ul>`;
+}

@@ -1,0 +1,92 @@
+// Policies: the state of each, its text with what is wrong in it, and the pods of its share over time.
+import { html } from "./vendor/preact-htm.js";
+import {
+  API, Badge, Bar, Empty, Problem, Waiting, clock, count, encodedPath, policyAddress, useAnswer,
+} from "./parts.js";
+
+const STATES = { "in force": "good", "last valid version in force": "part", "not in force": "bad" };
+
+export function Policies() {
+  const { data, error, status } = useAnswer(`${API}/policies`, { seconds: 10 });
+  const head = html`<div class="title"><h1>Policies</h1></div>`;
+  if (error) return html`${head}<${Problem} error=${error} status=${status} />`;
+  if (!data) return html`${head}<${Waiting} />`;
+  if (!data.policies.length) return html`${head}<${Empty} title="There is no policy">
+    Every pod may go to every node. Apply a PlacementPolicy, or start placet serve with --policies PATH.<//>`;
+  return html`${head}<table class="policies"><thead><tr><th scope="col">Policy</th><th scope="col">State</th>
+    <th scope="col">Mode</th><th scope="col" class="right">Weight</th><th scope="col">Pods</th></tr></thead>
+    <tbody>${data.policies.map((each) => html`<tr key=${each.address}>
+      <td class="pod"><a href=${policyAddress(each.address)}>${each.address}</a></td>
+      <td class="state"><${Badge} kind=${STATES[each.state]}>${each.state}<//>
+        ${each.expensive && html` <${Badge} kind="bad">expensive<//>`}
+        ${each.errors > 0 && html` <span class="wrong">${count(each.errors, "error")}</span>`}
+        ${each.warnings > 0 && html` <span class="quiet">${count(each.warnings, "warning")}</span>`}</td>
+      <td class="mode">${each.mode || (each.state === "in force" && html`<span class="quiet">only for use</span>`)}</td><td class="weight right">${each.weight === null ? "" : each.weight}</td>
+      <td class="pods"><${Pods} pods=${each.pods} /></td></tr>`)}</tbody></table>`;
+}
+
+function Pods({ pods }) {
+  if (pods.matched === null && pods.placed === null) return html`<span class="quiet">not counted</span>`;
+  if (pods.target === null) return html`<span class="number">${count(pods.matched || 0, "pod")}</span>`;
+  return html`<span class="number">${pods.placed || 0} of ${pods.target}</span>
+    <${Bar} part=${pods.placed || 0} whole=${Math.max(pods.target, pods.placed || 0)} kind="good" />`;
+}
+
+export function Policy({ names }) {
+  const { data, error, status } = useAnswer(`${API}/policies/${encodedPath(names)}`, { seconds: 10 });
+  const head = html`<nav class="back" aria-label="Back"><a href="#/policies">All policies</a></nav>
+    <h1>${names.join("/")}</h1>`;
+  if (status === 404) return html`${head}<${Empty} title="There is no such policy here">
+    It may be deleted since, or belong to another replica.<//>`;
+  if (error) return html`${head}<${Problem} error=${error} status=${status} />`;
+  if (!data) return html`${head}<${Waiting} />`;
+  const facts = [["Mode", data.mode], ["Weight", data.weight], ["Digest", data.digest], ["From", data.origin]];
+  return html`${head}
+    <p><${Badge} kind=${STATES[data.state]}>${data.state}<//>
+      ${data.expensive && html` <${Badge} kind="bad">expensive<//> it had no time for a call of the last minute`}</p>
+    <dl class="facts">${facts.map(([key, value]) => value !== null && html`<div><dt>${key}</dt><dd>${value}</dd></div>`)}</dl>
+    ${data.overruledBy.length > 0 && html`<section><h2>Conflicts</h2>
+      <p>These govern pods that this policy selects too:</p><ul class="lines">${data.overruledBy.map((each) => html`
+        <li><a href=${policyAddress(each)}>${each}</a></li>`)}</ul></section>`}
+    ${data.pods.matched !== null && html`<${Share} pods=${data.pods} history=${data.history} />`}
+    <section><h2>Text</h2>
+      <p class="quiet">${data.diagnostics.length ? count(data.diagnostics.length, "problem") : "Nothing is wrong with it."}</p>
+      <${Text} text=${data.text} diagnostics=${data.diagnostics} /></section>`;
+}
+
+function Share({ pods, history }) {
+  const facts = [["Matched", pods.matched], ["Placed", pods.placed], ["Target", pods.target],
+    ["In flight", pods.inFlight], ["Beyond the bounds", pods.violations]];
+  if (pods.target !== null && pods.placed !== null) facts.push(["Drift", pods.placed - pods.target]);
+  return html`<section><h2>Pods</h2>
+    ${pods.target !== null && html`<${Bar} part=${pods.placed || 0} whole=${Math.max(pods.target, pods.placed || 0)} kind="good" />`}
+    <dl class="facts">${facts.map(([key, value]) => value !== null && html`<div><dt>${key}</dt>
+      <dd class="number">${value}</dd></div>`)}</dl>
+    ${history.length > 1 && html`<${History} history=${history} />`}</section>`;
+}
+
+// Placed pods over time as a line, the target as a dashed one. The samples stand at their times.
+function History({ history }) {
+  const value = (sample) => sample.pods.placed ?? sample.pods.matched ?? 0;
+  const times = history.map((sample) => Date.parse(sample.at));
+  const [first, last] = [times[0], times[times.length - 1]];
+  const most = Math.max(1, ...history.flatMap((sample) => [value(sample), sample.pods.target ?? 0]));
+  const at = (index) => 100 * (times[index] - first) / Math.max(1, last - first);
+  const line = (of) => history.map((sample, index) =>
+    of(sample) === null ? "" : `${at(index).toFixed(2)},${(38 - 36 * of(sample) / most).toFixed(2)}`).join(" ");
+  return html`<figure><svg class="history" viewBox="0 0 100 40" preserveAspectRatio="none" role="img"
+      aria-label=${`from ${value(history[0])} to ${value(history[history.length - 1])} pods, at most ${most}`}>
+      <polyline class="wanted" points=${line((sample) => sample.pods.target)} />
+      <polyline class="placed" points=${line(value)} /></svg>
+    <figcaption class="quiet">${clock(history[0].at)} to ${clock(history[history.length - 1].at)}, at most ${count(most, "pod")}</figcaption></figure>`;
+}
+
+function Text({ text, diagnostics }) {
+  return html`<div class="scroll text" tabindex="0" role="region" aria-label="Text of the policy"><ol>
+    ${text.replace(/\n$/, "").split("\n").map((line, index) => html`
+      <li class=${diagnostics.some((each) => each.line === index + 1) ? "marked" : ""}><code>${line || " "}</code>
+      ${diagnostics.filter((each) => each.line === index + 1).map((each) => html`<div class=${`note ${each.severity}`}>
+        <strong>${each.severity} ${each.code}</strong> ${each.message}
+        ${each.notes.map((note) => html`<div>${note}</div>`)}
+        ${each.hint && html`<div>hint: ${each.hint}</div>`}</div>`)}</li>`)}</ol></div>`;
+}

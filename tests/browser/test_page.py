@@ -1,0 +1,162 @@
+"""The page: what each view shows of the demo, and how one gets from one to another."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Demo, picture
+
+pytestmark = pytest.mark.browser
+POD = "shop/web-7d9c6b-0x"
+
+
+def test_decisions_appear_as_they_are_made(page: Page, demo: Demo) -> None:
+    page.goto(f"{demo.view}/ui/")
+    expect(page.locator(".live")).to_have_text("live")
+    row = page.locator("tbody tr", has_text=POD)
+    expect(row).to_contain_text("shop/shop")
+    expect(row).to_contain_text("5 of 12")
+    demo.ask("web-live")
+    expect(page.locator("tbody tr").first).to_contain_text("shop/web-live")
+
+
+def test_decisions_are_filtered_and_the_address_keeps_the_filter(page: Page, demo: Demo) -> None:
+    page.goto(f"{demo.view}/ui/")
+    expect(page.locator("tbody tr", has_text=POD)).to_be_visible()
+    page.keyboard.press("/")
+    page.keyboard.type("batch")
+    expect(page.locator("tbody tr")).to_have_count(1)
+    page.reload()
+    expect(page.locator("tbody tr")).to_have_count(1)
+    page.get_by_label("Outcome").select_option("none")
+    expect(page.get_by_text("No decision matches")).to_be_visible()
+    page.get_by_role("link", name="Show all").click()
+    expect(page.locator("tbody tr", has_text=POD)).to_be_visible()
+
+
+def test_a_paused_list_says_how_many_are_new(page: Page, demo: Demo) -> None:
+    page.goto(f"{demo.view}/ui/")
+    expect(page.locator("tbody tr", has_text=POD)).to_be_visible()
+    page.get_by_role("button", name="Pause").click()
+    demo.ask("web-late")
+    expect(page.locator(".live")).to_contain_text("1 new")
+    expect(page.locator("tbody tr", has_text="web-late")).to_have_count(0)
+    page.get_by_role("button", name="Continue").click()
+    expect(page.locator("tbody tr", has_text="web-late")).to_be_visible()
+
+
+def test_a_stream_that_breaks_off_begins_again(page: Page, demo: Demo) -> None:
+    page.goto(f"{demo.view}/ui/#/health")
+    page.route("**/stream", lambda route: route.abort())
+    page.goto(f"{demo.view}/ui/#/decisions")
+    expect(page.locator(".live")).to_have_text("reconnecting")
+    expect(page.get_by_role("alert")).to_contain_text("Check that it runs")
+    page.unroute("**/stream")
+    page.reload()
+    expect(page.locator(".live")).to_have_text("live")
+    expect(page.get_by_role("alert")).to_have_count(0)
+
+
+def test_why_says_what_decides_and_what_each_clause_read(page: Page, demo: Demo) -> None:
+    page.goto(f"{demo.view}/ui/")
+    page.get_by_role("link", name=POD).click()
+    expect(page.locator(".answer")).to_contain_text("5 of 12 nodes pass.")
+    expect(page.locator(".answer")).to_contain_text("The best is arm-b1 with 7 points of 10")
+    expect(page.locator(".lines li", has_text="governs")).to_contain_text("shop/shop")
+    expect(page.locator(".caveat")).to_contain_text("kube-scheduler asks only about nodes that")
+    # The pod was offered the same nodes then.
+    expect(page.locator(".sides")).to_contain_text("5 of 12 nodes pass")
+    page.locator(".group", has_text="a database runs there").first.get_by_text("general-a1").click()
+    node = page.get_by_role("region", name="Node general-a1")
+    clause = node.locator("details[open]", has_text="shop/shop: databases")
+    expect(clause).to_contain_text("rejects")
+    expect(clause.locator(".values li").first).to_contain_text("false")
+
+
+def test_the_parts_of_a_score_add_up_to_the_answer(page: Page, demo: Demo) -> None:
+    page.goto(f"{demo.view}/ui/#/pods/{POD}/arm-b1")
+    node = page.get_by_role("region", name="Node arm-b1")
+    expect(node.locator(".answer")).to_contain_text("Score 7 of 10")
+    cells = node.locator("tbody > tr > td:last-child")
+    *parts, together = [float(text) for text in cells.all_inner_texts()]
+    assert sum(parts) == pytest.approx(together, abs=0.02)
+    assert round(together) == 7
+    widths = node.locator(".terms rect:not(.all)").evaluate_all(
+        "parts => parts.map(part => part.width.baseVal.value)"
+    )
+    assert sum(widths) == pytest.approx(together * 10, abs=0.2)
+
+
+def test_of_a_pod_that_is_gone_the_last_decision_is_shown(page: Page, demo: Demo) -> None:
+    page.goto(f"{demo.view}/ui/#/pods/shop/web-7d9c6b-6new")
+    expect(page.get_by_text("So only its last decision is shown")).to_be_visible()
+    expect(page.get_by_role("heading", name="Then, at")).to_be_visible()
+    group = page.locator(".group", has_text="a database runs there")
+    expect(group).to_contain_text("general-a1")
+
+
+def test_a_pod_that_nobody_knows_has_an_empty_state(page: Page, demo: Demo) -> None:
+    page.goto(f"{demo.view}/ui/#/pods/shop/nobody")
+    expect(page.locator(".empty")).to_contain_text("kubectl placet ui --replica NAME")
+    page.goto(f"{demo.view}/ui/#/nowhere")
+    expect(page.locator(".empty")).to_contain_text("There is no such view")
+
+
+def test_policies_lead_to_their_texts(page: Page, demo: Demo) -> None:
+    page.goto(f"{demo.view}/ui/#/policies")
+    row = page.locator("tbody tr", has_text="shop/shop")
+    expect(row).to_contain_text("in force")
+    row.get_by_role("link").click()
+    expect(page.locator(".text li").nth(1)).to_have_text('policy shop in namespace "shop" {')
+    expect(page.get_by_text("Nothing is wrong with it.")).to_be_visible()
+    page.goto(f"{demo.view}/ui/#/policies/shop/nothing")
+    expect(page.locator(".empty")).to_contain_text("There is no such policy here")
+
+
+def test_health_compares_latency_with_the_timeout(page: Page, demo: Demo) -> None:
+    page.goto(f"{demo.view}/ui/#/health")
+    expect(page.get_by_text("httpTimeout, 5 s")).to_be_visible()
+    expect(page.locator("tr", has_text="filter")).to_have_text(re.compile(r"filter\d+.* ms"))
+    expect(page.get_by_text("This server watches no cluster")).to_be_visible()
+
+
+def test_the_keyboard_reaches_everything(page: Page, demo: Demo) -> None:
+    page.goto(f"{demo.view}/ui/")
+    expect(page.locator("tbody tr", has_text=POD)).to_be_visible()
+    page.keyboard.press("Tab")
+    expect(page.get_by_text("Skip to the content")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("main")).to_be_focused()
+    page.keyboard.press("Tab")
+    expect(page.get_by_label("Pod or policy")).to_be_focused()
+
+
+VIEWS = {
+    "decisions": ("#/decisions", "tbody tr"),
+    "why": (f"#/pods/{POD}", ".scores"),
+    "node": (f"#/pods/{POD}/general-c1", ".node [open] .values"),
+    "then": ("#/pods/shop/web-7d9c6b-6new", ".group"),
+    "unknown": ("#/pods/shop/nobody", ".empty"),
+    "policies": ("#/policies", "tbody tr"),
+    "policy": ("#/policies/shop/shop", ".text li"),
+    "health": ("#/health", "tbody tr"),
+}
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_nothing_is_cut_off_and_everybody_can_use_it(page: Page, demo: Demo, view: str) -> None:
+    """On a screen in light, and on a phone in the dark."""
+    address, shown = VIEWS[view]
+    page.goto(f"{demo.view}/ui/{address}")
+    expect(page.locator(shown).first).to_be_visible()
+    for width, scheme in ((1280, "light"), (390, "dark")):
+        page.set_viewport_size({"width": width, "height": 800})
+        page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        violations = Axe().run(page).response["violations"]
+        assert not [(v["id"], v["nodes"][0]["html"]) for v in violations]
+        picture(page, f"page-{view}-{width}-{scheme}")
