@@ -1,6 +1,6 @@
-"""A kube-controller-manager that acts on Deployments, for as long as a block runs."""
+"""A kube-controller-manager that acts on workloads, for as long as a block runs."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -9,18 +9,22 @@ from tests.e2e.process import Process, running
 from tests.e2e.waiting import answers_ok, free_port
 
 READY_SECONDS = 60.0
-# The others would act on nodes and pods that have no kubelets.
-CONTROLLERS = "deployment-controller,replicaset-controller"
+# Others would act on nodes and pods that have no kubelets.
+DEPLOYMENTS = ("deployment-controller", "replicaset-controller")
+# With the deletion of what belongs to a deleted workload.
+WORKLOADS = (*DEPLOYMENTS, "daemonset-controller", "garbage-collector-controller")
 
 
 @contextmanager
-def controller_manager(plane: ControlPlane, folder: Path) -> Iterator[Process]:
-    """Run the controllers of Deployments and ReplicaSets, in all namespaces."""
+def controller_manager(
+    plane: ControlPlane, folder: Path, controllers: Sequence[str] = DEPLOYMENTS
+) -> Iterator[Process]:
+    """Run these controllers, in all namespaces."""
     port, certificates = free_port(), folder / "kube-controller-manager"
     command: list[str | Path] = [
         plane.programs / "kube-controller-manager",
         f"--kubeconfig={plane.admin_kubeconfig}",
-        f"--controllers={CONTROLLERS}",
+        f"--controllers={','.join(controllers)}",
         "--leader-elect=false",
         # At the default of 20 requests a second, the controllers would be what pods wait for.
         "--kube-api-qps=1000",

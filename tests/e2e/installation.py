@@ -7,6 +7,7 @@ kube-scheduler have only the rights of the chart's ServiceAccount.
 
 import json
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -17,17 +18,17 @@ import pytest
 
 from tests.e2e.api import Api
 from tests.e2e.cluster import Cluster
-from tests.e2e.container import Image, missing_right, placet_image
+from tests.e2e.container import REPOSITORY, Image, missing_right, placet_image
 from tests.e2e.control_plane import ControlPlane, control_plane
-from tests.e2e.controller_manager import controller_manager
-from tests.e2e.kube_scheduler import kube_scheduler
+from tests.e2e.controller_manager import WORKLOADS, controller_manager
+from tests.e2e.kube_scheduler import configured_kube_scheduler, kube_scheduler
 from tests.e2e.kubelet import Kubelet, RunningPod, kubelet
 from tests.e2e.kwok import kwok, kwok_node
 from tests.e2e.manifests import node
 from tests.e2e.programs import built, built_tool
 from tests.e2e.waiting import until
 
-CHART = Path(__file__).parents[2] / "deploy" / "chart"
+CHART = REPOSITORY / "deploy" / "chart"
 RELEASE, NAMESPACE = "placet", "placet-system"
 # A label and a taint: the workload stays away.
 CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
@@ -44,6 +45,8 @@ class Installation:
     kubelet: Kubelet
     folder: Path
     _helm: Path
+    # What runs the cluster's own kube-scheduler.
+    _scheduling: ExitStack
 
     def helm(self, *arguments: str) -> str:
         """Run helm in the namespace of the release; return what it prints."""
@@ -72,9 +75,31 @@ class Installation:
         self.helm("upgrade", "--install", RELEASE, str(CHART), "--create-namespace", *flags)
         self.wait_ready()
 
+    def uninstall(self) -> None:
+        """Remove the release, if there is one; return once its pods are gone."""
+        self.helm("uninstall", RELEASE, "--ignore-not-found")
+        until(lambda: not self._workloads() and not self.pods(), READY_SECONDS, self.report)
+
     def wait_ready(self) -> None:
-        """Return once the Deployment has rolled out."""
+        """Return once the chart's workload has rolled out."""
         until(self._is_rolled_out, READY_SECONDS, self.report)
+
+    @contextmanager
+    def asking(self, *arguments: str) -> Iterator[None]:
+        """Let the cluster's own kube-scheduler ask Placet while the block runs.
+
+        Its configuration is what `placet scheduler-config` writes with these arguments.
+        """
+        account = f"--scheduler-kubeconfig={self.plane.scheduler_kubeconfig}"
+        command = [sys.executable, "-m", "cli", "scheduler-config", account, *arguments]
+        done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True)
+        self._scheduling.close()
+        try:
+            with configured_kube_scheduler(self.plane, self.folder, done.stdout) as scheduler:
+                scheduler.wait_ready()
+                yield
+        finally:
+            self._scheduling.enter_context(kube_scheduler(self.plane, self.folder, []))
 
     def pods(self) -> list[RunningPod]:
         """Return the pods that are there and do not end."""
@@ -95,7 +120,7 @@ class Installation:
         return pod
 
     def report(self) -> str:
-        """Return what the Deployment and the pods say."""
+        """Return what the pods say."""
         pods = self.api.request("GET", f"/api/v1/namespaces/{NAMESPACE}/pods")["items"]
         statuses = [each["status"] for each in pods]
         return f"{json.dumps(statuses)}\n{self.kubelet.errors}\n{self.kubelet.logs()}"
@@ -103,13 +128,28 @@ class Installation:
     def _is_rolled_out(self) -> bool:
         if self.kubelet.errors:
             raise self.kubelet.errors[0]
-        path = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{RELEASE}"
-        found: dict[str, Any] = self.api.request("GET", path)
-        status, wanted = found["status"], found["spec"]["replicas"]
-        numbers = ("replicas", "updatedReplicas", "availableReplicas")
-        return status.get("observedGeneration", 0) >= found["metadata"]["generation"] and all(
-            status.get(each, 0) == wanted for each in numbers
+        (workload,) = self._workloads()
+        status = workload["status"]
+        if status.get("observedGeneration", 0) < workload["metadata"]["generation"]:
+            return False
+        if workload["kind"] == "DaemonSet":
+            numbers = ("currentNumberScheduled", "updatedNumberScheduled", "numberAvailable")
+            wanted = status["desiredNumberScheduled"]
+            return wanted > 0 and all(status.get(each, 0) == wanted for each in numbers)
+        wanted = workload["spec"]["replicas"]
+        # The strategy of the mode `service` says that one is enough: only the leader is ready.
+        any_unavailable = workload["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"] == "100%"
+        return all(status.get(each, 0) == wanted for each in ("replicas", "updatedReplicas")) and (
+            status.get("availableReplicas", 0) >= (1 if any_unavailable else wanted)
         )
+
+    def _workloads(self) -> list[dict[str, Any]]:
+        found = []
+        for kind in ("DaemonSet", "Deployment"):
+            path = f"/apis/apps/v1/namespaces/{NAMESPACE}/{kind.lower()}s"
+            items = self.api.request("GET", path)["items"]
+            found += [{**each, "kind": kind} for each in items]
+        return found
 
 
 @contextmanager
@@ -127,15 +167,16 @@ def installation(config: pytest.Config, folder: Path, workers: int) -> Iterator[
     control["metadata"]["labels"]["topology.kubernetes.io/zone"] = "z"
     with ExitStack() as stack:
         plane = stack.enter_context(control_plane(programs, folder))
-        stack.enter_context(controller_manager(plane, folder))
-        stack.enter_context(kube_scheduler(plane, folder, []))
+        stack.enter_context(controller_manager(plane, folder, WORKLOADS))
+        scheduling = stack.enter_context(ExitStack())
+        scheduling.enter_context(kube_scheduler(plane, folder, []))
         stack.enter_context(kwok(kwok_program, plane, folder))
         pods = folder / "pods"
         pods.mkdir()
         running = stack.enter_context(kubelet(plane, control, images, pods))
         api = Api(plane)
         api.create("/api/v1/nodes", [kwok_node(f"worker-{number}") for number in range(workers)])
-        yield Installation(plane, api, running, folder, helm)
+        yield Installation(plane, api, running, folder, helm, scheduling)
 
 
 def opted_in(installed: Installation, name: str) -> Cluster:

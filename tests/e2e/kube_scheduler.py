@@ -83,8 +83,17 @@ def started_kube_scheduler(
         "extenders": list(extenders),
         **more,
     }
+    with configured_kube_scheduler(plane, folder, json.dumps(configuration)) as scheduler:
+        yield scheduler
+
+
+@contextmanager
+def configured_kube_scheduler(
+    plane: ControlPlane, folder: Path, text: str
+) -> Iterator[KubeScheduler]:
+    """Start kube-scheduler with a configuration as users write it."""
     file = folder / "kube-scheduler.config"
-    file.write_text(json.dumps(configuration))
+    file.write_text(text)
     port, certificates = free_port(), folder / "kube-scheduler"
     command: list[str | Path] = [
         plane.programs / "kube-scheduler",

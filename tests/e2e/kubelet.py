@@ -2,9 +2,10 @@
 
 It does what pods of control planes need: environment, ConfigMaps, Secrets, empty folders, a token
 of the pod's account, probes, restarts, and an end with a grace period. It gives every pod the
-volume with the token that the admission of service accounts adds otherwise. Pods with `hostNetwork`
-use the machine's network, each other one a network of its own (see `pod_network`). ConfigMaps are
-read when the pod starts. An image is one of a table's, by the last part of its repository.
+volume with the token that the admission of service accounts adds otherwise, unless the pod wants
+none. Containers of a pod with `restartPolicy: Never` run once. Pods with `hostNetwork` use the
+machine's network, each other one a network of its own (see `pod_network`). ConfigMaps are read when
+the pod starts. An image is one of a table's, by the last part of its repository.
 """
 
 import base64
@@ -65,6 +66,7 @@ class RunningPod:
         self._ready: set[str] = set()
         self._probes: dict[tuple[str, str], Probe] = {}
         self._restarts = {each["name"]: 0 for each in self.spec["containers"]}
+        self._runs_once = self.spec["restartPolicy"] == "Never"
         self._again: dict[str, float] = {}
         self._told: dict[str, Any] = {}
         self.thread = threading.Thread(target=self._run, name=self.name, daemon=True)
@@ -72,6 +74,10 @@ class RunningPod:
     def restarts(self, container: str) -> int:
         """Return how often a container has ended and was started again."""
         return self._restarts[container]
+
+    def is_ready(self) -> bool:
+        """Whether all containers are, so that a Service gives connections to the pod."""
+        return len(self._ready) == len(self.spec["containers"]) and not self.deleted.is_set()
 
     # ---- the life of the pod
 
@@ -144,6 +150,8 @@ class RunningPod:
         container = self.containers.get(name)
         if container is None or container.ended() is not None:
             self._ready.discard(name)
+            if container is not None and self._runs_once:
+                return
             if container is not None and name not in self._again:
                 self._restarts[name] += 1
                 pause = FIRST_BACKOFF_SECONDS * 2 ** (self._restarts[name] - 1)
@@ -163,9 +171,11 @@ class RunningPod:
             if (probe := specification.get(f"{kind}Probe")) is not None:
                 self._probes[name, kind] = Probe(probe, now)
         mounts = {
-            each["mountPath"]: volumes[each["name"]] for each in specification["volumeMounts"]
+            each["mountPath"]: volumes[each["name"]]
+            for each in specification.get("volumeMounts", ())
         }
-        mounts[ACCOUNT_FOLDER] = volumes[ACCOUNT_FOLDER]
+        if ACCOUNT_FOLDER in volumes:
+            mounts[ACCOUNT_FOLDER] = volumes[ACCOUNT_FOLDER]
         self.containers[name] = Container(
             specification,
             self._kubelet.image(specification["image"]),
@@ -178,7 +188,7 @@ class RunningPod:
 
     def _user(self) -> tuple[int, int]:
         security = self.spec["securityContext"]
-        return security["runAsUser"], security["runAsGroup"]
+        return security["runAsUser"], security.get("runAsGroup", 0)
 
     def _environment(self, specification: dict[str, Any]) -> dict[str, str]:
         fields = {
@@ -204,7 +214,9 @@ class RunningPod:
 
     def _volumes(self) -> dict[str, Path]:
         found: dict[str, Path] = {}
-        for each in [*self.spec.get("volumes", ()), {"name": ACCOUNT_FOLDER, "account": {}}]:
+        account = {"name": ACCOUNT_FOLDER, "account": {}}
+        wanted = [account] if self.spec.get("automountServiceAccountToken", True) else []
+        for each in [*self.spec.get("volumes", ()), *wanted]:
             folder = self.folder / "volumes" / str(len(found))
             folder.mkdir(parents=True)
             found[each["name"]] = folder
@@ -317,7 +329,7 @@ class RunningPod:
         ready = str(all(each["ready"] for each in statuses))
         conditions = ("PodScheduled", "Initialized", "PodReadyToStartContainers")
         status = {
-            "phase": "Running",
+            "phase": self._phase(),
             "podIP": "127.0.0.1",
             "conditions": [
                 *({"type": each, "status": "True"} for each in conditions),
@@ -332,12 +344,20 @@ class RunningPod:
                 request("PATCH", f"{self._path}/status", body)
                 self._told = status
 
+    def _phase(self) -> str:
+        ends = [each.ended() for each in self.containers.values()]
+        if not self._runs_once or None in ends:
+            return "Running"
+        return "Failed" if any(ends) else "Succeeded"
+
     def _status(self, specification: dict[str, Any]) -> dict[str, Any]:
         name = specification["name"]
         container = self.containers.get(name)
         ended = None if container is None else container.ended()
         state: dict[str, Any] = {"running": {}}
-        if container is None or ended is not None:
+        if ended is not None and self._runs_once:
+            state = {"terminated": {"exitCode": ended}}
+        elif container is None or ended is not None:
             state = {"waiting": {"reason": "CrashLoopBackOff" if container else "Starting"}}
         return {
             "name": name,

@@ -1,19 +1,27 @@
 """The chart, installed by helm: Placet runs from its pods with the rights that they ship with."""
 
+import base64
+import http.client
 import json
+import re
+import socket
+import ssl
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from pathlib import Path
 
 import pytest
 import yaml
+from trustme import CA
 
 from tests.e2e.bound_pods import watched_bindings
 from tests.e2e.cluster import Cluster
 from tests.e2e.installation import (
     CHART,
+    CONTROL_PLANE,
     NAMESPACE,
     RELEASE,
     Installation,
@@ -24,20 +32,25 @@ from tests.e2e.kwok import TOLERATION
 from tests.e2e.manifests import namespace, pod
 from tests.e2e.policies import policy, wait_ready
 from tests.e2e.process import termination_as_interrupt
-from tests.e2e.waiting import until
+from tests.e2e.service import service
+from tests.e2e.waiting import free_port, until
 
 pytestmark = pytest.mark.e2e
 
 # Under the bound there is room for one pod more on each node.
 WORKERS, A_NODE, PODS = 25, 9, 200
+FEW_A_NODE, FEW_PODS = 3, 50
 PAUSE_SECONDS = 0.2
 SECONDS = 60.0
+# The Service of the mode `service`: of the API server's range, and the chart's port.
+ADDRESS, HOST, HTTPS_PORT = "10.96.0.50", f"{RELEASE}.{NAMESPACE}.svc", 12345
 
 
 class Observer:
     """What a watch of its own says of the pods with a node: where they are, and what is wrong."""
 
-    def __init__(self) -> None:
+    def __init__(self, a_node: int) -> None:
+        self.a_node = a_node
         self.nodes: dict[str, str] = {}
         self.wrong: list[str] = []
 
@@ -48,7 +61,7 @@ class Observer:
             self.wrong.append(f"{name} is lost")
         if self.nodes.setdefault(name, node) != node:
             self.wrong.append(f"{name} is on {node} and on {self.nodes[name]}")
-        if (count := Counter(self.nodes.values())[node]) > A_NODE:
+        if (count := Counter(self.nodes.values())[node]) > self.a_node:
             self.wrong.append(f"{name} is one of {count} on {node}")
 
 
@@ -71,6 +84,60 @@ def arriving(cluster: Cluster, pods: Iterable[dict[str, object]]) -> Iterator[No
         creating.result()
 
 
+@contextmanager
+def crowding(
+    installed: Installation, cluster: Cluster, pods: int, a_node: int
+) -> Iterator[Observer]:
+    """Let so many pods arrive while the block runs, from the first one on that has a node.
+
+    At its end all have one, and at no moment a node has more of them than `a_node`. All are wanted
+    on few nodes, so that this limit bounds them.
+    """
+    peers = 'pods where peer.labels["app"] == "crowd"'
+    rules = (
+        f'limit "few a node" {{ {peers} per node at most {a_node} strict }}'
+        ' score "first" weight 1 { value node.name < "worker-2" ? 100 : 0 }'
+    )
+    cluster.apply(policy(cluster, name="crowd", labels={"app": "crowd"}, rules=rules))
+    wait_ready(cluster, "crowd", "True")
+    names = [f"crowd-{number}" for number in range(pods)]
+    observer = Observer(a_node)
+    with watched_bindings(installed.plane, cluster.namespace, observer.event):
+        with arriving(cluster, (tolerant(cluster, name, "crowd") for name in names)):
+            until(lambda: bool(observer.nodes), SECONDS, installed.report)
+            yield observer
+        placed = cluster.wait_placed(names, 2 * SECONDS)
+        until(lambda: placed.items() <= observer.nodes.items(), SECONDS, lambda: "all observed")
+    assert observer.wrong == []
+    assert max(Counter(placed.values()).values()) == a_node
+
+
+def check_one_node(cluster: Cluster) -> None:
+    """A policy keeps a pod to one node."""
+    cluster.apply(policy(cluster, rules='filter "one" { require node.name == "worker-7" }'))
+    wait_ready(cluster, "web", "True")
+    cluster.create_pods([web(cluster, "web-1")])
+    assert cluster.wait_placed(["web-1"]) == {"web-1": "worker-7"}
+
+
+def status_without_certificate(port: int, authority: Path, path: str) -> int:
+    """Return how Placet answers a client that verifies it and shows nothing."""
+    context = ssl.create_default_context(cafile=str(authority))
+    connection = http.client.HTTPConnection("127.0.0.1", port)
+    plain = socket.create_connection(("127.0.0.1", port), SECONDS)
+    connection.sock = context.wrap_socket(plain, server_hostname=HOST)
+    with closing(connection):
+        connection.request("GET" if path == "/readyz" else "POST", path)
+        return connection.getresponse().status
+
+
+def config_map(name: str, authority: str) -> dict[str, object]:
+    """Return a ConfigMap of the release's namespace with a CA."""
+    metadata = {"name": name, "namespace": NAMESPACE}
+    data = {"ca.crt": authority}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+
+
 @pytest.fixture(scope="module")
 def installed(
     pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory
@@ -80,8 +147,12 @@ def installed(
         yield running
 
 
+def tolerant(cluster: Cluster, name: str, app: str) -> dict[str, object]:
+    return pod(name, cluster.namespace, {"app": app}, cpu="1m", tolerations=[TOLERATION])
+
+
 def web(cluster: Cluster, name: str) -> dict[str, object]:
-    return pod(name, cluster.namespace, {"app": "web"}, cpu="1m", tolerations=[TOLERATION])
+    return tolerant(cluster, name, "web")
 
 
 def wait_opted_in(cluster: Cluster) -> None:
@@ -109,13 +180,23 @@ def test_the_api_server_takes_every_object_of_each_mode(installed: Installation,
 def test_install_apply_a_policy_and_see_a_pod_placed_by_it(installed: Installation) -> None:
     installed.install()
     cluster = opted_in(installed, "shop")
-    rules = 'filter "one" { require node.name == "worker-7" }'
-    cluster.apply(policy(cluster, rules=rules))
-    wait_ready(cluster, "web", "True")
     wait_opted_in(cluster)
-    cluster.create_pods([web(cluster, "web-1")])
-    assert cluster.wait_placed(["web-1"]) == {"web-1": "worker-7"}
+    check_one_node(cluster)
     assert cluster.pod("web-1")["spec"]["schedulerName"] == "placet"
+
+
+def test_helm_test_runs_a_pod_that_ends_well(installed: Installation) -> None:
+    """On the only node without a taint, as it may be in a cluster of one node."""
+    installed.install()
+    cluster = Cluster(installed.plane, "tested")
+    cluster.kubectl("taint", "node", "control", f"{CONTROL_PLANE}-")
+    try:
+        said = installed.helm("test", RELEASE, f"--timeout={SECONDS:g}s")
+    finally:
+        cluster.kubectl("taint", "node", "control", f"{CONTROL_PLANE}=:NoSchedule")
+    assert re.search(r"^Phase: +Succeeded$", said, re.MULTILINE), said
+    (run,) = (each for each in installed.kubelet.pods.values() if each.name == "placet-test")
+    assert (run.folder / "placed" / "log").read_text().startswith("placet ")
 
 
 def test_a_strict_bound_holds_while_placet_is_killed_upgraded_and_scaled(
@@ -124,34 +205,81 @@ def test_a_strict_bound_holds_while_placet_is_killed_upgraded_and_scaled(
     """Pods arrive all the while, and all of them are placed."""
     installed.install("bind.enabled=true")
     cluster = opted_in(installed, "busy")
-    peers = 'pods where peer.labels["app"] == "web"'
-    # All are wanted on few nodes, so that the limit bounds them.
-    rules = (
-        f'limit "few a node" {{ {peers} per node at most {A_NODE} strict }}'
-        ' score "first" weight 1 { value node.name < "worker-2" ? 100 : 0 }'
-    )
-    cluster.apply(policy(cluster, rules=rules))
-    wait_ready(cluster, "web", "True")
     wait_opted_in(cluster)
-    names = [f"web-{number}" for number in range(PODS)]
-    observer = Observer()
-    with watched_bindings(installed.plane, cluster.namespace, observer.event):
-        with arriving(cluster, (web(cluster, name) for name in names)):
-            until(lambda: bool(observer.nodes), SECONDS, installed.report)
-            before_all = len(observer.nodes)
-            restarted = installed.kill_leader()
-            installed.wait_ready()
-            before = {each.uid for each in installed.pods()}
-            installed.install("bind.enabled=true", "config.maxInFlight=50")
-            assert not before & {each.uid for each in installed.pods()}
-            installed.install("bind.enabled=true", "config.maxInFlight=50", "replicas=3")
-            placed = len(observer.nodes)
-        cluster.wait_placed(names, 2 * SECONDS)
+    with crowding(installed, cluster, PODS, A_NODE) as observer:
+        restarted = installed.kill_leader()
+        installed.wait_ready()
+        before = {each.uid for each in installed.pods()}
+        installed.install("bind.enabled=true", "config.maxInFlight=50")
+        # The kubelet may not have seen yet that the last old pod is deleted.
         until(
-            lambda: len(observer.nodes) == PODS, SECONDS, lambda: f"{len(observer.nodes)} observed"
+            lambda: not before & {each.uid for each in installed.pods()},
+            SECONDS,
+            lambda: "no pod of before",
         )
+        before_all = len(observer.nodes)
+        installed.install("bind.enabled=true", "config.maxInFlight=50", "replicas=3")
+        until(lambda: len(observer.nodes) > before_all, SECONDS, installed.report)
     assert restarted.restarts("placet") > 0
-    assert placed > before_all
-    assert observer.wrong == []
-    assert max(Counter(observer.nodes.values()).values()) == A_NODE
-    assert cluster.placements() == observer.nodes
+
+
+def test_beside_the_kube_scheduler_of_the_control_plane(installed: Installation) -> None:
+    """A strict bound holds while kube-scheduler binds, and Placet is killed."""
+    installed.uninstall()
+    serve, health, view = (free_port() for _ in range(3))
+    ports = (f"ports.serve={serve}", f"ports.health={health}", f"ports.view={view}")
+    installed.install("mode=control-plane", *ports)
+    cluster = Cluster(installed.plane, "beside")
+    with installed.asking(f"--url=http://127.0.0.1:{serve}/api/scheduler"):
+        check_one_node(cluster)
+        with crowding(installed, cluster, FEW_PODS, FEW_A_NODE) as observer:
+            (placet,) = installed.pods()
+            placet.containers["placet"].kill()
+            until(lambda: placet.restarts("placet") > 0, SECONDS, installed.report)
+            installed.wait_ready()
+            before = len(observer.nodes)
+            until(lambda: len(observer.nodes) > before, SECONDS, installed.report)
+
+
+def test_behind_a_service(installed: Installation, tmp_path: Path) -> None:
+    """kube-scheduler has a certificate, and a strict bound holds while the leader is killed."""
+    installed.uninstall()
+    clients = CA()
+    Cluster(installed.plane, "behind-clients").apply(
+        namespace(NAMESPACE), config_map("scheduler-ca", clients.cert_pem.bytes().decode())
+    )
+    installed.install(
+        "mode=service",
+        "bind.enabled=true",
+        f"service.clusterIP={ADDRESS}",
+        f"certificates.ipAddresses={{{ADDRESS}}}",
+        "clients.caConfigMap=scheduler-ca",
+    )
+    cluster = Cluster(installed.plane, "behind")
+    authority = tmp_path / "ca.crt"
+    secret = json.loads(
+        cluster.kubectl("get", "secret", "placet-tls", f"--namespace={NAMESPACE}", "--output=json")
+    )
+    authority.write_bytes(base64.b64decode(secret["data"]["ca.crt"]))
+    own = clients.issue_cert(common_name="system:kube-scheduler")
+    own.cert_chain_pems[0].write_to_path(tmp_path / "client.crt")
+    own.private_key_pem.write_to_path(tmp_path / "client.key")
+    with service(installed.pods, HTTPS_PORT) as port:
+        flags = (
+            f"--url=https://127.0.0.1:{port}/api/scheduler",
+            "--verbs=filter,prioritize,preempt,bind",
+            "--tls-paths",
+            f"--ca={authority}",
+            f"--client-cert={tmp_path / 'client.crt'}",
+            f"--client-key={tmp_path / 'client.key'}",
+            f"--server-name={HOST}",
+        )
+        with installed.asking(*flags):
+            check_one_node(cluster)
+            assert status_without_certificate(port, authority, "/api/scheduler/filter") == 401
+            assert status_without_certificate(port, authority, "/readyz") == 200
+            with crowding(installed, cluster, FEW_PODS, FEW_A_NODE) as observer:
+                restarted = installed.kill_leader()
+                before = len(observer.nodes)
+                until(lambda: len(observer.nodes) > before, SECONDS, installed.report)
+    assert restarted.restarts("placet") > 0

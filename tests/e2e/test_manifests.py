@@ -12,18 +12,22 @@ from tests.e2e.waiting import until
 
 pytestmark = pytest.mark.e2e
 
-MANIFESTS = Path(__file__).parents[2] / "deploy" / "kustomize" / "base" / "placet.yaml"
+DEPLOY = Path(__file__).parents[2] / "deploy"
+MANIFESTS = DEPLOY / "kustomize" / "base" / "placet.yaml"
 OBJECTS = list(yaml.safe_load_all(MANIFESTS.read_text()))
 # What opts pods of a namespace in.
 POLICIES = [each for each in OBJECTS if each["kind"].startswith("MutatingAdmissionPolicy")]
 SECONDS = 60.0
 
 
-def test_the_api_server_takes_every_object(cluster: Cluster) -> None:
+@pytest.mark.parametrize(
+    "file", [MANIFESTS, *sorted((DEPLOY / "admission").iterdir())], ids=lambda file: file.stem
+)
+def test_the_api_server_takes_every_object(cluster: Cluster, file: Path) -> None:
     """With all fields that it knows, and no others."""
     flags = ("--server-side", "--dry-run=server", "--validate=strict", "--force-conflicts")
-    text = cluster.kubectl("apply", *flags, "-f", str(MANIFESTS))
-    assert text.count("(server dry run)") == len(OBJECTS)
+    text = cluster.kubectl("apply", *flags, "-f", str(file))
+    assert text.count("(server dry run)") == len(list(yaml.safe_load_all(file.read_text())))
 
 
 def test_pods_are_as_restricted_as_the_standard_asks(cluster: Cluster) -> None:

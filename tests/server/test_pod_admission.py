@@ -89,6 +89,8 @@ def test_the_shipped_configuration_matches_the_server() -> None:
     configuration = yaml.safe_load(SHIPPED.read_text(encoding="utf-8"))
     (webhook,) = configuration["webhooks"]
     assert webhook["clientConfig"]["service"]["path"] == PODS
+    (own,) = webhook["namespaceSelector"].pop("matchExpressions")
+    assert (own["operator"], own["values"]) == ("NotIn", ["kube-system"])
     assert webhook["namespaceSelector"] == {"matchLabels": {"placet.dev/scheduling": "enabled"}}
     (rule,) = webhook["rules"]
     assert (rule["apiGroups"], rule["resources"], rule["operations"]) == (
@@ -96,4 +98,4 @@ def test_the_shipped_configuration_matches_the_server() -> None:
         ["pods"],
         ["CREATE"],
     )
-    assert (webhook["failurePolicy"], webhook["sideEffects"]) == ("Ignore", "None")
+    assert (webhook["failurePolicy"], webhook["sideEffects"]) == ("Fail", "None")
