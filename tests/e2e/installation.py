@@ -6,6 +6,8 @@ kube-scheduler have only the rights of the chart's ServiceAccount.
 """
 
 import json
+import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -29,7 +31,8 @@ from tests.e2e.programs import built, built_tool
 from tests.e2e.waiting import until
 
 CHART = REPOSITORY / "deploy" / "chart"
-RELEASE, NAMESPACE = "placet", "placet-system"
+# As docs/install.md has them.
+RELEASE, NAMESPACE = "placet", "kube-system"
 # A label and a taint: the workload stays away.
 CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 HELM_SECONDS = 120.0
@@ -48,31 +51,38 @@ class Installation:
     # What runs the cluster's own kube-scheduler.
     _scheduling: ExitStack
 
-    def helm(self, *arguments: str) -> str:
-        """Run helm in the namespace of the release; return what it prints."""
+    def command(self, line: str, folder: Path) -> str:
+        """Run a command with helm, kubectl or placet as users type it; return what it prints."""
         homes = {
             f"HELM_{each}_HOME": str(self.folder / "helm") for each in ("CACHE", "CONFIG", "DATA")
         }
+        programs = [self._helm.parent, self.plane.programs, Path(sys.executable).parent]
+        environment = {
+            "HOME": str(self.folder),
+            "KUBECONFIG": str(self.plane.admin_kubeconfig),
+            "PATH": ":".join([*map(str, programs), os.environ["PATH"]]),
+        }
         done = subprocess.run(
-            [
-                str(self._helm),
-                *arguments,
-                f"--namespace={NAMESPACE}",
-                f"--kubeconfig={self.plane.admin_kubeconfig}",
-            ],
-            env=homes | {"HOME": str(self.folder)},
+            ["/bin/sh", "-c", line],
+            cwd=folder,
+            env=homes | environment,
             capture_output=True,
             text=True,
             check=False,
             timeout=HELM_SECONDS,
         )
-        assert done.returncode == 0, f"helm {' '.join(arguments)}: {done.stderr}"
+        assert done.returncode == 0, f"{line}: {done.stderr}"
         return done.stdout
+
+    def helm(self, *arguments: str) -> str:
+        """Run helm in the namespace of the release; return what it prints."""
+        command = ["helm", *arguments, f"--namespace={NAMESPACE}"]
+        return self.command(shlex.join(command), REPOSITORY)
 
     def install(self, *settings: str) -> None:
         """Install the chart, or upgrade it; return once its pods are ready."""
         flags = [f"--set={each}" for each in settings]
-        self.helm("upgrade", "--install", RELEASE, str(CHART), "--create-namespace", *flags)
+        self.helm("upgrade", "--install", RELEASE, str(CHART), *flags)
         self.wait_ready()
 
     def uninstall(self) -> None:

@@ -29,7 +29,7 @@ from tests.e2e.installation import (
     opted_in,
 )
 from tests.e2e.kwok import TOLERATION
-from tests.e2e.manifests import namespace, pod
+from tests.e2e.manifests import controller, pod
 from tests.e2e.policies import policy, wait_ready
 from tests.e2e.process import termination_as_interrupt
 from tests.e2e.service import service
@@ -41,6 +41,7 @@ pytestmark = pytest.mark.e2e
 WORKERS, A_NODE, PODS = 25, 9, 200
 FEW_A_NODE, FEW_PODS = 3, 50
 PAUSE_SECONDS = 0.2
+PAGE = CHART.parents[1] / "docs" / "install.md"
 SECONDS = 60.0
 # The Service of the mode `service`: of the API server's range, and the chart's port.
 ADDRESS, HOST, HTTPS_PORT = "10.96.0.50", f"{RELEASE}.{NAMESPACE}.svc", 12345
@@ -170,19 +171,41 @@ def wait_opted_in(cluster: Cluster) -> None:
 def test_the_api_server_takes_every_object_of_each_mode(installed: Installation, mode: str) -> None:
     """With all fields that it knows, and no others."""
     cluster = Cluster(installed.plane, mode)
-    cluster.apply(namespace(NAMESPACE))
     text = installed.helm("template", RELEASE, str(CHART), f"--set=mode={mode}", "--no-hooks")
     flags = ("--server-side", "--dry-run=server", "--validate=strict", "--force-conflicts")
     done = cluster.kubectl("apply", *flags, "--filename=-", text=text)
     assert done.count("(server dry run)") == sum(map(bool, yaml.safe_load_all(text)))
 
 
-def test_install_apply_a_policy_and_see_a_pod_placed_by_it(installed: Installation) -> None:
-    installed.install()
-    cluster = opted_in(installed, "shop")
+def block(language: str) -> str:
+    """Return the first text in a language under "Three commands"."""
+    section = PAGE.read_text().partition("## Three commands")[2]
+    return section.partition(f"```{language}\n")[2].partition("```")[0]
+
+
+def test_the_three_commands_of_the_page(installed: Installation, tmp_path: Path) -> None:
+    """As printed, for a Deployment that runs already."""
+    cluster = Cluster(installed.plane, "shop")
+    cluster.label_node("worker-7", {"capacity": "spot"})
+    made = controller("Deployment", "web", cluster.namespace)
+    made["spec"]["template"]["spec"]["tolerations"] = [TOLERATION]
+    cluster.create(made)
+    (tmp_path / "deploy").symlink_to(CHART.parent)
+    (tmp_path / "policy.yaml").write_text(block("yaml"))
+    commands = block("sh").splitlines()
+    assert [line.partition(" ")[0] for line in commands] == ["helm", "kubectl", "kubectl"]
+    for line in commands:
+        installed.command(line, tmp_path)
+    installed.wait_ready()
+    wait_ready(cluster, "web-on-spot", "True")
     wait_opted_in(cluster)
-    check_one_node(cluster)
-    assert cluster.pod("web-1")["spec"]["schedulerName"] == "placet"
+    cluster.kubectl("rollout", "restart", "deployment/web", "-n", "shop")
+    cluster.kubectl("rollout", "status", "deployment/web", "-n", "shop")
+    until(lambda: len(cluster.placements()) == 1, SECONDS, installed.report)
+    ((name, node),) = cluster.placements().items()
+    assert (node, cluster.pod(name)["spec"]["schedulerName"]) == ("worker-7", "placet")
+    said = installed.command(f"kubectl placet explain -n shop {name}", tmp_path)
+    assert "web runs on spot nodes only" in said
 
 
 def test_helm_test_runs_a_pod_that_ends_well(installed: Installation) -> None:
@@ -245,9 +268,8 @@ def test_behind_a_service(installed: Installation, tmp_path: Path) -> None:
     """kube-scheduler has a certificate, and a strict bound holds while the leader is killed."""
     installed.uninstall()
     clients = CA()
-    Cluster(installed.plane, "behind-clients").apply(
-        namespace(NAMESPACE), config_map("scheduler-ca", clients.cert_pem.bytes().decode())
-    )
+    cluster = Cluster(installed.plane, "behind")
+    cluster.apply(config_map("scheduler-ca", clients.cert_pem.bytes().decode()))
     installed.install(
         "mode=service",
         "bind.enabled=true",
@@ -255,7 +277,6 @@ def test_behind_a_service(installed: Installation, tmp_path: Path) -> None:
         f"certificates.ipAddresses={{{ADDRESS}}}",
         "clients.caConfigMap=scheduler-ca",
     )
-    cluster = Cluster(installed.plane, "behind")
     authority = tmp_path / "ca.crt"
     secret = json.loads(
         cluster.kubectl("get", "secret", "placet-tls", f"--namespace={NAMESPACE}", "--output=json")
