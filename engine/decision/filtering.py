@@ -298,14 +298,17 @@ def judge(clause: FilterProgram, frame: Frame) -> Rejection | None:
         return None
     except EvaluationError as error:
         return None if clause.ignores_errors else Rejection(clause, shown(str(error)))
-    try:
-        for require in clause.requires:
+    # What is excused leaves the decision to the others, whatever their order.
+    for require in clause.requires:
+        try:
             if require(frame) is not True:
                 return Rejection(clause)
-    except MissingError:
-        return None if clause.passes_missing else Rejection(clause)
-    except EvaluationError as error:
-        return None if clause.ignores_errors else Rejection(clause, shown(str(error)))
+        except MissingError:
+            if not clause.passes_missing:
+                return Rejection(clause)
+        except EvaluationError as error:
+            if not clause.ignores_errors:
+                return Rejection(clause, shown(str(error)))
     return None
 
 

@@ -96,12 +96,17 @@ def _filter(clause: Filter, checked: Checked, variables: Mapping[str, Any]) -> s
         return None
     except EvaluationError:
         return None if ignores else "failed"
-    try:
-        return None if all(value(r) is True for r in clause.requires) else "rejected"
-    except MissingError:
-        return None if clause.missing == "pass" else "rejected"
-    except EvaluationError:
-        return None if ignores else "failed"
+    for require in clause.requires:
+        try:
+            if value(require) is not True:
+                return "rejected"
+        except MissingError:
+            if clause.missing != "pass":
+                return "rejected"
+        except EvaluationError:
+            if not ignores:
+                return "failed"
+    return None
 
 
 def _score(

@@ -90,8 +90,21 @@ NUMBER = 'int(node.labels["n"])'
             'filter "f" { require node.labels["none"] == "x" require node.name == "a"'
             " missing pass }",
             "",
-            "- - -",
-            id="`missing pass`: the `require`s after it are not looked at",
+            "- f f",
+            id="`missing pass`: the `require`s after it decide",
+        ),
+        pytest.param(
+            'filter "f" { require node.name == "a" require node.labels["none"] == "x"'
+            " missing pass }",
+            "",
+            "- f f",
+            id="`missing pass`: the `require`s before it decide",
+        ),
+        pytest.param(
+            f'filter "f" {{ require {NUMBER} < 2 require node.name == "b" }}',
+            "failure ignore",
+            "f f f",
+            id="`failure ignore`: the `require`s after an error decide",
         ),
         pytest.param(
             f'filter "f" {{ require {NUMBER} < 2 }}', "", "- f f!", id="an error: refused"
