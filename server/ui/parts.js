@@ -81,6 +81,9 @@ export function clock(text) {
   return Number.isNaN(time.getTime()) ? text : time.toLocaleTimeString("en-GB");
 }
 
+export const duration = (seconds) =>
+  seconds < 1 ? `${(seconds * 1000).toFixed(1)} ms` : `${seconds.toFixed(2)} s`;
+
 // ---- elements
 
 export const Waiting = () => html`<p class="quiet" role="status">Loading …</p>`;

@@ -23,6 +23,7 @@ def test_decisions_appear_as_they_are_made(page: Page, demo: Demo) -> None:
     row = page.locator("tbody tr", has_text=POD)
     expect(row).to_contain_text("shop/shop")
     expect(row).to_contain_text("5 of 12")
+    expect(row.locator(".took")).to_have_text(re.compile(r"filter \d+\.\d ms"))
     demo.ask("web-live")
     expect(page.locator("tbody tr").first).to_contain_text("shop/web-live")
 
@@ -217,6 +218,9 @@ def test_health_compares_latency_with_the_timeout(page: Page, demo: Demo) -> Non
     page.goto(f"{demo.view}/ui/#/health")
     expect(page.get_by_text("httpTimeout, 5 s")).to_be_visible()
     expect(page.locator("tr", has_text="filter")).to_have_text(re.compile(r"filter\d+.* ms"))
+    rejections = page.get_by_role("region", name="Rejections")
+    row = rejections.locator("tr", has_text="shop/shop").first
+    expect(row.locator(".number")).to_have_text(re.compile(r"[1-9]"))
     expect(page.get_by_text("This server watches no cluster")).to_be_visible()
 
 

@@ -37,7 +37,7 @@ from server.policy_states import PolicyStates
 from server.running import CONNECTIONS, listening
 from server.settings import Settings
 from server.view import View, view_app
-from server.view_answers import Latency, PolicyInForce, Status
+from server.view_answers import ClauseRejections, Latency, PolicyInForce, Status
 from server.z_pages import ZPages
 from tests.support.builders import node
 from tests.support.engines import CODEC, SCHEMA, Known, Silent, cache_of
@@ -70,6 +70,7 @@ def status_of(replica: str, journal: Journal) -> Status:
         podsInFlight=0,
         inFlight=(),
         latency=[Latency("filter", 2, 0.001, 0.002, None)],
+        rejections=[ClauseRejections("shop/web", "zone", 7)],
         decisions=journal.number,
         recorded=len(journal),
     )
