@@ -125,4 +125,12 @@ def complete(document: Document, offset: int, samples: Samples) -> list[Candidat
     if found and (inside := hole(found[-1], significant(found[:-1]), len(code))) is not None:
         code, starts = code[inside.start :], ["expression"]
     moved = offset - len(code)
-    return [replace(c, start=c.start + moved) for c in completion.complete(around, code, starts)]
+    return [
+        replace(c, start=c.start + moved, text=_without_end(c.text, text[offset : offset + 1]))
+        for c in completion.complete(around, code, starts)
+    ]
+
+
+def _without_end(text: str, next_: str) -> str:
+    """A candidate without the quote or bracket that the editor wrote already."""
+    return text[:-1] if next_ and next_ in "\"'([]" and text.endswith(next_) else text

@@ -73,6 +73,7 @@ def said(text: str, schema: Schema) -> Meaning | None:
         (HEAD + "  def big(item: Node): bool = item.usa^", ["usa|usage["]),
         (HEAD + '  filter "broken" { require }\n  filter "f" { requ^', ["requ|require"]),
         (HEAD + '  filter "f" { require node.labels["cap^', ['cap|capacity"']),
+        (HEAD + '  filter "f" { require node.labels["cap^"] == 1 }', ["cap|capacity"]),
         (HEAD + '  filter "f" { require node.labels["capacity"] == "s^', ['s|spot"']),
         (HEAD + '  filter "f" { require node.pods.exists(p, p.labe^', ["labe|labels"]),
         (HEAD + '  filter "f" { require node.pods.transformList(i, p, p.labe^', ["labe|labels"]),
