@@ -161,6 +161,7 @@ class Engine:
         of the clock) has passed, a policy takes too much time, an object cannot be decoded, or the
         pod was rejected too often in a row.
         """
+        began = self._clock()
         request_pod, offered = self._pods.read(pod), False
         decided: Decision | None = None
         if request_pod.bypass and self._calls.exemptions.bypasses(request_pod):
@@ -169,9 +170,9 @@ class Engine:
         try:
             call = self._calls.open(request_pod, names, self._time(deadline))
             if call.plan.empty or not names:
-                decided = self._accepted(call, names)
+                decided = self._accepted(call, names, began)
             else:
-                decided = self._filtered(call, names, nodes)
+                decided = self._filtered(call, names, nodes, began)
             offered = not np.logical_and.reduce(decided.codes)
             if offered and self._damper.known:
                 self._damper.passed(request_pod.uid)
@@ -196,6 +197,7 @@ class Engine:
 
         Raises EngineError where there is no decision.
         """
+        began = self._clock()
         call = self._open(pod, names, deadline)
         plan = call.plan
         if not plan.scored or not names:
@@ -210,7 +212,8 @@ class Engine:
             self.in_flight.predict(call.pod.uid, int(best[0]))
         scores = Scores(points, known_rows)
         if (journal := self._journal) is not None:
-            self._later(lambda: journal.scored(call.pod, names, scores))
+            seconds = self._clock() - began
+            self._later(lambda: journal.scored(call.pod, names, scores, seconds))
         return scores
 
     def preempt(
@@ -353,7 +356,7 @@ class Engine:
 
     # ---- filter, step by step
 
-    def _accepted(self, call: Call, names: Sequence[str]) -> Decision:
+    def _accepted(self, call: Call, names: Sequence[str], began: float) -> Decision:
         """Every node, for a pod that no policy concerns, or a request without nodes."""
         count = len(names)
         # An exempt pod passes before anything is known, and is counted as soon as it is.
@@ -370,11 +373,12 @@ class Engine:
             self.in_flight.forget(call.pod.uid)
         decided = feasible(count)
         if (journal := self._journal) is not None:
-            self._later(lambda: journal.filtered(call, names, decided))
+            seconds = self._clock() - began
+            self._later(lambda: journal.filtered(call, names, decided, seconds))
         return decided
 
     def _filtered(
-        self, call: Call, names: Sequence[str], nodes: Sequence[bytes] | None
+        self, call: Call, names: Sequence[str], nodes: Sequence[bytes] | None, began: float
     ) -> Decision:
         plan = call.plan
         table, rows, known_rows = self._nodes(names, nodes, call)
@@ -383,7 +387,8 @@ class Engine:
             decided = self._counted(call, names, rows if nodes is None else None, decided)
         else:
             self.in_flight.forget(call.pod.uid)
-        self._later(lambda: self._finish(call, names, decided))
+        seconds = self._clock() - began
+        self._later(lambda: self._finish(call, names, decided, seconds))
         if plan.audits or plan.audited_counts:
             audit = self._audit(call, names, table, rows)
             self._later(lambda: self._continue(audit))
@@ -411,13 +416,13 @@ class Engine:
         predicts = self._calls.registry.soft_counts
         return self._placement.answer(call.plan.counts, question, decided, predicts=predicts)
 
-    def _finish(self, call: Call, names: Sequence[str], decided: Decision) -> None:
+    def _finish(self, call: Call, names: Sequence[str], decided: Decision, seconds: float) -> None:
         """Does what no answer waits for, but the next one would; reports and records."""
         if unnamed := self.in_flight.settle(call.pod.uid):
             self._observer.unnamed_scheduler(unnamed)
         self._report(decided)
         if self._journal is not None:
-            self._journal.filtered(call, names, decided)
+            self._journal.filtered(call, names, decided, seconds)
 
     def _hopeless(self, call: Call, decided: Decision) -> Decision:
         """The answer about a pod without a node, in the form that kube-scheduler settles with.

@@ -146,6 +146,7 @@ OPERATIONS: Sequence[Operation] = (
             415: "a body that is compressed",
             422: "a draft that takes too much time or memory",
             429: _BUSY,
+            503: "the replica has no cluster, or cannot read it",
         },
     ),
 )

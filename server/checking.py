@@ -76,14 +76,22 @@ class _EndedError(Exception):
 class CheckingProcess:
     """Runs functions in a process, one at a time. Its methods block; they work from any thread."""
 
-    def __init__(self, schema: Schema, niceness: int = _NICENESS) -> None:
-        """`niceness` is that of the process, as for `nice`."""
+    def __init__(
+        self, schema: Schema, niceness: int = _NICENESS, memory_mib: int = MEMORY_MIB
+    ) -> None:
+        """`niceness` is that of the process, as for `nice`.
+
+        Memory beyond MEMORY_MIB is limited to half of what the container has left as well.
+        """
         self.schema = schema
+        self._memory_mib = memory_mib
         self._niceness = niceness
         self._lock = threading.Lock()
         self._process: BaseProcess | None = None
         self._pipe: Connection | None = None
         self._is_ready = False
+        # What the process says of its limit when it is ready.
+        self._bytes_of_memory = MEMORY_MIB * MEBIBYTE
 
     def run(self, seconds: float, function: Callable[..., T], *args: object) -> T:
         """The result of the function, a public one of a module, in at most so many seconds.
@@ -103,7 +111,7 @@ class CheckingProcess:
         if kind == "result":
             found: T = value
             return found
-        raise _too_large() if kind == "memory" else CheckFailedError(value)
+        raise _too_large(self._bytes_of_memory) if kind == "memory" else CheckFailedError(value)
 
     def close(self) -> None:
         """Ends the process; the next check starts another one."""
@@ -116,7 +124,7 @@ class CheckingProcess:
         except _EndedError as ended:
             # The kernel kills the largest process when it has no memory.
             if ended.code == -signal.SIGKILL:
-                raise _too_large() from None
+                raise _too_large(self._bytes_of_memory) from None
             raise CheckFailedError("the process for checks ended twice") from None
 
     def _answer(self, job: bytes, deadline: float, seconds: float) -> bytes:
@@ -129,7 +137,7 @@ class CheckingProcess:
             if not self._is_ready:
                 if not pipe.poll(max(0.0, deadline - time.monotonic())):
                     raise _late()
-                pipe.recv_bytes()
+                self._bytes_of_memory = int(pipe.recv_bytes())
                 self._is_ready = True
             pipe.send_bytes(job)
             if pipe.poll(max(0.0, deadline - time.monotonic())):
@@ -149,7 +157,7 @@ class CheckingProcess:
             return _too_slow(PROCESSOR_SECONDS, " of processor time")
         # A library without memory aborts.
         if code == -signal.SIGABRT:
-            return _too_large()
+            return _too_large(self._bytes_of_memory)
         if code in (0, -signal.SIGKILL):
             return _EndedError(code)
         return CheckFailedError(f"the process for checks ended with {code}")
@@ -160,7 +168,10 @@ class CheckingProcess:
         self._pipe, theirs = context.Pipe()
         self._is_ready = False
         process = context.Process(
-            target=_serve, args=(theirs, self._niceness), name="checks", daemon=True
+            target=_serve,
+            args=(theirs, self._niceness, self._memory_mib),
+            name="checks",
+            daemon=True,
         )
         # Ctrl-C in a terminal reaches every process of it; the mask is inherited.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -190,8 +201,8 @@ def _late() -> CheckStoppedError:
     return CheckTimeoutError("the process for checks did not start in time", "try again")
 
 
-def _too_large() -> CheckStoppedError:
-    message = f"the check needed more memory than {MEMORY_MIB} MiB"
+def _too_large(bytes_of_memory: int) -> CheckStoppedError:
+    message = f"the check needed more memory than {bytes_of_memory // MEBIBYTE} MiB"
     return CheckStoppedError(message, "shorten the object, or divide it into several policies")
 
 
@@ -235,7 +246,7 @@ def _unpickled(data: bytes, schema: Schema) -> Any:
 # ---- inside the process
 
 
-def _serve(pipe: Connection, niceness: int) -> None:
+def _serve(pipe: Connection, niceness: int, memory_mib: int) -> None:
     """Answers jobs until there are none for a while."""
     threading.Thread(target=_end_with_the_server, daemon=True).start()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -243,17 +254,33 @@ def _serve(pipe: Connection, niceness: int) -> None:
     # The first check loads the tables of the parser, which the first job would pay for.
     check_source(Source("start", "cluster policy a {}"), schema)
     _, most = resource.getrlimit(resource.RLIMIT_DATA)
-    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_MIB * MEBIBYTE, most))
+    limit = _memory_bytes(memory_mib)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, most))
     # All that is written to it are the last words of a library without memory.
     with Path(os.devnull).open("wb") as nothing:
         os.dup2(nothing.fileno(), sys.stderr.fileno())
     os.nice(niceness)
-    pipe.send_bytes(b"ready")
+    pipe.send_bytes(str(limit).encode())
     with suppress(EOFError, OSError):
         while pipe.poll(_IDLE_SECONDS):
             pipe.send_bytes(_result(pipe.recv_bytes(), schema))
             if _resident_bytes() > _KEPT_MIB * MEBIBYTE:
                 return
+
+
+def _memory_bytes(memory_mib: int) -> int:
+    """The limit of memory: a container that has none left ends as a whole."""
+    wanted, least = memory_mib * MEBIBYTE, MEMORY_MIB * MEBIBYTE
+    try:
+        most, used = (
+            Path(f"/sys/fs/cgroup/memory.{name}").read_text(encoding="ascii").strip()
+            for name in ("max", "current")
+        )
+    except OSError:
+        return wanted
+    if most == "max":
+        return wanted
+    return min(wanted, max(least, (int(most) - int(used)) // 2))
 
 
 def _resident_bytes() -> int:

@@ -35,16 +35,20 @@ class CheckedDraft(msgspec.Struct, frozen=True):
 
 
 class Trial(Draft, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A draft, and the cluster to try it on: the content of a cluster file, in YAML or JSON."""
+    """A draft, and the cluster to try it on: the content of a cluster file, in YAML or JSON.
 
-    cluster: Annotated[str, Meta(max_length=MOST_CLUSTER)]
+    Without one it is tried on the cluster of the server, as it is now.
+    """
+
+    cluster: Annotated[str, Meta(max_length=MOST_CLUSTER)] | None = None
 
 
 class ChangedPod(msgspec.Struct, frozen=True):
-    """A pod whose verdicts change. `before` and `after` are the numbers of nodes that pass.
+    """A pod whose answer changes. `before` and `after` are the numbers of nodes that pass.
 
-    `admits` and `rejects` are the nodes whose verdict changes, at most 20 of each. An `error` says
-    why there is no decision with the draft.
+    `admits` and `rejects` are the nodes whose verdict changes, at most 20 of each. The best node is
+    that with most points, the first by name of several; none if all have the same. An `error`
+    says why there is no decision with the draft.
     """
 
     pod: str
@@ -52,6 +56,8 @@ class ChangedPod(msgspec.Struct, frozen=True):
     after: int
     admits: Sequence[str]
     rejects: Sequence[str]
+    bestBefore: str | None
+    bestAfter: str | None
     error: str | None
 
 

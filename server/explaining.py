@@ -347,6 +347,8 @@ def _decision(
         passing=len(passed),
         governing=policies.governing,
         error=None,
+        seconds=None,
+        scoredSeconds=None,
         replica=replica,
         uid="",
         generation=0,

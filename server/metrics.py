@@ -122,7 +122,10 @@ class Metrics:
             registry=registry,
         )
         clause = ("policy", "clause")
-        self._rejected = counter("placet_rejections_total", "[BETA] Rejected nodes.", *clause)
+        self._rejections = Counter(
+            "placet_rejections_total", "[BETA] Rejected nodes.", clause, registry=registry
+        )
+        self._rejected = cache(self._rejections.labels)
         self._would_reject = counter(
             "placet_audit_rejections_total",
             "[ALPHA] Nodes that a policy in audit mode would have rejected.",
@@ -270,6 +273,15 @@ class Metrics:
 
     def rejected(self, policy: str, clause: str, nodes: int) -> None:
         self._rejected(*self._pair(policy, clause)).inc(nodes)
+
+    def rejections(self) -> Mapping[tuple[str, str], int]:
+        """The rejected nodes so far, by policy and clause."""
+        (metric,) = self._rejections.collect()
+        return {
+            (sample.labels["policy"], sample.labels["clause"]): int(sample.value)
+            for sample in metric.samples
+            if sample.name.endswith("_total")
+        }
 
     def failed(self, policy: str, clause: str, error: str) -> None:  # noqa: ARG002
         """The error is not a label: its text is unbounded."""

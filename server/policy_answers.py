@@ -8,9 +8,7 @@ from typing import Literal as OneOf
 import msgspec
 
 from grammar.diagnostics import Diagnostic
-from grammar.schema import Schema
 from grammar.source import Source
-from policies.validation import check_source
 
 State = OneOf["in force", "last valid version in force", "not in force"]
 
@@ -99,12 +97,6 @@ class PolicyDetail(PolicySummary, frozen=True, kw_only=True):
 
 def problems(found: Iterable[Diagnostic], source: Source) -> Sequence[Problem]:
     return [_problem(each, source) for each in found]
-
-
-def problems_of(name: str, text: str, schema: Schema) -> Sequence[Problem]:
-    """What is wrong with a text by itself, in its order; what it uses is not looked at."""
-    file = check_source(Source(name, text), schema)
-    return problems(file.diagnostics, file.source)
 
 
 def _problem(found: Diagnostic, source: Source) -> Problem:

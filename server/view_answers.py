@@ -59,7 +59,9 @@ class ClauseCounts(msgspec.Struct, frozen=True):
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """The last call about a pod in short; `error` is the text sent instead of a decision.
 
-    `number` counts the calls of filter since the replica started.
+    `number` counts the calls of filter since the replica started. `seconds` is how long the
+    decision of filter took, and `scoredSeconds` that of prioritize after it; null if there was
+    none.
     """
 
     number: int
@@ -69,6 +71,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     passing: int
     governing: str | None
     error: str | None
+    seconds: float | None
+    scoredSeconds: float | None
 
 
 class Listing(msgspec.Struct, frozen=True):
@@ -117,6 +121,8 @@ def summary(record: Record) -> Summary:
         passing=passing,
         governing=record.policies.governing,
         error=record.error or None,
+        seconds=None if record.error else round(record.seconds, 6),
+        scoredSeconds=None if record.scored is None else round(record.scored_seconds, 6),
     )
 
 
@@ -200,6 +206,14 @@ class Latency(msgspec.Struct, frozen=True):
     p99: float | None
 
 
+class ClauseRejections(msgspec.Struct, frozen=True):
+    """The nodes that a clause has rejected since the replica started, in all calls of filter."""
+
+    policy: str
+    clause: str
+    nodes: int
+
+
 class PolicyInForce(msgspec.Struct, frozen=True):
     """A policy that decides; `expensive` says that it had no time for a call of the last minute."""
 
@@ -231,7 +245,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     """What a replica is and knows at this time.
 
     `notInForce` are strict policies without a valid version. `cluster` is the state of what is
-    watched, null without a watched cluster. `inFlight` has the first of `podsInFlight`.
+    watched, null without a watched cluster. `inFlight` has the first of `podsInFlight`, and
+    `rejections` the clauses that have rejected most.
     """
 
     replica: str
@@ -246,8 +261,19 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     podsInFlight: int
     inFlight: Sequence[InFlight]
     latency: Sequence[Latency]
+    rejections: Sequence[ClauseRejections]
     decisions: int
     recorded: int
+
+
+# The clauses in a status.
+_MOST_CLAUSES = 20
+
+
+def rejections(found: Mapping[tuple[str, str], int]) -> Sequence[ClauseRejections]:
+    """The clauses with most rejected nodes first."""
+    ranked = sorted(found.items(), key=lambda pair: (-pair[1], pair[0]))
+    return [ClauseRejections(*names, nodes) for names, nodes in ranked[:_MOST_CLAUSES]]
 
 
 def policies_in_force(registry: Registry, expensive: frozenset[str]) -> Sequence[PolicyInForce]:

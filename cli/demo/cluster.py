@@ -12,8 +12,6 @@ from uuid import NAMESPACE_OID, uuid5
 
 import msgspec
 
-from engine.cache.cluster_file import ClusterFileReader, Reading, bodies
-
 Object = dict[str, Any]
 
 _MAINTENANCE = "maintenance.example.com/start"
@@ -288,9 +286,5 @@ class Demo:
     def files(self) -> Iterable[Path]:
         return ()
 
-    def read(self, reader: ClusterFileReader) -> Reading:
-        name = Path("demo")
-        return reader.take([name], [(name, self._document)])
-
-    def pod(self, key: str) -> bytes | None:
-        return bodies([self._document], "Pod").get(key)
+    def contents(self) -> Iterable[tuple[Path, bytes]]:
+        return [(Path("demo"), self._document)]

@@ -104,7 +104,9 @@ class Reading:
 
 
 @dataclass(slots=True)
-class _Objects:
+class ClusterObjects:
+    """The objects that were read so far."""
+
     nodes: list[Node] = field(default_factory=list)
     pods: list[Peer] = field(default_factory=list)
     namespaces: list[Namespace] = field(default_factory=list)
@@ -129,26 +131,18 @@ class ClusterFileReader:
 
     def take(self, files: Sequence[Path], contents: Iterable[tuple[Path, bytes]]) -> Reading:
         """The cluster of JSON documents, each with its file. Raises ClusterFileError."""
-        found = _Objects()
+        found = ClusterObjects()
         for file, document in contents:
-            self._document(document, file, found)
+            self.add(found, file, document)
         if not found.nodes:
             names = ", ".join(f"`{file}`" for file in files)
             raise ClusterFileError(f"there are no nodes in {names}", how_to_write(files[0]))
-        cache = Cache()
-        # Of two objects of one name the later counts.
-        for controller in found.controllers:
-            cache.put_controller(controller)
-        for namespace in found.namespaces:
-            cache.put_namespace(namespace)
-        for node in found.nodes:
-            cache.put_node(node)
-        for pod in found.pods:
-            cache.put_pod(pod)
+        cache = cache_of(found)
         notices = tuple(_notices(found, cache.snapshot()))
         return Reading(cache, tuple(files), dict(found.skipped), notices)
 
-    def _document(self, document: bytes, file: Path, found: _Objects) -> None:
+    def add(self, found: ClusterObjects, file: Path, document: bytes) -> None:
+        """Adds the objects of a JSON document. Raises ClusterFileError, which names the file."""
         outer = self._open(document, file)
         if outer.kind is None:
             raise _not_a_cluster(file, "it has no `kind`")
@@ -167,7 +161,7 @@ class ClusterFileReader:
             self._object(item, named, file, found)
 
     def _object(
-        self, data: bytes | msgspec.Raw, head: ObjectHead, file: Path, found: _Objects
+        self, data: bytes | msgspec.Raw, head: ObjectHead, file: Path, found: ClusterObjects
     ) -> None:
         kind = head.kind or "object without a kind"
         group = head.apiVersion or _CORE
@@ -207,6 +201,20 @@ class ClusterFileReader:
             raise _not_json(file, str(error)) from None
 
 
+def cache_of(found: ClusterObjects) -> Cache:
+    """The cache of these objects; of two of one name the later counts."""
+    cache = Cache()
+    for controller in found.controllers:
+        cache.put_controller(controller)
+    for namespace in found.namespaces:
+        cache.put_namespace(namespace)
+    for node in found.nodes:
+        cache.put_node(node)
+    for pod in found.pods:
+        cache.put_pod(pod)
+    return cache
+
+
 def _not_a_cluster(file: Path, reason: str) -> ClusterFileError:
     return ClusterFileError(f"`{file}` is not a cluster file: {reason}", how_to_write(file))
 
@@ -225,7 +233,7 @@ def _not_json(file: Path, reason: str) -> ClusterFileError:
     return ClusterFileError(f"`{file}` is not JSON: {detail}", how_to_write(file))
 
 
-def _notices(found: _Objects, snapshot: Snapshot) -> Iterator[str]:
+def _notices(found: ClusterObjects, snapshot: Snapshot) -> Iterator[str]:
     if found.skipped:
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(found.skipped.items()))
         yield f"skipped objects that no rule reads: {kinds}"

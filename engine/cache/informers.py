@@ -51,6 +51,14 @@ class Needs:
     annotations: frozenset[str] = frozenset()
 
 
+def object_lists(needs: Needs) -> Mapping[str, Resource]:
+    """What is watched of a cluster for these needs, without policies: resources by kind."""
+    found = {"Node": NODES, "Pod": PODS}
+    if needs.namespaces:
+        found["Namespace"] = NAMESPACES
+    return {**found, **CONTROLLERS} if needs.workloads else found
+
+
 @dataclass(frozen=True, slots=True)
 class Informer:
     """A resource, its reflector, the store that this fills, and the running task.
@@ -193,12 +201,15 @@ class Informers:
         return Informer(resource, reflector, objects, task, known)
 
     def _stores(self, needs: Needs) -> Iterator[tuple[Resource, ObjectStore[Any]]]:
-        yield NODES, store.nodes(self._codec, self.cache)
-        yield PODS, store.pods(self._codec, self.cache)
+        for kind, resource in object_lists(needs).items():
+            match kind:
+                case "Node":
+                    yield resource, store.nodes(self._codec, self.cache)
+                case "Pod":
+                    yield resource, store.pods(self._codec, self.cache)
+                case "Namespace":
+                    yield resource, store.namespaces(self.cache)
+                case _:
+                    yield resource, store.controllers(kind, self.cache)
         for resource in POLICIES:
             yield resource, self._policies.store(resource.name)
-        if needs.namespaces:
-            yield NAMESPACES, store.namespaces(self.cache)
-        if needs.workloads:
-            for kind, resource in CONTROLLERS.items():
-                yield resource, store.controllers(kind, self.cache)

@@ -120,7 +120,7 @@ class Record:
     `offered` is how many nodes it was about. `answered` is None where no policy concerns the pod,
     and all pass; also where there was no decision, for which `error` has the reason. `generation`
     is the journal's at the time, and `number` counts the calls of filter. `counts` are those of the
-    strict clauses.
+    strict clauses. `seconds` and `scored_seconds` are how long the two decisions took.
     """
 
     namespace: str
@@ -135,6 +135,8 @@ class Record:
     scored: RecordedScores | None = None
     counts: Sequence[RecordedCounts] = ()
     error: str = ""
+    seconds: float = 0.0
+    scored_seconds: float = 0.0
     # Of what it had when the journal counted it.
     bytes: int = 0
 
@@ -179,13 +181,14 @@ class Journal:
         """Other policies are enforced from now on."""
         self.generation += 1
 
-    def filtered(self, call: Call, names: Sequence[str], decided: Decision) -> None:
+    def filtered(self, call: Call, names: Sequence[str], decided: Decision, seconds: float) -> None:
         selection, answered = call.plan.selection, None
         if not selection.empty or decided.codes.any():
             nodes = _nodes(names, decided.known_rows)
             answered = RecordedVerdicts(nodes, _small(decided), decided.verdicts)
         record = self._record(call.pod, len(names))
         record.policies, record.answered = self._concerned(selection), answered
+        record.seconds = seconds
         if decided.headrooms:
             record.counts = recorded_counts(decided.headrooms, decided.known_rows)
         self._keep(record)
@@ -200,11 +203,12 @@ class Journal:
         record.error = error
         self._keep(record)
 
-    def scored(self, pod: RequestPod, names: Sequence[str], scores: Scores) -> None:
+    def scored(self, pod: RequestPod, names: Sequence[str], scores: Scores, seconds: float) -> None:
         known = self.find(pod.namespace, pod.name)
         if known is None or known.uid != pod.uid:
             return
         self._forget(known)
+        known.scored_seconds = seconds
         known.scored = RecordedScores(
             _nodes(names, scores.known_rows), scores.points.astype(np.int8)
         )

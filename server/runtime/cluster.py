@@ -20,9 +20,13 @@ from logging import Logger
 from pathlib import Path
 from urllib.parse import quote
 
+import msgspec
+
+from engine.cache import list_watch
 from engine.cache.cache import Cache, PodEventHandler
 from engine.cache.comparison import Difference, compare
-from engine.cache.informers import Informer, Informers, Needs
+from engine.cache.informers import Informer, Informers, Needs, object_lists
+from engine.cache.list_watch import ContinueExpiredError, GarbageError
 from engine.cache.reflector import Timing
 from engine.cache.snapshot import Snapshot
 from engine.cluster.binding import Binder
@@ -46,6 +50,8 @@ from server.runtime.status_reporting import StatusReporter
 from server.supervisor import Supervisor, end
 
 # The pause between two looks at kube-scheduler's Lease and at pods whose time is over.
+# For one page of a list that a draft is tried on.
+_LIST_SECONDS = 30.0
 _LOOK_SECONDS = 2.0
 
 
@@ -331,6 +337,21 @@ class ClusterRuntime:
             if error.status == HTTPStatus.NOT_FOUND:
                 return None
             raise
+
+    async def documents(self, needs: Needs) -> AsyncIterator[bytes]:
+        """The objects that the API server has now, as lists in pages. Raises EngineError."""
+        for kind, resource in object_lists(needs).items():
+            version = resource.path.removeprefix("/api/").removeprefix("/apis/")
+            head = {"kind": f"{kind}List", "apiVersion": version.rpartition("/")[0]}
+            pages = list_watch.pages(
+                self.informers.source, resource, "", list_watch.PAGE, _LIST_SECONDS
+            )
+            try:
+                async for page in pages:
+                    yield msgspec.json.encode({**head, "items": page.items or []})
+            except (GarbageError, ContinueExpiredError) as error:
+                reason = str(error) or "the API server has forgotten its version"
+                raise NotSyncedError(f"the list of {resource.name} broke off: {reason}") from None
 
     async def compare(self) -> Mapping[str, object]:
         """The differences between the cache and the API server. Raises EngineError.

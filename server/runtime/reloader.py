@@ -8,7 +8,7 @@ stay, and the failure is that of the background task.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from logging import Logger
 from typing import Protocol
 
@@ -39,6 +39,9 @@ class ClusterSource(ClusterView, Protocol):
 
     async def pod(self, namespace: str, name: str) -> bytes | None:
         """The JSON of a pod, None if there is none. Raises EngineError."""
+
+    def documents(self, needs: Needs) -> AsyncIterator[bytes]:
+        """The objects now, as JSON in parts, of the kinds that are needed. Raises EngineError."""
 
     def adopt(self, needs: Needs) -> None:
         """Keeps what policies read from now on; from any thread."""

@@ -36,7 +36,7 @@ from server.app import ADOPTERS, WEBHOOKS, create_app
 from server.bodies import ByteBudget
 from server.checking import CheckingProcess
 from server.connections import Connections
-from server.drafts import Drafts
+from server.drafts import DRAFT_MEMORY_MIB, Drafts
 from server.explaining import Explainer
 from server.health import Check, Heartbeat, Readiness
 from server.log_limit import LimitedLog
@@ -199,7 +199,7 @@ async def serve(
             cluster,
             Explainer(replica, engine, journal, view, schema, lambda: announced.enforced),
             _follow_policies(replica, engine, journal, announced, supervisor),
-            Drafts(replica, drafts, lambda: announced.enforced, view.policies),
+            Drafts(replica, drafts, lambda: announced.enforced, view.policies, view.documents),
             lambda: shutdown.has_begun,
         )
         configuration = _follow_file(options, app, announced, metrics, log, supervisor)
@@ -227,7 +227,7 @@ async def serve(
 def _checking_processes(stack: AsyncExitStack, schema: Schema) -> Sequence[CheckingProcess]:
     """Those for drafts, for the policies of the cluster and for the webhooks, until the end."""
     others = [CheckingProcess(schema) for _ in range(1 + _ADMISSION_PROCESSES)]
-    found = [CheckingProcess(schema, _NICEST), *others]
+    found = [CheckingProcess(schema, _NICEST, DRAFT_MEMORY_MIB), *others]
     for process in found:
         stack.callback(process.close)
     return found

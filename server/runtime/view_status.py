@@ -20,6 +20,7 @@ from server.view_answers import (
     Status,
     latency,
     policies_in_force,
+    rejections,
 )
 
 # Pods in flight that are named.
@@ -59,6 +60,7 @@ def status_reader(
             podsInFlight=len(engine.in_flight),
             inFlight=_named(engine.in_flight.first(_MOST_NAMED)),
             latency=[latency(*each) for each in sorted(metrics.calls.durations().items())],
+            rejections=rejections(metrics.rejections()),
             decisions=journal.number,
             recorded=len(journal),
         )

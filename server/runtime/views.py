@@ -7,7 +7,7 @@ read leaves the last one as it is.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from logging import Logger
 from pathlib import Path
 from typing import Protocol
@@ -18,7 +18,6 @@ from engine.cache.cache import Cache
 from engine.cache.cluster_file import (
     ClusterFileError,
     ClusterFileReader,
-    Reading,
     bodies,
     documents,
     files_of,
@@ -41,11 +40,8 @@ class Origin(Protocol):
     def files(self) -> Iterable[Path]:
         """The files to watch for changes."""
 
-    def read(self, reader: ClusterFileReader) -> Reading:
-        """Raises ClusterFileError."""
-
-    def pod(self, key: str) -> bytes | None:
-        """The JSON of a pod, by `namespace/name`. Raises ClusterFileError."""
+    def contents(self) -> Iterable[tuple[Path, bytes]]:
+        """The JSON documents, each with its file. Raises ClusterFileError."""
 
 
 class Files:
@@ -60,12 +56,8 @@ class Files:
         except ClusterFileError:
             return ()
 
-    def read(self, reader: ClusterFileReader) -> Reading:
-        return reader.read(self._paths)
-
-    def pod(self, key: str) -> bytes | None:
-        found = [document for path in self.files() for document in documents(path)]
-        return bodies(found, "Pod").get(key)
+    def contents(self) -> Iterable[tuple[Path, bytes]]:
+        return ((f, d) for f in files_of(self._paths) for d in documents(f))
 
 
 class _StaticView:
@@ -101,6 +93,11 @@ class NoCluster(_StaticView):
         """None: there are no pods."""
         return None
 
+    async def documents(self, _needs: Needs) -> AsyncIterator[bytes]:
+        """Raises NotSyncedError: there is no cluster."""
+        self.snapshot()
+        yield b""
+
 
 class Snapshots(_StaticView):
     """The view from files: the newest snapshot that could be read.
@@ -130,8 +127,16 @@ class Snapshots(_StaticView):
 
     async def pod(self, namespace: str, name: str) -> bytes | None:
         """The JSON of a pod, None if there is none. Raises NotSyncedError."""
+        found = [document async for document in self.documents(Needs())]
+        pods = await asyncio.to_thread(bodies, found, "Pod")
+        return pods.get(f"{namespace}/{name}")
+
+    async def documents(self, _needs: Needs) -> AsyncIterator[bytes]:
+        """The JSON documents of the files. Raises NotSyncedError."""
+        contents = iter(self._origin.contents())
         try:
-            return await asyncio.to_thread(self._origin.pod, f"{namespace}/{name}")
+            while (found := await asyncio.to_thread(next, contents, None)) is not None:
+                yield found[1]
         except (ClusterFileError, msgspec.MsgspecError) as error:
             raise NotSyncedError(f"the files of the cluster cannot be read: {error}") from None
 
@@ -157,7 +162,7 @@ class Snapshots(_StaticView):
             self._log.error("%s (%s): the last snapshot stays", error.message, error.hint)
 
     def _read(self) -> Cache:
-        reading = self._origin.read(self._reader)
+        reading = self._reader.take(list(self._origin.files()), self._origin.contents())
         snapshot = reading.cache.snapshot()
         nodes, pods = len(snapshot.table.rows), len(snapshot.pods())
         self._log.info("cluster of %d nodes and %d pods", nodes, pods)

@@ -1,7 +1,7 @@
 // Decisions: the live list. It keeps the last 1,000 calls, and says how many it was not sent.
 import { html, useEffect, useRef, useState } from "./vendor/preact-htm.js";
 import {
-  API, Badge, Bar, Empty, Problem, Waiting, address, answer, clock, count, parseAddress, podAddress,
+  API, Badge, Bar, Empty, Problem, Waiting, address, answer, clock, count, duration, parseAddress, podAddress,
   policyAddress,
 } from "./parts.js";
 
@@ -116,7 +116,7 @@ export function Decisions() {
 const List = ({ found }) => html`
   <table class="decisions"><thead><tr>
     <th scope="col">Time</th><th scope="col">Pod</th><th scope="col">Governed by</th>
-    <th scope="col">Nodes that pass</th><th scope="col">Outcome</th></tr></thead>
+    <th scope="col">Nodes that pass</th><th scope="col">Took</th><th scope="col">Outcome</th></tr></thead>
   <tbody>${found.map((one) => html`<${Row} key=${one.number} one=${one} />`)}</tbody></table>`;
 
 function Row({ one }) {
@@ -128,5 +128,7 @@ function Row({ one }) {
       ? html`<a href=${policyAddress(one.governing)}>${one.governing}</a>` : html`<span class="quiet">none</span>`}</td>
     <td class="nodes"><span class="number">${one.passing} of ${one.offered}</span>
       <${Bar} part=${one.passing} whole=${one.offered} kind=${kind} /></td>
+    <td class="took">${one.seconds !== null && html`<span class="number">filter ${duration(one.seconds)}</span>`}
+      ${one.scoredSeconds !== null && html` <span class="number">prioritize ${duration(one.scoredSeconds)}</span>`}</td>
     <td class="outcome"><${Badge} kind=${kind}>${text}<//></td></tr>`;
 }

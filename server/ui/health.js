@@ -1,6 +1,6 @@
 // Health: whether this replica can decide: its checks, what it watches, who leads, and how fast it is.
 import { html } from "./vendor/preact-htm.js";
-import { Badge, Bar, Problem, Waiting, podAddress, sentence, useAnswer } from "./parts.js";
+import { Badge, Bar, Problem, Waiting, duration, podAddress, policyAddress, sentence, useAnswer } from "./parts.js";
 
 export function Health({ status: { data, error, status } }) {
   const configuration = useAnswer("../configz");
@@ -20,6 +20,7 @@ export function Health({ status: { data, error, status } }) {
     ${data.notInForce.length > 0 && html`<div class="problem" role="alert"><strong>Not in force:</strong> ${data.notInForce.join(", ")}.
       Their pods wait. <a href="#/policies">See what is wrong.</a></div>`}
     <${Latency} latency=${data.latency} timeout=${timeout(configuration.data)} />
+    <${Rejections} rejections=${data.rejections} />
     <${Informers} cluster=${data.cluster} />
     ${data.inFlight.length > 0 && html`<section><h2>In flight</h2><ul class="lines">${data.inFlight.map((each) => html`
       <li>${each.pod.includes("/") ? html`<a href=${podAddress(each.pod)}>${each.pod}</a>` : each.pod}
@@ -57,8 +58,19 @@ function Latency({ latency, timeout: limit }) {
           kind=${(each.p99 ?? limit) > limit / 2 ? "bad" : "good"} />`}</td></tr>`)}</tbody></table></div></section>`;
 }
 
-const time = (seconds) => seconds === null ? "beyond 10 s"
-  : seconds < 1 ? `${(seconds * 1000).toFixed(1)} ms` : `${seconds.toFixed(2)} s`;
+function Rejections({ rejections }) {
+  if (!rejections.length) return html`<section><h2>Rejections</h2><p class="quiet">No clause has rejected a node yet.</p></section>`;
+  const most = rejections[0].nodes;
+  return html`<section><h2>Rejections</h2><p class="quiet">Nodes that each clause rejected, in all calls since the replica started.</p>
+    <div class="scroll" tabindex="0" role="region" aria-label="Rejections"><table><thead><tr><th scope="col">Policy</th>
+      <th scope="col">Clause</th><th scope="col">Nodes</th></tr></thead>
+    <tbody>${rejections.map((each) => html`<tr key=${`${each.policy} ${each.clause}`}>
+      <td><a href=${policyAddress(each.policy)}>${each.policy}</a></td><td>${each.clause}</td>
+      <td class="nodes"><span class="number">${each.nodes.toLocaleString("en")}</span>
+        <${Bar} part=${each.nodes} whole=${most} /></td></tr>`)}</tbody></table></div></section>`;
+}
+
+const time = (seconds) => seconds === null ? "beyond 16 s" : duration(seconds);
 
 function Informers({ cluster }) {
   const resources = Object.entries((cluster && cluster.resources) || {}).sort();

@@ -1,12 +1,12 @@
 // Page: the frame with the menu and the replica's name, and the view that the address names.
 import { html, render, useEffect, useState } from "./vendor/preact-htm.js";
-import { API, Badge, Empty, parseAddress, useAnswer } from "./parts.js";
+import { API, Badge, Empty, Problem, Waiting, parseAddress, useAnswer } from "./parts.js";
 import { Decisions } from "./decisions.js";
 import { Health } from "./health.js";
 import { Policies, Policy } from "./policies.js";
 import { Why } from "./why.js";
 
-const MENU = [["decisions", "Decisions"], ["policies", "Policies"], ["health", "Health"]];
+const MENU = [["decisions", "Decisions"], ["policies", "Policies"], ["playground", "Playground"], ["health", "Health"]];
 
 function useHash() {
   const [hash, setHash] = useState(location.hash);
@@ -18,6 +18,17 @@ function useHash() {
   return hash;
 }
 
+// The editor is larger than all the rest, so it comes when somebody opens the playground.
+function Lazy({ names }) {
+  const [found, setFound] = useState({});
+  useEffect(() => {
+    import("./playground.js").then(({ Playground }) => setFound({ Playground }),
+      () => setFound({ error: "the replica does not answer", status: 0 }));
+  }, []);
+  if (found.error) return html`<${Problem} ...${found} />`;
+  return found.Playground ? html`<${found.Playground} names=${names} />` : html`<${Waiting} />`;
+}
+
 function View({ names, status }) {
   const [first = "decisions", ...rest] = names;
   if (first === "decisions") return html`<${Decisions} />`;
@@ -26,6 +37,7 @@ function View({ names, status }) {
   }
   if (first === "policies" && rest.length) return html`<${Policy} names=${rest} />`;
   if (first === "policies") return html`<${Policies} />`;
+  if (first === "playground") return html`<${Lazy} names=${rest} />`;
   if (first === "health") return html`<${Health} status=${status} />`;
   return html`<${Empty} title="There is no such view">
     Go to the <a href="#/decisions">decisions</a>.<//>`;

@@ -23,13 +23,29 @@ export function useAnswer(path, { seconds = 0, again = 0 } = {}) {
   return found.path === path ? found : {};
 }
 
-export async function answer(path) {
+export async function answer(path, options) {
   try {
-    const response = await fetch(path);
+    const response = await fetch(path, options);
     if (response.ok) return { data: await response.json() };
     return { error: (await response.text()).trim(), status: response.status };
   } catch {
     return { error: "the replica does not answer", status: 0 };
+  }
+}
+
+// The answer to POST, which needs the token of the replica's start: another start has another one.
+let token = null;
+export async function posted(path, body) {
+  for (const last of [false, true]) {
+    if (token === null) {
+      const session = await answer(`${API}/session`);
+      if (session.error) return session;
+      token = session.data.token;
+    }
+    const found = await answer(`${API}/${path}`, {
+      method: "POST", body: JSON.stringify(body), headers: { "Placet-Token": token, "Content-Type": "application/json" } });
+    if (found.status !== 401 || last) return found;
+    token = null;
   }
 }
 
@@ -64,6 +80,9 @@ export function clock(text) {
   const time = new Date(text);
   return Number.isNaN(time.getTime()) ? text : time.toLocaleTimeString("en-GB");
 }
+
+export const duration = (seconds) =>
+  seconds < 1 ? `${(seconds * 1000).toFixed(1)} ms` : `${seconds.toFixed(2)} s`;
 
 // ---- elements
 

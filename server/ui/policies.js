@@ -1,7 +1,7 @@
 // Policies: the state of each, its text with what is wrong in it, and the pods of its share over time.
 import { html } from "./vendor/preact-htm.js";
 import {
-  API, Badge, Bar, Empty, Problem, Waiting, clock, count, encodedPath, policyAddress, useAnswer,
+  API, Badge, Bar, Empty, Problem, Waiting, address, clock, count, encodedPath, policyAddress, useAnswer,
 } from "./parts.js";
 
 const STATES = { "in force": "good", "last valid version in force": "part", "not in force": "bad" };
@@ -50,7 +50,8 @@ export function Policy({ names }) {
         <li><a href=${policyAddress(each)}>${each}</a></li>`)}</ul></section>`}
     ${data.pods.matched !== null && html`<${Share} pods=${data.pods} history=${data.history} />`}
     <section><h2>Text</h2>
-      <p class="quiet">${data.diagnostics.length ? count(data.diagnostics.length, "problem") : "Nothing is wrong with it."}</p>
+      <p class="quiet">${data.diagnostics.length ? count(data.diagnostics.length, "problem") : "Nothing is wrong with it."}${" "}
+        <a href=${address(["playground", ...names])}>Edit it in the playground</a>, where nothing is written.</p>
       <${Text} text=${data.text} diagnostics=${data.diagnostics} /></section>`;
 }
 

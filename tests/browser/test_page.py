@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
+from datetime import UTC, datetime
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
+from cli.demo.cluster import demo_cluster
 from tests.browser.conftest import Demo, picture
 
 pytestmark = pytest.mark.browser
@@ -20,6 +23,7 @@ def test_decisions_appear_as_they_are_made(page: Page, demo: Demo) -> None:
     row = page.locator("tbody tr", has_text=POD)
     expect(row).to_contain_text("shop/shop")
     expect(row).to_contain_text("5 of 12")
+    expect(row.locator(".took")).to_have_text(re.compile(r"filter \d+\.\d ms"))
     demo.ask("web-live")
     expect(page.locator("tbody tr").first).to_contain_text("shop/web-live")
 
@@ -117,10 +121,106 @@ def test_policies_lead_to_their_texts(page: Page, demo: Demo) -> None:
     expect(page.locator(".empty")).to_contain_text("There is no such policy here")
 
 
+ARM = """policy shop in namespace "shop" {
+  filter "arm" { require node.labels["kubernetes.io/arch"] == "arm64" }
+}
+"""
+
+
+_PASTE = """(editor, text) => {
+  const clipboardData = new DataTransfer();
+  clipboardData.setData("text/plain", text);
+  const how = { clipboardData, bubbles: true, cancelable: true };
+  editor.dispatchEvent(new ClipboardEvent("paste", how));
+}"""
+
+
+def write(page: Page, text: str) -> None:
+    """Replaces the draft by a text that is pasted."""
+    editor = page.get_by_label("Text of the draft")
+    editor.click()
+    page.keyboard.press("Control+a")
+    editor.evaluate(_PASTE, text)
+
+
+def test_an_edit_in_the_playground_moves_the_counts(page: Page, demo: Demo) -> None:
+    page.goto(f"{demo.view}/ui/#/policies/shop/shop")
+    page.get_by_role("link", name="Edit it in the playground").click()
+    expect(page.get_by_label("Text of the draft")).to_contain_text(
+        'policy shop in namespace "shop" {'
+    )
+    page.get_by_role("button", name="Try it").click()
+    result = page.get_by_role("heading", name="What would change").locator("..")
+    expect(result).to_contain_text("0 pods would get another answer. (40 pods on 12 nodes)")
+    write(page, ARM)
+    page.keyboard.press("Control+Enter")
+    expect(result).to_contain_text("15 pods would get another answer.")
+    expect(result).to_contain_text("15 pass fewer nodes")
+    row = result.locator("tr", has_text=POD)
+    expect(row).to_contain_text("5 → 2")
+    expect(row.locator(".gone")).to_contain_text("spot-a1")
+    picture(page, "page-trial-1280-light")
+    page.set_viewport_size({"width": 390, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    picture(page, "page-trial-390-light")
+    write(page, ARM.replace("arm64", "sparc"))
+    page.keyboard.press("Control+Enter")
+    expect(result).to_contain_text("15 pass no node any more")
+    # What was written is still there, and nothing of it is in force.
+    page.get_by_role("link", name="Health").click()
+    page.get_by_role("link", name="Playground").click()
+    expect(page.get_by_label("Text of the draft")).to_contain_text("sparc")
+    page.goto(f"{demo.view}/ui/#/policies/shop/shop")
+    expect(page.locator(".text")).not_to_contain_text("sparc")
+
+
+def test_the_editor_marks_what_is_wrong_as_it_is_written(page: Page, demo: Demo) -> None:
+    page.goto(f"{demo.view}/ui/#/playground")
+    write(page, ARM.replace("node.", "nod."))
+    mark = page.locator(".cm-lintRange-error")
+    expect(mark).to_have_text("nod")
+    expect(page.locator(".note.error")).to_contain_text("line 2: unknown name `nod`")
+    expect(page.get_by_role("button", name="Try it")).to_be_disabled()
+    mark.hover()
+    expect(page.locator(".cm-tooltip")).to_contain_text("hint: a similar name exists: `node`")
+    write(page, ARM)
+    expect(page.locator(".note.error")).to_have_count(0)
+    expect(page.get_by_role("button", name="Try it")).to_be_enabled()
+
+
+def test_a_draft_is_tried_on_a_cluster_that_is_pasted(page: Page, demo: Demo) -> None:
+    page.goto(f"{demo.view}/ui/#/playground")
+    page.get_by_label("Try it on").select_option("pasted")
+    write(page, ARM)
+    page.get_by_role("button", name="Try it").click()
+    expect(page.get_by_role("alert")).to_contain_text("has no nodes")
+    whole = demo_cluster(datetime.now(UTC))
+    wanted = {"arm-b1", "spot-a1", POD.rpartition("/")[2]}
+    items = [each for each in whole["items"] if each["metadata"]["name"] in wanted]
+    page.locator("textarea").fill(json.dumps(whole | {"items": items}))
+    page.get_by_role("button", name="Try it").click()
+    expect(page.get_by_text("(1 pod on 2 nodes)")).to_be_visible()
+    expect(page.locator(".changes tbody tr")).to_contain_text(POD)
+
+
+def test_the_editor_comes_only_with_the_playground(page: Page, demo: Demo) -> None:
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(f"{demo.view}/ui/")
+    expect(page.locator("tbody tr").first).to_be_visible()
+    assert not [url for url in asked if "codemirror" in url]
+    page.get_by_role("link", name="Playground").click()
+    expect(page.get_by_label("Text of the draft")).to_be_visible()
+    assert [url for url in asked if url.endswith("/ui/vendor/codemirror.js")]
+
+
 def test_health_compares_latency_with_the_timeout(page: Page, demo: Demo) -> None:
     page.goto(f"{demo.view}/ui/#/health")
     expect(page.get_by_text("httpTimeout, 5 s")).to_be_visible()
     expect(page.locator("tr", has_text="filter")).to_have_text(re.compile(r"filter\d+.* ms"))
+    rejections = page.get_by_role("region", name="Rejections")
+    row = rejections.locator("tr", has_text="shop/shop").first
+    expect(row.locator(".number")).to_have_text(re.compile(r"[1-9]"))
     expect(page.get_by_text("This server watches no cluster")).to_be_visible()
 
 
@@ -143,6 +243,7 @@ VIEWS = {
     "unknown": ("#/pods/shop/nobody", ".empty"),
     "policies": ("#/policies", "tbody tr"),
     "policy": ("#/policies/shop/shop", ".text li"),
+    "playground": ("#/playground/shop/shop", ".cm-line"),
     "health": ("#/health", "tbody tr"),
 }
 

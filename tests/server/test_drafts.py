@@ -12,6 +12,7 @@ import pytest
 from aiohttp import ClientSession
 
 from engine.decision.journal import Journal
+from engine.errors import NotSyncedError
 from server.checking import CheckFailedError, CheckStoppedError
 from tests.support.builders import node, pod
 from tests.support.view_server import Cluster, Parts, view_of
@@ -41,7 +42,7 @@ class Asked:
 
 @pytest.fixture
 async def view() -> AsyncIterator[Asked]:
-    parts = Parts(Journal(), cluster=Cluster(WEB.format('node.name != "n1"')))
+    parts = Parts(Journal(), cluster=Cluster(WEB.format('node.name != "n1"') + CEILING))
     async with view_of(parts) as url, ClientSession(url) as session:
         async with session.get("/api/v1/session") as response:
             token = (await response.json())["token"]
@@ -149,7 +150,15 @@ async def trial(view: Asked) -> Asked:
 async def test_a_trial_names_the_pods_whose_verdicts_change(trial: Asked) -> None:
     status, found = await trial.post({"text": FAST, "cluster": CLUSTER})
     assert (status, found["diagnostics"], found["nodes"], found["pods"]) == (200, [], 2, 3)
-    change = {"before": 1, "after": 1, "admits": ["n1"], "rejects": ["n2"], "error": None}
+    change = {
+        "before": 1,
+        "after": 1,
+        "admits": ["n1"],
+        "rejects": ["n2"],
+        "bestBefore": None,
+        "bestAfter": None,
+        "error": None,
+    }
     assert found["changed"] == [{"pod": f"shop/web-{n}", **change} for n in (1, 2)]
 
 
@@ -168,3 +177,44 @@ async def test_a_draft_with_errors_is_not_tried(trial: Asked) -> None:
 async def test_what_is_no_cluster_is_refused(trial: Asked, cluster: str) -> None:
     status, text = await trial.post({"text": FAST, "cluster": cluster})
     assert (status, text.count("\n")) == (400, 1)
+
+
+async def test_without_a_cluster_a_draft_is_tried_on_that_of_the_server(trial: Asked) -> None:
+    items = json.loads(CLUSTER)["items"]
+    lists = [{"kind": "NodeList", "apiVersion": "v1", "items": items[:2]}]
+    lists += [{"kind": "PodList", "apiVersion": "v1", "items": [pod]} for pod in items[2:]]
+    trial.parts.cluster.parts = [json.dumps(each).encode() for each in lists]
+    status, found = await trial.post({"text": FAST})
+    assert (status, found["nodes"], found["pods"], found["asked"]) == (200, 2, 3, 3)
+    assert [each["pod"] for each in found["changed"]] == ["shop/web-1", "shop/web-2"]
+
+
+async def test_a_cluster_that_cannot_be_read_now_is_told(trial: Asked) -> None:
+    trial.parts.cluster.failure = NotSyncedError("not synced: nodes 0 so far")
+    assert await trial.post({"text": FAST}) == (503, "not synced: nodes 0 so far\n")
+
+
+PREFERS = """policy web {
+  for pods where pod.labels["app"] == "web"
+  score "s" weight 10 { value node.name == "n1" }
+}"""
+CEILING = """policy ceiling (percent: int = 40) {
+  for pods where false
+  filter "f" { require node.name != "n9" && percent > 3 }
+}"""
+
+
+async def test_a_draft_that_only_scores_has_another_best_node(trial: Asked) -> None:
+    status, found = await trial.post({"text": PREFERS, "cluster": CLUSTER})
+    assert (status, found["diagnostics"], len(found["changed"])) == (200, [], 2)
+    changed = found["changed"][0]
+    assert (changed["before"], changed["after"]) == (1, 2)
+    assert (changed["bestBefore"], changed["bestAfter"]) == (None, "n1")
+
+
+async def test_a_draft_may_use_what_is_in_force(view: Asked) -> None:
+    text = 'policy a { for pods where pod.name != "" use "ceiling" (percent: 60) }'
+    status, found = await view.post({"text": text})
+    assert (status, found["diagnostics"]) == (200, [])
+    status, found = await view.post({"text": text.replace("ceiling", "floor")})
+    assert [each["severity"] for each in found["diagnostics"]] == ["error"]

@@ -15,6 +15,7 @@ from threading import Event, Thread
 from aiohttp import WSMsgType, web
 from prometheus_client import CollectorRegistry
 
+from engine.cache.informers import Needs
 from engine.decision.journal import Journal
 from engine.decision.registry import Registry
 from engine.engine import Engine
@@ -36,7 +37,7 @@ from server.policy_states import PolicyStates
 from server.running import CONNECTIONS, listening
 from server.settings import Settings
 from server.view import View, view_app
-from server.view_answers import Latency, PolicyInForce, Status
+from server.view_answers import ClauseRejections, Latency, PolicyInForce, Status
 from server.z_pages import ZPages
 from tests.support.builders import node
 from tests.support.engines import CODEC, SCHEMA, Known, Silent, cache_of
@@ -69,6 +70,7 @@ def status_of(replica: str, journal: Journal) -> Status:
         podsInFlight=0,
         inFlight=(),
         latency=[Latency("filter", 2, 0.001, 0.002, None)],
+        rejections=[ClauseRejections("shop/web", "zone", 7)],
         decisions=journal.number,
         recorded=len(journal),
     )
@@ -83,6 +85,7 @@ class Cluster:
     known: Mapping[str, bytes] = field(default_factory=dict)
     failure: EngineError | None = None
     bodies: Mapping[str, bytes] = field(default_factory=dict)
+    parts: Sequence[bytes] = ()
 
     @property
     def texts(self) -> Sequence[CheckedFile]:
@@ -112,6 +115,12 @@ class Cluster:
         if self.failure is not None:
             raise self.failure
         return self.known.get(f"{namespace}/{name}")
+
+    async def documents(self, _needs: Needs) -> AsyncIterator[bytes]:
+        if self.failure is not None:
+            raise self.failure
+        for part in self.parts:
+            yield part
 
 
 @dataclass
@@ -168,7 +177,13 @@ def view_over(parts: Parts) -> web.Application:
         None,
         explainer_of(parts),
         states_of(parts),
-        Drafts(parts.replica, parts.process, lambda: parts.cluster, lambda: parts.cluster.bodies),
+        Drafts(
+            parts.replica,
+            parts.process,
+            lambda: parts.cluster,
+            lambda: parts.cluster.bodies,
+            parts.cluster.documents,
+        ),
         lambda: parts.ending,
     )
     return view_app(view, ZPages("1.2.3", lambda: {"placet.dev": {"listen": "127.0.0.1:12345"}}))

@@ -7,7 +7,7 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -84,6 +84,9 @@ class Cluster:
 
     def refresh(self) -> None:
         """There are no files."""
+
+    def documents(self, _needs: Needs) -> AsyncIterator[bytes]:
+        raise NotImplementedError
 
     async def pod(self, _namespace: str, _name: str) -> bytes | None:
         raise AssertionError("nobody asks why")

@@ -1,0 +1,149 @@
+// Editor: the text of a draft in CodeMirror, with the colours of the language and what is wrong with it.
+import { html, useEffect, useRef } from "./vendor/preact-htm.js";
+import {
+  EditorState, EditorView, HighlightStyle, StreamLanguage, autocompletion, bracketMatching, closeBrackets,
+  completionKeymap, defaultKeymap, drawSelection, highlightActiveLine, history, historyKeymap, hoverTooltip,
+  indentUnit, keymap, lineNumbers, lintGutter, lintKeymap, linter, syntaxHighlighting, tags,
+} from "./vendor/codemirror.js";
+
+// The words of clauses; tests compare them with the grammar.
+export const WORDS = new Set(`all allow at best bind by cluster def description detail domain domains effort empty exactly
+  expect failure filter for in keep least let limit message min missing mode most mutual namespace node nodes of on over
+  pass per placed pod pods policy preempt protect range reject replicas require score share skew spread strict sum test
+  use used value victim weight when where`.split(/\s+/));
+
+const language = StreamLanguage.define({
+  name: "placet",
+  languageData: { commentTokens: { line: "//" }, closeBrackets: { brackets: ["(", "[", "{", '"', "'"] } },
+  startState: () => ({ quote: "", dot: false }),
+  token(stream, state) {
+    if (state.quote) return insideText(stream, state);
+    if (stream.eatSpace()) return null;
+    if (stream.match("//")) { stream.skipToEnd(); return "comment"; }
+    const text = stream.match(/^[rRbB]{0,2}("""|'''|"|')/);
+    if (text) { state.quote = text[1]; return insideText(stream, state); }
+    const afterDot = state.dot;
+    state.dot = false;
+    if (stream.match(/^\d[\w.]*%?/)) return "number";
+    if (stream.match(/^[A-Za-z_]\w*/)) {
+      const word = stream.current();
+      if (afterDot) return "propertyName";
+      if (/^(true|false|null)$/.test(word)) return "atom";
+      return WORDS.has(word) ? "keyword" : "variableName";
+    }
+    state.dot = stream.peek() === ".";
+    stream.next();
+    return null;
+  },
+});
+
+function insideText(stream, state) {
+  while (!stream.eol()) {
+    if (stream.match(state.quote)) { state.quote = ""; return "string"; }
+    if (stream.next() === "\\") stream.next();
+  }
+  if (state.quote.length === 1) state.quote = "";
+  return "string";
+}
+
+const colours = HighlightStyle.define([
+  { tag: tags.keyword, color: "var(--link)", fontWeight: "600" },
+  { tag: tags.string, color: "var(--good)" },
+  { tag: [tags.number, tags.atom], color: "var(--part)" },
+  { tag: tags.comment, color: "var(--quiet)", fontStyle: "italic" },
+]);
+
+const theme = EditorView.theme({
+  "&": { color: "var(--text)", backgroundColor: "var(--raised)", fontSize: "0.9rem" },
+  "&.cm-focused": { outline: "2px solid var(--link)" },
+  ".cm-scroller": { fontFamily: "ui-monospace, monospace", minHeight: "16rem", maxHeight: "32rem" },
+  ".cm-gutters": { backgroundColor: "var(--raised)", color: "var(--quiet)", borderRight: "1px solid var(--line)" },
+  ".cm-activeLine, .cm-activeLineGutter": { backgroundColor: "var(--back)" },
+  ".cm-content": { caretColor: "var(--text)" },
+  ".cm-cursor": { borderLeftColor: "var(--text)" },
+  "&.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground, .cm-selectionBackground":
+    { backgroundColor: "var(--part-back)" },
+  ".cm-tooltip": { color: "var(--text)", backgroundColor: "var(--back)", border: "1px solid var(--line)", maxWidth: "36rem" },
+  ".cm-tooltip-autocomplete > ul > li[aria-selected]": { color: "var(--back)", backgroundColor: "var(--link)" },
+  // The marks of the library are pictures inside its styles, which the page does not allow.
+  ".cm-lintRange-error, .cm-lintRange-warning, .cm-lintRange-info": {
+    backgroundImage: "none", textDecoration: "underline wavy var(--bad)", textDecorationSkipInk: "none" },
+  ".cm-lintRange-warning, .cm-lintRange-info": { textDecorationColor: "var(--part)" },
+  ".cm-lint-marker-error, .cm-lint-marker-warning, .cm-lint-marker-info":
+    { content: "none", borderRadius: "50%", width: "0.6em", height: "0.6em", margin: "0.3em 0.2em", backgroundColor: "var(--part)" },
+  ".cm-lint-marker-error": { backgroundColor: "var(--bad)" },
+  ".cm-diagnostic": { whiteSpace: "pre-wrap" },
+  ".cm-diagnostic-error": { borderLeftColor: "var(--bad)" },
+  ".cm-hover": { padding: "0.25rem 0.6rem", whiteSpace: "pre-wrap" },
+});
+
+// A text in its element; `check` gives the diagnostics of the text, `complete` and `hover` what may follow and what
+// a name is, with positions in characters. `load` is a text that replaces the one in the editor when it changes.
+export function Editor({ load, change, check, complete, hover, run }) {
+  const place = useRef(null), view = useRef(null), now = useRef({});
+  now.current = { change, check, complete, hover, run };
+  useEffect(() => {
+    // Styles go to the sheets of a shadow root: the page allows no style elements.
+    const root = place.current.shadowRoot || place.current.attachShadow({ mode: "open" });
+    view.current = new EditorView({ parent: root, root, state: EditorState.create({
+      doc: load.text,
+      extensions: [
+        lineNumbers(), history(), drawSelection(), bracketMatching(), closeBrackets(), highlightActiveLine(),
+        indentUnit.of("  "), language, syntaxHighlighting(colours), theme, lintGutter(),
+        EditorView.contentAttributes.of({ "aria-label": "Text of the draft", tabindex: "0" }),
+        EditorView.updateListener.of((update) => {
+          if (update.docChanged) now.current.change(update.state.doc.toString());
+        }),
+        linter(async ({ state }) => marks(state.doc, await now.current.check(state.doc.toString())), { delay: 300 }),
+        ...(complete ? [autocompletion({ override: [(context) => completions(context, now.current.complete)] })] : []),
+        ...(hover ? [hoverTooltip((editor, at) => explained(editor, at, now.current.hover))] : []),
+        keymap.of([
+          { key: "Mod-Enter", run: () => { now.current.run(); return true; } },
+          ...completionKeymap, ...lintKeymap, ...historyKeymap, ...defaultKeymap,
+        ]),
+      ],
+    }) });
+    return () => view.current.destroy();
+  }, []);
+  useEffect(() => {
+    const { state } = view.current;
+    if (state.doc.toString() === load.text) return;
+    view.current.dispatch({ changes: { from: 0, to: state.doc.length, insert: load.text } });
+  }, [load]);
+  return html`<div class="editor" ref=${place}></div>`;
+}
+
+// The place of a line and a column, both from 1; a column counts characters, and the editor parts of UTF-16.
+function offset(doc, line, column) {
+  const found = doc.line(Math.min(Math.max(line, 1), doc.lines));
+  return found.from + [...found.text].slice(0, column - 1).join("").length;
+}
+
+const marks = (doc, diagnostics) => diagnostics.map((each) => {
+  const from = offset(doc, each.line, each.column);
+  return {
+    from, to: Math.max(from, offset(doc, each.endLine, each.endColumn)), severity: each.severity,
+    message: [`${each.message} (${each.code})`, ...each.notes, ...(each.hint ? [`hint: ${each.hint}`] : [])].join("\n"),
+  };
+});
+
+const characters = (text) => [...text].length;
+
+async function completions(context, complete) {
+  const word = context.matchBefore(/[\w$]*/);
+  const before = context.state.sliceDoc(Math.max(0, word.from - 1), word.from);
+  if (!context.explicit && word.from === word.to && before !== ".") return null;
+  const found = await complete(context.state.doc.toString(), characters(context.state.sliceDoc(0, context.pos)));
+  return found.length ? { from: word.from, options: found, validFor: /^\w*$/ } : null;
+}
+
+async function explained(editor, at, hover) {
+  const text = await hover(editor.state.doc.toString(), characters(editor.state.sliceDoc(0, at)));
+  if (!text) return null;
+  return { pos: at, create() {
+    const dom = document.createElement("div");
+    dom.className = "cm-hover";
+    dom.textContent = text;
+    return { dom };
+  } };
+}

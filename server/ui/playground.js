@@ -1,0 +1,141 @@
+// Playground: a draft of policies, what is wrong with it, and which pods would get another answer. Nothing is written.
+import { html, useEffect, useRef, useState } from "./vendor/preact-htm.js";
+import { Editor } from "./editor.js";
+import {
+  API, Badge, Names, Problem, Waiting, address, count, encodedPath, podAddress, posted, answer, useAnswer,
+} from "./parts.js";
+
+const FIRST = `policy draft {
+  for pods where pod.namespace == "default"
+
+  filter "architecture" {
+    require node.labels["kubernetes.io/arch"] == "amd64"
+  }
+}
+`;
+// What was written stays while the page is open, whatever view it shows.
+const kept = { name: "draft.policy", text: FIRST, from: null, cluster: "" };
+const SHOWN = 200;
+
+export function Playground({ names }) {
+  const [load, setLoad] = useState({ text: kept.text });
+  const [problems, setProblems] = useState([]);
+  const [failure, setFailure] = useState(null);
+  const [trial, setTrial] = useState({});
+  const [pasted, setPasted] = useState(Boolean(kept.cluster));
+  const listing = useAnswer(`${API}/policies`);
+  const wanted = names.join("/");
+
+  useEffect(() => {
+    if (!wanted || kept.from === wanted) return;
+    answer(`${API}/policies/${encodedPath(names)}`).then((found) => {
+      if (found.error) { setFailure(found); return; }
+      const { text, origin } = found.data;
+      Object.assign(kept, { text, from: wanted, name: text.trimStart().startsWith("{") || /\.ya?ml$/.test(origin) ? "draft.yaml" : "draft.policy" });
+      setFailure(null);
+      setLoad({ text });
+    });
+  }, [wanted]);
+
+  const turn = useRef(Promise.resolve());
+  // The replica takes one draft at a time, so the page has one question at a time.
+  const ask = (path, body) => {
+    turn.current = turn.current.then(() => posted(path, body));
+    return turn.current;
+  };
+  const check = async (text) => {
+    const found = await ask("check", { text, name: kept.name });
+    setFailure(found.error ? found : null);
+    const diagnostics = found.data ? found.data.diagnostics : [];
+    setProblems(diagnostics);
+    return diagnostics;
+  };
+  const run = async () => {
+    setTrial({ running: true });
+    const cluster = pasted ? { cluster: kept.cluster } : {};
+    const found = await ask("evaluate", { text: kept.text, name: kept.name, ...cluster });
+    if (found.data) setProblems(found.data.diagnostics);
+    setTrial(found);
+  };
+  const errors = problems.filter((each) => each.severity === "error").length;
+  return html`<div class="title"><h1>Playground</h1></div>
+    <p>Write a draft, and see which pods would get another answer. Nothing is written to the cluster.</p>
+    <form class="filters" onSubmit=${(event) => event.preventDefault()}>
+      <label>Begin with <select value=${wanted} onChange=${(event) => begin(event.target.value, setLoad)}>
+        <option value="">a new policy</option>
+        ${((listing.data && listing.data.policies) || []).map((each) =>
+          html`<option value=${each.address}>${each.address}</option>`)}
+      </select></label>
+      <label>Try it on <select value=${pasted ? "pasted" : "live"} onChange=${(event) => setPasted(event.target.value === "pasted")}>
+        <option value="live">this cluster, as it is now</option><option value="pasted">a cluster that you paste</option>
+      </select></label>
+      <button type="button" class="main" disabled=${trial.running || errors > 0} onClick=${run}
+        title="Ctrl-Enter in the text">Try it</button>
+    </form>
+    ${pasted && html`<label class="pasted">The output of <code>kubectl get nodes,pods -A -o json</code>
+      <textarea rows="5" spellcheck="false" onInput=${(event) => { kept.cluster = event.target.value; }}>${kept.cluster}</textarea></label>`}
+    <${Editor} load=${load} change=${(text) => { kept.text = text; }} check=${check} run=${run} />
+    ${failure && html`<${Problem} ...${failure} />`}
+    <${Problems} problems=${problems} />
+    <section aria-live="polite"><h2>What would change</h2><${Result} trial=${trial} /></section>`;
+}
+
+function begin(policy, setLoad) {
+  if (!policy) {
+    Object.assign(kept, { name: "draft.policy", text: FIRST, from: null });
+    setLoad({ text: FIRST });
+  }
+  location.hash = address(["playground", ...policy.split("/").filter(Boolean)]);
+}
+
+const Problems = ({ problems }) => problems.length > 0 && html`<section><h2>${count(problems.length, "problem")}</h2>
+  ${problems.map((each) => html`<div class=${`note ${each.severity}`}>
+    <strong>${each.severity} ${each.code}</strong> line ${each.line}: ${each.message}
+    ${each.notes.map((note) => html`<div>${note}</div>`)}
+    ${each.hint && html`<div>hint: ${each.hint}</div>`}</div>`)}</section>`;
+
+function Result({ trial: { running, error, status, data } }) {
+  if (running) return html`<${Waiting} />`;
+  if (error) return html`<${Problem} error=${error} status=${status} />`;
+  if (!data) return html`<p class="quiet">Press <em>Try it</em>, or Ctrl-Enter in the text.</p>`;
+  if (data.diagnostics.some((each) => each.severity === "error")) return html`<p>The draft has errors, so nothing was tried.</p>`;
+  const { changed } = data;
+  const asked = data.asked < data.pods
+    ? `${count(data.asked, "pod")} of ${data.pods.toLocaleString("en")} could be asked about in time, those without a node first`
+    : `${count(data.pods, "pod")} on ${count(data.nodes, "node")}`;
+  return html`<p class="answer"><strong class="number">${changed.length.toLocaleString("en")}</strong> ${changed.length === 1 ? "pod" : "pods"}${" "}
+      would get another answer. <span class="quiet">(${asked})</span></p>
+    ${changed.length > 0 && html`<p class="kinds">${kinds(changed).map(([text, number, kind]) =>
+      html`<${Badge} kind=${kind}>${number.toLocaleString("en")} ${text}<//> `)}</p>
+    <div class="scroll" tabindex="0" role="region" aria-label="Pods with another answer"><table class="changes"><thead><tr>
+      <th scope="col">Pod</th><th scope="col" class="right">Nodes that pass</th><th scope="col">No longer</th>
+      <th scope="col">In addition</th><th scope="col">Best node</th></tr></thead>
+      <tbody>${changed.slice(0, SHOWN).map((each) => html`<${Changed} key=${each.pod} one=${each} />`)}</tbody></table></div>
+    ${changed.length > SHOWN && html`<p class="quiet">The first ${SHOWN} are shown.</p>`}`}`;
+}
+
+// What becomes of pods, each pod once.
+function kinds(changed) {
+  const found = [
+    ["pass no node any more", (one) => one.before > 0 && one.after === 0, "bad"],
+    ["pass a node at last", (one) => one.before === 0 && one.after > 0, "good"],
+    ["pass fewer nodes", (one) => one.after < one.before, "part"],
+    ["pass more nodes", (one) => one.after > one.before, "good"],
+    ["pass other nodes", (one) => one.admits.length > 0, "plain"],
+    ["have another best node", () => true, "plain"],
+  ].map(([text, holds, kind]) => [text, 0, kind, holds]);
+  for (const one of changed) found.find(([, , , holds]) => holds(one))[1] += 1;
+  return found.filter(([, number]) => number > 0);
+}
+
+function Changed({ one }) {
+  const [namespace] = one.pod.split("/");
+  const link = (node) => podAddress(one.pod, node);
+  const best = one.bestBefore === one.bestAfter ? one.bestAfter || "" : `${one.bestBefore || "any"} → ${one.bestAfter || "any"}`;
+  return html`<tr><td class="pod">${namespace ? html`<a href=${podAddress(one.pod)}>${one.pod}</a>` : one.pod}
+      ${one.error && html`<div class="wrong">${one.error}</div>`}</td>
+    <td class="right">${one.before} → ${one.after}</td>
+    <td class="gone" data-label="no longer">${one.rejects.length > 0 && html`<${Names} names=${one.rejects} link=${link} first=${4} />`}</td>
+    <td class="come" data-label="in addition">${one.admits.length > 0 && html`<${Names} names=${one.admits} link=${link} first=${4} />`}</td>
+    <td class="best" data-label="best node">${best}</td></tr>`;
+}
