@@ -49,8 +49,8 @@ fmt: .venv/stamp  ## format the source
 # These need more programs, which take minutes to build where nothing is cached.
 INSTALLED = tests/e2e/test_installed.py tests/e2e/test_monitoring.py tests/e2e/test_page.py
 
-ui-test: .venv/stamp  ## show the page in chromium, or say why it skips; writes build/screenshots
-	.venv/bin/python -m pytest -m browser -rs tests/browser
+ui-test: .venv/stamp  ## show the page in chromium, and policies in Neovim, or say why it skips
+	.venv/bin/python -m pytest -m browser -rs tests/browser tests/editors
 
 screenshots: ui-test  ## copy pictures of the page into the docs
 	for name in decisions-1280-light node-1280-light why-390-dark policy-1280-light \

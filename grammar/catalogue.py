@@ -271,8 +271,9 @@ def unknown_function(name: str, candidates: Iterable[str], span: Span) -> Diagno
 
 
 def no_overload(what: str, found: Sequence[Type], span: Span) -> Diagnostic:
-    kinds = listed((str(t) for t in found), "and")
-    message = f"`{what}` does not accept {kinds}" if found else f"`{what}` needs arguments"
+    message = f"`{what}` needs arguments"
+    if found:
+        message = f"`{what}` does not accept {listed((str(t) for t in found), 'and')}"
     return _error("P0104", message, span, _conversion_hint(found))
 
 

@@ -63,6 +63,47 @@ def stretch(text: str, offset: int, *, in_block: bool) -> Span:
     return Span(start.offset, next(after, len(text)))
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What of a text decides what may follow at an offset.
+
+    `head` is the start of the block around it, up to its brace, or to the offset if there is none;
+    it is empty outside of blocks. `item` goes from the start of the item, or of the head, to the
+    offset.
+    """
+
+    head: Span
+    item: Span
+
+    def code(self, text: str) -> str:
+        """The begun item in the begun block: other items of the block may have errors."""
+        head = text[self.head.start : min(self.head.end, self.item.start)]
+        return head + text[self.item.start : self.item.end]
+
+
+def place(text: str, offset: int) -> Place:
+    """The place of an offset."""
+    marks = _marks(text[:offset], 0)
+    if not marks or marks[-1].closes:
+        start = marks[-1].offset + 1 if marks else 0
+        return Place(Span(start, start), Span(start, offset))
+    number = next((n for n, m in reversed([*enumerate(marks)]) if m.depth == 0), None)
+    if number is None:
+        return Place(Span(0, 0), Span(marks[-1].offset, offset))
+    block = marks[number].offset
+    depth = 0
+    for match in _TOKEN.finditer(text, block):
+        depth += (match.group() in ("(", "[")) - (match.group() in (")", "]"))
+        if match.lastgroup == "open" and depth <= 0:
+            break
+    else:
+        return Place(Span(block, offset), Span(block, offset))
+    if offset < match.end():
+        return Place(Span(block, match.end()), Span(block, offset))
+    start = marks[-1].offset if number + 1 < len(marks) else match.end()
+    return Place(Span(block, match.end()), Span(start, offset))
+
+
 def blank(text: str, span: Span) -> str:
     """The text with a span replaced by spaces, which keeps every offset and line."""
     hole = re.sub(r"[^\n]", " ", text[span.start : span.end])

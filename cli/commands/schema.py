@@ -15,6 +15,7 @@ from grammar.policy_checker import VARIABLES
 from grammar.schema import Field, Record, Schema, load_schema
 from grammar.source import Source, Span
 from grammar.types import Type
+from policies.editing.descriptions import VARIABLE_MEANINGS, about_field, absent, field_name
 
 EXAMPLES = """\
 examples:
@@ -22,19 +23,7 @@ examples:
   placet schema node
   placet schema pod.spec.containers.resources
 """
-_SELF = re.compile(r"\bself\b")
 _STEP = re.compile(r"[^.\[\]]+|\[[^\]]*\]")
-# The meaning of each variable, and the clauses that can read it.
-_WHERE = {
-    "pod": ("the pod that kube-scheduler asks about", "everywhere but in a domain"),
-    "node": ("a candidate node", "filters, scores, binds, shares, domains, bounds"),
-    "peer": ("another pod that a clause may count", "`pods where`"),
-    "victim": ("a pod that may be evicted", "`protect`"),
-    "victims": ("the pods that may be evicted together", "`allow`, `keep`"),
-    "namespaceObject": ("the pod's namespace", "everywhere but in a domain"),
-    "now": ("the time of the request", "everywhere but in domains and bounds"),
-    "domain": ("the value of the domain", "bounds per domain, skews"),
-}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -58,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
         return Exit.ERROR
     type_, field = found
     record = schema.records.get((type_.args[-1] if type_.args else type_).name)
-    if field is not None and (record is None or field.doc or _note(field, "")):
+    if field is not None and (record is None or about_field(field, "")):
         _field(args.path, field)
     elif args.path != str(type_):
         print(f"{args.path} : {type_}")
@@ -99,7 +88,7 @@ def _looked_up(path: str, schema: Schema) -> tuple[Type, Field | None] | Diagnos
 def _variables() -> None:
     rows = table("variable", "type", "is", "can be read in")
     for name, type_ in VARIABLES.items():
-        rows.add_row(name, str(type_), *_WHERE[name])
+        rows.add_row(name, str(type_), *VARIABLE_MEANINGS[name])
     show(rows)
     print("\n`placet schema node` shows the fields of a variable")
 
@@ -118,12 +107,11 @@ def _record(record: Record, owner: str) -> None:
 
 
 def _fields(heading: str, fields: Sequence[Field], owner: str) -> None:
-    described = any(_note(f, owner) or f.doc for f in fields)
+    described = any(about_field(f, owner) for f in fields)
     rows = table(heading, "type", "if absent", *(["is"] if described else []))
     for field in fields:
-        name = f"{field.name}[{field.parameter}]" if field.parameter else field.name
-        about = ["\n".join(_about(field, owner))] if described else []
-        rows.add_row(name, str(field.type), _absent(field), *about)
+        about = ["\n".join(about_field(field, owner))] if described else []
+        rows.add_row(field_name(field), str(field.type), absent(field), *about)
     show(rows)
 
 
@@ -132,35 +120,6 @@ def _field(path: str, field: Field) -> None:
     print(
         f"{path}[{field.parameter}] : {field.type}" if field.parameter else f"{path} : {field.type}"
     )
-    absent = _absent(field)
-    for line in (*_about(field, owner), *([f"If absent: {absent}."] if absent else [])):
+    default = absent(field)
+    for line in (*about_field(field, owner), *([f"If absent: {default}."] if default else [])):
         print(f"  {line}")
-
-
-def _about(field: Field, owner: str) -> list[str]:
-    return [text for text in (field.doc, _note(field, owner)) if text]
-
-
-def _note(field: Field, owner: str) -> str:
-    if field.derived is not None:
-        return f"= {_SELF.sub(owner, field.derived)}"
-    return "computed by the engine" if field.native else ""
-
-
-def _absent(field: Field) -> str:
-    """The value of a field that the object does not have; empty for a short form."""
-    if field.derived is not None:
-        return ""
-    if field.optional:
-        return "missing"
-    match field.type.name:
-        case "bool":
-            return "false"
-        case "int" | "double" | "quantity" | "dyn":
-            return "0"
-        case "string":
-            return '""'
-        case "timestamp":
-            return "year 1"
-        case _:
-            return "empty"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cli.repl.tokens import coloured_lines, tokens
+from policies.editing.tokens import coloured_lines, tokens
 
 
 @pytest.mark.parametrize(

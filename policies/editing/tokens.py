@@ -103,6 +103,22 @@ def _bracket(left: list[Token]) -> str | None:
     return None
 
 
+def open_brackets(code: Sequence[Token]) -> list[int]:
+    """The numbers of the opening brackets that no other closes, outermost first."""
+    open_: list[int] = []
+    for index, token in enumerate(code):
+        if token.text in OPENING:
+            open_.append(index)
+        elif token.text in CLOSING and open_:
+            open_.pop()
+    return open_
+
+
+def significant(found: Sequence[Token]) -> list[Token]:
+    """The tokens without spaces and comments."""
+    return [token for token in found if token.kind not in ("space", "comment")]
+
+
 # A kind of piece and its text. A terminal has a colour for each kind but "".
 Piece = tuple[str, str]
 

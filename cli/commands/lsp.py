@@ -1,0 +1,42 @@
+"""Command `lsp`: a language server for editors, on standard input and output."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from cli.command import CommandError, Exit
+from cli.language_server.server import PolicyServer
+from cli.repl.samples import SessionSamples
+from cli.repl.session import Origin, Session
+from cli.version import version
+from cli.world import add_cluster_argument
+from policies.loader import Search
+
+EXAMPLES = """\
+examples:
+  placet lsp
+  placet lsp --cluster cluster.json policies/
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "paths",
+        metavar="PATH",
+        nargs="*",
+        type=Path,
+        help="a policy file or a folder of them, with policies that `use` may name; the files in "
+        "the folder of an open text are always known",
+    )
+    add_cluster_argument(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    for problem in Search(args.paths).problems:
+        raise CommandError(problem.message, problem.hint)
+    session = Session()
+    if args.cluster:
+        session.open(Origin.files(args.cluster))
+    PolicyServer(session.schema, args.paths, SessionSamples(session), version()).run()
+    return Exit.OK

@@ -1,0 +1,1 @@
+"""Tests of the language server: sessions as editors have them."""

@@ -1,0 +1,1 @@
+"""Tests with real editors, and of the files that editors read."""
