@@ -9,7 +9,16 @@ from typing import Any
 
 import msgspec
 
-from server.draft_answers import CheckedDraft, Draft, Session, Trial, TriedDraft
+from server.draft_answers import (
+    CheckedDraft,
+    CompletedDraft,
+    DescribedName,
+    Draft,
+    Point,
+    Session,
+    Trial,
+    TriedDraft,
+)
 from server.explanation_answers import PodExplanation
 from server.policy_answers import PolicyDetail, PolicyList
 from server.view_answers import DecisionDetail, Listing, Status
@@ -53,6 +62,14 @@ def _in_query(name: str, what: str, **schema: object) -> Json:
 _POD = (_in_path("namespace", "the namespace of the pod"), _in_path("name", "the pod"))
 _NO_TOKEN = f"the header `{TOKEN_HEADER}` has not the token of this start"
 _BUSY = "another request of this kind has not ended"
+_OF_DRAFTS = {
+    400: "a body that is no draft",
+    401: _NO_TOKEN,
+    413: "a body that is too large",
+    415: "a body that is compressed",
+    422: "a draft that takes too much time or memory",
+    429: _BUSY,
+}
 OPERATIONS: Sequence[Operation] = (
     Operation(
         "/decisions",
@@ -124,14 +141,23 @@ OPERATIONS: Sequence[Operation] = (
         "the diagnostics of a draft; nothing is written",
         CheckedDraft,
         body=Draft,
-        fails={
-            400: "a body that is no draft",
-            401: _NO_TOKEN,
-            413: "a body that is too large",
-            415: "a body that is compressed",
-            422: "a draft that takes too much time or memory",
-            429: _BUSY,
-        },
+        fails=_OF_DRAFTS,
+    ),
+    Operation(
+        "/complete",
+        "complete",
+        "what can stand at a place of a draft",
+        CompletedDraft,
+        body=Point,
+        fails=_OF_DRAFTS,
+    ),
+    Operation(
+        "/describe",
+        "describe",
+        "what the name at a place of a draft stands for",
+        DescribedName,
+        body=Point,
+        fails=_OF_DRAFTS,
     ),
     Operation(
         "/evaluate",
@@ -140,12 +166,9 @@ OPERATIONS: Sequence[Operation] = (
         TriedDraft,
         body=Trial,
         fails={
+            **_OF_DRAFTS,
             400: "a body that is no draft, or a cluster that cannot be read",
-            401: _NO_TOKEN,
             413: "a body or a cluster that is too large",
-            415: "a body that is compressed",
-            422: "a draft that takes too much time or memory",
-            429: _BUSY,
             503: "the replica has no cluster, or cannot read it",
         },
     ),

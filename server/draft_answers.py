@@ -8,6 +8,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from policies.editing.completion import Candidate
 from server.policy_answers import Problem
 
 MOST_TEXT = 256 * 1024
@@ -32,6 +33,25 @@ class CheckedDraft(msgspec.Struct, frozen=True):
     """What `placet check` says of a draft."""
 
     diagnostics: Sequence[Problem]
+
+
+class Point(Draft, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A draft, and a place in it: `offset` counts the characters before it."""
+
+    offset: Annotated[int, Meta(ge=0, le=MOST_TEXT)]
+
+
+class CompletedDraft(msgspec.Struct, frozen=True):
+    """What can stand at a place: each takes the place of the text from its `start` on."""
+
+    candidates: Sequence[Candidate]
+
+
+class DescribedName(msgspec.Struct, frozen=True):
+    """What the name at a place stands for; null and nothing where there is none."""
+
+    heading: str | None
+    about: Sequence[str]
 
 
 class Trial(Draft, frozen=True, forbid_unknown_fields=True, kw_only=True):

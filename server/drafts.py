@@ -22,7 +22,16 @@ from engine.errors import EngineError
 from server import trial
 from server.api_description import TOKEN_HEADER
 from server.checking import CheckFailedError, CheckingProcess, CheckStoppedError
-from server.draft_answers import CheckedDraft, Draft, Session, Trial, TriedDraft
+from server.draft_answers import (
+    CheckedDraft,
+    CompletedDraft,
+    DescribedName,
+    Draft,
+    Point,
+    Session,
+    Trial,
+    TriedDraft,
+)
 from server.policy_states import Read
 
 T = TypeVar("T")
@@ -67,6 +76,20 @@ class Drafts:
         with self._turn():
             found = await self._run(_CHECK_SECONDS, trial.check_draft, self._beside(draft))
             return CheckedDraft(found)
+
+    async def complete(self, request: web.Request) -> CompletedDraft:
+        """What can stand at the place in a request. Raises HTTPException."""
+        point = await self._read(request, Point)
+        with self._turn():
+            beside = self._beside(point)
+            return await self._run(_CHECK_SECONDS, trial.complete_draft, beside, point.offset)
+
+    async def describe(self, request: web.Request) -> DescribedName:
+        """What the name at the place in a request stands for. Raises HTTPException."""
+        point = await self._read(request, Point)
+        with self._turn():
+            beside = self._beside(point)
+            return await self._run(_CHECK_SECONDS, trial.describe_name, beside, point.offset)
 
     async def evaluate(self, request: web.Request) -> TriedDraft:
         """What the draft in a request changes in a cluster. Raises HTTPException."""

@@ -39,8 +39,11 @@ from grammar.source import Source
 from grammar.values.time import Timestamp
 from policies.admission import check_stored
 from policies.documents import DocumentError, as_json
+from policies.editing.completion import NoSamples
+from policies.editing.document import Document, complete, document
+from policies.editing.meaning import meaning
 from policies.validation import CheckedFile, InForce, Validation, Validator, succeed
-from server.draft_answers import ChangedPod, TriedDraft
+from server.draft_answers import ChangedPod, CompletedDraft, DescribedName, TriedDraft
 from server.policy_answers import Problem, problems
 
 # The seconds after which no further pod is asked about, and the names in an answer.
@@ -112,6 +115,20 @@ def check_draft(draft: Draft, schema: Schema) -> Sequence[Problem]:
     return _checked(draft, schema)[0]
 
 
+def complete_draft(draft: Draft, offset: int, schema: Schema) -> CompletedDraft:
+    """What can stand at a place of a draft."""
+    text = _document(draft, schema)
+    return CompletedDraft(complete(text, min(offset, len(draft.text)), NoSamples()))
+
+
+def describe_name(draft: Draft, offset: int, schema: Schema) -> DescribedName:
+    """What the name at a place of a draft stands for."""
+    found = meaning(_document(draft, schema), min(offset, len(draft.text)), NoSamples())
+    if found is None:
+        return DescribedName(None, ())
+    return DescribedName(found.heading, found.about)
+
+
 def begin(draft: Draft, schema: Schema) -> TriedDraft | Needs:
     """Begins a trial: what its policies read of a cluster, or the errors of the draft."""
     told, sources, stored, after = _checked(draft, schema)
@@ -170,6 +187,13 @@ def _checked(
     after = Validator(schema).validate([own, *sources], stored)
     found = next(each for each in after.files if each.source is own)
     return problems(found.diagnostics, own), sources, stored, after
+
+
+def _document(draft: Draft, schema: Schema) -> Document:
+    _, _, _, validation = _checked(draft, schema)
+    found = document(draft.name, validation, schema)
+    assert found is not None, "the draft is among the files"
+    return found
 
 
 def _engine(policies: Sequence[Checked], cache: Cache, codec: ObjectCodec) -> Engine:

@@ -100,6 +100,8 @@ class View:
             web.get(f"{API}/policies/{{namespace}}/{{name}}", self.policy),
             web.get(f"{API}/session", self.session),
             web.post(f"{API}/check", self.check),
+            web.post(f"{API}/complete", self.complete),
+            web.post(f"{API}/describe", self.describe),
             web.post(f"{API}/evaluate", self.evaluate),
             web.get(f"{API}/status", self.status),
             web.get(f"{API}/cache/compare", self.compare),
@@ -152,6 +154,16 @@ class View:
     async def check(self, request: web.Request) -> web.Response:
         """The diagnostics of a draft."""
         found = await self._drafts.check(request)
+        return await self._json(lambda: found)
+
+    async def complete(self, request: web.Request) -> web.Response:
+        """What can stand at a place of a draft."""
+        found = await self._drafts.complete(request)
+        return await self._json(lambda: found)
+
+    async def describe(self, request: web.Request) -> web.Response:
+        """What the name at a place of a draft stands for."""
+        found = await self._drafts.describe(request)
         return await self._json(lambda: found)
 
     async def evaluate(self, request: web.Request) -> web.Response:

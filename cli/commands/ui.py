@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import sys
 import webbrowser
+from contextlib import AsyncExitStack
 
 from cli.asking import replicas
 from cli.asking.replicas import Replica
@@ -55,14 +56,22 @@ async def _run(args: argparse.Namespace, target: replicas.Target) -> int:
         # The first one that answers; whoever may not forward a port learns it here.
         answers, _ = await replicas.ask_all(found, Replica.status)
         shown, status = answers[0]
-        async with shown.on_port(args.local_port) as url:
-            print(f"the view of replica {status.replica}: {url}{ROOT}/", flush=True)
-            others = [each.name for each in found if each is not shown]
+        others = [each for each in found if each is not shown]
+        async with AsyncExitStack() as forwards:
+            url = await forwards.enter_async_context(shown.on_port(args.local_port))
+            address = f"{url}{ROOT}/"
             if others:
-                print(f"other replicas, for --replica: {', '.join(others)}", flush=True)
-            if not args.no_browser and not await asyncio.to_thread(
-                webbrowser.open, f"{url}{ROOT}/"
-            ):
+                urls = [await forwards.enter_async_context(each.on_port(0)) for each in others]
+                ports = [each.rpartition(":")[2] for each in (url, *urls)]
+                pairs = zip((shown, *others), ports, strict=True)
+                # The page offers them, and gives the list on to that of another replica.
+                named = ",".join(f"{each.name}:{port}" for each, port in pairs)
+                address += f"?replicas={named}"
+            print(f"the view of replica {status.replica}: {address}", flush=True)
+            if others:
+                names = ", ".join(each.name for each in others)
+                print(f"choose another on the page, or by --replica: {names}", flush=True)
+            if not args.no_browser and not await asyncio.to_thread(webbrowser.open, address):
                 print("there is no browser to open; open the address yourself", file=sys.stderr)
             if target.url is None:
                 print("Ctrl-C ends it", flush=True)

@@ -1,11 +1,11 @@
 // Decisions: the live list. It keeps the last 1,000 calls, and says how many it was not sent.
-import { html, useEffect, useRef, useState } from "./vendor/preact-htm.js";
+import { html, useEffect, useLayoutEffect, useRef, useState } from "./vendor/preact-htm.js";
 import {
   API, Badge, Bar, Empty, Problem, Waiting, address, answer, clock, count, duration, parseAddress, podAddress,
   policyAddress,
 } from "./parts.js";
 
-const KEPT = 1000, SHOWN = 200;
+const KEPT = 1000, SHOWN = 50;
 const OUTCOMES = {
   none: ["none pass", "bad"], some: ["some pass", "part"], all: ["all pass", "good"],
   error: ["error", "bad"], free: ["no policy", "plain"],
@@ -29,20 +29,27 @@ function merged(more, list) {
 function useDecisions() {
   const [state, setState] = useState({ list: null, error: null, live: false, dropped: 0 });
   const change = (how) => setState((old) => ({ ...old, ...how(old) }));
-  useEffect(() => {
-    const stream = new EventSource(`${API}/decisions/stream`);
+  // Before the first painting, so that nobody waits for it.
+  useLayoutEffect(() => {
     let arrived = [], frame = 0, ended = false;
+    const list = async (limit) => {
+      const found = await answer(`${API}/decisions?limit=${limit}`);
+      if (ended) return;
+      if (found.error) change(() => ({ error: found }));
+      else change((old) => ({ error: null, list: merged(found.data.decisions, old.list || []) }));
+    };
+    list(SHOWN);
+    const stream = new EventSource(`${API}/decisions/stream`);
     const flush = () => {
       const more = arrived;
       arrived = []; frame = 0;
       change((old) => ({ list: merged(more, old.list || []) }));
     };
     // A stream that begins again has missed some: the listing has them.
-    stream.addEventListener("replica", async () => {
-      const found = await answer(`${API}/decisions?limit=${KEPT}`);
-      if (ended) return;
-      if (found.error) change(() => ({ error: found }));
-      else change((old) => ({ live: true, error: null, list: merged(found.data.decisions, old.list || []) }));
+    stream.addEventListener("replica", () => {
+      change(() => ({ live: true, error: null }));
+      // The first ones are shown already; the others come when the browser has time.
+      requestIdleCallback(() => list(KEPT), { timeout: 500 });
     });
     stream.addEventListener("decision", (event) => {
       arrived.push(JSON.parse(event.data));

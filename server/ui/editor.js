@@ -14,12 +14,12 @@ export const WORDS = new Set(`all allow at best bind by cluster def description 
 
 const language = StreamLanguage.define({
   name: "placet",
-  languageData: { commentTokens: { line: "//" }, closeBrackets: { brackets: ["(", "[", "{", '"', "'"] } },
+  languageData: { commentTokens: { line: "#" }, closeBrackets: { brackets: ["(", "[", "{", '"', "'"] } },
   startState: () => ({ quote: "", dot: false }),
   token(stream, state) {
     if (state.quote) return insideText(stream, state);
     if (stream.eatSpace()) return null;
-    if (stream.match("//")) { stream.skipToEnd(); return "comment"; }
+    if (stream.match(/^(#|\/\/)/)) { stream.skipToEnd(); return "comment"; }
     const text = stream.match(/^[rRbB]{0,2}("""|'''|"|')/);
     if (text) { state.quote = text[1]; return insideText(stream, state); }
     const afterDot = state.dot;
@@ -77,11 +77,11 @@ const theme = EditorView.theme({
   ".cm-hover": { padding: "0.25rem 0.6rem", whiteSpace: "pre-wrap" },
 });
 
-// A text in its element; `check` gives the diagnostics of the text, `complete` and `hover` what may follow and what
-// a name is, with positions in characters. `load` is a text that replaces the one in the editor when it changes.
-export function Editor({ load, change, check, complete, hover, run }) {
+// A text in its element; `check` gives the diagnostics of the text, `complete` and `describe` what can stand at a place
+// and what a name is, with offsets in characters. `load` is a text that replaces the one in the editor when it changes.
+export function Editor({ load, change, check, complete, describe, run }) {
   const place = useRef(null), view = useRef(null), now = useRef({});
-  now.current = { change, check, complete, hover, run };
+  now.current = { change, check, complete, describe, run };
   useEffect(() => {
     // Styles go to the sheets of a shadow root: the page allows no style elements.
     const root = place.current.shadowRoot || place.current.attachShadow({ mode: "open" });
@@ -95,8 +95,8 @@ export function Editor({ load, change, check, complete, hover, run }) {
           if (update.docChanged) now.current.change(update.state.doc.toString());
         }),
         linter(async ({ state }) => marks(state.doc, await now.current.check(state.doc.toString())), { delay: 300 }),
-        ...(complete ? [autocompletion({ override: [(context) => completions(context, now.current.complete)] })] : []),
-        ...(hover ? [hoverTooltip((editor, at) => explained(editor, at, now.current.hover))] : []),
+        autocompletion({ override: [(context) => completions(context, now.current.complete)] }),
+        hoverTooltip((editor, at) => explained(editor, at, now.current.describe)),
         keymap.of([
           { key: "Mod-Enter", run: () => { now.current.run(); return true; } },
           ...completionKeymap, ...lintKeymap, ...historyKeymap, ...defaultKeymap,
@@ -127,23 +127,35 @@ const marks = (doc, diagnostics) => diagnostics.map((each) => {
   };
 });
 
+// The editor counts parts of UTF-16, and the replica characters.
 const characters = (text) => [...text].length;
+const parts = (text, number) => [...text].slice(0, number).join("").length;
+
+const KINDS = { field: "property", function: "function", key: "constant", name: "variable", policy: "class",
+  sign: "keyword", text: "text", type: "type", word: "keyword" };
 
 async function completions(context, complete) {
-  const word = context.matchBefore(/[\w$]*/);
-  const before = context.state.sliceDoc(Math.max(0, word.from - 1), word.from);
-  if (!context.explicit && word.from === word.to && before !== ".") return null;
-  const found = await complete(context.state.doc.toString(), characters(context.state.sliceDoc(0, context.pos)));
-  return found.length ? { from: word.from, options: found, validFor: /^\w*$/ } : null;
+  const before = context.state.sliceDoc(0, context.pos), text = context.state.doc.toString();
+  if (!context.explicit && !/[\w.$"'[(]$/.test(before)) return null;
+  const found = await complete(text, characters(before));
+  if (!found.length || context.aborted) return null;
+  const options = found.filter((each) => each.start === found[0].start).map((each) => ({
+    label: each.text, detail: each.note, info: each.about || undefined, type: KINDS[each.kind] }));
+  return { from: parts(text, found[0].start), options, validFor: /^\w*$/ };
 }
 
-async function explained(editor, at, hover) {
-  const text = await hover(editor.state.doc.toString(), characters(editor.state.sliceDoc(0, at)));
-  if (!text) return null;
+async function explained(editor, at, describe) {
+  const found = await describe(editor.state.doc.toString(), characters(editor.state.sliceDoc(0, at)));
+  if (!found || !found.heading) return null;
   return { pos: at, create() {
-    const dom = document.createElement("div");
+    const dom = document.createElement("div"), heading = document.createElement("strong");
     dom.className = "cm-hover";
-    dom.textContent = text;
+    heading.textContent = found.heading;
+    dom.append(heading, ...found.about.map((text) => {
+      const line = document.createElement("div");
+      line.textContent = text;
+      return line;
+    }));
     return { dom };
   } };
 }

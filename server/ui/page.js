@@ -68,11 +68,23 @@ function toMain(event) {
   document.getElementById("main").focus();
 }
 
+// The replicas to which `placet ui` leads, as [name, port].
+const REPLICAS = (new URLSearchParams(location.search).get("replicas") || "").split(",")
+  .map((each) => each.split(":")).filter(([name, port]) => name && /^\d{1,5}$/.test(port || ""));
+
+function choose(event) {
+  const port = event.target.value;
+  location.assign(`${location.protocol}//${location.hostname}:${port}${location.pathname}${location.search}${location.hash}`);
+}
+
 function Whose({ data, error }) {
-  if (error) return html`<p class="whose"><${Badge} kind="bad">no answer<//></p>`;
-  if (!data) return html`<p class="whose"></p>`;
-  return html`<p class="whose"><span title="the replica whose view this is">${data.replica}</span>
-    <${Badge} kind=${data.ready ? "good" : "bad"}>${data.ready ? "ready" : "not ready"}<//></p>`;
+  const name = REPLICAS.length > 1
+    ? html`<select aria-label="Replica" value=${location.port} onChange=${choose}>
+        ${REPLICAS.map(([each, port]) => html`<option value=${port}>${each}</option>`)}</select>`
+    : data && html`<span title="the replica whose view this is">${data.replica}</span>`;
+  if (error) return html`<p class="whose">${name}<${Badge} kind="bad">no answer<//></p>`;
+  if (!data) return html`<p class="whose">${name}</p>`;
+  return html`<p class="whose">${name}<${Badge} kind=${data.ready ? "good" : "bad"}>${data.ready ? "ready" : "not ready"}<//></p>`;
 }
 
 render(html`<${Frame} />`, document.body);

@@ -50,6 +50,9 @@ export function Playground({ names }) {
     setProblems(diagnostics);
     return diagnostics;
   };
+  const at = async (path, text, offset) => (await ask(path, { text, name: kept.name, offset })).data;
+  const complete = async (text, offset) => ((await at("complete", text, offset)) || { candidates: [] }).candidates;
+  const describe = (text, offset) => at("describe", text, offset);
   const run = async () => {
     setTrial({ running: true });
     const cluster = pasted ? { cluster: kept.cluster } : {};
@@ -74,7 +77,8 @@ export function Playground({ names }) {
     </form>
     ${pasted && html`<label class="pasted">The output of <code>kubectl get nodes,pods -A -o json</code>
       <textarea rows="5" spellcheck="false" onInput=${(event) => { kept.cluster = event.target.value; }}>${kept.cluster}</textarea></label>`}
-    <${Editor} load=${load} change=${(text) => { kept.text = text; }} check=${check} run=${run} />
+    <${Editor} load=${load} change=${(text) => { kept.text = text; }} check=${check} run=${run}
+      complete=${complete} describe=${describe} />
     ${failure && html`<${Problem} ...${failure} />`}
     <${Problems} problems=${problems} />
     <section aria-live="polite"><h2>What would change</h2><${Result} trial=${trial} /></section>`;

@@ -48,6 +48,7 @@ export function Policy({ names }) {
     ${data.overruledBy.length > 0 && html`<section><h2>Conflicts</h2>
       <p>These govern pods that this policy selects too:</p><ul class="lines">${data.overruledBy.map((each) => html`
         <li><a href=${policyAddress(each)}>${each}</a></li>`)}</ul></section>`}
+    <p><a href=${address(["decisions"], { text: names.join("/") })}>The last pods that it governed</a></p>
     ${data.pods.matched !== null && html`<${Share} pods=${data.pods} history=${data.history} />`}
     <section><h2>Text</h2>
       <p class="quiet">${data.diagnostics.length ? count(data.diagnostics.length, "problem") : "Nothing is wrong with it."}${" "}

@@ -16,7 +16,7 @@ from typing import Any
 from cli.main import main
 
 file = Path(sys.argv.pop(1))
-_longest = {"seconds": 0.0, "step": ""}
+_longest: dict[str, Any] = {"seconds": 0.0, "step": ""}
 _plain: Any = asyncio.events.Handle._run  # noqa: SLF001 - there is no other place to measure
 
 

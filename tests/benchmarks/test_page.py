@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from pathlib import Path
 from statistics import median, quantiles
 
 import pytest
+from playwright.sync_api import sync_playwright
 
 from tests.benchmarks import shop
 from tests.benchmarks.keep_alive import KeepAlive, keep_alive
@@ -28,6 +30,7 @@ from tests.benchmarks.results import AtMost, Record
 from tests.e2e.placet import placet
 from tests.e2e.process import running
 from tests.e2e.waiting import answers_ok, free_port, until
+from tests.support import builders
 
 pytestmark = pytest.mark.bench
 
@@ -146,3 +149,35 @@ def _get(view: int, path: str) -> dict[str, list[object]]:
     with opener.open(f"http://127.0.0.1:{view}/api/v1/{path}", timeout=60) as answer:
         found: dict[str, list[object]] = json.load(answer)
     return found
+
+
+# The time from the start of the navigation until rows are there, and painted.
+_SHOWN = """() => new Promise((found) => {
+  const look = () => document.querySelector("tbody tr")
+    ? requestAnimationFrame(() => found(performance.now())) : requestAnimationFrame(look);
+  look();
+})"""
+
+
+def test_the_list_shows(tmp_path: Path, record: Record) -> None:
+    """A thousand decisions, in Debian's Chromium."""
+    if (chromium := shutil.which("chromium")) is None:
+        pytest.skip("there is no chromium; on Debian run: apt-get install chromium")
+    policies = shop.policies(tmp_path / "policies")
+    snapshot = shop.snapshot(tmp_path / "cluster.json", 100, 100)
+    taken = []
+    with placet(tmp_path, policies, f"--cluster={snapshot}") as server, sync_playwright() as tool:
+        server.wait_ready()
+        names = [f"n{number}" for number in range(100)]
+        for number in range(1_000):
+            server.filter(builders.pod(f"pod-{number}", "shop", labels={"app": "web-1"}), names)
+        browser = tool.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        page = browser.new_page()
+        for _ in range(11):
+            page.goto("about:blank")
+            page.goto(f"http://127.0.0.1:{server.view_port}/ui/", wait_until="commit")
+            taken.append(float(page.evaluate(_SHOWN)))
+        browser.close()
+    # The first one starts the browser's own processes.
+    detail = f"ms; from {min(taken[1:]):.0f} to {max(taken[1:]):.0f}, first {taken[0]:.0f}"
+    record("the list of 1,000 decisions shows", median(taken[1:]), AtMost(100), detail)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from datetime import UTC, datetime
+from urllib.parse import urlsplit
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -111,6 +112,18 @@ def test_a_pod_that_nobody_knows_has_an_empty_state(page: Page, demo: Demo) -> N
     expect(page.locator(".empty")).to_contain_text("There is no such view")
 
 
+def test_another_replica_is_chosen_at_the_top(page: Page, demo: Demo) -> None:
+    port = urlsplit(demo.view).port
+    page.route("http://127.0.0.1:9/**", lambda route: route.fulfill(body="the other one"))
+    page.goto(f"{demo.view}/ui/?replicas=placet-0:{port},placet-1:9#/health")
+    chosen = page.get_by_label("Replica")
+    expect(chosen).to_have_value(str(port))
+    chosen.select_option("placet-1")
+    page.wait_for_url(f"http://127.0.0.1:9/ui/?replicas=placet-0:{port},placet-1:9#/health")
+    page.goto(f"{demo.view}/ui/")
+    expect(page.locator(".whose span").first).to_be_visible()
+
+
 def test_policies_lead_to_their_texts(page: Page, demo: Demo) -> None:
     page.goto(f"{demo.view}/ui/#/policies")
     row = page.locator("tbody tr", has_text="shop/shop")
@@ -171,6 +184,20 @@ def test_the_editor_marks_what_is_wrong_as_it_is_written(page: Page, demo: Demo)
     write(page, ARM)
     expect(page.locator(".note.error")).to_have_count(0)
     expect(page.get_by_role("button", name="Try it")).to_be_enabled()
+
+
+def test_the_editor_completes_and_explains_names(page: Page, demo: Demo) -> None:
+    page.goto(f"{demo.view}/ui/#/playground")
+    write(page, ARM)
+    page.keyboard.press("Control+Home")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Home")
+    page.keyboard.type("let free = node.al")
+    choice = page.locator(".cm-tooltip-autocomplete li", has_text="allocatable")
+    expect(choice).to_be_visible()
+    page.keyboard.press("Escape")
+    page.locator(".cm-line", has_text="filter").get_by_text("labels").hover()
+    expect(page.locator(".cm-hover")).to_contain_text("labels")
 
 
 def test_a_draft_is_tried_on_a_cluster_that_is_pasted(page: Page, demo: Demo) -> None:

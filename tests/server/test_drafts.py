@@ -218,3 +218,24 @@ async def test_a_draft_may_use_what_is_in_force(view: Asked) -> None:
     assert (status, found["diagnostics"]) == (200, [])
     status, found = await view.post({"text": text.replace("ceiling", "floor")})
     assert [each["severity"] for each in found["diagnostics"]] == ["error"]
+
+
+async def test_what_can_stand_at_a_place_is_told(view: Asked) -> None:
+    view.path = "complete"
+    text = "policy a { for pods where pod.na"
+    status, found = await view.post({"text": text, "offset": len(text)})
+    assert (status, [c["text"] for c in found["candidates"]]) == (200, ["name", "namespace"])
+    assert {c["start"] for c in found["candidates"]} == {len(text) - 2}
+    assert (await view.post({"text": "", "offset": 9, "name": "a.yaml"}))[1] == {"candidates": []}
+    # A policy that is in force can be used.
+    text = 'policy a { use "ce'
+    _, found = await view.post({"text": text, "offset": len(text)})
+    assert 'ceiling"' in [c["text"] for c in found["candidates"]]
+
+
+async def test_what_a_name_stands_for_is_told(view: Asked) -> None:
+    view.path = "describe"
+    text = 'policy a { let cheap = node.ready filter "f" { require cheap } }'
+    status, found = await view.post({"text": text, "offset": text.rindex("cheap")})
+    assert (status, found["heading"]) == (200, "let cheap: bool = node.ready")
+    assert (await view.post({"text": text, "offset": 8}))[1] == {"heading": None, "about": []}

@@ -19,7 +19,9 @@ from tests.cli.conftest import Placet
 from tests.support.kubeconfig import kubeconfig
 from tests.support.view_server import ForwardingApi, Parts, running
 
-_ADDRESS = re.compile(r"the view of replica (\S+): (http://127\.0\.0\.1:\d+/ui/)")
+_ADDRESS = re.compile(
+    r"the view of replica (\S+): (http://127\.0\.0\.1:\d+/ui/)(?:\?replicas=(\S+))?"
+)
 
 
 @contextmanager
@@ -49,7 +51,11 @@ def test_the_page_of_a_replica_is_at_a_port_of_this_machine(tmp_path: Path) -> N
             match = _ADDRESS.match(first)
             assert match
             assert match[1] == "placet-0"
-            assert second == "other replicas, for --replica: placet-1\n"
+            assert second == "choose another on the page, or by --replica: placet-1\n"
+            names = dict(each.split(":") for each in match[3].split(","))
+            assert [*names] == ["placet-0", "placet-1"]
+            other = f"http://127.0.0.1:{names['placet-1']}/api/v1/status"
+            assert b'"replica":"placet-1"' in fetched(other)
             assert b"<title>Placet</title>" in fetched(match[2])
             assert b'"replica":"placet-0"' in fetched(urljoin(match[2], "../api/v1/status"))
 
