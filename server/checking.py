@@ -36,7 +36,8 @@ T = TypeVar("T")
 MEBIBYTE = 1024 * 1024
 # The memory of the process with a check. The largest texts that the language admits take 140.
 MEMORY_MIB = 256
-# A process that has grown to this size ends after its check, and gives the memory back.
+# A process that has grown to this size ends after its check, and gives the memory back, unless its
+# next check needs what it has.
 _KEPT_MIB = 96
 # So does a process that has had no check for so long.
 _IDLE_SECONDS = 30.0
@@ -77,15 +78,19 @@ class CheckingProcess:
     """Runs functions in a process, one at a time. Its methods block; they work from any thread."""
 
     def __init__(
-        self, schema: Schema, niceness: int = _NICENESS, memory_mib: int = MEMORY_MIB
+        self,
+        schema: Schema,
+        niceness: int = _NICENESS,
+        memory_mib: int = MEMORY_MIB,
+        kept_mib: int = _KEPT_MIB,
     ) -> None:
         """`niceness` is that of the process, as for `nice`.
 
-        Memory beyond MEMORY_MIB is limited to half of what the container has left as well.
+        Memory beyond MEMORY_MIB is limited to half of what the container has left as well. A
+        process with more than `kept_mib` after a check ends.
         """
         self.schema = schema
-        self._memory_mib = memory_mib
-        self._niceness = niceness
+        self._arguments = niceness, memory_mib, kept_mib
         self._lock = threading.Lock()
         self._process: BaseProcess | None = None
         self._pipe: Connection | None = None
@@ -169,7 +174,7 @@ class CheckingProcess:
         self._is_ready = False
         process = context.Process(
             target=_serve,
-            args=(theirs, self._niceness, self._memory_mib),
+            args=(theirs, *self._arguments),
             name="checks",
             daemon=True,
         )
@@ -246,7 +251,7 @@ def _unpickled(data: bytes, schema: Schema) -> Any:
 # ---- inside the process
 
 
-def _serve(pipe: Connection, niceness: int, memory_mib: int) -> None:
+def _serve(pipe: Connection, niceness: int, memory_mib: int, kept_mib: int) -> None:
     """Answers jobs until there are none for a while."""
     threading.Thread(target=_end_with_the_server, daemon=True).start()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -264,7 +269,7 @@ def _serve(pipe: Connection, niceness: int, memory_mib: int) -> None:
     with suppress(EOFError, OSError):
         while pipe.poll(_IDLE_SECONDS):
             pipe.send_bytes(_result(pipe.recv_bytes(), schema))
-            if _resident_bytes() > _KEPT_MIB * MEBIBYTE:
+            if _resident_bytes() > kept_mib * MEBIBYTE:
                 return
 
 

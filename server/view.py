@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import msgspec
 from aiohttp import web
 from aiohttp.typedefs import Handler
+from cachetools import LRUCache
 
 from engine.decision.journal import Journal, Record
 from engine.errors import EngineError
@@ -85,6 +86,8 @@ class View:
         # One answer at a time is turned into JSON, whoever asks.
         self._formatting = asyncio.Lock()
         self._comparing = asyncio.Lock()
+        # The last events of decisions, by their numbers.
+        self._made: LRUCache[int, bytes] = LRUCache(4 * _MOST_SENT)
 
     def routes(self) -> Sequence[web.RouteDef]:
         return [
@@ -208,10 +211,17 @@ class View:
             silent = 0.0 if records else silent + _LOOK_SECONDS
             if records:
                 parts = [_event("dropped", {"decisions": dropped})] if dropped else []
-                yield b"".join([*parts, *(_event("decision", summary(r)) for r in records)])
+                yield b"".join([*parts, *map(self._decision, records)])
             elif silent >= _SILENT_SECONDS:
                 silent = 0.0
                 yield b": nothing new\n\n"
+
+    def _decision(self, record: Record) -> bytes:
+        """The event of a decision, which is made once for all who follow."""
+        event = self._made.get(record.number)
+        if event is None:
+            event = self._made[record.number] = _event("decision", summary(record))
+        return event
 
     def _newer(self, number: int) -> tuple[Sequence[Record], int]:
         """The last decisions after this number, the oldest first, and the number of others."""

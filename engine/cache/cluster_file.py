@@ -248,6 +248,20 @@ def _notices(found: ClusterObjects, snapshot: Snapshot) -> Iterator[str]:
         yield f"{strays} of the pods are on unknown nodes and are not counted"
 
 
+def parts(document: bytes, most: int) -> Iterator[bytes]:
+    """A list in lists of at most so many objects; any other document as it is.
+
+    Raises msgspec.MsgspecError.
+    """
+    head = msgspec.json.decode(document, type=ObjectHead)
+    if head.items is None or len(head.items) <= most:
+        yield document
+        return
+    outer = {"kind": head.kind, "apiVersion": head.apiVersion}
+    for first in range(0, len(head.items), most):
+        yield msgspec.json.encode({**outer, "items": head.items[first : first + most]})
+
+
 def bodies(documents: Sequence[bytes], kind: str) -> dict[str, msgspec.Raw | bytes]:
     """The JSON of every object of a kind, by `namespace/name`; the last one of a key counts."""
     decoder = msgspec.json.Decoder(ObjectHead)

@@ -91,16 +91,55 @@ async def pages(
             if further and is_gone(error):
                 raise ContinueExpiredError from error
             raise
-        try:
-            page = _PAGE.decode(body)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise GarbageError(f"the API server's answer is not a list: {error}") from error
+        page = _whole(body)
         yield page
         if not page.metadata.next:
             return
         # The token names the state; naming a version as well is an error.
         further = True
         params = [*_selection(resource), *size, ("continue", page.metadata.next)]
+
+
+async def bodies(
+    source: ListerWatcher, resource: Resource, limit: int, seconds: float
+) -> AsyncIterator[bytes]:
+    """The newest list in pages of `limit` objects, as the API server sends them.
+
+    The API server writes the metadata first, so nothing else is decoded. Raises as `pages` does.
+    """
+    token = ""
+    while True:
+        further = [("continue", token)] if token else []
+        params = [*_selection(resource), ("limit", str(limit)), *further]
+        try:
+            body = await source.request(
+                "GET", resource.path, params=params, timeout_seconds=seconds
+            )
+        except ApiError as error:
+            if token and is_gone(error):
+                raise ContinueExpiredError from error
+            raise
+        yield body
+        if not (token := _token(body)):
+            return
+
+
+def _token(body: bytes) -> str:
+    """What names the next page; empty for the last one. Raises GarbageError."""
+    before, items, _ = body.partition(b'"items":')
+    head = before.rstrip().rstrip(b",") + b"}" if items else body
+    try:
+        return _PAGE.decode(head).metadata.next
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        # The metadata is after the items, or it is no list.
+        return _whole(body).metadata.next
+
+
+def _whole(body: bytes) -> Page:
+    try:
+        return _PAGE.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise GarbageError(f"the API server's answer is not a list: {error}") from error
 
 
 # ---- watches

@@ -20,8 +20,6 @@ from logging import Logger
 from pathlib import Path
 from urllib.parse import quote
 
-import msgspec
-
 from engine.cache import list_watch
 from engine.cache.cache import Cache, PodEventHandler
 from engine.cache.comparison import Difference, compare
@@ -50,8 +48,9 @@ from server.runtime.status_reporting import StatusReporter
 from server.supervisor import Supervisor, end
 
 # The pause between two looks at kube-scheduler's Lease and at pods whose time is over.
-# For one page of a list that a draft is tried on.
-_LIST_SECONDS = 30.0
+# For one page of a list that a draft is tried on, and its objects: decisions wait while a page is
+# received, so pages are smaller than those of a watch.
+_LIST_SECONDS, _PART = 30.0, 100
 _LOOK_SECONDS = 2.0
 
 
@@ -340,15 +339,11 @@ class ClusterRuntime:
 
     async def documents(self, needs: Needs) -> AsyncIterator[bytes]:
         """The objects that the API server has now, as lists in pages. Raises EngineError."""
-        for kind, resource in object_lists(needs).items():
-            version = resource.path.removeprefix("/api/").removeprefix("/apis/")
-            head = {"kind": f"{kind}List", "apiVersion": version.rpartition("/")[0]}
-            pages = list_watch.pages(
-                self.informers.source, resource, "", list_watch.PAGE, _LIST_SECONDS
-            )
+        for resource in object_lists(needs).values():
+            pages = list_watch.bodies(self.informers.source, resource, _PART, _LIST_SECONDS)
             try:
                 async for page in pages:
-                    yield msgspec.json.encode({**head, "items": page.items or []})
+                    yield page
             except (GarbageError, ContinueExpiredError) as error:
                 reason = str(error) or "the API server has forgotten its version"
                 raise NotSyncedError(f"the list of {resource.name} broke off: {reason}") from None

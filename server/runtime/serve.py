@@ -227,7 +227,9 @@ async def serve(
 def _checking_processes(stack: AsyncExitStack, schema: Schema) -> Sequence[CheckingProcess]:
     """Those for drafts, for the policies of the cluster and for the webhooks, until the end."""
     others = [CheckingProcess(schema) for _ in range(1 + _ADMISSION_PROCESSES)]
-    found = [CheckingProcess(schema, _NICEST, DRAFT_MEMORY_MIB), *others]
+    # A trial keeps a cluster from one part to the next.
+    drafts = CheckingProcess(schema, _NICEST, DRAFT_MEMORY_MIB, kept_mib=DRAFT_MEMORY_MIB)
+    found = [drafts, *others]
     for process in found:
         stack.callback(process.close)
     return found

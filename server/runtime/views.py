@@ -21,8 +21,10 @@ from engine.cache.cluster_file import (
     bodies,
     documents,
     files_of,
+    parts,
 )
 from engine.cache.informers import Needs
+from engine.cache.list_watch import PAGE
 from engine.cache.snapshot import Snapshot
 from engine.errors import NotSyncedError
 from engine.objects.codec import ObjectCodec
@@ -132,11 +134,11 @@ class Snapshots(_StaticView):
         return pods.get(f"{namespace}/{name}")
 
     async def documents(self, _needs: Needs) -> AsyncIterator[bytes]:
-        """The JSON documents of the files. Raises NotSyncedError."""
-        contents = iter(self._origin.contents())
+        """The JSON documents of the files, lists in parts. Raises NotSyncedError."""
+        contents = (part for _, whole in self._origin.contents() for part in parts(whole, PAGE))
         try:
             while (found := await asyncio.to_thread(next, contents, None)) is not None:
-                yield found[1]
+                yield found
         except (ClusterFileError, msgspec.MsgspecError) as error:
             raise NotSyncedError(f"the files of the cluster cannot be read: {error}") from None
 

@@ -38,17 +38,23 @@ class LargeCluster:
         self._changes: asyncio.Queue[tuple[int, float, bool]] = asyncio.Queue()
 
     async def nodes(self, request: web.Request) -> web.StreamResponse:
+        if "watch" not in request.query:
+            return self._page(request, self._node, self._nodes)
         response = await self._initial(request, self._node, self._nodes)
         await asyncio.Event().wait()
         return response
 
     async def nothing(self, request: web.Request) -> web.StreamResponse:
         """The controllers of the pods, of which there are none."""
+        if "watch" not in request.query:
+            return self._page(request, self._node, 0)
         response = await self._initial(request, self._node, 0)
         await asyncio.Event().wait()
         return response
 
     async def pods(self, request: web.Request) -> web.StreamResponse:
+        if "watch" not in request.query:
+            return self._page(request, self._pod, self._pods)
         response = await self._initial(request, self._pod, self._pods)
         while True:
             count, rate, churn = await self._changes.get()
@@ -68,6 +74,19 @@ class LargeCluster:
         self._changes.put_nowait((count, rate, "churn" in request.query))
         return web.json_response({"resourceVersion": str(self._version + count)})
 
+    def _page(self, request: web.Request, line: Line, count: int) -> web.Response:
+        """A page of a list, whose token is the number of its first object."""
+        first, limit = int(request.query.get("continue", 0)), int(request.query["limit"])
+        last = min(first + limit, count)
+        items = b",".join(_object(line("ADDED", n, n + 1)) for n in range(first, last))
+        metadata = {"resourceVersion": str(self._version)}
+        if last < count:
+            metadata["continue"] = str(last)
+        kind = b"PodList" if line is self._pod else b"NodeList"
+        head = json.dumps(metadata).encode()
+        body = b'{"kind":"%b","apiVersion":"v1","metadata":%b,"items":[%b]}' % (kind, head, items)
+        return web.Response(body=body, content_type="application/json")
+
     async def _initial(self, request: web.Request, line: Line, count: int) -> web.StreamResponse:
         response = web.StreamResponse()
         await response.prepare(request)
@@ -78,6 +97,11 @@ class LargeCluster:
         end = {"type": "BOOKMARK", "object": {"metadata": metadata}}
         await response.write(json.dumps(end).encode() + b"\n")
         return response
+
+
+def _object(event: bytes) -> bytes:
+    """The object of an event."""
+    return event[event.index(b'"object": ') + len(b'"object": ') : event.rindex(b"}")]
 
 
 def _chunks(lines: Iterator[bytes]) -> Iterator[bytes]:

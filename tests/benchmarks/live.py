@@ -38,18 +38,28 @@ class Watching:
 def watching(folder: Path, nodes: int, pods: int) -> Iterator[Watching]:
     """Serve the shop's policies over a cluster of `cluster_server`, synced."""
     folder.mkdir(exist_ok=True)
+    with large_cluster(nodes, pods) as url:
+        policies = shop.policies(folder / "policies")
+        with placet(folder, policies, *flags_for(folder, url)) as server:
+            server.wait_ready()
+            with keep_alive(server.port, PREFIX) as connection:
+                yield Watching(connection, url)
+
+
+@contextmanager
+def large_cluster(nodes: int, pods: int) -> Iterator[str]:
+    """The address of a `cluster_server`, which ends with the block."""
     command = [sys.executable, "-m", "tests.benchmarks.cluster_server", str(nodes), str(pods)]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, text=True) as cluster:
         try:
             assert cluster.stdout is not None
-            url = cluster.stdout.readline().strip()
-            file = kubeconfig(folder / "kubeconfig", url, {"token": "static"})
-            policies = shop.policies(folder / "policies")
-            flags = f"--kubeconfig={file}", "--lease=none"
-            with placet(folder, policies, *flags) as server:
-                server.wait_ready()
-                with keep_alive(server.port, PREFIX) as connection:
-                    yield Watching(connection, url)
+            yield cluster.stdout.readline().strip()
         finally:
             cluster.terminate()
+
+
+def flags_for(folder: Path, url: str) -> tuple[str, str]:
+    """The flags with which Placet watches the cluster at this address."""
+    file = kubeconfig(folder / "kubeconfig", url, {"token": "static"})
+    return f"--kubeconfig={file}", "--lease=none"

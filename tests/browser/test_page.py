@@ -12,6 +12,7 @@ from playwright.sync_api import Page, expect
 
 from cli.demo.cluster import demo_cluster
 from tests.browser.conftest import Demo, picture
+from tests.browser.editing import write
 
 pytestmark = pytest.mark.browser
 POD = "shop/web-7d9c6b-0x"
@@ -125,22 +126,6 @@ ARM = """policy shop in namespace "shop" {
   filter "arm" { require node.labels["kubernetes.io/arch"] == "arm64" }
 }
 """
-
-
-_PASTE = """(editor, text) => {
-  const clipboardData = new DataTransfer();
-  clipboardData.setData("text/plain", text);
-  const how = { clipboardData, bubbles: true, cancelable: true };
-  editor.dispatchEvent(new ClipboardEvent("paste", how));
-}"""
-
-
-def write(page: Page, text: str) -> None:
-    """Replaces the draft by a text that is pasted."""
-    editor = page.get_by_label("Text of the draft")
-    editor.click()
-    page.keyboard.press("Control+a")
-    editor.evaluate(_PASTE, text)
 
 
 def test_an_edit_in_the_playground_moves_the_counts(page: Page, demo: Demo) -> None:

@@ -3,8 +3,11 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import trustme
 
 from tests.e2e.control_plane import ControlPlane
 from tests.e2e.manifests import node
@@ -75,16 +78,46 @@ def kwok_node(name: str) -> dict[str, Any]:
     return made
 
 
+@dataclass(frozen=True, slots=True)
+class Kwok:
+    """A running kwok, and the port on which it answers as the kubelet of its nodes."""
+
+    process: Process
+    port: int
+
+
+def forwarded(namespace: str, pod: str, port: int) -> dict[str, Any]:
+    """Return what has kwok forward this port of a pod to the same port of this host."""
+    target = {"address": "127.0.0.1", "port": port}
+    return {
+        "apiVersion": "kwok.x-k8s.io/v1alpha1",
+        "kind": "PortForward",
+        "metadata": {"name": pod, "namespace": namespace},
+        "spec": {"forwards": [{"ports": [port], "target": target}]},
+    }
+
+
 @contextmanager
-def kwok(program: Path, plane: ControlPlane, folder: Path) -> Iterator[Process]:
-    """Run kwok for pods that have nodes; nodes are ready as they are created."""
+def kwok(
+    program: Path, plane: ControlPlane, folder: Path, *others: dict[str, Any]
+) -> Iterator[Kwok]:
+    """Run kwok for pods that have nodes; nodes are ready as they are created.
+
+    `others` are further objects of its configuration.
+    """
     (selector,) = LABEL.items()
     file, port = folder / "kwok.config", free_port()
-    file.write_text("\n---\n".join(map(json.dumps, STAGES)))
+    file.write_text("\n---\n".join(map(json.dumps, (*STAGES, *others))))
+    certificate, key = folder / "kwok.crt", folder / "kwok.key"
+    made = trustme.CA().issue_cert("127.0.0.1")
+    made.cert_chain_pems[0].write_to_path(str(certificate))
+    made.private_key_pem.write_to_path(str(key))
     command: list[str | Path] = [
         program,
         f"--config={file}",
         f"--server-address=127.0.0.1:{port}",
+        f"--tls-cert-file={certificate}",
+        f"--tls-private-key-file={key}",
         f"--kubeconfig={plane.admin_kubeconfig}",
         f"--manage-nodes-with-label-selector={'='.join(selector)}",
         "--node-lease-duration-seconds=0",
@@ -92,4 +125,4 @@ def kwok(program: Path, plane: ControlPlane, folder: Path) -> Iterator[Process]:
     # It reads a configuration of its user's, if there is one.
     with running(command, folder / "kwok.log", environment={"HOME": str(folder)}) as process:
         process.wait_ready(lambda: answers_ok(port, "/readyz"), READY_SECONDS)
-        yield process
+        yield Kwok(process, port)

@@ -125,8 +125,17 @@ def test_it_has_no_sockets_of_the_server(process: CheckingProcess) -> None:
         listening.set_inheritable(True)
         ours = Path(f"/proc/self/fd/{listening.fileno()}").readlink()
         pid = process.run(LONG, os.getpid)
-        theirs = [link.readlink() for link in Path(f"/proc/{pid}/fd").iterdir()]
+        theirs = [target(link) for link in Path(f"/proc/{pid}/fd").iterdir()]
     assert ours not in theirs
+    assert any(theirs)
+
+
+def target(link: Path) -> Path | None:
+    """What is open there; None if it was closed meanwhile."""
+    try:
+        return link.readlink()
+    except FileNotFoundError:
+        return None
 
 
 PARENT = """
@@ -157,6 +166,28 @@ def test_it_ends_with_the_server(tmp_path: Path, during: str, number: signal.Sig
         parent.send_signal(number)
         parent.wait(LONG)
         until(lambda: not is_running(child))
+
+
+@pytest.mark.parametrize(("kept", "stays"), [(96, False), (1024, True)])
+def test_a_large_process_stays_only_where_the_next_check_needs_it(
+    kept: int, *, stays: bool
+) -> None:
+    process = CheckingProcess(SCHEMA, memory_mib=1024, kept_mib=kept)
+    try:
+        before = process.run(LONG, os.getpid)
+        assert process.run(LONG, keep, 128 << 20) == 128 << 20
+        assert (process.run(LONG, os.getpid) == before) is stays
+    finally:
+        process.close()
+
+
+def keep(size: int) -> int:
+    """Keeps so many bytes until the process ends."""
+    _kept.append(b"x" * size)
+    return size
+
+
+_kept: list[bytes] = []
 
 
 def is_running(pid: int) -> bool:

@@ -1,0 +1,148 @@
+"""The page: what calls of filter wait while ten readers follow and a draft is tried."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from statistics import median, quantiles
+
+import pytest
+
+from tests.benchmarks import shop
+from tests.benchmarks.keep_alive import KeepAlive, keep_alive
+from tests.benchmarks.live import PREFIX, flags_for, large_cluster
+from tests.benchmarks.offers import Offers
+from tests.benchmarks.race import ROOT
+from tests.benchmarks.results import AtMost, Record
+from tests.e2e.placet import placet
+from tests.e2e.process import running
+from tests.e2e.waiting import answers_ok, free_port, until
+
+pytestmark = pytest.mark.bench
+
+NODES, PODS = 1_000, 5_000
+ROUNDS, CALLS = 6, 400
+# kube-scheduler asks about a hundred pods a second.
+PAUSE_SECONDS = 0.01
+DRAFT = 'policy draft { for pods where true filter "f" { require node.name.endsWith("1") } }'
+
+
+@contextmanager
+def looking(view: int, least: int = 1_000) -> Iterator[list[int]]:
+    """Ten readers and somebody in the playground; what is yielded gets a number for each trial.
+
+    Each reader gets at least so many bytes.
+    """
+    command = [sys.executable, "-m", "tests.benchmarks.stream_readers", str(view)]
+    pipe, ends, asked = subprocess.PIPE, threading.Event(), list[int]()
+    trial = threading.Thread(target=_try, args=(view, ends, asked))
+    with subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, text=True) as readers:
+        trial.start()
+        try:
+            yield asked
+        finally:
+            ends.set()
+            read, _ = readers.communicate()
+            trial.join(60)
+    assert int(read) > least, "each reader has seen decisions"
+
+
+def _try(view: int, ends: threading.Event, asked: list[int]) -> None:
+    url = f"http://127.0.0.1:{view}/api/v1"
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(f"{url}/session") as answer:
+        token = json.load(answer)["token"]
+    body, headers = json.dumps({"text": DRAFT}).encode(), {"Placet-Token": token}
+    while not ends.is_set():
+        request = urllib.request.Request(f"{url}/evaluate", body, headers)  # noqa: S310 - ours
+        try:
+            with opener.open(request, timeout=60) as answer:
+                asked.append(json.load(answer)["asked"])
+        except urllib.error.HTTPError as error:
+            raise AssertionError(error.read().decode()) from error
+
+
+def p99(connection: KeepAlive, offers: Offers, calls: int) -> float:
+    """Seconds within which 99 of 100 calls are answered, with a pause after each."""
+    taken = []
+    for _ in range(calls):
+        body = offers.body(*offers.next())
+        taken.append(connection.post("filter", body).seconds)
+        time.sleep(PAUSE_SECONDS)
+    return quantiles(taken, n=100)[98]
+
+
+def test_filter_while_people_look(tmp_path: Path, record: Record) -> None:
+    policies = shop.policies(tmp_path / "policies")
+    offers = Offers(shop.asked_pods(), [f"n{number}" for number in range(NODES)])
+    ratios, alone, trials = [], [], 0
+    with (
+        large_cluster(NODES, PODS) as url,
+        placet(tmp_path, policies, *flags_for(tmp_path, url)) as server,
+    ):
+        server.wait_ready()
+        with keep_alive(server.port, PREFIX) as connection:
+            p99(connection, offers, CALLS)
+            for _ in range(ROUNDS):
+                without = p99(connection, offers, CALLS)
+                with looking(server.view_port) as asked:
+                    until(partial(bool, asked), 60, lambda: "a draft tried")
+                    beside = p99(connection, offers, CALLS)
+                ratios.append(beside / without)
+                alone.append(without)
+                trials += len(asked)
+    detail = (
+        f"{median(alone) * 1000:.2g} ms without; single rounds"
+        f" {', '.join(f'{ratio:.2f}' for ratio in ratios)}; {trials} trials"
+    )
+    record("filter p99, ten readers and a trial beside", median(ratios), AtMost(1.3), detail)
+
+
+def test_the_page_holds_the_loop(tmp_path: Path, record: Record) -> None:
+    """The longest step while nobody asks for a decision but all of the page is used."""
+    policies = shop.policies(tmp_path / "policies")
+    file, port, view = tmp_path / "longest.json", free_port(), free_port()
+    command: list[str | Path] = [sys.executable, "-m", "tests.benchmarks.held_loop", file, "serve"]
+    flags = [f"--listen=127.0.0.1:{port}", f"--view-port={view}", f"--policies={policies}"]
+    with (
+        large_cluster(5_000, 50_000) as url,
+        running(
+            [*command, *flags, *flags_for(tmp_path, url), "--lameduck=0s"],
+            tmp_path / "placet.log",
+            cwd=ROOT,
+            environment={"KUBECONFIG": os.devnull},
+        ) as process,
+    ):
+        process.wait_ready(lambda: answers_ok(port, "/readyz"), 120)
+        with keep_alive(port, PREFIX) as connection:
+            offers = Offers(shop.asked_pods(), [f"n{number}" for number in range(5_000)])
+            p99(connection, offers, 50)
+        time.sleep(1.0)
+        os.kill(process.child.pid, signal.SIGUSR1)
+        time.sleep(0.1)
+        with looking(view, least=0) as asked:
+            for _ in range(5):
+                for path in ("policies", "status", "decisions?limit=1000"):
+                    _get(view, path)
+            until(lambda: len(asked) > 1, 60, lambda: "a draft tried")
+        longest = json.loads(file.read_text("utf-8"))
+    detail = f"ms of processor time; {longest['step'][:120]}"
+    record("the longest step of the page", longest["seconds"] * 1000, AtMost(20), detail)
+
+
+def _get(view: int, path: str) -> dict[str, list[object]]:
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(f"http://127.0.0.1:{view}/api/v1/{path}", timeout=60) as answer:
+        found: dict[str, list[object]] = json.load(answer)
+    return found
