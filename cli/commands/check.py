@@ -4,33 +4,18 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import replace
-from functools import partial
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from cli.command import CommandError, Exit, replace_text
 from cli.render import FORMATS, Finding, counted, excerpt, print_error, render, totals, wants_colour
-from grammar.checks.cluster_costs import with_estimates
 from grammar.checks.costs import LIMIT, describe
-from grammar.checks.numbers import vanishing_percentages_of
-from grammar.checks.references import unknown_labels
-from grammar.clauses import Share
 from grammar.diagnostics import Mended, mend
-from grammar.errors import EvaluationError
-from grammar.evaluator import evaluate
 from grammar.policy_checker import Checked
 from grammar.schema import Schema, load_schema
 from grammar.source import Source, Span
 from policies.loader import load
-from policies.validation import Validation, Validator, check_source
-
-if TYPE_CHECKING:
-    from cli.world import Cluster
-    from engine.objects.codec import ObjectCodec
+from policies.validation import Validator, check_source
 
 # The longest text of an expression in a cost table.
 _TEXT = 72
@@ -97,7 +82,14 @@ def run(args: argparse.Namespace) -> int:
         sources = tuple(m.source for m in mended)
     validation = Validator(schema, args.cost_limit).validate(sources)
     if args.cluster:
-        validation = _in_cluster(validation, args.cluster, schema)
+        # Importing the engine takes as long as the rest of a check.
+        from cli.cluster_warnings import ClusterWarnings  # noqa: PLC0415
+        from cli.world import read_cluster  # noqa: PLC0415
+        from engine.objects.codec import ObjectCodec  # noqa: PLC0415
+
+        codec = ObjectCodec(schema)
+        warnings = ClusterWarnings(read_cluster(args.cluster, codec), codec)
+        validation = warnings.added(validation)
     findings = list(validation.findings())
     for line in render(findings, args.format, colour=wants_colour(sys.stdout)):
         print(line)
@@ -133,58 +125,6 @@ def _report(mended: Mended) -> list[str]:
         written = diagnostic.fix.text if diagnostic.fix else ""
         lines.append(f"  {_place(source, diagnostic.span)} {what}, now `{written}`")
     return [*lines, ""]
-
-
-def _in_cluster(validation: Validation, snapshot: Sequence[Path], schema: Schema) -> Validation:
-    """The validation with warnings about a cluster.
-
-    They are about label keys that a policy reads and no node has, about percentages that are 0 of a
-    workload, and about policies that can be slow there.
-    """
-    # Importing the engine takes as long as the rest of a check.
-    from cli.world import read_cluster  # noqa: PLC0415
-    from engine.objects.codec import ObjectCodec  # noqa: PLC0415
-
-    codec = ObjectCodec(schema)
-    cluster = read_cluster(snapshot, codec)
-    nodes = cluster.snapshot().nodes
-    known = Counter(key for node in nodes.values() for key in node.metadata.labels or {})
-
-    def warned(checked: Checked) -> Checked:
-        found = [*unknown_labels(checked, known, len(nodes))]
-        if not checked.broken:
-            found += vanishing_percentages_of(checked, partial(_replicas, checked, cluster, codec))
-        checked = replace(checked, diagnostics=(*checked.diagnostics, *found))
-        return with_estimates(checked, cluster.pods.size)
-
-    files = (replace(f, policies=tuple(map(warned, f.policies))) for f in validation.files)
-    return Validation(tuple(files))
-
-
-def _replicas(
-    checked: Checked, cluster: Cluster, codec: ObjectCodec, clause: Share
-) -> Mapping[str, int]:
-    """The replicas of each workload with a pod that the policy and the clause select, by name.
-
-    A pod for which that cannot be evaluated is not selected.
-    """
-    from cli.world import frame  # noqa: PLC0415
-
-    found: dict[str, int] = {}
-    for key in sorted(cluster.pod_bodies):
-        asked = cluster.pod(key)
-        if checked.policy.namespace not in (None, asked.namespace):
-            continue
-        with suppress(CommandError, EvaluationError):
-            read = frame(asked, cluster, codec)
-            workload = getattr(read.pod, "workload", None)
-            variables = {"pod": read.pod, "namespaceObject": read.namespaceObject, "now": read.now}
-            conditions = (checked.policy.selector, clause.when)
-            if workload is None or workload.replicas is None:
-                continue
-            if all(c is None or evaluate(c, variables, checked.environment) for c in conditions):
-                found[f"{asked.namespace}/{workload.name}"] = workload.replicas
-    return found
 
 
 def _summary(findings: Sequence[Finding], policies: int, files: int) -> str:

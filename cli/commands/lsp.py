@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import sys
+from functools import partial
 from pathlib import Path
 
+from cli.cluster_warnings import ClusterWarnings
 from cli.command import CommandError, Exit
+from cli.language_server.files import Warn
 from cli.language_server.server import PolicyServer
 from cli.repl.samples import SessionSamples
 from cli.repl.session import Origin, Session
@@ -33,10 +37,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    if sys.stdin.isatty():
+        hint = "the page Editors of the documentation has the lines for each editor"
+        raise CommandError("`placet lsp` answers an editor, which starts it itself", hint)
     for problem in Search(args.paths).problems:
         raise CommandError(problem.message, problem.hint)
     session = Session()
     if args.cluster:
         session.open(Origin.files(args.cluster))
-    PolicyServer(session.schema, args.paths, SessionSamples(session), version()).run()
+    samples = SessionSamples(session)
+    PolicyServer(session.schema, args.paths, samples, _warn(session), version()).run()
     return Exit.OK
+
+
+def _warn(session: Session) -> Warn:
+    """What is to be said of the cluster of a session, if it has one, in the time of a keystroke."""
+    if session.cluster is None:
+        return lambda validation: validation
+    return partial(ClusterWarnings(session.cluster, session.codec).added, quick=True)

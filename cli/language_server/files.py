@@ -5,7 +5,7 @@ A text that is open in the editor replaces its file. Files are read again only w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,6 +30,10 @@ class _Folder:
     validation: Validation | None = None
 
 
+# A validation with further warnings.
+Warn = Callable[[Validation], Validation]
+
+
 class PolicyFiles:
     """The files that `use` in an open text may name.
 
@@ -37,15 +41,21 @@ class PolicyFiles:
     and folders.
     """
 
-    def __init__(self, schema: Schema, texts: Mapping[str, str], more: Sequence[Path]) -> None:
-        self.schema = schema
+    def __init__(
+        self, schema: Schema, texts: Mapping[str, str], more: Sequence[Path], warn: Warn
+    ) -> None:
+        self._schema = schema
         self._texts = texts
         self._more = more
+        self._warn = warn
         self._folders: dict[Path, _Folder] = {}
         self._read: dict[Path, tuple[_Mark, Source | None]] = {}
 
-    def document(self, path: str) -> Document | None:
-        """The document of an open text; None for a manifest without policies of Placet."""
+    def document(self, path: str, *, warned: bool = False) -> Document | None:
+        """The document of an open text; None for a manifest without policies of Placet.
+
+        If `warned`, its diagnostics have the further warnings.
+        """
         text = self._texts[path]
         if is_manifest(path) and f"{GROUP}/" not in text:
             return None
@@ -61,10 +71,11 @@ class PolicyFiles:
                 sources.append(source)
         # As `placet check FOLDER` has them.
         sources.sort(key=lambda source: source.name)
-        return document(path, self._checked(parent, sources), self.schema)
+        validation = self._checked(parent, sources)
+        return document(path, self._warn(validation) if warned else validation, self._schema)
 
     def _checked(self, parent: Path, sources: Sequence[Source]) -> Validation:
-        folder = self._folders.setdefault(parent, _Folder(Validator(self.schema)))
+        folder = self._folders.setdefault(parent, _Folder(Validator(self._schema)))
         if folder.validation is None or folder.sources != sources:
             folder.sources, folder.validation = sources, folder.validator.validate(sources)
         return folder.validation

@@ -16,7 +16,7 @@ from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 from pygls.uris import from_fs_path, to_fs_path
 
-from cli.language_server.files import PolicyFiles
+from cli.language_server.files import PolicyFiles, Warn
 from cli.language_server.positions import Positions
 from grammar.diagnostics import Diagnostic, Fix
 from grammar.parser import parse_file
@@ -27,6 +27,7 @@ from policies.editing.completion import Candidate, Samples
 from policies.editing.document import Document, complete
 from policies.editing.meaning import Meaning, meaning
 from policies.editing.outline import Entry, outline
+from policies.editing.tokens import coloured_lines
 from policies.forms import is_manifest
 from policies.validation import LIBRARY
 
@@ -54,15 +55,31 @@ _SYMBOLS = {
 }
 
 
+# The colours of pieces by their kind.
+_COLOURS = {
+    "comment": types.SemanticTokenTypes.Comment,
+    "string": types.SemanticTokenTypes.String,
+    "number": types.SemanticTokenTypes.Number,
+    "function": types.SemanticTokenTypes.Function,
+    "variable": types.SemanticTokenTypes.Variable,
+    "word": types.SemanticTokenTypes.Keyword,
+}
+_LEGEND = types.SemanticTokensLegend([*_COLOURS.values()], [])
+
+
 class PolicyServer:
-    """A language server about policy files. `samples` are those of a cluster."""
+    """A language server about policy files.
+
+    `more` are further files for `use`. `samples` are those of a cluster, and `warn` adds what is to
+    be said of it.
+    """
 
     def __init__(
-        self, schema: Schema, more: Sequence[Path], samples: Samples, version: str
+        self, schema: Schema, more: Sequence[Path], samples: Samples, warn: Warn, version: str
     ) -> None:
         self._texts: dict[str, str] = {}
         self._uris: dict[str, str] = {}
-        self._files = PolicyFiles(schema, self._texts, more)
+        self._files = PolicyFiles(schema, self._texts, more, warn)
         self._samples = samples
         self._pending: asyncio.TimerHandle | None = None
         # The whole text with each change: editors and Python do not agree on what ends a line.
@@ -88,6 +105,7 @@ class PolicyServer:
             (types.TEXT_DOCUMENT_FORMATTING, self._format, None),
             (types.TEXT_DOCUMENT_DOCUMENT_SYMBOL, self._symbols, None),
             (types.TEXT_DOCUMENT_CODE_ACTION, self._fixes, fixes),
+            (types.TEXT_DOCUMENT_SEMANTIC_TOKENS_FULL, self._colours, _LEGEND),
         ]
         for method, handler, options in handlers:
             # pygls sets attributes of a handler, which a method does not have.
@@ -120,10 +138,10 @@ class PolicyServer:
         self._uris[path] = uri
         self._texts[path] = self._server.workspace.get_text_document(uri).source
 
-    def _document(self, uri: str) -> tuple[Document | None, Positions]:
+    def _document(self, uri: str, *, warned: bool = False) -> tuple[Document | None, Positions]:
         path = _path(uri)
         positions = self._positions(self._texts[path])
-        return self._files.document(path), positions
+        return self._files.document(path, warned=warned), positions
 
     def _positions(self, text: str) -> Positions:
         encoding = self._server.workspace.position_encoding
@@ -134,7 +152,7 @@ class PolicyServer:
     def _check(self) -> None:
         """Publishes the diagnostics of all open texts: a `use` may name a policy of another."""
         for uri in [*self._uris.values()]:
-            document, positions = self._document(uri)
+            document, positions = self._document(uri, warned=True)
             found = document.file.diagnostics if document is not None else ()
             self._publish(uri, [_diagnostic(each, positions) for each in found])
 
@@ -143,7 +161,7 @@ class PolicyServer:
         self._server.text_document_publish_diagnostics(params)
 
     def _fixes(self, params: types.CodeActionParams) -> list[types.CodeAction]:
-        document, positions = self._document(params.text_document.uri)
+        document, positions = self._document(params.text_document.uri, warned=True)
         if document is None:
             return []
         first, last = (positions.offset(p) for p in (params.range.start, params.range.end))
@@ -203,6 +221,26 @@ class PolicyServer:
         whole = self._positions(source.text).range(Span(0, len(source.text)))
         text = format_file(file, source)
         return [types.TextEdit(whole, text)] if text != source.text else []
+
+    def _colours(self, params: types.SemanticTokensParams) -> types.SemanticTokens:
+        """The pieces of a text that have a colour, each with its place after the one before it."""
+        path = _path(params.text_document.uri)
+        text = "" if is_manifest(path) else self._texts[path]
+        positions, data = self._positions(text), list[int]()
+        offset, last = 0, types.Position(0, 0)
+        for line in coloured_lines(text):
+            for kind, piece in line:
+                start, end = positions.position(offset), positions.position(offset + len(piece))
+                offset += len(piece)
+                if kind and piece and start.line == end.line:
+                    is_same = start.line == last.line
+                    column = start.character - last.character if is_same else start.character
+                    length = end.character - start.character
+                    colour = list(_COLOURS).index(kind)
+                    data += [start.line - last.line, column, length, colour, 0]
+                    last = start
+            offset += 1
+        return types.SemanticTokens(data)
 
     def _symbols(self, params: types.DocumentSymbolParams) -> list[types.DocumentSymbol]:
         document, positions = self._document(params.text_document.uri)

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping
 from grammar import catalogue
 from grammar.ast import Binary, Call, DefCall, Expr, Ident, Index, LetReference, Literal, Select
 from grammar.clauses import Def, Let
-from grammar.diagnostics import Diagnostic, nearest
+from grammar.diagnostics import Diagnostic, Fix, nearest
 from grammar.errors import EvaluationError
 from grammar.policy_checker import Checked
+from grammar.printer import print_string
 from grammar.source import Span
 from grammar.types import Type
 from grammar.values import strings as regex
@@ -29,7 +30,7 @@ def unknown_labels(checked: Checked, known: Mapping[str, int], nodes: int) -> It
         if key is None or key[0] in known or key in warned:
             continue
         warned.add(key)
-        yield _warning(*key, known, nodes)
+        yield _warning(*key, known, nodes, is_text=not isinstance(expr, Select))
 
 
 def _key(expr: Expr) -> tuple[str, Span] | None:
@@ -53,12 +54,17 @@ def _node_labels(expr: Expr) -> bool:
             return False
 
 
-def _warning(key: str, span: Span, known: Mapping[str, int], nodes: int) -> Diagnostic:
-    hint = None
+def _warning(
+    key: str, span: Span, known: Mapping[str, int], nodes: int, *, is_text: bool
+) -> Diagnostic:
+    hint = remedy = None
     if (close := nearest(key, known)) is not None:
+        remedy = Fix(span, print_string(close)) if is_text else None
         hint = f"a similar label exists: {known[close]:,} of {nodes:,} nodes have `{close}`"
     message = f"0 of {nodes:,} nodes have the label `{key}`"
-    return Diagnostic("P0320", "warning", message, span, label="no node has it", hint=hint)
+    return Diagnostic(
+        "P0320", "warning", message, span, label="no node has it", hint=hint, remedy=remedy
+    )
 
 
 _PATTERN_FUNCTIONS = frozenset({"matches", "find", "findAll"})
@@ -85,7 +91,10 @@ def unused_definitions(checked: Checked) -> Iterator[Diagnostic]:
         if isinstance(item, Let | Def) and item.name not in used:
             word = "let" if isinstance(item, Let) else "def"
             message = f"{word} `{item.name}` is never used"
-            yield Diagnostic("P0303", "warning", message, item.name_span, hint="delete it")
+            edit = Fix(item.span, "")
+            yield Diagnostic(
+                "P0303", "warning", message, item.name_span, hint="delete it", remedy=edit
+            )
     if checked.template is None:
         return
     named = {e.name for e in walk(checked.template.items) if isinstance(e, Ident)}

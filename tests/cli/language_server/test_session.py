@@ -151,6 +151,34 @@ async def test_completion_has_the_label_keys_of_the_snapshot(editor: Editor) -> 
     assert found[0].text_edit.new_text == 'capacity"'
 
 
+async def test_label_keys_that_no_node_has_are_found_and_mended(editor: Editor) -> None:
+    text = 'cluster policy p {\n  filter "f" { require node.labels["capcity"] == "spot" }\n}\n'
+    found = await editor.write("unknown.policy", text)
+    label = next(d for d in found if d.code == "P0320")
+    context = types.CodeActionContext([label])
+    asked = types.CodeActionParams(editor.text("unknown.policy"), label.range, context)
+    actions = await editor.client.text_document_code_action_async(asked)
+    titles = [a.title for a in actions or () if isinstance(a, types.CodeAction)]
+    assert 'replace `"capcity"` by `"capacity"`' in titles
+
+
+async def test_colours(editor: Editor) -> None:
+    text = 'let a = "🐪" // x\n\n  node.zone.size()'
+    await editor.write("colours.policy", text)
+    asked = types.SemanticTokensParams(editor.text("colours.policy"))
+    found = await editor.client.text_document_semantic_tokens_full_async(asked)
+    assert found is not None
+    words = [[*found.data[i : i + 5]] for i in range(0, len(found.data), 5)]
+    keyword, string, comment, variable, function = 5, 1, 0, 4, 3
+    assert words == [
+        [0, 0, 3, keyword, 0],
+        [0, 8, 4, string, 0],
+        [0, 5, 4, comment, 0],
+        [2, 2, 4, variable, 0],
+        [0, 10, 4, function, 0],
+    ]
+
+
 async def test_definition_in_another_file_and_in_the_library(editor: Editor) -> None:
     await editor.write("uses.policy", TEXT.replace('"spot" (least: 3)', '"library/spot-ceiling"'))
     asked = types.DefinitionParams(editor.text("uses.policy"), types.Position(3, 12))

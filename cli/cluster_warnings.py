@@ -1,0 +1,80 @@
+"""Cluster warnings: what policies do not find in a cluster, and what is slow there.
+
+They are about label keys that a policy reads and no node has, about percentages that are 0 of a
+workload, and about policies that can be slow in a cluster of this size.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+
+from cli.command import CommandError
+from cli.world import Cluster, frame
+from engine.objects.codec import ObjectCodec
+from grammar.checks.cluster_costs import with_estimates
+from grammar.checks.numbers import vanishing_percentages_of
+from grammar.checks.references import unknown_labels
+from grammar.clauses import Share
+from grammar.errors import EvaluationError
+from grammar.evaluator import evaluate
+from grammar.policy_checker import Checked
+from policies.validation import Validation
+
+
+class ClusterWarnings:
+    """The warnings about one cluster."""
+
+    def __init__(self, cluster: Cluster, codec: ObjectCodec) -> None:
+        nodes = cluster.snapshot().nodes
+        self._cluster = cluster
+        self._codec = codec
+        self._nodes = len(nodes)
+        self._labels = Counter(k for node in nodes.values() for k in node.metadata.labels or {})
+
+    def added(self, validation: Validation, *, quick: bool = False) -> Validation:
+        """The validation with the warnings among its diagnostics.
+
+        If `quick`, without those for which each pod is looked at.
+        """
+        files = (
+            replace(file, policies=tuple(self._warned(c, quick=quick) for c in file.policies))
+            for file in validation.files
+        )
+        return Validation(tuple(files))
+
+    def _warned(self, checked: Checked, *, quick: bool) -> Checked:
+        found = [*unknown_labels(checked, self._labels, self._nodes)]
+        if not checked.broken and not quick:
+            found += vanishing_percentages_of(checked, partial(self._replicas, checked))
+        checked = replace(checked, diagnostics=(*checked.diagnostics, *found))
+        return with_estimates(checked, self._cluster.pods.size)
+
+    def _replicas(self, checked: Checked, clause: Share) -> Mapping[str, int]:
+        """The replicas of each workload with a pod that policy and clause select, by name.
+
+        A pod for which that cannot be evaluated is not selected.
+        """
+        found: dict[str, int] = {}
+        for key in sorted(self._cluster.pod_bodies):
+            asked = self._cluster.pod(key)
+            if checked.policy.namespace not in (None, asked.namespace):
+                continue
+            with suppress(CommandError, EvaluationError):
+                read = frame(asked, self._cluster, self._codec)
+                workload = getattr(read.pod, "workload", None)
+                variables = {
+                    "pod": read.pod,
+                    "namespaceObject": read.namespaceObject,
+                    "now": read.now,
+                }
+                conditions = (checked.policy.selector, clause.when)
+                if workload is None or workload.replicas is None:
+                    continue
+                environment = checked.environment
+                if all(c is None or evaluate(c, variables, environment) for c in conditions):
+                    found[f"{asked.namespace}/{workload.name}"] = workload.replicas
+        return found
