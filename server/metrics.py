@@ -172,7 +172,7 @@ class Metrics:
             "[ALPHA] Victims in preempt answers, on all their nodes.",
             registry=registry,
         )
-        self._scores = ScoreCounts("placet_scores", "[ALPHA] Scores that prioritize sent, 0 to 10.")
+        self._scores = ScoreCounts("placet_scores", "[ALPHA] Scores of asked nodes, 0 to 10.")
         registry.register(self._scores)
         self._admissions = counter(
             "placet_admissions_total",

@@ -40,7 +40,8 @@ _Found = tuple[str, Diagnostic]
 class SchedulerRequirements:
     """The clauses of policies that need more than a `filterVerb`, each as `policy/clause`.
 
-    `amounts` are the filters that add up what pods ask for, with or without a check at binding.
+    `amounts` are the filters that add up what pods ask for, with or without a check at binding, and
+    `scores` has the bounds that are preferences.
     """
 
     strict: tuple[str, ...] = ()
@@ -123,7 +124,12 @@ def read_requirements(paths: Sequence[Path]) -> SchedulerRequirements:
         strict=those(lambda c: isinstance(c, Share | Spread | Limit) and c.strength.strict),
         amounts=tuple(name for name, clause, part in clauses if sum_of(clause, part) is not None),
         at_bind=those(lambda c: isinstance(c, Filter) and c.at_bind),
-        scores=those(lambda c: isinstance(c, Score)),
+        scores=those(
+            lambda c: (
+                isinstance(c, Score)
+                or (isinstance(c, Share | Spread | Limit) and not c.strength.strict)
+            )
+        ),
     )
 
 
@@ -214,6 +220,17 @@ def missing_verb(ours: ExtenderEntry, context: CheckContext) -> Iterator[_Found]
     if needs is not None and needs.scores and not ours.verbs["prioritize"]:
         message = f"without a `prioritizeVerb` {_some(needs.scores)} score nothing"
         hint = "write `prioritizeVerb: prioritize` and `weight: 10`"
+        yield _warning(ours.at("prioritizeVerb"), message, hint)
+
+
+def unused_verb(ours: ExtenderEntry, context: CheckContext) -> Iterator[_Found]:
+    """A `prioritizeVerb` that no policy needs: a call more for every pod."""
+    needs = context.requirements
+    if needs is not None and not needs.scores and ours.verbs["prioritize"]:
+        message = (
+            "no clause of these policies scores, so calls of the `prioritizeVerb` change nothing"
+        )
+        hint = "remove `prioritizeVerb` and `weight` until a policy has a score or a preference"
         yield _warning(ours.at("prioritizeVerb"), message, hint)
 
 
@@ -672,6 +689,7 @@ OF_OURS: Mapping[str, Callable[[ExtenderEntry, CheckContext], Iterator[_Found]]]
     "timeout": timeout,
     "verb": verb,
     "missing-verb": missing_verb,
+    "unused-verb": unused_verb,
     "bind": bind,
     "no-binder": no_binder,
     "whole-nodes": whole_nodes,

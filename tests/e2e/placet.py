@@ -113,16 +113,17 @@ def placet(
     policies: Path | None,
     *view: str,
     environment: Mapping[str, str] | None = None,
+    program: str = "cli",
 ) -> Iterator[Placet]:
     """Serve a file of policies, or none; `view` are the flags that say what it knows otherwise.
 
-    `environment` comes on top of that of the tests.
+    `environment` comes on top of that of the tests, and `program` is the module that is run.
     """
     port, view_port = free_port(), free_port()
     command = [
         sys.executable,
         "-m",
-        "cli",
+        program,
         "serve",
         f"--listen=127.0.0.1:{port}",
         f"--view-port={view_port}",

@@ -191,7 +191,8 @@ async def test_a_namespace_waits_only_for_itself(serve: Serve) -> None:
     hostile = [asyncio.create_task(responded(served, slow_review("shop", 300))) for _ in range(5)]
     await asyncio.sleep(0.1)
     assert (await responded(served, review(placement_policy(GOOD), namespace="mall")))["allowed"]
-    assert [task.done() for task in hostile].count(False) >= 4
+    # In one queue for all, it would be answered after the last of them.
+    assert [task.done() for task in hostile].count(False) >= 2
     assert all([(await task)["allowed"] for task in hostile])
 
 

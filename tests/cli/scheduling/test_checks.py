@@ -31,8 +31,11 @@ STRICT = 'policy strict in namespace "web" { limit "one" { per node at most 1 st
 SUM = """policy sum in namespace "web" {{
   {} "room" {{ require node.pods.map(p, p.requests["cpu"]).sum() <= "4" }}
 }}"""
+# What policies without scores need.
+UNSCORED = ours("prioritizeVerb")
+BIND = {"bindVerb": "bind"}
 # Checks that no configuration fails without policies.
-ONLY_WITH_POLICIES = {"no-binder"}
+ONLY_WITH_POLICIES = {"no-binder", "unused-verb"}
 # Checks of what the flags of `placet serve` need; in all other tests they are right.
 OF_FLAGS = {"bind", "bind-timeout"}
 
@@ -136,37 +139,51 @@ def test_placet_must_know_how_long_volumes_are_awaited(
 @pytest.mark.parametrize(
     ("policy", "entry", "expected"),
     [
-        (STRICT, ours(bindVerb="bind"), []),
-        (STRICT, OURS, [("no-binder", "warning")]),
+        (STRICT, UNSCORED | BIND, []),
+        (STRICT, UNSCORED, [("no-binder", "warning")]),
         (
             STRICT,
-            ours(bindVerb="bind", ignorable=True),
+            UNSCORED | BIND | {"ignorable": True},
             [("ignorable", "error"), ("ignorable", "warning")],
         ),
         (STRICT.replace("strict }", "best effort weight 1 }"), ours(ignorable=True), []),
-        (STRICT.replace("{ limit", "{ mode audit limit"), ours(ignorable=True), []),
+        (STRICT.replace("{ limit", "{ mode audit limit"), UNSCORED | {"ignorable": True}, []),
         (
             'policy b in namespace "web" { bind "x" { require node.ready } }',
-            OURS,
+            UNSCORED,
             [("no-binder", "warning")],
         ),
-        (SUM.format("filter"), OURS, [("no-binder", "warning")]),
-        (SUM.format("bind"), OURS, [("no-binder", "warning"), ("no-binder", "warning")]),
-        (SUM.format("bind"), ours(bindVerb="bind"), []),
+        (SUM.format("filter"), UNSCORED, [("no-binder", "warning")]),
+        (SUM.format("bind"), UNSCORED, [("no-binder", "warning"), ("no-binder", "warning")]),
+        (SUM.format("bind"), UNSCORED | BIND, []),
         (
             'policy s in namespace "web" { score "x" weight 1 { value 1 } }',
             ours("prioritizeVerb"),
             [("missing-verb", "warning")],
         ),
         (
+            STRICT.replace("strict }", "best effort weight 1 }"),
+            UNSCORED,
+            [("missing-verb", "warning")],
+        ),
+        (STRICT, ours(bindVerb="bind"), [("unused-verb", "warning")]),
+        (
             STRICT,
-            ours(bindVerb="bind", managedResources=[{"name": "a.b/c"}]),
+            UNSCORED | BIND | {"managedResources": [{"name": "a.b/c"}]},
             [("managed-resources", "error")],
         ),
     ],
     ids=[
         *["all", "no bind", "ignorable", "best effort", "audit", "bind clause"],
-        *["sum", "sum at binding", "sum that is checked", "score", "managed"],
+        *[
+            "sum",
+            "sum at binding",
+            "sum that is checked",
+            "score",
+            "preference",
+            "no score",
+            "managed",
+        ],
     ],
 )
 def test_policies_say_what_they_need(
