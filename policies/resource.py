@@ -213,6 +213,13 @@ class Status(Base, frozen=True):
         _Count | None,
         Meta(description="The difference between the two, in pods; nothing is repaired."),
     ] = None
+    ungatedPods: Annotated[
+        _Count | None,
+        Meta(
+            description="Those of them that were created without the marker of the gate, so that"
+            " kube-scheduler did not ask about them."
+        ),
+    ] = None
     diagnostics: Annotated[
         tuple[Annotated[str, Meta(max_length=1024)], ...],
         Meta(

@@ -17,6 +17,7 @@ import msgspec
 from aiohttp import web
 from msgspec import Meta, Raw, Struct
 
+from engine.objects.gate import NewPod, marking
 from engine.objects.peer import DEFAULT_SCHEDULER
 from grammar.errors import EvaluationError
 from grammar.texts import cut
@@ -68,6 +69,11 @@ class Review(Struct, rename="camel"):
         return "/".join(part for part in parts if part)
 
     @property
+    def is_new_pod(self) -> bool:
+        is_pod = (self.resource.group, self.resource.resource) == ("", "pods")
+        return is_pod and self.operation == "CREATE" and not self.sub_resource
+
+    @property
     def new(self) -> bytes:
         """The JSON of the object; empty if there is none."""
         return _present(self.object)
@@ -116,6 +122,7 @@ class _Pod(Struct):
 
 _REVIEW = msgspec.json.Decoder(_ReviewRequest)
 _POD = msgspec.json.Decoder(_Pod)
+_NEW_POD = msgspec.json.Decoder(NewPod)
 _ENCODER = msgspec.json.Encoder()
 
 
@@ -241,6 +248,10 @@ class AdmissionWebhooks:
         """Gives a new pod that names no scheduler the one that calls this server."""
         return await self._answer(request, call, self._assigned)
 
+    async def gate(self, request: web.Request, call: CallRecord) -> web.Response:
+        """Marks a new pod, so that kube-scheduler asks about it."""
+        return await self._answer(request, call, self._marked)
+
     async def _answer(self, request: web.Request, call: CallRecord, decide: Decide) -> web.Response:
         try:
             if (refusal := refuse_encoded(request, call)) is not None:
@@ -258,10 +269,13 @@ class AdmissionWebhooks:
         self._metrics.reviewed(call.verb, call.reviewed)
         return web.Response(body=ruling.answer, content_type="application/json")
 
+    async def _marked(self, review: Review, _deadline: float) -> Ruling:
+        patch = marking(decode(_NEW_POD, review.new)) if review.is_new_pod else ()
+        return Ruling(allow(review, patch=patch))
+
     async def _assigned(self, review: Review, _deadline: float) -> Ruling:
-        is_pod = (review.resource.group, review.resource.resource) == ("", "pods")
         # The scheduler of a pod never changes.
-        if not is_pod or review.operation != "CREATE" or review.sub_resource:
+        if not review.is_new_pod:
             return Ruling(allow(review))
         named = decode(_POD, review.new).spec.scheduler_name
         if named not in ("", DEFAULT_SCHEDULER) or self._scheduler == DEFAULT_SCHEDULER:

@@ -34,12 +34,13 @@ ADOPTERS = web.AppKey("ADOPTERS", Sequence[Callable[[Settings], None]])
 
 # Extenders usually have `urlPrefix: http://…/api/scheduler`; a URL without a path works too.
 PREFIXES = ("/api/scheduler", "")
-MUTATE, VALIDATE, PODS = "/admission/mutate", "/admission/validate", "/admission/pods"
+MUTATE, VALIDATE = "/admission/mutate", "/admission/validate"
+PODS, GATE = "/admission/pods", "/admission/gate"
 
 # A server with a client CA still serves these paths without a client certificate: probes have none,
 # and an API server has one only if it is configured for each webhook. A webhook's answer is about
 # the object in the request, and changes nothing.
-OPEN_PATHS = frozenset({"/livez", "/healthz", "/readyz", "/version", MUTATE, VALIDATE, PODS})
+OPEN_PATHS = frozenset({"/livez", "/healthz", "/readyz", "/version", MUTATE, VALIDATE, PODS, GATE})
 # These paths accept a certificate of the client CA with any name, so that a scraper does not need
 # the name of kube-scheduler.
 READING_PATHS = frozenset({"/metrics"})
@@ -88,6 +89,7 @@ def create_app(
         verbs[MUTATE] = ("mutate", webhooks.mutate)
         verbs[VALIDATE] = ("validate", webhooks.validate)
         verbs[PODS] = ("pods", webhooks.pods)
+        verbs[GATE] = ("gate", webhooks.gate)
     recorder = CallRecorder(metrics, log, limited, shutdown or Shutdown(), warnings, bodies)
     by_path = {path: recorder.handler(*verb) for path, verb in verbs.items()}
     plain_errors = recorder.plain_errors({path: verb for path, (verb, _) in verbs.items()})
@@ -109,7 +111,7 @@ def create_app(
         adopters.append(alone[CONNECTIONS].adopt)
         alone.add_routes(
             web.post(path, by_path[path], expect_handler=_ask_later)
-            for path in (MUTATE, VALIDATE, PODS)
+            for path in (MUTATE, VALIDATE, PODS, GATE)
         )
         app[WEBHOOKS] = alone
     return app

@@ -40,6 +40,7 @@ from engine.counting.in_flight_pods import (
     Schedulers,
 )
 from engine.errors import ClusterConfigurationError
+from engine.objects.gate import GATE
 from engine.objects.peer import DEFAULT_SCHEDULER
 from engine.objects.request_pod import SYSTEM_NAMESPACES, Exemptions
 from grammar.schema import load_schema
@@ -336,6 +337,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=seconds,
         help="the longest time that a Permit plugin of kube-scheduler has a pod wait; any pod may "
         "be on its way for that much longer (default: 0s)",
+    )
+    scheduler.add_argument(
+        "--gate",
+        action="store_true",
+        help=f"kube-scheduler asks only about pods with the marker `{GATE}`: report the pods that "
+        "policies select and that were created without it",
     )
     endurance = parser.add_argument_group("load and shutdown")
     endurance.add_argument(
@@ -635,6 +642,7 @@ def _schedulers(args: argparse.Namespace) -> Schedulers:
         "--scheduler-lease": args.scheduler_lease is not None,
         "--bind-timeout": args.bind_timeout is not None,
         "--permit-timeout": args.permit_timeout is not None,
+        "--gate": args.gate,
     }
     unwatched = _unwatched(args)
     for flag in (flag for flag, is_given in given.items() if is_given):
@@ -650,6 +658,7 @@ def _schedulers(args: argparse.Namespace) -> Schedulers:
         args.bind,
         is_watched=not any(unwatched.values()),
         lease=args.scheduler_lease or defaults.lease,
+        gate=args.gate,
     )
 
 

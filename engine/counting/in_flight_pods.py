@@ -68,6 +68,7 @@ import numpy.typing as npt
 from engine.cache.node_table import UNKNOWN_ROW, NodeRows
 from engine.cache.tallies import Adds
 from engine.errors import BadObjectError
+from engine.objects.gate import is_marked
 from engine.objects.peer import DEFAULT_SCHEDULER, Peer
 
 GroupIds = npt.NDArray[np.int32]
@@ -94,7 +95,7 @@ class Schedulers:
     volumes and claims, `permit_timeout` the longest time that their Permit plugins have a pod wait.
     `call_bind` says that they have a bindVerb. `is_watched` says that watches show what they do;
     without a bindVerb, a pod whose time is over then counts until `end` is called. `lease` is the
-    namespace and name of their Lease.
+    namespace and name of their Lease. With a `gate` they ask only about marked pods.
     """
 
     names: frozenset[str] = frozenset({DEFAULT_SCHEDULER})
@@ -103,6 +104,7 @@ class Schedulers:
     call_bind: bool = False
     is_watched: bool = False
     lease: tuple[str, str] = KUBE_SCHEDULER_LEASE
+    gate: bool = False
 
     @property
     def ends_are_confirmed(self) -> bool:
@@ -122,9 +124,13 @@ class Schedulers:
             return pod.schedulerName in ("", DEFAULT_SCHEDULER)
         return self.have(pod)
 
+    def pass_by(self, pod: Peer) -> bool:
+        """Whether they place a pod of theirs without asking, because it has no marker."""
+        return self.gate and not is_marked(pod) and self.have(pod)
+
     def may_place(self, pod: Peer) -> bool:
-        """Whether they may be placing a pod that has no node."""
-        return not pod.is_gated and self.have(pod)
+        """Whether they may be placing a pod that has no node, and have asked about it."""
+        return not pod.is_gated and self.have(pod) and not self.pass_by(pod)
 
     def window(self, pod: Peer) -> float:
         """The time that a pod needs at most if its scheduler is not slowed down."""

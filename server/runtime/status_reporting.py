@@ -24,7 +24,7 @@ from engine.cluster.events import Event, Events, Regarding
 from engine.cluster.lease import micro_time
 from engine.cluster.requeue import Requeuer
 from engine.cluster.status import Reported
-from engine.counting.in_flight_pods import Schedulers
+from engine.counting.in_flight_pods import DEFAULT_SCHEDULERS, Schedulers
 from engine.counting.share_status import PodCounts, ShareStatus
 from engine.decision.recent_answers import RejectedPods
 from engine.engine import Engine
@@ -36,7 +36,8 @@ from engine.errors import (
     NotSyncedError,
     why,
 )
-from engine.objects.peer import Peer
+from engine.objects.gate import ENABLED, GATE, OPT_IN
+from engine.objects.peer import Peer, key_of
 from engine.program.frame import Evaluation, Frame
 from engine.program.program import Program, ShareProgram
 from grammar.values.maps import EMPTY_RECORD
@@ -52,6 +53,11 @@ _MOST_LINES, _MOST_TEXT = 64, 1024
 
 EXPENSIVE = "it takes too much time to evaluate: its pods wait while it does"
 
+UNGATED = (
+    f"pods that it selects were created without `{GATE}`, so kube-scheduler did not ask about them: "
+    f"label their namespaces with `{OPT_IN}={ENABLED}` and create the pods again"
+)
+
 # The status, reason and message of a condition.
 _Outcome = tuple[Literal["True", "False"], str, str]
 
@@ -66,10 +72,16 @@ class _Object(msgspec.Struct):
 class Statuses:
     """The statuses of policy objects, from the enforced policies and the pods of the cluster."""
 
-    def __init__(self, cache: Cache, portion: Callable[[Frame], Evaluation]) -> None:
+    def __init__(
+        self,
+        cache: Cache,
+        portion: Callable[[Frame], Evaluation],
+        schedulers: Schedulers = DEFAULT_SCHEDULERS,
+    ) -> None:
         """`portion` gives the context of evaluations for which nobody waits."""
         self._cache = cache
         self._portion = portion
+        self._schedulers = schedulers
         # By the name of an object: its version and program, and their counts.
         self._kept: dict[str, tuple[object, ShareStatus, PodCounts | None]] = {}
 
@@ -112,6 +124,8 @@ class Statuses:
                     targetPods=counts.target,
                     violations=counts.violations,
                 )
+            if manifest is not None and self._schedulers.gate:
+                wanted = _with_ungated(wanted, self._ungated(name, manifest))
             yield Reported(_path(name), metadata.resourceVersion, written, wanted)
 
     def _counts(
@@ -134,6 +148,17 @@ class Statuses:
             counted = share_status.count(self._cache, snapshot, self._portion(frame))
             self._kept[name] = version, share_status, counted
         return counted
+
+    def _ungated(self, name: str, manifest: Manifest) -> int:
+        """The pods of a policy about which kube-scheduler did not ask."""
+        metadata, inside = manifest.metadata, self._namespaces(manifest)
+        scope = Scope(None if isinstance(manifest.spec, ClusterSpec) else metadata.namespace)
+        selects, passes_by = self._selects(manifest), self._schedulers.pass_by
+        version = (name, metadata.uid, metadata.generation, inside)
+        tally = self._cache.tally(
+            ("ungated", version), scope, lambda pod: passes_by(pod) and selects(pod)
+        )
+        return tally.placed + len(tally.waiting)
 
     def _namespaces(self, manifest: Manifest) -> frozenset[str] | None:
         """The namespaces that a cluster policy selects; None without a namespace selector."""
@@ -207,6 +232,15 @@ def _status(
     )
 
 
+def _with_ungated(status: Status, number: int) -> Status:
+    """The status with the condition of the gate; it names no number, which changes often."""
+    outcome: _Outcome = ("True", "NoMarker", UNGATED) if number else ("False", "None", "")
+    condition = Condition("Ungated", *outcome, "", status.observedGeneration)
+    return msgspec.structs.replace(
+        status, conditions=(*status.conditions, condition), ungatedPods=number
+    )
+
+
 def _share(program: Program | None) -> ShareProgram | None:
     """The share that the declarative part of an object is compiled to."""
     shares = program.shares if program is not None else ()
@@ -255,7 +289,7 @@ class StatusReporter:
         self._lost = lost
         self._lost_under: EnforcedPolicies | None = None
         self._engine = engine
-        self._statuses = Statuses(informers.cache, engine.portion)
+        self._statuses = Statuses(informers.cache, engine.portion, schedulers)
         self._events = Events(client, identity)
         self._requeuer = Requeuer(client, engine, rejected_pods, gave_up, schedulers)
         self._report = report
