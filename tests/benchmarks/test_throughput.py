@@ -166,7 +166,7 @@ def test_short_answers(
     """A tenth of the hosts stand out, and the others are left out of answers to prioritize."""
     starts = {
         "short": _placet(plane, _OUTSTANDING),
-        "full": _placet(plane, _OUTSTANDING, "tests.e2e.full_answers"),
+        "full": _placet(plane, _OUTSTANDING, "tests.support.full_answers"),
     }
     if "go" in contestants:
         starts["go"] = contestants["go"]
