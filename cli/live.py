@@ -18,6 +18,7 @@ import msgspec
 
 from cli.command import CommandError
 from cli.explaining.pending import event_time
+from cli.scheduling.gate_checks import Marking
 from cli.version import version
 from cli.world import Documents
 from engine.cache.informers import CONTROLLERS, NAMESPACES, NODES, PODS, POLICIES
@@ -274,3 +275,41 @@ async def _config_maps(kubeconfig: Path | None, context: str | None) -> tuple[st
     async with connect(kubeconfig, context, version=version()) as client:
         body = await client.request("GET", f"/api/v1/namespaces/{NAMESPACE}/configmaps")
         return client.host, body.decode()
+
+
+_ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+# Before 1.36 an API server has no MutatingAdmissionPolicy.
+_MARKERS = {
+    "MutatingWebhookConfiguration": f"{_ADMISSION}/mutatingwebhookconfigurations",
+    "MutatingAdmissionPolicy": f"{_ADMISSION}/mutatingadmissionpolicies",
+    "MutatingAdmissionPolicyBinding": f"{_ADMISSION}/mutatingadmissionpolicybindings",
+}
+
+
+def marking_of(kubeconfig: Path | None, context: str | None) -> Marking | None:
+    """What marks new pods; None without the rights to list that. Raises CommandError."""
+    try:
+        return asyncio.run(_marking_of(kubeconfig, context))
+    except (ApiError, ApiUnreachableError) as error:
+        if isinstance(error, ApiError) and error.status == _FORBIDDEN:
+            return None
+        hint = "check `--kubeconfig`"
+        raise CommandError(f"cannot read what marks new pods: {error}", hint) from None
+
+
+async def _marking_of(kubeconfig: Path | None, context: str | None) -> Marking:
+    async with connect(kubeconfig, context, version=version()) as client:
+        objects: list[Json] = []
+        for kind, path in _MARKERS.items():
+            objects += [{"kind": kind, **each} for each in await _items(client, path)]
+        return Marking.of(objects, await _items(client, "/api/v1/namespaces"))
+
+
+async def _items(client: ApiClient, path: str) -> list[Json]:
+    try:
+        found: list[Json] = msgspec.json.decode(await client.request("GET", path))["items"]
+    except ApiError as error:
+        if error.status != _ABSENT:
+            raise
+        return []
+    return found

@@ -340,6 +340,11 @@ class Engine:
             self.in_flight.drop_offers()
             self.in_flight.take_over(snapshot.pending.values(), snapshot.table.owner)
 
+    @property
+    def exemptions(self) -> Exemptions:
+        """The pods about which no policy decides."""
+        return self._calls.exemptions
+
     def exempt(self, exemptions: Exemptions) -> None:
         """Exempts other pods from now on. What was counted with the old ones is forgotten."""
         self._calls.exemptions = exemptions

@@ -11,10 +11,11 @@ from pathlib import Path
 
 from cli.command import CommandError, Exit, add_context_arguments, lease, replace_text, seconds
 from cli.render import FieldFinding, as_json, render, totals, wants_colour
-from cli.scheduling.checks import CheckContext, choose, examine, read_requirements
+from cli.scheduling.checks import CheckContext, choose, examine
 from cli.scheduling.configuration import configurations, read_text
 from cli.scheduling.conversion import convert
 from cli.scheduling.generator import OUR_LEASE, OUR_URL, Extender
+from cli.scheduling.requirements import read_requirements
 from engine.counting.in_flight_pods import BIND_TIMEOUT_SECONDS
 
 _COMMENT = re.compile(r"(?m)^\s*#")
@@ -37,7 +38,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "manifest of a kube-scheduler pod; - is standard input",
     )
     add_context_arguments(
-        parser, "read the ConfigMaps of kube-system in the cluster of this kubeconfig"
+        parser,
+        "read the ConfigMaps of kube-system in the cluster of this kubeconfig, and what it does "
+        "to new pods",
     )
     parser.add_argument(
         "--policies",
@@ -58,6 +61,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="that of `placet serve` (default: %(default)s)",
     )
     parser.add_argument("--bind", action="store_true", help="`placet serve` is started with --bind")
+    parser.add_argument("--gate", action="store_true", help="`placet serve` is started with --gate")
     parser.add_argument(
         "--lease",
         metavar="NAMESPACE/NAME",
@@ -91,6 +95,15 @@ def run(args: argparse.Namespace) -> int:
     requirements = None if args.policies is None else read_requirements(args.policies)
     for name in args.files if args.fix else ():
         _fix(name, args)
+    texts, marking = list(map(read_text, args.files)), None
+    if _reads_cluster(args):
+        # Importing the client takes longer than the rest of this command.
+        from cli.live import config_maps, marking_of  # noqa: PLC0415
+
+        texts.append(config_maps(args.kubeconfig, args.context))
+        marking = marking_of(args.kubeconfig, args.context)
+    if not texts:
+        raise CommandError("no configuration is given", "give a file or --kubeconfig FILE")
     contexts = [
         CheckContext(
             found,
@@ -100,8 +113,10 @@ def run(args: argparse.Namespace) -> int:
             args.bind,
             args.lease,
             args.bind_timeout,
+            args.gate,
+            marking,
         )
-        for found in configurations(_texts(args), _existing)
+        for found in configurations(texts, _existing)
     ]
     findings = [finding for context in contexts for finding in examine(context)]
     if args.format == "json":
@@ -136,16 +151,8 @@ def _chosen(contexts: Sequence[CheckContext]) -> list[dict[str, object]]:
     ]
 
 
-def _texts(args: argparse.Namespace) -> list[tuple[str, str]]:
-    texts = list(map(read_text, args.files))
-    if args.kubeconfig is not None or args.context is not None:
-        # Importing the client takes longer than the rest of this command.
-        from cli.live import config_maps  # noqa: PLC0415
-
-        texts.append(config_maps(args.kubeconfig, args.context))
-    if not texts:
-        raise CommandError("no configuration is given", "give a file or --kubeconfig FILE")
-    return texts
+def _reads_cluster(args: argparse.Namespace) -> bool:
+    return args.kubeconfig is not None or args.context is not None
 
 
 def _fix(name: str, args: argparse.Namespace) -> None:

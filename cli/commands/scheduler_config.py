@@ -20,6 +20,7 @@ from cli.scheduling.generator import (
     section,
     yaml_text,
 )
+from engine.objects.gate import ENABLED, GATE, OPT_IN
 from grammar.values.time import SECOND, Duration
 
 EXAMPLES = """\
@@ -103,6 +104,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="call Placet only for pods with this extended resource; may be given again",
     )
     group.add_argument(
+        "--gate",
+        action="store_true",
+        help=f"call Placet only for pods with the marker `{GATE}`, which pods of namespaces that "
+        "opt in get when they are created",
+    )
+    group.add_argument(
         "--ignored-resource",
         metavar="NAME",
         action="append",
@@ -146,7 +153,7 @@ def run(args: argparse.Namespace) -> int:
         whole = yaml_text(found)
     refuse_unsound(whole, args.http_timeout)
     sys.stdout.write(yaml_text(section(extender)) if args.section else whole)
-    for line in _placets_side(args.scheduler_name, binds="bind" in args.verbs):
+    for line in _placets_side(args.scheduler_name, binds="bind" in args.verbs, has_gate=args.gate):
         print(line, file=sys.stderr)
     return Exit.OK
 
@@ -177,9 +184,9 @@ def _convert(args: argparse.Namespace, extender: Extender) -> int:
     return Exit.OK
 
 
-def _placets_side(scheduler_name: str, *, binds: bool) -> Iterator[str]:
+def _placets_side(scheduler_name: str, *, binds: bool, has_gate: bool) -> Iterator[str]:
     """The lines about what this configuration needs of Placet."""
-    flags = [" --bind"] if binds else []
+    flags = [flag for flag, given in ((" --bind", binds), (" --gate", has_gate)) if given]
     if scheduler_name:
         flags += [f" --scheduler-name {scheduler_name}"]
         flags += [f" --scheduler-lease {OUR_LEASE[0]}/{own_lease(scheduler_name)}"]
@@ -187,6 +194,9 @@ def _placets_side(scheduler_name: str, *, binds: bool) -> Iterator[str]:
         yield f"start Placet with: placet serve{''.join(flags)}"
     if binds:
         yield "give it the right to bind with: kubectl apply -f deploy/rbac/bind/placet.yaml"
+    if has_gate:
+        yield "have new pods marked with: kubectl apply -f deploy/admission/gate-policy.yaml"
+        yield f"for each namespace with policies: kubectl label namespace NAME {OPT_IN}={ENABLED}"
 
 
 def _extender(args: argparse.Namespace) -> Extender:
@@ -205,7 +215,7 @@ def _extender(args: argparse.Namespace) -> Extender:
         node_cache_capable=not args.no_node_cache_capable,
         ignorable=args.ignorable,
         tls=tls,
-        managed_resources=tuple(args.managed_resource),
+        managed_resources=(*((GATE,) if args.gate else ()), *args.managed_resource),
         ignored_resources=tuple(args.ignored_resource),
     )
 

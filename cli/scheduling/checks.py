@@ -11,20 +11,18 @@ import base64
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from cli.command import CommandError, mapping, mappings
 from cli.render import FieldFinding, Place
-from cli.scheduling import fields
+from cli.scheduling import fields, gate_checks
 from cli.scheduling.configuration import Configuration, configurations
 from cli.scheduling.extender import ExtenderEntry
+from cli.scheduling.gate_checks import Marking
 from cli.scheduling.generator import OUR_LEASE, VERBS
-from cli.world import read_policies
+from cli.scheduling.requirements import SchedulerRequirements
 from engine.counting.in_flight_pods import BIND_TIMEOUT_SECONDS
-from grammar.checks.amounts import sum_of
-from grammar.clauses import Clause, Filter, Limit, Score, Share, Spread
+from engine.objects.gate import GATE
 from grammar.diagnostics import Diagnostic, Severity, nearest
-from grammar.schema import load_schema
 from grammar.source import Span
 from grammar.texts import named
 
@@ -37,26 +35,13 @@ _Found = tuple[str, Diagnostic]
 
 
 @dataclass(frozen=True, slots=True)
-class SchedulerRequirements:
-    """The clauses of policies that need more than a `filterVerb`, each as `policy/clause`.
-
-    `amounts` are the filters that add up what pods ask for, with or without a check at binding, and
-    `scores` has the bounds that are preferences.
-    """
-
-    strict: tuple[str, ...] = ()
-    amounts: tuple[str, ...] = ()
-    at_bind: tuple[str, ...] = ()
-    scores: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class CheckContext:
     """One configuration to check. The timeouts are those of `placet serve`, in seconds.
 
     `ours` is the extender taken for Placet, `because` the reason; None and empty if it is unclear.
     `requirements` is None if the policies are unknown. `binds` says whether `placet serve` has
-    `--bind`, and `lease` is the namespace and name of its `--lease`, None without one.
+    `--bind`, `lease` is the namespace and name of its `--lease`, None without one, and `gate` its
+    `--gate`. `marking` is None if the cluster is unknown.
     """
 
     configuration: Configuration
@@ -67,6 +52,8 @@ class CheckContext:
     binds: bool = False
     lease: tuple[str, str] | None = OUR_LEASE
     bind_timeout: float = BIND_TIMEOUT_SECONDS
+    gate: bool = False
+    marking: Marking | None = None
 
     @property
     def worst(self) -> Severity:
@@ -101,36 +88,6 @@ def choose(
         if len({extender.url for extender in found}) == 1:
             return found[0], because
     return None, ""
-
-
-def read_requirements(paths: Sequence[Path]) -> SchedulerRequirements:
-    """The requirements of the policies in files and folders.
-
-    Raises CommandError for policies with errors.
-    """
-    validation = read_policies(paths, load_schema()).validation
-    clauses = [
-        (f"{policy.policy.address}/{clause.name}", clause, part)
-        for policy in validation.policies
-        if policy.policy.setting("mode", "enforce") != "audit"
-        for part in (policy, *policy.uses)
-        for clause in part.policy.clauses
-    ]
-
-    def those(wanted: Callable[[Clause], bool]) -> tuple[str, ...]:
-        return tuple(name for name, clause, _ in clauses if wanted(clause))
-
-    return SchedulerRequirements(
-        strict=those(lambda c: isinstance(c, Share | Spread | Limit) and c.strength.strict),
-        amounts=tuple(name for name, clause, part in clauses if sum_of(clause, part) is not None),
-        at_bind=those(lambda c: isinstance(c, Filter) and c.at_bind),
-        scores=those(
-            lambda c: (
-                isinstance(c, Score)
-                or (isinstance(c, Share | Spread | Limit) and not c.strength.strict)
-            )
-        ),
-    )
 
 
 def examine(context: CheckContext) -> list[FieldFinding]:
@@ -304,15 +261,14 @@ def ignorable(ours: ExtenderEntry, context: CheckContext) -> Iterator[_Found]:
 
 def managed_resources(ours: ExtenderEntry, context: CheckContext) -> Iterator[_Found]:
     """Pods for which Placet is not called (C9), and amounts that nobody checks (C10)."""
-    if not ours.managed:
-        return
     at = ours.at("managedResources")
-    names = _some([resource.name for resource in ours.managed])
-    message = f"policies have no effect on pods that request none of {names}"
-    hint = "remove `managedResources`, so that Placet is called for every pod"
-    yield _found(context.worst, at, message, hint)
+    if ours.managed and all(resource.name != GATE for resource in ours.managed):
+        names = _some([resource.name for resource in ours.managed])
+        message = f"policies have no effect on pods that request none of {names}"
+        hint = "remove `managedResources`, so that Placet is called for every pod"
+        yield _found(context.worst, at, message, hint)
     for index, resource in enumerate(ours.managed):
-        if resource.ignored:
+        if resource.ignored and resource.name != GATE:
             message = f"kube-scheduler does not check whether a node has enough `{resource.name}`"
             amount = f'peer.requests["{resource.name}"]'
             hint = (
@@ -320,6 +276,19 @@ def managed_resources(ours: ExtenderEntry, context: CheckContext) -> Iterator[_F
                 f"`limit … {{ sum {amount} … per node at most … strict }}`"
             )
             yield _warning(f"{at}[{index}].ignoredByScheduler", message, hint)
+
+
+def gate(ours: ExtenderEntry, context: CheckContext) -> Iterator[_Found]:
+    """The marker of the gate, which managedResources, admission and Placet must agree about."""
+    needs = context.requirements
+    for path, severity, message, hint in gate_checks.findings(
+        ours,
+        serves=context.gate,
+        marking=context.marking,
+        namespaces=() if needs is None else needs.namespaces,
+        worst=context.worst,
+    ):
+        yield _found(severity, path, message, hint)
 
 
 # ---- the connection to Placet: URL, host name, encryption, timeout
@@ -695,4 +664,5 @@ OF_OURS: Mapping[str, Callable[[ExtenderEntry, CheckContext], Iterator[_Found]]]
     "whole-nodes": whole_nodes,
     "ignorable": ignorable,
     "managed-resources": managed_resources,
+    "gate": gate,
 }

@@ -23,8 +23,6 @@ ENABLED, STRICT = "enabled", "strict"
 _ESCAPED = GATE.replace("/", "~1")
 
 
-
-
 class _Resources(msgspec.Struct):
     requests: dict[str, msgspec.Raw] | None = None
     limits: dict[str, msgspec.Raw] | None = None
@@ -68,7 +66,9 @@ def marking(pod: NewPod) -> list[dict[str, Any]]:
     if resources is None:
         return [_add(at, {side: {GATE: "0"} for side, _ in _Resources().sides})]
     return [
-        _add(f"{at}/{side}", {GATE: "0"}) if amounts is None else _add(f"{at}/{side}/{_ESCAPED}", "0")
+        _add(f"{at}/{side}", {GATE: "0"})
+        if amounts is None
+        else _add(f"{at}/{side}/{_ESCAPED}", "0")
         for side, amounts in resources.sides
     ]
 

@@ -24,7 +24,7 @@ from engine.cluster.events import Event, Events, Regarding
 from engine.cluster.lease import micro_time
 from engine.cluster.requeue import Requeuer
 from engine.cluster.status import Reported
-from engine.counting.in_flight_pods import DEFAULT_SCHEDULERS, Schedulers
+from engine.counting.in_flight_pods import Schedulers
 from engine.counting.share_status import PodCounts, ShareStatus
 from engine.decision.recent_answers import RejectedPods
 from engine.engine import Engine
@@ -37,7 +37,7 @@ from engine.errors import (
     why,
 )
 from engine.objects.gate import ENABLED, GATE, OPT_IN
-from engine.objects.peer import Peer, key_of
+from engine.objects.peer import Peer
 from engine.program.frame import Evaluation, Frame
 from engine.program.program import Program, ShareProgram
 from grammar.values.maps import EMPTY_RECORD
@@ -47,6 +47,7 @@ from policies.resource import ClusterSpec, Condition, InForce, Manifest, Metadat
 from policies.sugar import CLAUSE, matches
 from policies.validation import CheckedFile
 from server.runtime.policies import EnforcedPolicies
+from server.runtime.ungated import UngatedPods
 
 GROUP_PATH = "/apis/placement-policy.scheduling.x-k8s.io/v1"
 _MOST_LINES, _MOST_TEXT = 64, 1024
@@ -55,7 +56,11 @@ EXPENSIVE = "it takes too much time to evaluate: its pods wait while it does"
 
 UNGATED = (
     f"pods that it selects were created without `{GATE}`, so kube-scheduler did not ask about them: "
-    f"label their namespaces with `{OPT_IN}={ENABLED}` and create the pods again"
+    f"label their namespaces with `{OPT_IN}={ENABLED}`, and create the pods again"
+)
+WITHOUT_MARKER = (
+    f"the pod was created without `{GATE}`, so kube-scheduler does not ask about it: label the "
+    f"namespace with `{OPT_IN}={ENABLED}`, and create the pod again"
 )
 
 # The status, reason and message of a condition.
@@ -76,12 +81,15 @@ class Statuses:
         self,
         cache: Cache,
         portion: Callable[[Frame], Evaluation],
-        schedulers: Schedulers = DEFAULT_SCHEDULERS,
+        ungated: UngatedPods | None = None,
     ) -> None:
-        """`portion` gives the context of evaluations for which nobody waits."""
+        """`portion` gives the context of evaluations for which nobody waits.
+
+        `ungated` are counted where kube-scheduler asks only about marked pods.
+        """
         self._cache = cache
         self._portion = portion
-        self._schedulers = schedulers
+        self._ungated = ungated
         # By the name of an object: its version and program, and their counts.
         self._kept: dict[str, tuple[object, ShareStatus, PodCounts | None]] = {}
 
@@ -124,8 +132,8 @@ class Statuses:
                     targetPods=counts.target,
                     violations=counts.violations,
                 )
-            if manifest is not None and self._schedulers.gate:
-                wanted = _with_ungated(wanted, self._ungated(name, manifest))
+            if manifest is not None and self._ungated is not None:
+                wanted = _with_ungated(wanted, self._passed_by(name, manifest, self._ungated))
             yield Reported(_path(name), metadata.resourceVersion, written, wanted)
 
     def _counts(
@@ -136,10 +144,10 @@ class Statuses:
         version = (metadata.uid, metadata.generation, id(program), self._namespaces(manifest))
         kept = self._kept.get(name)
         if kept is None or kept[0] != version:
-            is_cluster = isinstance(manifest.spec, ClusterSpec)
-            scope = Scope(None if is_cluster else metadata.namespace)
-            counts = self._selects(manifest)
-            share_status = ShareStatus(("status", version), scope, counts, _share(program))
+            counts = self.selects(manifest)
+            share_status = ShareStatus(
+                ("status", version), _scope(manifest), counts, _share(program)
+            )
             kept = self._kept[name] = version, share_status, None
         slots = program.slots if program is not None else 0
         frame = Frame(EMPTY_RECORD, Timestamp.now(), slots=slots)
@@ -149,14 +157,12 @@ class Statuses:
             self._kept[name] = version, share_status, counted
         return counted
 
-    def _ungated(self, name: str, manifest: Manifest) -> int:
-        """The pods of a policy about which kube-scheduler did not ask."""
+    def _passed_by(self, name: str, manifest: Manifest, ungated: UngatedPods) -> int:
+        """The ungated pods that a policy selects."""
         metadata, inside = manifest.metadata, self._namespaces(manifest)
-        scope = Scope(None if isinstance(manifest.spec, ClusterSpec) else metadata.namespace)
-        selects, passes_by = self._selects(manifest), self._schedulers.pass_by
-        version = (name, metadata.uid, metadata.generation, inside)
+        version = (name, metadata.uid, metadata.generation, inside, ungated.exemptions)
         tally = self._cache.tally(
-            ("ungated", version), scope, lambda pod: passes_by(pod) and selects(pod)
+            ("ungated", version), _scope(manifest), ungated.among(self.selects(manifest))
         )
         return tally.placed + len(tally.waiting)
 
@@ -168,7 +174,8 @@ class Statuses:
         known = self._cache.namespaces()
         return frozenset(each.name for each in known if matches(selector, each.labels))
 
-    def _selects(self, manifest: Manifest) -> Callable[[Peer], bool]:
+    def selects(self, manifest: Manifest) -> Callable[[Peer], bool]:
+        """Whether the `podSelector` and `namespaceSelector` of an object select a pod."""
         selector, inside = manifest.spec.podSelector, self._namespaces(manifest)
 
         def counts(pod: Peer) -> bool:
@@ -177,6 +184,11 @@ class Statuses:
             return pod.deletionTimestamp is None and matches(selector, pod.labels)
 
         return counts
+
+
+def _scope(manifest: Manifest) -> Scope:
+    is_cluster = isinstance(manifest.spec, ClusterSpec)
+    return Scope(None if is_cluster else manifest.metadata.namespace)
 
 
 def _read(raw: bytes) -> tuple[Metadata, Status]:
@@ -289,7 +301,12 @@ class StatusReporter:
         self._lost = lost
         self._lost_under: EnforcedPolicies | None = None
         self._engine = engine
-        self._statuses = Statuses(informers.cache, engine.portion, schedulers)
+        self._ungated = UngatedPods(schedulers, lambda: engine.exemptions)
+        self._statuses = Statuses(
+            informers.cache, engine.portion, self._ungated if schedulers.gate else None
+        )
+        if schedulers.gate:
+            informers.cache.add_event_handler(self._ungated.pod_changed)
         self._events = Events(client, identity)
         self._requeuer = Requeuer(client, engine, rejected_pods, gave_up, schedulers)
         self._report = report
@@ -335,6 +352,7 @@ class StatusReporter:
     async def _send_events(self, _snapshot: Snapshot, now: str) -> None:
         if not self._leads():
             self._events.forget()
+            self._ungated.take_new()
             return
         objects, expensive = self._informers.policies, self._engine.expensive
         for name, note in self._conflicts().items():
@@ -343,12 +361,26 @@ class StatusReporter:
         for name, program in self._enforced().programs.items():
             if name in objects and program.address in expensive:
                 self._events.add(_event(objects[name], "Expensive", EXPENSIVE))
+        for pod in self._ungated.take_new():
+            if note := self._why_ungated(pod):
+                about = Regarding("v1", "Pod", pod.namespace, pod.name, pod.uid)
+                self._events.add(Event(about, "Warning", "Ungated", "Schedule", note))
         await self._events.send(now)
 
     async def _requeue(self, snapshot: Snapshot, now: str) -> None:
         await self._requeuer.notice(snapshot.pending)
         if self._leads():
             await self._requeuer.requeue(snapshot.pending, now)
+
+    def _why_ungated(self, pod: Peer) -> str:
+        """The note of the event about an ungated pod; empty where no object selects it."""
+        for name, checked in self._enforced().objects.items():
+            manifest = checked.manifest
+            if manifest is None or not _scope(manifest).holds(pod):
+                continue
+            if self._statuses.selects(manifest)(pod):
+                return f"the policy `{name.partition('/')[2]}` had no say: {WITHOUT_MARKER}"
+        return ""
 
     def _conflicts(self) -> Mapping[str, str]:
         """The objects that another policy overrules, by name, with a text that says so."""

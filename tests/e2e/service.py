@@ -5,8 +5,15 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from socketserver import BaseRequestHandler, ThreadingTCPServer
+from typing import Protocol
 
-from tests.e2e.kubelet import RunningPod
+
+class Backend(Protocol):
+    """What a connection can go to, such as a `RunningPod`."""
+
+    def is_ready(self) -> bool: ...
+    def connect(self, port: int, seconds: float) -> socket.socket: ...
+
 
 BLOCK = 1 << 16
 CONNECT_SECONDS = 5.0
@@ -32,7 +39,7 @@ class _Server(ThreadingTCPServer):
     daemon_threads = True
     block_on_close = False
 
-    def __init__(self, pods: Callable[[], Sequence[RunningPod]], to: int) -> None:
+    def __init__(self, pods: Callable[[], Sequence[Backend]], to: int) -> None:
         super().__init__(("127.0.0.1", 0), _Connection)
         self.pods, self.to = pods, to
 
@@ -46,7 +53,7 @@ def _copy(source: socket.socket, target: socket.socket) -> None:
 
 
 @contextmanager
-def service(pods: Callable[[], Sequence[RunningPod]], to: int) -> Iterator[int]:
+def service(pods: Callable[[], Sequence[Backend]], to: int) -> Iterator[int]:
     """Give the port whose connections go to port `to` of one of the pods that are ready."""
     with _Server(pods, to) as server:
         thread = threading.Thread(target=server.serve_forever, name="service", daemon=True)

@@ -10,12 +10,11 @@ from cli.scheduling.checks import (
     OF_ALL,
     OF_OURS,
     CheckContext,
-    SchedulerRequirements,
     choose,
     examine,
-    read_requirements,
 )
 from cli.scheduling.configuration import configurations
+from cli.scheduling.requirements import SchedulerRequirements, read_requirements
 from tests.support.scheduler_configs import (
     ACCEPTED,
     OURS,
@@ -37,7 +36,7 @@ BIND = {"bindVerb": "bind"}
 # Checks that no configuration fails without policies.
 ONLY_WITH_POLICIES = {"no-binder", "unused-verb"}
 # Checks of what the flags of `placet serve` need; in all other tests they are right.
-OF_FLAGS = {"bind", "bind-timeout"}
+OF_FLAGS = {"bind", "bind-timeout", "gate"}
 
 
 def examined(text: str, requirements: SchedulerRequirements | None = None) -> list[FieldFinding]:

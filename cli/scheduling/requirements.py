@@ -1,0 +1,57 @@
+"""What policies need of a kube-scheduler configuration, beyond a `filterVerb`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cli.world import read_policies
+from grammar.checks.amounts import sum_of
+from grammar.clauses import Clause, Filter, Limit, Score, Share, Spread
+from grammar.schema import load_schema
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerRequirements:
+    """The clauses of policies that need more than a `filterVerb`, each as `policy/clause`.
+
+    `amounts` are the filters that add up what pods ask for, with or without a check at binding, and
+    `scores` has the bounds that are preferences. `namespaces` are those of namespaced policies.
+    """
+
+    strict: tuple[str, ...] = ()
+    amounts: tuple[str, ...] = ()
+    at_bind: tuple[str, ...] = ()
+    scores: tuple[str, ...] = ()
+    namespaces: tuple[str, ...] = ()
+
+
+def read_requirements(paths: Sequence[Path]) -> SchedulerRequirements:
+    """The requirements of the policies in files and folders.
+
+    Raises CommandError for policies with errors.
+    """
+    validation = read_policies(paths, load_schema()).validation
+    clauses = [
+        (f"{policy.policy.address}/{clause.name}", clause, part)
+        for policy in validation.policies
+        if policy.policy.setting("mode", "enforce") != "audit"
+        for part in (policy, *policy.uses)
+        for clause in part.policy.clauses
+    ]
+
+    def those(wanted: Callable[[Clause], bool]) -> tuple[str, ...]:
+        return tuple(name for name, clause, _ in clauses if wanted(clause))
+
+    return SchedulerRequirements(
+        strict=those(lambda c: isinstance(c, Share | Spread | Limit) and c.strength.strict),
+        amounts=tuple(name for name, clause, part in clauses if sum_of(clause, part) is not None),
+        at_bind=those(lambda c: isinstance(c, Filter) and c.at_bind),
+        scores=those(
+            lambda c: (
+                isinstance(c, Score)
+                or (isinstance(c, Share | Spread | Limit) and not c.strength.strict)
+            )
+        ),
+    )

@@ -1,0 +1,90 @@
+"""Replicas of Placet that serve webhooks behind one address, as behind a Service."""
+
+from __future__ import annotations
+
+import base64
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from trustme import CA
+
+from tests.e2e.placet import Placet, placet
+from tests.e2e.service import service
+from tests.e2e.waiting import answers_ok
+
+SECONDS = 60.0
+
+
+@dataclass
+class WebhookReplica:
+    """One of them; it is ready until its process ends."""
+
+    server: Placet
+
+    def wait_ready(self, authority: Path) -> None:
+        port = self.server.port
+        self.server.process.wait_ready(lambda: answers_ok(port, "/readyz", authority), SECONDS)
+
+    def is_ready(self) -> bool:
+        return self.server.process.child.poll() is None
+
+    def connect(self, port: int, seconds: float) -> socket.socket:
+        """Return a connection to it; all replicas of a Service have one port, these have not."""
+        del port
+        return socket.create_connection(("127.0.0.1", self.server.port), seconds)
+
+    def kill(self) -> None:
+        self.server.process.child.kill()
+        self.server.process.child.wait()
+
+
+@dataclass(frozen=True)
+class Webhooks:
+    """The replicas, the port in front of them, and the CA of their certificate."""
+
+    replicas: Sequence[WebhookReplica]
+    port: int
+    authority: bytes
+
+    def configuration(
+        self, file: Path, port: int | None = None, seconds: int = 5
+    ) -> dict[str, Any]:
+        """Return one that ships, but for where Placet is and how long the API server waits."""
+        made: dict[str, Any] = yaml.safe_load(file.read_text())
+        for webhook in made["webhooks"]:
+            path = webhook["clientConfig"]["service"]["path"]
+            webhook["timeoutSeconds"] = seconds
+            webhook["clientConfig"] = {
+                "url": f"https://127.0.0.1:{port or self.port}{path}",
+                "caBundle": base64.b64encode(self.authority).decode(),
+            }
+        return made
+
+
+@contextmanager
+def webhook_replicas(folder: Path, count: int = 2) -> Iterator[Webhooks]:
+    """Serve so many replicas until the block ends; new connections go to one that runs."""
+    authority = CA()
+    leaf = authority.issue_cert("127.0.0.1")
+    leaf.private_key_pem.write_to_path(str(folder / "tls.key"))
+    leaf.cert_chain_pems[0].write_to_path(str(folder / "tls.crt"))
+    authority.cert_pem.write_to_path(str(folder / "ca.crt"))
+    policies = folder / "any.policy"
+    policies.write_text('cluster policy any { filter "ready" { require node.ready } }')
+    flags = "--no-cluster", f"--tls-cert={folder / 'tls.crt'}", f"--tls-key={folder / 'tls.key'}"
+    with ExitStack() as stack:
+        replicas = []
+        for number in range(count):
+            own = folder / f"replica-{number}"
+            own.mkdir()
+            server = stack.enter_context(placet(own, policies, *flags))
+            replica = WebhookReplica(server)
+            replica.wait_ready(folder / "ca.crt")
+            replicas.append(replica)
+        front = stack.enter_context(service(lambda: replicas, 0))
+        yield Webhooks(replicas, front, authority.cert_pem.bytes())
