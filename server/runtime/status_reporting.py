@@ -55,8 +55,8 @@ _MOST_LINES, _MOST_TEXT = 64, 1024
 EXPENSIVE = "it takes too much time to evaluate: its pods wait while it does"
 
 UNGATED = (
-    f"pods that it selects were created without `{GATE}`, so kube-scheduler did not ask about them: "
-    f"label their namespaces with `{OPT_IN}={ENABLED}`, and create the pods again"
+    f"pods that it selects were created without `{GATE}`, so kube-scheduler did not ask about "
+    f"them: label their namespaces with `{OPT_IN}={ENABLED}`, and create the pods again"
 )
 WITHOUT_MARKER = (
     f"the pod was created without `{GATE}`, so kube-scheduler does not ask about it: label the "

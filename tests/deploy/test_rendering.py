@@ -399,6 +399,38 @@ def test_opted_in_pods_get_their_scheduler_by_a_webhook_before(version: str) -> 
     assert (ours["listen"], ours["webhookListen"]) == ("127.0.0.1:12345", ":12348")
 
 
+ADMISSION = ROOT / "deploy" / "admission"
+
+
+def test_the_gate_is_that_of_the_manifests() -> None:
+    values = ("--values", str(CI["control-plane"]), "--set", "optIn.gate=true")
+    objects = rendered("--kube-version", "1.36.0", *values)
+    (shipped, _binding) = yaml.safe_load_all((ADMISSION / "gate-policy.yaml").read_text())
+    assert objects["MutatingAdmissionPolicy", "placet"]["spec"] == shipped["spec"]
+    assert configuration(objects)["gate"] is True
+    webhooks = {
+        each["name"]: each
+        for each in rendered("--kube-version", "1.35.0", *values)[
+            "MutatingWebhookConfiguration", "placet"
+        ]["webhooks"]
+    }
+    (shipped,) = yaml.safe_load_all((ADMISSION / "gate.yaml").read_text())
+    assert len(webhooks) == len(shipped["webhooks"]) == 2
+    for each in shipped["webhooks"]:
+        webhook = webhooks[each["name"]]
+        assert webhook["clientConfig"]["service"]["path"] == "/admission/gate"
+        value = each["namespaceSelector"]["matchLabels"]["placet.dev/scheduling"]
+        chosen, outside = webhook["namespaceSelector"]["matchExpressions"]
+        assert (chosen["values"], [outside]) == (
+            [value],
+            each["namespaceSelector"]["matchExpressions"],
+        )
+        parts = {"clientConfig", "namespaceSelector"}
+        assert {k: v for k, v in webhook.items() if k not in parts} == {
+            k: v for k, v in each.items() if k not in parts
+        }
+
+
 def test_placet_keeps_its_own_certificate_right() -> None:
     objects = of_ci(DEFAULTS, "1.35.2-gke.100")
     ours = configuration(objects)
@@ -480,6 +512,7 @@ def test_monitoring_is_that_of_the_files() -> None:
             "needs Kubernetes 1.36",
             id="a policy before there are any",
         ),
+        pytest.param(["--set", "optIn.gate=true"], "optIn.gate", id="a gate that is not needed"),
         pytest.param(
             ["--set", "mode=control-plane,metrics.podMonitor.enabled=true"],
             "controlPlane.healthHost",

@@ -40,6 +40,9 @@
 {{- if .Values.bind.enabled -}}
 {{- $_ := set $own "bind" true -}}
 {{- end -}}
+{{- if .Values.optIn.gate -}}
+{{- $_ := set $own "gate" true -}}
+{{- end -}}
 {{ merge $own .Values.config | toYaml }}
 {{- end }}
 

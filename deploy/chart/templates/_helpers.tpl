@@ -75,7 +75,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 
 {{/* How pods of opted-in namespaces get their scheduler: `policy`, `webhook`, or empty for not at all. */}}
 {{- define "placet.optIn" -}}
-{{- if and .Values.optIn.enabled (eq .Values.mode "second-scheduler") -}}
+{{- if and .Values.optIn.gate (eq .Values.mode "second-scheduler") -}}
+{{- fail "optIn.gate is for the other modes: a second kube-scheduler gets only the pods of namespaces that opt in" -}}
+{{- end -}}
+{{- if and .Values.optIn.enabled (or .Values.optIn.gate (eq .Values.mode "second-scheduler")) -}}
 {{- $has := semverCompare ">=1.36.0-0" (include "placet.kubeVersion" .) -}}
 {{- if and (eq .Values.optIn.by "policy") (not $has) -}}
 {{- fail (printf "optIn.by: policy needs Kubernetes 1.36, and the cluster has %s: set optIn.by to webhook" .Capabilities.KubeVersion.Version) -}}
