@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from statistics import median
 from typing import Any
 
 import pytest
 
 from tests.benchmarks import shop
-from tests.benchmarks.bindings import bindings
+from tests.benchmarks.bindings import Bindings, bindings
 from tests.benchmarks.extenders import built_peer, go_peer
 from tests.benchmarks.results import AtLeast, Record
 from tests.e2e.api import Api
@@ -21,7 +24,7 @@ from tests.e2e.kube_scheduler import extender, kube_scheduler
 from tests.e2e.manifests import node
 from tests.e2e.permissions import create_role
 from tests.e2e.placet import placet
-from tests.e2e.process import termination_as_interrupt
+from tests.e2e.process import Process, termination_as_interrupt
 from tests.e2e.programs import built
 from tests.e2e.waiting import until
 
@@ -36,10 +39,13 @@ WORDS = {
     "placet": "Placet",
     "short": "Placet",
     "full": "Placet with all hosts in answers",
+    "gate": "Placet behind the gate",
 }
 PAIRS = 12
 TARGETS = {"go": AtLeast(1.0), "nothing": AtLeast(0.8), "none": None}
 PLACED_SECONDS = 120.0
+SAMPLES = 10_000
+GATE = "placet.dev/gate"
 # A tenth of the nodes are dedicated.
 _OUTSTANDING = f"""policy web in namespace "{shop.NAMESPACE}" {{
   for pods where pod.labels["team"] == "{shop.TEAM}"
@@ -48,6 +54,15 @@ _OUTSTANDING = f"""policy web in namespace "{shop.NAMESPACE}" {{
 """
 
 pytestmark = pytest.mark.bench
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Pods a second, and the processor time of the whole machine a pod, in seconds."""
+
+    rate: float
+    seconds: float
+
 
 Extender = Callable[[Path], AbstractContextManager[list[dict[str, Any]]]]
 
@@ -107,6 +122,17 @@ def _placet(plane: ControlPlane, policy: str = "", program: str = "cli") -> Exte
     return serve
 
 
+def _gated(start: Extender) -> Extender:
+    """The same, asked only about marked pods."""
+
+    @contextmanager
+    def serve(folder: Path) -> Iterator[list[dict[str, Any]]]:
+        with start(folder) as entries:
+            yield [each | {"managedResources": [{"name": GATE}]} for each in entries]
+
+    return serve
+
+
 def _go(program: Path, *flags: str) -> Extender:
     @contextmanager
     def serve(folder: Path) -> Iterator[list[dict[str, Any]]]:
@@ -141,16 +167,16 @@ def test_throughput(
     """Every contestant in turn, and that again: they share whatever the machine is doing."""
     rounds = []
     for number in range(ROUNDS):
-        rates = {}
+        runs = {}
         for name, start in contestants.items():
             folder = tmp_path / f"{name}-{number}"
             folder.mkdir()
             with start(folder) as entries:
-                rates[name] = _rate(plane, cluster, folder, entries, percentage, warm, pods)
-        rounds.append(rates)
+                runs[name] = _run(plane, cluster, folder, entries, percentage, warm, pods)
+        rounds.append(runs)
     for other, target in TARGETS.items():
         if other in contestants:
-            ratio = median(rates["placet"] / rates[other] for rates in rounds)
+            ratio = median(runs["placet"].rate / runs[other].rate for runs in rounds)
             what = f"pods a second, {NODES:,} nodes, {offered} offered: Placet / {WORDS[other]}"
             each = _each(rounds, ("placet", other))
             record(what, ratio, target, f"median of the ratios of {ROUNDS} rounds: {each}")
@@ -170,19 +196,10 @@ def test_short_answers(
     }
     if "go" in contestants:
         starts["go"] = contestants["go"]
-    rounds: list[dict[str, float]] = []
-    for number in range(PAIRS):
-        rates = {}
-        # Whoever is first in one round is last in the next.
-        for name in sorted(starts, reverse=bool(number % 2)):
-            folder = tmp_path / f"{name}-{number}"
-            folder.mkdir()
-            with starts[name](folder) as entries:
-                rates[name] = _rate(plane, cluster, folder, entries, 100, warm=50, pods=200)
-        rounds.append(rates)
+    rounds = _pairs(starts, plane, cluster, tmp_path, warm=50, pods=200)
     for other, target in (("full", AtLeast(1.1)), ("go", AtLeast(1.2))):
         if other in starts:
-            ratios = sorted(rates["short"] / rates[other] for rates in rounds)
+            ratios = sorted(runs["short"].rate / runs[other].rate for runs in rounds)
             detail = (
                 f"median of {PAIRS} pairs, {ratios[1]:.2f} to {ratios[-2]:.2f} without the ends"
             )
@@ -190,7 +207,51 @@ def test_short_answers(
             record(what, median(ratios), target, f"{detail}; {_each(rounds, ('short', other))}")
 
 
-def _rate(
+def test_the_gate(
+    contestants: Mapping[str, Extender],
+    plane: ControlPlane,
+    cluster: Cluster,
+    tmp_path: Path,
+    record: Record,
+) -> None:
+    """Pods without the marker, with Placet behind the gate, and with no extender at all."""
+    starts = {"gate": _gated(contestants["placet"]), "none": contestants["none"]}
+    rounds = _pairs(starts, plane, cluster, tmp_path, warm=100, pods=600)
+    ratios = [runs["gate"].rate / runs["none"].rate for runs in rounds]
+    what = f"pods a second, {NODES:,} nodes, pods without the marker: {{}} / {WORDS['none']}"
+    detail = f"the lower end of the interval of 95% for the median, {median(ratios):.2f}"
+    each = _each(rounds, ("gate", "none"))
+    record(what.format(WORDS["gate"]), _low_median(ratios), AtLeast(0.9), f"{detail}; {each}")
+    spent = [{name: run.seconds for name, run in runs.items()} for runs in rounds]
+    ratio = median(each["gate"] / each["none"] for each in spent)
+    both = ", ".join(f"{median(e[n] for e in spent) * 1000:.1f} ms {WORDS[n]}" for n in starts)
+    what = f"processor time a pod, all processes: {WORDS['gate']} / {WORDS['none']}"
+    record(what, ratio, None, f"median of {PAIRS} pairs: {both}")
+
+
+def _pairs(
+    starts: Mapping[str, Extender],
+    plane: ControlPlane,
+    cluster: Cluster,
+    folder: Path,
+    *,
+    warm: int,
+    pods: int,
+) -> Sequence[Mapping[str, Run]]:
+    """Every contestant PAIRS times; whoever is first in one round is last in the next."""
+    rounds = []
+    for number in range(PAIRS):
+        runs = {}
+        for name in sorted(starts, reverse=bool(number % 2)):
+            own = folder / f"{name}-{number}"
+            own.mkdir()
+            with starts[name](own) as entries:
+                runs[name] = _run(plane, cluster, own, entries, 100, warm, pods)
+        rounds.append(runs)
+    return rounds
+
+
+def _run(
     plane: ControlPlane,
     cluster: Cluster,
     folder: Path,
@@ -198,8 +259,8 @@ def _rate(
     percentage: int | None,
     warm: int,
     pods: int,
-) -> float:
-    """Pods a second. All pods wait when kube-scheduler starts, and are gone in the end."""
+) -> Run:
+    """All pods wait when kube-scheduler starts, and are gone in the end."""
     count = warm + pods + LAST
     cluster.create_pods(shop.small_pods(count, cluster.namespace, folder.name))
     try:
@@ -207,17 +268,39 @@ def _rate(
             bindings(plane, cluster.namespace) as seen,
             kube_scheduler(plane, folder, extenders, percentage) as scheduler,
         ):
-            until(
-                lambda: len(seen) >= count,
-                PLACED_SECONDS,
-                lambda: f"{len(seen)} of {count}; {scheduler.tail()}",
-            )
-            return seen.rate(warm, warm + pods)
+            _wait(seen, warm, scheduler)
+            before, begun = _busy_seconds(), len(seen)
+            _wait(seen, count, scheduler)
+            spent = (_busy_seconds() - before) / (len(seen) - begun)
+            return Run(seen.rate(warm, warm + pods), spent)
     finally:
         cluster.delete_pods()
 
 
-def _each(rounds: Sequence[Mapping[str, float]], names: Sequence[str]) -> str:
+def _wait(seen: Bindings, count: int, scheduler: Process) -> None:
+    until(
+        lambda: len(seen) >= count,
+        PLACED_SECONDS,
+        lambda: f"{len(seen)} of {count}; {scheduler.tail()}",
+    )
+
+
+def _busy_seconds() -> float:
+    """Seconds that the processors of the machine have worked, for whomever."""
+    user, nice, system, _idle, _wait, irq, softirq, *_ = map(
+        int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
+    )
+    return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
+
+
+def _low_median(values: Sequence[float]) -> float:
+    """The lower end of the interval of 95% for the median, by bootstrap."""
+    chance = Random(1)
+    medians = sorted(median(chance.choices(values, k=len(values))) for _ in range(SAMPLES))
+    return medians[round(0.025 * SAMPLES)]
+
+
+def _each(rounds: Sequence[Mapping[str, Run]], names: Sequence[str]) -> str:
     """The rates of some contestants, round by round."""
-    listed = (f"{WORDS[name]} {', '.join(f'{r[name]:.0f}' for r in rounds)}" for name in names)
+    listed = (f"{WORDS[name]} {', '.join(f'{r[name].rate:.0f}' for r in rounds)}" for name in names)
     return "; ".join(listed)
