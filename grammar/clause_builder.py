@@ -176,6 +176,9 @@ class Builder(ExpressionBuilder):
     def failure(self, c: list[Child]) -> Setting:
         return Setting("failure", _choice(c, "failure rule", ("fail", "ignore")), span_of(c))
 
+    def portable(self, c: list[Child]) -> Setting:
+        return Setting("portable", span=span_of(c))
+
     def for_(self, c: list[Child]) -> ForPods:
         return ForPods(_expr(c), span_of(c))
 

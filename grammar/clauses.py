@@ -277,10 +277,13 @@ class Def:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """`description`, `weight`, `mode` or `failure` of a policy, each at most once."""
+    """`description`, `weight`, `mode`, `failure` or `portable`, each at most once.
 
-    name: OneOf["description", "weight", "mode", "failure"]
-    value: str | int
+    `portable` has no value.
+    """
+
+    name: OneOf["description", "weight", "mode", "failure", "portable"]
+    value: str | int = ""
     span: Span = field(default=NO_SPAN, compare=False)
 
 
@@ -330,6 +333,11 @@ class Policy:
     def address(self) -> str:
         """Its name in messages and metrics: `namespace/name`, or the name alone."""
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+    @property
+    def portable(self) -> bool:
+        """Whether its clauses may be told to others, as parts of the pod."""
+        return any(isinstance(i, Setting) and i.name == "portable" for i in self.items)
 
     def setting(self, name: str, default: str | int) -> str | int:
         return next(

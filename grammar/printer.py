@@ -283,7 +283,7 @@ def _item(item: Item, source: Source, *, wide: bool) -> Iterator[_Row]:
     match item:
         case Setting(name, value):
             shown = print_string(str(value)) if name == "description" else value
-            yield _Row(1, f"{name} {shown}", item.span)
+            yield _Row(1, f"{name} {shown}".rstrip(), item.span)
         case Use(name, arguments):
             values = ", ".join(f"{a.name}: {print_expression(a.value)}" for a in arguments)
             yield _Row(1, f"use {print_string(name)}{f' ({values})' if values else ''}", item.span)

@@ -199,6 +199,8 @@ def _schema(kind: Type, version: str) -> Schema:
         case StrType():
             limits = _limits(minLength=kind.min_length, maxLength=kind.max_length)
             return {"type": "string", **limits}
+        case BoolType():
+            return {"type": "boolean"}
         case IntType():
             limits = _limits(minimum=kind.ge, maximum=kind.le)
             return {"type": "integer", "format": "int64", **limits}

@@ -137,6 +137,13 @@ class Spec(Base, frozen=True):
             description="Whether a rule that cannot be evaluated rejects the nodes or is ignored."
         ),
     ] = "Fail"
+    portable: Annotated[
+        bool,
+        Meta(
+            description="Whether new pods get what can be said of the policy in Kubernetes' own"
+            " words, such as node affinity, so that autoscalers see it."
+        ),
+    ] = False
     parameters: Annotated[
         _Parameters | None,
         Meta(

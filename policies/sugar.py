@@ -120,6 +120,7 @@ _FIELDS = {
     "weight": "spec.weight",
     "mode": "spec.enforcementMode",
     "failure": "spec.failurePolicy",
+    "portable": "spec.portable",
     "for": "spec.podSelector",
 }
 
@@ -183,6 +184,8 @@ def parts(manifest: Manifest) -> Iterator[tuple[str, str]]:
     yield ("spec.weight", f"weight {spec.weight}")
     yield ("spec.enforcementMode", f"mode {mode}")
     yield ("spec.failurePolicy", f"failure {spec.failurePolicy.lower()}")
+    if spec.portable:
+        yield ("spec.portable", "portable")
     selected = [*conditions(spec.podSelector, "pod.labels"), *_of_namespace(manifest)]
     if selected:
         yield ("spec.podSelector", f"for pods where {_AND.join(selected)}")

@@ -124,7 +124,7 @@ def item_title(item: Item) -> str:
     """The short form of an item in messages, as `filter "headroom"`."""
     match item:
         case Setting(name, value):
-            return f"{name} {value}"
+            return f"{name} {value}".rstrip()
         case ForPods():
             return "for"
         case Let(name) | Def(name):
