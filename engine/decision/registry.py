@@ -5,7 +5,7 @@ A registry is immutable; the engine adopts another one as a whole when policies 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from engine.counting.mutual_limits import MutualLimit
@@ -90,6 +90,16 @@ class Registry:
             for clause in program.limits
             if clause.mutual is not None
         )
+
+    @property
+    def guardrails(self) -> Iterator[Program]:
+        """The policies that apply beside the one that governs a pod."""
+        return (p for p in self._everywhere if p.cluster and not p.audit)
+
+    def contenders(self, namespace: str) -> list[Program]:
+        """The policies of which the first one that selects a pod of the namespace governs it."""
+        known = (*self._everywhere, *self._namespaced.get(namespace, ()))
+        return sorted((p for p in known if not p.cluster and not p.audit), key=_precedence)
 
     def anew(self) -> Registry:
         """The same policies, without what their limits have learned of pods."""

@@ -75,16 +75,11 @@ class PortablePolicy:
     def selects(self, pod: Pod, frozen: Frozen) -> bool:
         """Whether the policy selects the pod, now and as long as it exists.
 
-        Raises UnportableError if that may change, and EvaluationError.
+        Raises UnportableError if that may change.
         """
         selector = self._checked.policy.selector
-        if selector is None:
-            return True
         conditions = Conditions(self._checked.environment, pod, frozen)
-        found = conditions.of_pod(selector)
-        if found is None:
-            raise UnportableError("its `for` has no value for this pod")
-        return found
+        return selector is None or conditions.of_pod(selector)
 
     def parts(self, pod: Pod, frozen: Frozen, exempt: Collection[str]) -> Iterator[Part | Left]:
         """What each rejecting clause says about a pod that the policy selects.
@@ -218,7 +213,7 @@ def _prefers(clause: RejectingClause) -> bool:
 
 def _applies(clause: RejectingClause, conditions: Conditions) -> bool:
     """Whether the clause applies to the pod: where its `when` is missing, it does not."""
-    return clause.when is None or conditions.of_pod(clause.when) is True
+    return clause.when is None or conditions.of_pod(clause.when)
 
 
 def _rejects_missing(clause: RejectingClause) -> None:

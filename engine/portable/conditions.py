@@ -91,10 +91,12 @@ class Conditions:
         """A condition about the labels of another pod."""
         return _Selecting(self, "peer").sides(expr, {})
 
-    def of_pod(self, expr: ast.Expr) -> bool | None:
-        """The truth of a condition about the pod alone; None if it is missing or fails."""
+    def of_pod(self, expr: ast.Expr) -> bool:
+        """Whether a condition about the pod alone is true; false if it is missing."""
         found = self.value(expr, {})
-        return found if isinstance(found, bool) else None
+        if found is _NoValue.FAILED:
+            raise UnportableError(f"`{_shown(expr)}` fails for this pod")
+        return found is True
 
     def selects_itself(self, terms: Terms) -> bool | None:
         """Whether terms about pods select the pod; None if its labels can change."""

@@ -90,6 +90,7 @@ def compile_policy(checked: Checked) -> Program:
         reads=frozenset().union(*(part.pod_reads() for part in parts)),
         digest=digest_of(checked),
         selects_by=parts[0].selects_by(),
+        source=checked,
     )
 
 

@@ -12,6 +12,7 @@ from engine.program.frame import Evaluate, Evaluation, Message
 from engine.program.pod_shape import Path
 from grammar.clauses import MissingRule, NodeSet, Order
 from grammar.errors import EvaluationError, MissingError
+from grammar.policy_checker import Checked
 
 # The two ends of a score's range, or how it compares the nodes of a request.
 Range = tuple[float, float] | Order | None
@@ -253,7 +254,8 @@ class Program:
     slots: int
     reads: frozenset[Path]
     digest: str
-    selects_by: Reads | None = None
+    selects_by: Reads | None
+    source: Checked
 
     @property
     def counts(self) -> tuple[CountClause, ...]:

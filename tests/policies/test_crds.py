@@ -94,7 +94,7 @@ def test_everything_has_a_bound(kind: str, version: dict[str, Any]) -> None:
                 pass
             case {"type": "array", "maxItems": _} | {"type": "object", "maxProperties": _}:
                 pass
-            case {"type": "object", "properties": _} | {"type": "integer"}:
+            case {"type": "object", "properties": _} | {"type": "integer" | "boolean"}:
                 pass
             case {"x-kubernetes-int-or-string": True, "maxLength": _}:
                 pass

@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -40,6 +41,8 @@ type world struct {
 	Nodes      []*v1.Node      `json:"nodes"`
 	Pods       []*v1.Pod       `json:"pods"`
 	Pod        *v1.Pod         `json:"pod"`
+	// The plugins that judge it; without it, all of them.
+	Plugins []string `json:"plugins"`
 }
 
 // The verdicts and the scores, by plugin and node. A plugin that skips the pod passes every node and scores none.
@@ -136,6 +139,9 @@ func judge(ctx context.Context, given world) (*answer, error) {
 	features := feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)
 	found := &answer{Filters: map[string]map[string]bool{}, Scores: map[string]map[string]int64{}}
 	for _, each := range plugins {
+		if len(given.Plugins) > 0 && !slices.Contains(given.Plugins, each.name) {
+			continue
+		}
 		created, err := each.create(ctx, each.args, handle, features)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", each.name, err)
