@@ -24,6 +24,7 @@ COMMANDS = {
     "check": "report errors in policy files",
     "fmt": "format policy files",
     "lsp": "answer editors: diagnostics, completion, hover, format and fixes of policy files",
+    "compile": "print what portable policies say about a pod in Kubernetes' own words",
     "eval": "show the value of an expression for a pod and a node",
     "schema": "show the fields of pods and nodes that policies can read",
     "explain": "show which policies apply to a pod, and why each node passes or fails",

@@ -227,6 +227,13 @@ class Status(Base, frozen=True):
             " kube-scheduler did not ask about them."
         ),
     ] = None
+    outdatedPods: Annotated[
+        _Count | None,
+        Meta(
+            description="Those of them that are pending, and were told of another version of the"
+            " policy when they were created."
+        ),
+    ] = None
     diagnostics: Annotated[
         tuple[Annotated[str, Meta(max_length=1024)], ...],
         Meta(

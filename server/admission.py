@@ -200,6 +200,8 @@ class Ruling:
     outcome: Outcome = Outcome.ANSWERED
 
 
+# The JSON patch of a new pod by portable policies.
+Tell = Callable[[bytes], Sequence[Any]]
 Decide = Callable[[Review, float], Awaitable[Ruling]]
 
 
@@ -220,9 +222,14 @@ class AdmissionWebhooks:
         metrics: Metrics,
         bodies: BodyReader,
         scheduler: str,
+        tell: Tell,
     ) -> None:
-        """`scheduler` is the `schedulerName` of the pods of namespaces that opt in."""
+        """`scheduler` is the `schedulerName` of the pods of namespaces that opt in.
+
+        `tell` gives new pods what portable policies say about them.
+        """
         self._scheduler = scheduler
+        self._tell = tell
         self._examiner = examiner
         self._settings = settings
         self._metrics = metrics
@@ -249,7 +256,7 @@ class AdmissionWebhooks:
         return await self._answer(request, call, self._assigned)
 
     async def gate(self, request: web.Request, call: CallRecord) -> web.Response:
-        """Marks a new pod, so that kube-scheduler asks about it."""
+        """Marks a new pod, so that kube-scheduler asks about it, and tells others of policies."""
         return await self._answer(request, call, self._marked)
 
     async def _answer(self, request: web.Request, call: CallRecord, decide: Decide) -> web.Response:
@@ -270,7 +277,9 @@ class AdmissionWebhooks:
         return web.Response(body=ruling.answer, content_type="application/json")
 
     async def _marked(self, review: Review, _deadline: float) -> Ruling:
-        patch = marking(decode(_NEW_POD, review.new)) if review.is_new_pod else ()
+        if not review.is_new_pod:
+            return Ruling(allow(review))
+        patch = [*marking(decode(_NEW_POD, review.new)), *self._tell(review.new)]
         return Ruling(allow(review, patch=patch))
 
     async def _assigned(self, review: Review, _deadline: float) -> Ruling:

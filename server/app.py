@@ -11,7 +11,7 @@ from aiohttp.typedefs import Middleware
 
 from engine.objects.peer import DEFAULT_SCHEDULER
 from policies.admission import Examiner
-from server.admission import AdmissionWebhooks
+from server.admission import AdmissionWebhooks, Tell
 from server.bodies import BodyReader, ByteBudget
 from server.checking import CheckingProcess
 from server.connections import Connections
@@ -63,6 +63,7 @@ def create_app(
     checking: Sequence[CheckingProcess] = (),
     shutdown: Shutdown | None = None,
     scheduler: str = DEFAULT_SCHEDULER,
+    tell: Tell = lambda _: (),
 ) -> web.Application:
     """The application of one server.
 
@@ -70,7 +71,7 @@ def create_app(
     without it, the paths of bind say how to get the verb. With an `examiner`, the application has
     admission webhooks, which use the processes for `checking`; `app[WEBHOOKS]` has only these.
     `shutdown` begins before the server ends. `scheduler` is the `schedulerName` of new pods of
-    namespaces that opt in.
+    namespaces that opt in, and `tell` gives these what portable policies say about them.
     """
     warnings = MisconfigurationWarnings(log, metrics, settings.warning_interval, cluster_size)
     limited = LimitedLog(log)
@@ -84,7 +85,7 @@ def create_app(
     verbs = dict(verbs_by_path(decider, binder, settings, answerer, queue))
     adopters = [metrics.configured, bodies.adopt, connections.adopt, answerer.adopt]
     if examiner is not None:
-        webhooks = AdmissionWebhooks(examiner, checking, settings, metrics, bodies, scheduler)
+        webhooks = AdmissionWebhooks(examiner, checking, settings, metrics, bodies, scheduler, tell)
         adopters.append(webhooks.adopt)
         verbs[MUTATE] = ("mutate", webhooks.mutate)
         verbs[VALIDATE] = ("validate", webhooks.validate)

@@ -55,7 +55,18 @@ _WHOLE = re.compile(r"(?:#[^\n]*\n)*(?:policy|cluster policy|test) ")
 _CALLED = re.compile(r"(?<!\w)((?:[a-z]\w*\.)?[A-Za-z]\w*)\(")
 # The parts of a file: a policy's settings and items, and `bind`, which is a kind of filter.
 _ITEMS = (
-    *("description", "weight", "mode", "failure", "portable", "ForPods", "Let", "Def", "Use", "Test"),
+    *(
+        "description",
+        "weight",
+        "mode",
+        "failure",
+        "portable",
+        "ForPods",
+        "Let",
+        "Def",
+        "Use",
+        "Test",
+    ),
     *("Filter", "bind", "Score", "Share", "Spread", "Limit", "Preempt"),
 )
 

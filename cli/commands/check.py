@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from cli.command import CommandError, Exit, replace_text
+from cli.frozen import add_frozen_arguments
 from cli.render import FORMATS, Finding, counted, excerpt, print_error, render, totals, wants_colour
 from grammar.checks.costs import LIMIT, describe
 from grammar.diagnostics import Mended, mend
@@ -15,7 +16,7 @@ from grammar.policy_checker import Checked
 from grammar.schema import Schema, load_schema
 from grammar.source import Source, Span
 from policies.loader import load
-from policies.validation import Validator, check_source
+from policies.validation import Validation, Validator, check_source
 
 # The longest text of an expression in a cost table.
 _TEXT = 72
@@ -23,6 +24,7 @@ EXAMPLES = """\
 examples:
   placet check policies/
   placet check --fix shop.policy
+  placet check --portable --frozen-label app policies/
   placet check --strict --format github --cluster cluster.json policies/
 """
 
@@ -59,6 +61,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--cost", action="store_true", help="show what each expression can cost for one node"
     )
     parser.add_argument(
+        "--portable",
+        action="store_true",
+        help="show which clauses autoscalers can be told of, and why not of the others",
+    )
+    add_frozen_arguments(parser)
+    parser.add_argument(
         "--cost-limit",
         metavar="STEPS",
         type=_steps,
@@ -70,6 +78,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.cost and args.format != "human":
         raise CommandError("`--cost` works only with the human format", "leave out `--format`")
+    if args.portable and args.format != "human":
+        raise CommandError("`--portable` works only with the human format", "leave out `--format`")
     schema = load_schema()
     loaded = load(args.paths)
     sources = loaded.sources
@@ -97,6 +107,8 @@ def run(args: argparse.Namespace) -> int:
         for file in validation.files:
             for checked in file.policies:
                 print(*cost_table(checked, file.source, args.cost_limit), "", sep="\n")
+    if args.portable:
+        _put_portability(args, schema, validation)
     for problem in loaded.problems:
         print_error(problem.message, problem.hint)
     if sources and args.format != "json":
@@ -105,6 +117,18 @@ def run(args: argparse.Namespace) -> int:
         return Exit.ERROR
     failing = ("error", "warning") if args.strict else ("error",)
     return Exit.FINDINGS if any(d.severity in failing for d, _ in findings) else Exit.OK
+
+
+def _put_portability(args: argparse.Namespace, schema: Schema, validation: Validation) -> None:
+    """Prints a line for each clause that rejects nodes."""
+    # Importing the engine takes as long as the rest of a check.
+    from cli.portability import portability_lines  # noqa: PLC0415
+    from engine.objects.codec import ObjectCodec  # noqa: PLC0415
+    from engine.portable.conditions import Frozen  # noqa: PLC0415
+
+    codec, frozen = ObjectCodec(schema), Frozen.of(args.frozen_label, args.frozen_annotation)
+    for checked in (c for c in validation.policies if not c.broken):
+        print(*portability_lines(checked, codec, frozen), "", sep="\n")
 
 
 def _mended(source: Source, schema: Schema, cost_limit: int) -> Mended:

@@ -27,6 +27,7 @@ from cli.command import (
 )
 from cli.demo.cluster import Demo
 from cli.demo.question import announcement
+from cli.frozen import add_frozen_arguments
 from cli.placet_configuration import add_configuration_arguments
 from cli.version import version
 from engine.cache.cluster_file import ClusterFileError
@@ -43,6 +44,7 @@ from engine.errors import ClusterConfigurationError
 from engine.objects.gate import GATE
 from engine.objects.peer import DEFAULT_SCHEDULER
 from engine.objects.request_pod import SYSTEM_NAMESPACES, Exemptions
+from engine.portable.conditions import Frozen
 from grammar.schema import load_schema
 from policies.loader import load
 from server.metrics import Metrics
@@ -344,6 +346,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help=f"kube-scheduler asks only about pods with the marker `{GATE}`: report the pods that "
         "policies select and that were created without it",
     )
+    add_frozen_arguments(scheduler)
     endurance = parser.add_argument_group("load and shutdown")
     endurance.add_argument(
         "--max-in-flight",
@@ -473,6 +476,7 @@ def _run(args: argparse.Namespace, file: Path | None = None) -> int:
         schedulers,
         _view_port(args),
         args.scheduler_name[0] if args.scheduler_name else DEFAULT_SCHEDULER,
+        Frozen.of(args.frozen_label, args.frozen_annotation),
         self_signed(args) if file is not None else None,
         args.configuration.document(),
         _file(args, file),

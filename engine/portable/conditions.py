@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import partial
@@ -57,6 +57,13 @@ class Frozen:
 
     labels: frozenset[str] = frozenset()
     annotations: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, labels: Iterable[str], annotations: Iterable[str]) -> Frozen:
+        return cls(frozenset(labels), frozenset(annotations))
+
+
+NOTHING_FROZEN = Frozen()
 
 
 class _NoValue(Enum):

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import product
 
 import msgspec
 
 from engine.decision.registry import Registry
+from engine.errors import ExpensivePolicyError
 from engine.objects.decoding import ObjectDecoder
+from engine.objects.form_annotation import FORM, written
 from engine.objects.request_pod import Exemptions, RequestPod
 from engine.portable.clauses import Json, Left, Part, PortablePolicy
 from engine.portable.conditions import Frozen
@@ -22,9 +25,10 @@ from engine.portable.selectors import (
 )
 from engine.program.program import Program
 
-# Names the policies of the form, each with its digest, as `shop/web@0123456789ab`.
-ANNOTATION = "placet.dev/portable"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+EXPENSIVE = "the policy takes too much time"
+# Charges a policy for the time of a block. Raises ExpensivePolicyError.
+Using = Callable[[str], AbstractContextManager[None]]
 _REQUIREMENTS = frozenset({"matchExpressions", "matchFields"})
 # A term that selects no node: a selector may not be without terms.
 _NO_NODE = [
@@ -80,51 +84,79 @@ class Addition:
         return {name: value for name, value in fields.items() if value is not None}
 
 
-def form_of(pod: RequestPod, registry: Registry, exemptions: Exemptions, frozen: Frozen) -> Form:
+def form_of(
+    pod: RequestPod,
+    registry: Registry,
+    exemptions: Exemptions,
+    frozen: Frozen,
+    *,
+    every: bool = False,
+    using: Using = lambda _: nullcontext(),
+) -> Form:
     """What the portable policies that concern a pod say about it, and go on to say.
 
-    Raises BadObjectError.
+    With `every`, all policies count as portable ones. `using` charges a policy for its time. Raises
+    BadObjectError.
     """
     if not registry.complete or exemptions.reason(pod):
         return Form()
+
+    def is_told(program: Program) -> bool:
+        return every or program.source.policy.portable
+
     parts: list[tuple[Program, Part]] = []
-    left: list[tuple[Program, Left]] = []
-    for program in _concerning(pod, registry, frozen, left):
-        said = PortablePolicy(program.source).parts(pod.pod, frozen, exemptions.namespaces)
+    programs, left = _concerning(pod, registry, frozen, using)
+    left = [(program, each) for program, each in left if is_told(program)]
+    for program in filter(is_told, programs):
+        policy = PortablePolicy(program.source)
+        try:
+            with using(program.address):
+                said = [*policy.parts(pod.pod, frozen, exemptions.namespaces)]
+        except ExpensivePolicyError:
+            said = [Left("", EXPENSIVE)]
         for each in said:
             if isinstance(each, Left):
                 left.append((program, each))
             elif not each.says_nothing:
                 parts.append((program, each))
+            elif not each.exact:
+                left.append((program, Left(each.clause, "it rejects nodes for which it fails")))
     return Form(tuple(parts), tuple(left))
 
 
 def _concerning(
-    pod: RequestPod, registry: Registry, frozen: Frozen, left: list[tuple[Program, Left]]
-) -> Iterator[Program]:
-    """The portable policies that concern the pod as long as it exists."""
+    pod: RequestPod, registry: Registry, frozen: Frozen, using: Using
+) -> tuple[list[Program], list[tuple[Program, Left]]]:
+    """The policies that concern the pod as long as it exists, and those of which it may change."""
+    found: list[Program] = []
+    left: list[tuple[Program, Left]] = []
+    decoded = pod.pod
+
+    def selects(program: Program) -> bool:
+        try:
+            with using(program.address):
+                return PortablePolicy(program.source).selects(decoded, frozen)
+        except ExpensivePolicyError:
+            raise UnportableError(EXPENSIVE) from None
+
     for program in registry.guardrails:
-        if not program.source.policy.portable:
-            continue
         try:
-            if PortablePolicy(program.source).selects(pod.pod, frozen):
-                yield program
+            if selects(program):
+                found.append(program)
         except UnportableError as refusal:
-            left.append((program, Left("", f"it may not stay the pod's policy: {refusal}")))
+            left.append((program, Left("", f"its `for`: {refusal}")))
     contenders = registry.contenders(pod.namespace)
-    for program in contenders:
+    for place, program in enumerate(contenders):
         try:
-            selects = PortablePolicy(program.source).selects(pod.pod, frozen)
+            if selects(program):
+                return [*found, program], left
         except UnportableError as refusal:
-            # Whatever comes behind it may lose the pod to it.
-            reason = f"`{program.address}` may come to govern the pod: {refusal}"
-            others = contenders[contenders.index(program) :]
-            left += [(p, Left("", reason)) for p in others if p.source.policy.portable]
-            return
-        if selects:
-            if program.source.policy.portable:
-                yield program
-            return
+            # Those behind it may lose the pod to it.
+            reason = f"policy {program.address} may come to govern the pod: {refusal}"
+            left.append((program, Left("", f"its `for`: {refusal}")))
+            left += [(other, Left("", reason)) for other in contenders[place + 1 :]]
+            return found, left
+    return found, left
 
 
 def added(pod: RequestPod, form: Form) -> Addition:
@@ -133,7 +165,7 @@ def added(pod: RequestPod, form: Form) -> Addition:
     A pod that has the annotation has a form already, and gets no second one. Raises BadObjectError.
     """
     given = _NEW_POD.decode(pod.body)
-    if ANNOTATION in (given.metadata.annotations or {}):
+    if FORM in (given.metadata.annotations or {}):
         return Addition()
     return _Adding(form, given.spec).found()
 
@@ -144,9 +176,9 @@ def patch(pod: RequestPod, addition: Addition) -> list[Json]:
         return []
     annotations = "/metadata/annotations"
     if _NEW_POD.decode(pod.body).metadata.annotations is None:
-        named = _add(annotations, {ANNOTATION: addition.annotation})
+        named = _add(annotations, {FORM: addition.annotation})
     else:
-        named = _add(f"{annotations}/{ANNOTATION.replace('/', '~1')}", addition.annotation)
+        named = _add(f"{annotations}/{FORM.replace('/', '~1')}", addition.annotation)
     return [named, *(_add(f"/spec/{name}", value) for name, value in addition.spec.items())]
 
 
@@ -170,7 +202,7 @@ class _Adding:
         return Addition(
             affinity={**self._affinity, **changed} if changed else None,
             topologySpreadConstraints=self._spread(),
-            annotation=",".join(f"{each.address}@{each.digest}" for each in self._said),
+            annotation=written((each.address, each.digest) for each in self._said),
             left=tuple(self._left),
         )
 

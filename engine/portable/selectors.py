@@ -14,8 +14,8 @@ from typing import Literal as OneOf
 
 # A pod with a node affinity of more terms is slow to schedule.
 MOST_TERMS = 64
-# The comparisons of terms for one policy, about 10 ms: the API server waits for them.
-_MOST_WORK = 20_000
+# The comparisons of terms for one policy, about 5 ms: the API server waits for them.
+_MOST_WORK = 10_000
 # What Kubernetes accepts as the value of a label (apimachinery, util/validation).
 _VALUE = re.compile(r"([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?")
 _NAME = r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?"

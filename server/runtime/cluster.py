@@ -44,7 +44,7 @@ from server.api_failures import ApiFailures
 from server.health import Check
 from server.runtime.observers import LogObserver
 from server.runtime.reloader import PolicyReloader
-from server.runtime.status_reporting import StatusReporter
+from server.runtime.status_reporting import PortabilityOf, StatusReporter
 from server.supervisor import Supervisor, end
 
 # The pause between two looks at kube-scheduler's Lease and at pods whose time is over.
@@ -177,6 +177,7 @@ class ClusterRuntime:
         observer: LogObserver,
         schedulers: Schedulers,
         pod_seen: Callable[[float], None],
+        portability: PortabilityOf,
     ) -> None:
         """Watches the cluster and reports to it until the stack ends.
 
@@ -207,6 +208,7 @@ class ClusterRuntime:
             self._identity,
             self._failures.report,
             lambda: lease is None or lease.held,
+            portability,
         )
         for name, duty in reporter.duties.items():
             stack.push_async_callback(end, start(name, duty))

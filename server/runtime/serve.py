@@ -27,6 +27,7 @@ from engine.errors import NotSyncedError
 from engine.objects.codec import ObjectCodec
 from engine.objects.peer import DEFAULT_SCHEDULER
 from engine.objects.request_pod import Exemptions
+from engine.portable.conditions import NOTHING_FROZEN, Frozen
 from engine.program.policy_time import PolicyTimes, WorkClock
 from grammar.schema import Schema
 from policies.admission import Examiner
@@ -52,6 +53,7 @@ from server.runtime.configuration import (
 )
 from server.runtime.observers import LogObserver, start_logging
 from server.runtime.policies import Policies
+from server.runtime.portable_pods import PortablePods
 from server.runtime.reloader import ClusterSource, PolicyReloader
 from server.runtime.view_status import status_reader
 from server.runtime.views import NoCluster, Origin, Snapshots
@@ -87,6 +89,8 @@ class Options:
     view_port: int | None = DEFAULT_PORT
     # The `schedulerName` of new pods of namespaces that opt in.
     scheduler: str = DEFAULT_SCHEDULER
+    # What nobody can change in a pod.
+    frozen: Frozen = NOTHING_FROZEN
     # The certificate that Placet keeps in the cluster; `settings.tls` names its file.
     self_signed: SelfSigned | None = None
     # The configuration of the start, and its file if it is read again.
@@ -173,6 +177,7 @@ async def serve(
         binder = None
         if cluster is not None and answers is not None:
             binder = cluster.binder(engine, answers, schedulers)
+        portable = PortablePods(engine, ObjectCodec(schema), options.frozen, times)
         app = create_app(
             engine,
             readiness,
@@ -186,6 +191,7 @@ async def serve(
             checking[1:],
             shutdown,
             options.scheduler,
+            portable.patch,
         )
         replica = socket.gethostname()
         status = status_reader(
@@ -206,7 +212,15 @@ async def serve(
         await _serve_view(stack, shown, options, configuration, metrics, log)
         if cluster is not None:
             await cluster.follow(
-                stack, engine, reloader, binder, rejected, observer, schedulers, metrics.pod_seen
+                stack,
+                engine,
+                reloader,
+                binder,
+                rejected,
+                observer,
+                schedulers,
+                metrics.pod_seen,
+                portable.portability,
             )
         stack.push_async_callback(end, supervisor.start("policies", reloader.run))
         if credentials is not None:

@@ -7,7 +7,7 @@ which writes once a second what has changed. Statuses works out the status of ea
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Literal
 
@@ -36,8 +36,10 @@ from engine.errors import (
     NotSyncedError,
     why,
 )
+from engine.objects.form_annotation import versions
 from engine.objects.gate import ENABLED, GATE, OPT_IN
 from engine.objects.peer import Peer
+from engine.portable.portability import ClauseVerdict
 from engine.program.frame import Evaluation, Frame
 from engine.program.program import Program, ShareProgram
 from grammar.values.maps import EMPTY_RECORD
@@ -63,6 +65,8 @@ WITHOUT_MARKER = (
     f"namespace with `{OPT_IN}={ENABLED}`, and create the pod again"
 )
 
+# What others can be told of a policy, by clause.
+PortabilityOf = Callable[[Program], Sequence[ClauseVerdict]]
 # The status, reason and message of a condition.
 _Outcome = tuple[Literal["True", "False"], str, str]
 
@@ -82,11 +86,14 @@ class Statuses:
         cache: Cache,
         portion: Callable[[Frame], Evaluation],
         ungated: UngatedPods | None = None,
+        portability: PortabilityOf | None = None,
     ) -> None:
         """`portion` gives the context of evaluations for which nobody waits.
 
-        `ungated` are counted where kube-scheduler asks only about marked pods.
+        `ungated` are counted where kube-scheduler asks only about marked pods. `portability` says
+        what of a portable policy others are told.
         """
+        self._portability = portability
         self._cache = cache
         self._portion = portion
         self._ungated = ungated
@@ -134,6 +141,8 @@ class Statuses:
                 )
             if manifest is not None and self._ungated is not None:
                 wanted = _with_ungated(wanted, self._passed_by(name, manifest, self._ungated))
+            if manifest is not None and program is not None and self._portability is not None:
+                wanted = self._with_portability(wanted, name, manifest, program, self._portability)
             yield Reported(_path(name), metadata.resourceVersion, written, wanted)
 
     def _counts(
@@ -165,6 +174,31 @@ class Statuses:
             ("ungated", version), _scope(manifest), ungated.among(self.selects(manifest))
         )
         return tally.placed + len(tally.waiting)
+
+    def _with_portability(
+        self,
+        status: Status,
+        name: str,
+        manifest: Manifest,
+        program: Program,
+        portability: PortabilityOf,
+    ) -> Status:
+        """The status with what others are told of a portable policy."""
+        if not program.source.policy.portable:
+            return status
+        outcome = _told(portability(program))
+        condition = Condition("Portable", *outcome, "", status.observedGeneration)
+        selects, address, digest = self.selects(manifest), program.address, program.digest
+
+        def is_outdated(pod: Peer) -> bool:
+            told = versions(pod.annotations).get(address, digest)
+            return told != digest and selects(pod)
+
+        version = (name, manifest.metadata.uid, digest, self._namespaces(manifest))
+        tally = self._cache.tally(("outdated", version), _scope(manifest), is_outdated)
+        return msgspec.structs.replace(
+            status, conditions=(*status.conditions, condition), outdatedPods=len(tally.waiting)
+        )
 
     def _namespaces(self, manifest: Manifest) -> frozenset[str] | None:
         """The namespaces that a cluster policy selects; None without a namespace selector."""
@@ -244,6 +278,17 @@ def _status(
     )
 
 
+def _told(verdicts: Sequence[ClauseVerdict]) -> _Outcome:
+    """What others are told: all, some or none of the clauses, and why not the rest."""
+    left = [f"{v.clause or 'all clauses'}: {v.reason}" for v in verdicts if v.reason]
+    text = "; ".join(left)[:_MOST_TEXT]
+    if not left and all(verdict.exact for verdict in verdicts):
+        return "True", "Told", ""
+    if len(left) < len(verdicts):
+        return "True", "ToldInPart", text
+    return "False", "StaysInPlacet", text
+
+
 def _with_ungated(status: Status, number: int) -> Status:
     """The status with the condition of the gate; it names no number, which changes often."""
     outcome: _Outcome = ("True", "NoMarker", UNGATED) if number else ("False", "None", "")
@@ -290,10 +335,11 @@ class StatusReporter:
         identity: str,
         report: Report,
         leads: Callable[[], bool],
+        portability: PortabilityOf,
     ) -> None:
         """`lost` has, by the address of a policy, which one governs its pods instead.
 
-        `report` takes what could not be written.
+        `report` takes what could not be written. `portability` says what others are told.
         """
         self._client = client
         self._informers = informers
@@ -303,7 +349,10 @@ class StatusReporter:
         self._engine = engine
         self._ungated = UngatedPods(schedulers, lambda: engine.exemptions)
         self._statuses = Statuses(
-            informers.cache, engine.portion, self._ungated if schedulers.gate else None
+            informers.cache,
+            engine.portion,
+            self._ungated if schedulers.gate else None,
+            portability,
         )
         if schedulers.gate:
             informers.cache.add_event_handler(self._ungated.pod_changed)

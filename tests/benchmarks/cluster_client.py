@@ -115,6 +115,7 @@ class Measured:
             observer,
             DEFAULT_SCHEDULERS,
             Metrics(CollectorRegistry(), "0").pod_seen,
+            lambda _: (),
         )
 
     async def _event_micros(self) -> float:

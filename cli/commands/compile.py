@@ -1,0 +1,83 @@
+"""Command `compile`: what portable policies say about a pod in Kubernetes' own words."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+
+from cli.command import Exit
+from cli.frozen import add_frozen_arguments
+from cli.output import add_output_argument, put_document
+from cli.render import print_findings
+from cli.world import read_pod, read_policies
+from engine.objects.codec import ObjectCodec
+from engine.objects.form_annotation import FORM
+from engine.objects.request_pod import SYSTEM_NAMESPACES, Exemptions, RequestPodReader
+from engine.portable.conditions import Frozen
+from engine.portable.forms import Addition, Form, added, form_of
+from grammar.schema import load_schema
+
+EXAMPLES = """\
+examples:
+  placet compile --pod-file pod.yaml --policies policies/
+  placet compile --pod-file pod.yaml --policies policies/ --frozen-label app
+  placet compile --pod-file pod.yaml --policies policies/ --every -o json
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--pod-file", metavar="FILE", type=Path, required=True, help="the manifest of a pod"
+    )
+    parser.add_argument(
+        "--policies",
+        metavar="PATH",
+        nargs="+",
+        type=Path,
+        required=True,
+        help="policy files, or folders of policy files",
+    )
+    parser.add_argument(
+        "--every", action="store_true", help="also policies that are not `portable`"
+    )
+    add_frozen_arguments(parser)
+    add_output_argument(parser, "json", "yaml")
+
+
+def run(args: argparse.Namespace) -> int:
+    schema = load_schema()
+    policies = read_policies(args.policies, schema)
+    found = [f for f in policies.validation.findings() if f[0].severity == "error"]
+    print_findings(found)
+    codec = ObjectCodec(schema, policies.needs.annotations)
+    pod = RequestPodReader(codec).read(read_pod(args.pod_file).body)
+    exempt = Exemptions(SYSTEM_NAMESPACES, by_annotation=True)
+    frozen = Frozen.of(args.frozen_label, args.frozen_annotation)
+    form = form_of(pod, policies.registry, exempt, frozen, every=args.every)
+    addition = added(pod, form)
+    if args.output is None:
+        for line in _notes(f"{pod.namespace}/{pod.name}", form, addition):
+            print(f"# {line}")
+    if addition.annotation:
+        annotations = {"annotations": {FORM: addition.annotation}}
+        put_document({"metadata": annotations, "spec": addition.spec}, args.output or "yaml")
+    elif args.output is not None:
+        put_document({}, args.output)
+    return Exit.FINDINGS if found else Exit.OK
+
+
+def _notes(pod: str, form: Form, addition: Addition) -> Iterator[str]:
+    """A line for each clause that concerns the pod."""
+    left = [(program.address, each.clause, each.reason) for program, each in addition.left]
+    refused = {(address, clause) for address, clause, _ in left}
+    for program, part in form.parts:
+        if (program.address, part.clause) in refused:
+            continue
+        rest = "" if part.exact else "; Placet rejects more nodes"
+        yield f"policy {program.address}, clause `{part.clause}`: below{rest}"
+    for address, clause, reason in left:
+        what = f"policy {address}, clause `{clause}`" if clause else f"policy {address}"
+        yield f"{what}: stays in Placet: {reason}"
+    if not form.parts and not left:
+        yield f"no portable policy keeps {pod} from any node"

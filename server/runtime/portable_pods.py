@@ -1,0 +1,60 @@
+"""Portable pods: what the webhook writes into new pods, and what statuses say of that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from engine.engine import Engine
+from engine.errors import ExpensivePolicyError
+from engine.objects.codec import ObjectCodec
+from engine.objects.request_pod import RequestPodReader
+from engine.portable.conditions import Frozen
+from engine.portable.forms import EXPENSIVE, added, form_of, patch
+from engine.portable.portability import ClauseVerdict, portability
+from engine.program.policy_time import PolicyTimes
+from engine.program.program import Program
+
+# The pods that are tried to find out what can be told of a policy: statuses must not take long.
+_PODS = 4
+
+
+class PortablePods:
+    """Tells others of the policies of an engine. On one event loop.
+
+    `frozen` is what nobody can change in a pod. The time of `times` is charged to each policy.
+    """
+
+    def __init__(
+        self, engine: Engine, codec: ObjectCodec, frozen: Frozen, times: PolicyTimes
+    ) -> None:
+        self._engine = engine
+        self._codec = codec
+        self._frozen = frozen
+        self._times = times
+        # A reader of its own: that of the engine keeps the pod that kube-scheduler asks about.
+        self._pods = RequestPodReader(codec)
+        self._verdicts: dict[str, tuple[str, Sequence[ClauseVerdict]]] = {}
+
+    def patch(self, body: bytes) -> Sequence[Any]:
+        """The JSON patch of a new pod. Raises BadObjectError."""
+        pod, engine = self._pods.read(body), self._engine
+        form = form_of(
+            pod, engine.registry, engine.exemptions, self._frozen, using=self._times.using
+        )
+        return patch(pod, added(pod, form))
+
+    def portability(self, program: Program) -> Sequence[ClauseVerdict]:
+        """What others can be told of a policy; worked out once for each version."""
+        digest, verdicts = self._verdicts.get(program.address, ("", ()))
+        if digest == program.digest:
+            return verdicts
+        try:
+            with self._times.using(program.address):
+                found = portability(program.source, self._codec, self._frozen, _PODS)
+        except ExpensivePolicyError:
+            return [ClauseVerdict("", exact=False, reason=EXPENSIVE)]
+        known = {p.address for p in self._engine.registry.programs}
+        self._verdicts = {a: v for a, v in self._verdicts.items() if a in known}
+        self._verdicts[program.address] = program.digest, found
+        return found
