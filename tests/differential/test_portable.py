@@ -66,12 +66,7 @@ def test_what_clauses_say_of_pods_is_never_stronger(
             registry = Policies(dice).about_pods(made)
             pods = [told(each, registry) for each in made.pods]
             asked = told(made.pod, registry)
-            wanted = {
-                name: passes
-                for name, passes in _judged(
-                    plugins, made.nodes, made.pods, made.pod, _OF_PODS, made
-                ).items()
-            }
+            wanted = dict(_judged(plugins, made.nodes, made.pods, made.pod, _OF_PODS, made).items())
             for name in _refused(registry, made):
                 wanted[name] = False
             after = _judged(
@@ -133,7 +128,7 @@ def _compare(
     wanted: dict[str, bool],
     found: dict[str, bool],
     exact: bool,
-    seen: Counter[str],  # noqa: FBT001
+    seen: Counter[str],
 ) -> None:
     stronger = [name for name, passes in wanted.items() if passes and not found[name]]
     assert not stronger, f"SEED={seed}: the form rejects {stronger}, and the policies do not"

@@ -27,7 +27,7 @@ def built_expressions(config: pytest.Config) -> Path:
 
 
 def built_tool(
-    config: pytest.Config, name: Literal["helm", "kwok", "promtool", "prometheus"]
+    config: pytest.Config, name: Literal["helm", "karpenter", "kwok", "promtool", "prometheus"]
 ) -> Path:
     """Return a program of another module than Kubernetes'; skip without Go."""
     return _built(config, name)

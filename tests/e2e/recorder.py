@@ -24,6 +24,7 @@ class Call:
     status: int
     answer: Any  # the JSON value of the body, None where it is none
     at: float  # when it was answered, by the monotonic clock
+    names: tuple[str, ...] = ()  # of these nodes, with nodeCacheCapable
 
 
 class Recorder:
@@ -156,4 +157,5 @@ class _Handler(BaseHTTPRequestHandler):
             status=status,
             answer=value,
             at=time.monotonic(),
+            names=tuple(request.get("NodeNames") or ()),
         )

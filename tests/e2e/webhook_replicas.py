@@ -66,23 +66,32 @@ class Webhooks:
         return made
 
 
+ANY = 'cluster policy any { filter "ready" { require node.ready } }'
+
+
 @contextmanager
-def webhook_replicas(folder: Path, count: int = 2) -> Iterator[Webhooks]:
-    """Serve so many replicas until the block ends; new connections go to one that runs."""
+def webhook_replicas(
+    folder: Path, count: int = 2, *view: str, policies: str = ANY
+) -> Iterator[Webhooks]:
+    """Serve so many replicas until the block ends; new connections go to one that runs.
+
+    `view` are the flags that say what they know; they know no cluster without any.
+    """
     authority = CA()
     leaf = authority.issue_cert("127.0.0.1")
     leaf.private_key_pem.write_to_path(str(folder / "tls.key"))
     leaf.cert_chain_pems[0].write_to_path(str(folder / "tls.crt"))
     authority.cert_pem.write_to_path(str(folder / "ca.crt"))
-    policies = folder / "any.policy"
-    policies.write_text('cluster policy any { filter "ready" { require node.ready } }')
-    flags = "--no-cluster", f"--tls-cert={folder / 'tls.crt'}", f"--tls-key={folder / 'tls.key'}"
+    file = folder / "any.policy"
+    file.write_text(policies)
+    tls = f"--tls-cert={folder / 'tls.crt'}", f"--tls-key={folder / 'tls.key'}"
+    flags = *(view or ("--no-cluster",)), *tls
     with ExitStack() as stack:
         replicas = []
         for number in range(count):
             own = folder / f"replica-{number}"
             own.mkdir()
-            server = stack.enter_context(placet(own, policies, *flags))
+            server = stack.enter_context(placet(own, file, *flags))
             replica = WebhookReplica(server)
             replica.wait_ready(folder / "ca.crt")
             replicas.append(replica)

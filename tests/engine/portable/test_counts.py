@@ -111,8 +111,10 @@ def test_a_clause_that_does_not_apply_says_nothing() -> None:
             "anti-affinity leaves no room for one more of the pods",
         ),
         (
-            'limit "c" { pods where peer.labels["app"] == pod.labels["other"] per node'
-            " at most 0 strict mutual }",
+            (
+                'limit "c" { pods where peer.labels["app"] == pod.labels["other"] per node'
+                " at most 0 strict mutual }"
+            ),
             '`pod.labels["other"]` can change',
         ),
         (
@@ -164,8 +166,10 @@ def test_a_clause_that_does_not_apply_says_nothing() -> None:
             "`missing pass` passes nodes without the label",
         ),
         (
-            'spread "c" { pods where peer.labels["app"] == "a" || peer.labels["team"] == "b"'
-            " over node.zone skew at most 1 strict }",
+            (
+                'spread "c" { pods where peer.labels["app"] == "a" || peer.labels["team"] == "b"'
+                " over node.zone skew at most 1 strict }"
+            ),
             "a selector of pods has no `||`",
         ),
         (
