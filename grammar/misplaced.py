@@ -16,7 +16,10 @@ from grammar.source import Source, Span
 # Words that begin an item of a policy, and those of clauses.
 CLAUSES = ("filter", "score", "share", "spread", "limit", "preempt", "bind")
 ITEMS = frozenset(
-    (*CLAUSES, *"use description weight mode failure portable let def for policy cluster test".split())
+    (
+        *CLAUSES,
+        *"use description weight mode failure portable let def for policy cluster test".split(),
+    )
 )
 PARTS = frozenset(
     "require message detail missing value range strict best at exactly on over skew per protect "

@@ -2,4 +2,7 @@
 
 A clause becomes a part of the pod's spec when the pod is created. The part rejects no node that the
 clause does not reject: Placet goes on to decide, and the others see most of it.
+
+Belongs here: selectors, what becomes of each clause, and the form of one pod. Must not: decisions
+about nodes, requests, and files.
 """

@@ -431,6 +431,39 @@ def test_the_gate_is_that_of_the_manifests() -> None:
         }
 
 
+def test_portable_policies_have_a_webhook_and_frozen_labels() -> None:
+    values = ("--values", str(CI["control-plane"]), "--set", "portable.enabled=true")
+    objects = rendered("--kube-version", "1.36.0", *values, "--set", "portable.frozenLabels={app}")
+    webhooks = objects["MutatingWebhookConfiguration", "placet"]["webhooks"]
+    names = [each["name"] for each in webhooks]
+    assert names == [
+        "enabled.gate.placet.dev",
+        "strict.gate.placet.dev",
+    ]
+    assert configuration(objects)["frozenLabel"] == ["app"]
+    (shipped, binding) = yaml.safe_load_all((ADMISSION / "frozen.yaml").read_text())
+    frozen = objects["ValidatingAdmissionPolicy", "placet-frozen"]["spec"]
+    namespaces = frozen["matchConstraints"]["namespaceSelector"]["matchExpressions"]
+    # Also not the namespaces that Placet depends on.
+    assert namespaces.pop()["values"] == ["kube-system"]
+    assert frozen == shipped["spec"]
+    assert objects["ValidatingAdmissionPolicyBinding", "placet-frozen"]["spec"] == binding["spec"]
+    bare = rendered("--kube-version", "1.36.0", *values)
+    assert ("ValidatingAdmissionPolicy", "placet-frozen") not in bare
+    both = rendered(
+        "--kube-version",
+        "1.35.0",
+        *values,
+        "--set",
+        "portable.frozenAnnotations={a,b}",
+        "--set",
+        "optIn.gate=true",
+    )
+    variables = both["ValidatingAdmissionPolicy", "placet-frozen"]["spec"]["variables"]
+    assert [each["expression"] for each in variables] == ["[]", '["a","b"]']
+    assert len(both["MutatingWebhookConfiguration", "placet"]["webhooks"]) == 2
+
+
 def test_placet_keeps_its_own_certificate_right() -> None:
     objects = of_ci(DEFAULTS, "1.35.2-gke.100")
     ours = configuration(objects)

@@ -5,6 +5,7 @@ One seed makes one world. The policies are about the labels of nodes, or about t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
@@ -75,7 +76,7 @@ class Policies:
         """A policy with a limit or a spread."""
         return registry_of(self._policy("p", made.pod, self._count))
 
-    def _policy(self, name: str, pod: Object, clause) -> str:  # type: ignore[no-untyped-def]
+    def _policy(self, name: str, pod: Object, clause: Callable[[], str]) -> str:
         dice = self._dice
         space = pod["metadata"]["namespace"]
         head = dice.choice((f'cluster policy "{name}"', f'policy "{name}" in namespace "{space}"'))

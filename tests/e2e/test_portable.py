@@ -44,13 +44,16 @@ def test_new_pods_get_what_policies_say(
     flags = f"--kubeconfig={plane.placet_kubeconfig}", "--lease=none", "--frozen-label=app"
     with (
         webhook_replicas(tmp_path, 1, *flags) as replicas,
-        applied(cluster, replicas.configuration(ADMISSION / "gate.yaml"), ADMISSION / "frozen.yaml"),
+        applied(
+            cluster, replicas.configuration(ADMISSION / "gate.yaml"), ADMISSION / "frozen.yaml"
+        ),
     ):
         cluster.apply(policy(cluster, labels=WEB, rules=RULES, portable=True))
         wait_ready(cluster, "web", "True")
         asked = pod("web-1", cluster.namespace, WEB)
-        until(lambda: FORM in annotations(dry_run(cluster, asked)), SECONDS, lambda: "no form")
-        made = cluster.create(asked)
+        until(lambda: FORM in annotations_of(dry_run(cluster, asked)), SECONDS, lambda: "no form")
+        cluster.create_pods([asked])
+        made = cluster.pod("web-1")
         affinity = made["spec"]["affinity"]
         (term,) = affinity["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
         pool = {"key": "pool", "operator": "In", "values": [cluster.namespace]}
@@ -58,37 +61,40 @@ def test_new_pods_get_what_policies_say(
         (away,) = affinity["podAntiAffinity"][REQUIRED]
         assert away["topologyKey"] == "kubernetes.io/hostname"
         other = dry_run(cluster, pod("db-1", cluster.namespace, {"app": "db"}))
-        assert FORM not in annotations(other)
+        assert FORM not in annotations_of(other)
         _wait_frozen(cluster)
         assert status(cluster) == (
             0,
             "ToldInPart",
-            "room: `node.requested` is no label of the node",
+            "room: `node.free` is no label of the node",
         )
-        cluster.apply(policy(cluster, labels=WEB, rules=RULES.replace("apart", "away"), portable=True))
+        cluster.apply(
+            policy(cluster, labels=WEB, rules=RULES.replace("apart", "away"), portable=True)
+        )
         until(lambda: status(cluster)[0] == 1, SECONDS, lambda: f"one pod, not {status(cluster)}")
         # As after a copy with `kubectl get -o yaml`: a form comes once.
         copied = pod("web-2", cluster.namespace, WEB)
-        copied["metadata"]["annotations"] = annotations(made)
+        copied["metadata"]["annotations"] = annotations_of(made)
         assert "affinity" not in dry_run(cluster, copied)["spec"]
 
 
-def annotations(made: dict[str, Any]) -> dict[str, str]:
+def annotations_of(made: dict[str, Any]) -> dict[str, str]:
     found: dict[str, str] = made["metadata"].get("annotations") or {}
     return found
 
 
 def _wait_frozen(cluster: Cluster) -> None:
     """Return once the label of the policies cannot be changed; others can."""
-    cluster.kubectl("label", "pod", "web-1", "tier=x")
+    change = "label", "--overwrite", "-n", cluster.namespace, "pod", "web-1"
+    cluster.kubectl(*change, "tier=x")
 
     def refusal() -> str:
-        done = cluster.try_kubectl("label", "--overwrite", "pod", "web-1", "app=db", "--dry-run=server")
+        done = cluster.try_kubectl(*change, "app=db", "--dry-run=server")
         return "" if done.returncode == 0 else done.stderr
 
     wanted = "portable policies depend on the labels app: create the pod again to change one"
     until(lambda: wanted in refusal(), SECONDS, lambda: f"refused, not {refusal()!r}")
-    removed = cluster.try_kubectl("label", "pod", "web-1", "app-")
+    removed = cluster.try_kubectl(*change, "app-")
     assert wanted in removed.stderr
 
 
@@ -148,11 +154,13 @@ def test_kube_scheduler_sees_the_nodes_that_placet_passes(
             assert not answer["Error"]
             wanted[f"p{number}"] = set(answer["NodeNames"])
         until(
-            lambda: all(FORM in annotations(dry_run(cluster, pods[n])) for n in _told(rules)),
+            lambda: all(FORM in annotations_of(dry_run(cluster, pods[n])) for n in _told(rules)),
             SECONDS,
             lambda: "pods have no forms",
         )
-        with started_kube_scheduler(plane, tmp_path, [extender(calls.address)], {}):
+        with started_kube_scheduler(
+            plane, tmp_path, [extender(calls.address, node_cache_capable=True)], {}
+        ):
             cluster.create_pods(pods.values())
             feasible = {name for name, found in wanted.items() if found}
             cluster.wait_placed(sorted(feasible), 120.0)

@@ -20,6 +20,7 @@ from engine.cluster.binding import Binding
 from engine.errors import RefusedError
 from grammar.schema import load_schema
 from policies.admission import Examiner
+from server.admission import Tell
 from server.app import create_app
 from server.checking import CheckingProcess
 from server.health import Check
@@ -79,6 +80,7 @@ class Parts:
     examiner: Examiner | None = None
     shutdown: Shutdown = field(default_factory=Shutdown)
     scheduler: str = "placet"
+    tell: Tell = lambda _: ()
 
     def app(self) -> Application:
         return create_app(
@@ -94,6 +96,7 @@ class Parts:
             checking=PROCESSES,
             shutdown=self.shutdown,
             scheduler=self.scheduler,
+            tell=self.tell,
         )
 
 

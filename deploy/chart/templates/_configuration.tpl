@@ -43,6 +43,14 @@
 {{- if .Values.optIn.gate -}}
 {{- $_ := set $own "gate" true -}}
 {{- end -}}
+{{- if .Values.portable.enabled -}}
+{{- with .Values.portable.frozenLabels -}}
+{{- $_ := set $own "frozenLabel" . -}}
+{{- end -}}
+{{- with .Values.portable.frozenAnnotations -}}
+{{- $_ := set $own "frozenAnnotation" . -}}
+{{- end -}}
+{{- end -}}
 {{ merge $own .Values.config | toYaml }}
 {{- end }}
 

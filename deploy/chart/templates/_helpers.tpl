@@ -93,7 +93,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 
 {{/* Whether the API server calls Placet's webhooks: `true`, or empty. */}}
 {{- define "placet.webhooks" -}}
-{{- if or .Values.webhooks.policies (eq (include "placet.optIn" .) "webhook") -}}
+{{- if or .Values.webhooks.policies .Values.portable.enabled (eq (include "placet.optIn" .) "webhook") -}}
 true
 {{- end -}}
 {{- end }}

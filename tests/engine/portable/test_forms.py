@@ -95,7 +95,7 @@ def test_the_terms_of_the_pod_are_kept() -> None:
         {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]},
         {},
     ]
-    affinity = {
+    affinity: Any = {
         "nodeAffinity": {REQUIRED: {"nodeSelectorTerms": own}, "preferred": 1},
         "podAffinity": {"x": 1},
     }
@@ -104,7 +104,9 @@ def test_the_terms_of_the_pod_are_kept() -> None:
     assert terms(found) == [[{"key": "a", "operator": "Exists"}, POOLED], [POOLED]]
     assert found.affinity is not None
     joined = found.affinity["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
-    assert joined[1]["matchFields"] == own[1]["matchFields"]
+    assert joined[1]["matchFields"] == [
+        {"key": "metadata.name", "operator": "In", "values": ["n1"]}
+    ]
     assert found.affinity["nodeAffinity"]["preferred"] == 1
     assert found.affinity["podAffinity"] == {"x": 1}
 
