@@ -18,3 +18,8 @@ def pytest_configure() -> None:
     os.environ |= {"NO_PROXY": "*", "no_proxy": "*"}
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """More processes than processors: many tests wait for a server that they have started."""
+    return (os.cpu_count() or 1) * 3 // 2

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from cli.console import Part, console, table
 from cli.explaining.explanation import Explanation, written_clauses
+from cli.explaining.portable_form import form_lines
 from cli.render import counted
 from cli.world import World
 from engine.counting.pod_counter import PRESENCES
@@ -61,6 +62,7 @@ def head(world: World, found: Explanation) -> Iterator[Part]:
     others = sum(p.namespace not in (None, found.pod.namespace) for p in registry.programs)
     if others:
         yield f"and {counted(others, 'policy', 'policies')} of other namespaces"
+    yield from form_lines(found.pod.body, registry)
     yield ""
     if found.problem:
         yield f"kube-scheduler would get an error and retry: {found.problem}\n"
