@@ -286,6 +286,7 @@ def gate(ours: ExtenderEntry, context: CheckContext) -> Iterator[_Found]:
         serves=context.gate,
         marking=context.marking,
         namespaces=() if needs is None else needs.namespaces,
+        portable=() if needs is None else needs.portable,
         worst=context.worst,
     ):
         yield _found(severity, path, message, hint)

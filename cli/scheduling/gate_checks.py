@@ -23,10 +23,14 @@ GateFinding = tuple[str, Severity, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Marking:
-    """`by` are the objects that mark new pods, `namespaces` those that opt in."""
+    """`by` are the objects that mark new pods, `namespaces` those that opt in.
+
+    `tells` says that new pods get what portable policies say: one of these is the webhook.
+    """
 
     by: tuple[str, ...]
     namespaces: frozenset[str]
+    tells: bool = False
 
     @classmethod
     def of(cls, objects: Sequence[Json], namespaces: Sequence[Json]) -> Marking:
@@ -36,12 +40,12 @@ class Marking:
             for each in objects
             if each["kind"] == "MutatingAdmissionPolicyBinding"
         }
-        by = [
-            f"{each['kind']} {each['metadata']['name']}" for each in objects if _marks(each, bound)
-        ]
+        marking = [each for each in objects if _marks(each, bound)]
+        by = (f"{each['kind']} {each['metadata']['name']}" for each in marking)
+        tells = any(each["kind"] == "MutatingWebhookConfiguration" for each in marking)
         labels = ((each["metadata"]["name"], each["metadata"].get("labels")) for each in namespaces)
         inside = (name for name, found in labels if (found or {}).get(OPT_IN) in (ENABLED, STRICT))
-        return cls(tuple(by), frozenset(inside))
+        return cls(tuple(by), frozenset(inside), tells)
 
 
 def _marks(found: Json, bound: set[str]) -> bool:
@@ -63,12 +67,13 @@ def findings(
     serves: bool,
     marking: Marking | None,
     namespaces: Sequence[str],
+    portable: Sequence[str],
     worst: Severity,
 ) -> Iterator[GateFinding]:
     """What does not fit together. `serves` says that `placet serve` has `--gate`.
 
     `marking` is None if the cluster is not known. `namespaces` are those of namespaced policies,
-    and `worst` is the severity of pods that pass without policies.
+    `portable` the policies that are to be told to others, and `worst` is the severity of pods that pass without policies.
     """
     asks = any(resource.name == GATE for resource in ours.managed)
     at = ours.at("managedResources")
@@ -91,7 +96,11 @@ def findings(
         message = f"nothing gives new pods `{GATE}`, so kube-scheduler asks Placet about none"
         hint = "apply deploy/admission/gate-policy.yaml, or gate.yaml before Kubernetes 1.36"
         yield at, "error", message, hint
-    if marking.by and not asks:
+    if portable and not marking.tells:
+        shown = named([f"`{name}`" for name in portable], _SHOWN)
+        message = f"nobody is told of the portable policies {shown}: no webhook gets new pods"
+        yield at, "warning", message, "apply deploy/admission/gate.yaml"
+    if marking.by and not asks and not (portable and marking.tells):
         message = f"{by} marks new pods for nothing: kube-scheduler asks about every pod"
         yield at, "warning", message, f"{add}, or remove {by}"
     outside = sorted({*namespaces} - marking.namespaces)

@@ -17,7 +17,8 @@ class SchedulerRequirements:
     """The clauses of policies that need more than a `filterVerb`, each as `policy/clause`.
 
     `amounts` are the filters that add up what pods ask for, with or without a check at binding, and
-    `scores` has the bounds that are preferences. `namespaces` are those of namespaced policies.
+    `scores` has the bounds that are preferences. `namespaces` are those of namespaced policies, and
+    `portable` the policies that are to be told to others.
     """
 
     strict: tuple[str, ...] = ()
@@ -25,6 +26,7 @@ class SchedulerRequirements:
     at_bind: tuple[str, ...] = ()
     scores: tuple[str, ...] = ()
     namespaces: tuple[str, ...] = ()
+    portable: tuple[str, ...] = ()
 
 
 def read_requirements(paths: Sequence[Path]) -> SchedulerRequirements:
@@ -33,6 +35,7 @@ def read_requirements(paths: Sequence[Path]) -> SchedulerRequirements:
     Raises CommandError for policies with errors.
     """
     validation = read_policies(paths, load_schema()).validation
+    policies = [policy.policy for policy in validation.policies]
     clauses = [
         (f"{policy.policy.address}/{clause.name}", clause, part)
         for policy in validation.policies
@@ -54,4 +57,6 @@ def read_requirements(paths: Sequence[Path]) -> SchedulerRequirements:
                 or (isinstance(c, Share | Spread | Limit) and not c.strength.strict)
             )
         ),
+        namespaces=tuple(sorted({p.namespace for p in policies if p.namespace is not None})),
+        portable=tuple(policy.address for policy in policies if policy.portable),
     )

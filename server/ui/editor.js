@@ -9,7 +9,7 @@ import {
 // The words of clauses; tests compare them with the grammar.
 export const WORDS = new Set(`all allow at best bind by cluster def description detail domain domains effort empty exactly
   expect failure filter for in keep least let limit message min missing mode most mutual namespace node nodes of on over
-  pass per placed pod pods policy preempt protect range reject replicas require score share skew spread strict sum test
+  pass per placed pod pods policy portable preempt protect range reject replicas require score share skew spread strict sum test
   use used value victim weight when where`.split(/\s+/));
 
 const language = StreamLanguage.define({

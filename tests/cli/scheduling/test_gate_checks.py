@@ -12,16 +12,18 @@ import yaml
 from cli.scheduling.checks import CheckContext, choose, examine
 from cli.scheduling.configuration import configurations
 from cli.scheduling.gate_checks import Marking
-from cli.scheduling.requirements import SchedulerRequirements
+from cli.scheduling.requirements import SchedulerRequirements, read_requirements
 from engine.objects.gate import GATE
 from tests.support.scheduler_configs import OURS, Json, configuration, ours
 
 ADMISSION = Path(__file__).parents[3] / "deploy" / "admission"
 ASKS = ours(managedResources=[{"name": GATE}])
-MARKS = Marking(("MutatingWebhookConfiguration placet-gate",), frozenset({"shop"}))
+MARKS = Marking(("MutatingWebhookConfiguration placet-gate",), frozenset({"shop"}), tells=True)
+POLICY = Marking(("MutatingAdmissionPolicy placet-gate",), frozenset({"shop"}))
 NOTHING = Marking((), frozenset({"shop"}))
 ELSEWHERE = Marking(MARKS.by, frozenset({"mall"}))
 STRICT = SchedulerRequirements(strict=("shop/web/one",), scores=("s",), namespaces=("shop",))
+PORTABLE = SchedulerRequirements(portable=("shop/web",))
 LENIENT = SchedulerRequirements(scores=("s",), namespaces=("shop",))
 
 
@@ -45,6 +47,8 @@ def test_what_agrees_has_no_finding(
 ) -> None:
     assert found(ASKS, marking, needs) == []
     assert found(OURS, NOTHING, needs, serves=False) == []
+    # The webhook tells others, and its marker has no effect.
+    assert found(OURS, MARKS, PORTABLE, serves=False) == []
     ignored = ours(managedResources=[{"name": GATE, "ignoredByScheduler": True}])
     assert found(ignored, marking, needs) == []
 
@@ -58,6 +62,8 @@ def test_what_agrees_has_no_finding(
         (ASKS, NOTHING, None, True, "error", f"nothing gives new pods `{GATE}`"),
         (OURS, MARKS, None, False, "warning", f"`{MARKS.by[0]}` marks new pods for nothing"),
         (ASKS, ELSEWHERE, LENIENT, True, "warning", "policies of `shop` have no effect"),
+        (ASKS, POLICY, PORTABLE, True, "warning", "nobody is told of the portable policies"),
+        (OURS, NOTHING, PORTABLE, False, "warning", "nobody is told of the portable policies"),
         (ASKS, ELSEWHERE, STRICT, True, "error", "policies of `shop` have no effect"),
     ],
 )
@@ -105,3 +111,13 @@ def test_what_ships_is_recognised() -> None:
 def test_a_policy_without_a_binding_marks_nothing() -> None:
     policy, _binding = objects("gate-policy.yaml")
     assert Marking.of([policy], []).by == ()
+
+
+def test_what_policies_need_is_read_from_files(tmp_path: Path) -> None:
+    rule = 'filter "ready" { require node.ready }'
+    (tmp_path / "a.policy").write_text(
+        f'policy web in namespace "shop" {{ portable {rule} }}\n'
+        f'policy db in namespace "bank" {{ {rule} }} cluster policy c {{ {rule} }}'
+    )
+    needs = read_requirements([tmp_path])
+    assert (needs.namespaces, needs.portable) == (("bank", "shop"), ("shop/web",))
