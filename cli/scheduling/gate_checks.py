@@ -73,7 +73,8 @@ def findings(
     """What does not fit together. `serves` says that `placet serve` has `--gate`.
 
     `marking` is None if the cluster is not known. `namespaces` are those of namespaced policies,
-    `portable` the policies that are to be told to others, and `worst` is the severity of pods that pass without policies.
+    `portable` the policies that are to be told to others, and `worst` is the severity of pods that
+    pass without policies.
     """
     asks = any(resource.name == GATE for resource in ours.managed)
     at = ours.at("managedResources")
