@@ -188,8 +188,9 @@ class PortablePolicy:
             if everywhere and of_all:
                 made["namespaceSelector"] = _all_but(exempt)
             away.append(made)
-        # Anti-affinity passes nodes without the label.
-        exact = (of_all or not everywhere) and itself is not None
+        # Anti-affinity passes nodes without the label. It would keep out exempt pods, so it stays
+        # away from none of them, and those count.
+        exact = (not everywhere or (of_all and not exempt)) and itself is not None
         exact = exact and (clause.per.scope == "node" or clause.missing == "pass")
         return Part(clause.name, exact, away=tuple(away) if _applies(clause, conditions) else ())
 
