@@ -9,6 +9,9 @@ export MINUTES ?= 2
 export BIND ?=
 export SHORTEN ?=
 export SCHEDULE ?=
+export TIES ?=
+export SEEDS ?=
+export OPENB ?=
 PIP = .venv/bin/python -m pip --quiet --disable-pip-version-check
 COMPILE = pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  --quiet --custom-compile-command "make lock"
@@ -16,7 +19,7 @@ COMPILE = pip compile --universal --python-version 3.11 --generate-hashes --no-e
 # Without bytecode each of the many processes that tests start would compile Placet again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test thorough answers check fmt e2e e2e-installed differential differential-cel portable rollouts chaos bench kube conformance \
+.PHONY: demo test thorough answers check fmt e2e e2e-installed differential differential-cel portable fgd rollouts chaos bench kube conformance \
 	image-test sbom lock openapi site clean
 .DELETE_ON_ERROR:
 
@@ -73,6 +76,9 @@ differential: .venv/stamp  ## compare with the plugins of kube-scheduler: make d
 differential-cel: .venv/stamp  ## compare with CEL of Kubernetes: make differential-cel EXPRESSIONS=10000 SEED=1
 	EXPRESSIONS=$(or $(EXPRESSIONS),10000) .venv/bin/python -m pytest -m e2e -o faulthandler_timeout=3600 \
 	  tests/differential/test_kubernetes_cel.py
+
+fgd: .venv/stamp  ## compare GPU policies on the openb trace as published: make fgd TIES=random
+	.venv/bin/python -m tests.benchmarks.fgd
 
 portable: .venv/stamp  ## compare portable policies with kube-scheduler and Karpenter: make portable TRIPLES=1000000 WORLDS=100000
 	TRIPLES=$(or $(TRIPLES),200000) WORLDS=$(or $(WORLDS),5000) .venv/bin/python -m pytest -m e2e -o faulthandler_timeout=7200 \

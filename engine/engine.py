@@ -10,7 +10,7 @@ import math
 import re
 import time
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol
 
@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 
 from engine.cache.names import KnownRows
-from engine.cache.node_table import NodeRows, NodeTable
+from engine.cache.node_table import NodeRows, NodeTable, NodeView, without
 from engine.cache.snapshot import Snapshot
 from engine.counting.count_clauses import CountClauses
 from engine.counting.in_flight_pods import DEFAULT_SCHEDULERS, InFlightPods, Schedulers
@@ -55,10 +55,13 @@ from engine.errors import (
 from engine.objects.codec import ObjectCodec
 from engine.objects.peer import Peer, rooted
 from engine.objects.request_pod import NO_EXEMPTIONS, Exemptions, RequestPod, RequestPodReader
+from engine.program import card_choice
+from engine.program.card_choice import Sums
 from engine.program.frame import Evaluation, Floats, Frame, Points
 from engine.program.policy_time import CallTime, PolicyTimes
 from engine.program.program import CountProgram, FilterProgram, Program
 from grammar.texts import MOST_ERROR, cut, shown
+from grammar.values.cards import Mix
 from grammar.values.time import SECOND, Timestamp
 
 # The time of one portion of work for which nobody waits, and the most portions of one piece of it.
@@ -88,12 +91,14 @@ def open_gate(*, asked: bool = True) -> str:  # noqa: ARG001 - a CountGate
 class Admission:
     """A pod that may be bound, and its deletion cost if a share sets one.
 
+    `annotations` are those that its Binding sets.
     `is_counted` says that strict counts have admitted it, as the leader.
     """
 
     pod: Peer
     deletion_cost: int | None
     is_counted: bool = False
+    annotations: Mapping[str, str] = field(default_factory=dict)
 
 
 class Engine:
@@ -254,13 +259,19 @@ class Engine:
         (rejection,) = filtering.rejections(clauses, call.evaluation, [view])
         if rejection is not None:
             raise RefusedError(rejection.text(call.evaluation))
-        if not call.plan.counts.strict:
+        cards = [c for p in call.plan.selection.enforced for c in p.cards]
+        if not (call.plan.counts.strict or cards):
             return Admission(peer, None)
         self._check_gate(call)
-        self._check_known(call)
-        question = _question(call, snapshot, snapshot.table.find([node]))
-        cost = self._placement.take(call.plan.counts, question)
-        return Admission(peer, cost, is_counted=True)
+        cost = None
+        if call.plan.counts.strict:
+            self._check_known(call)
+            question = _question(call, snapshot, snapshot.table.find([node]))
+            cost = self._placement.take(call.plan.counts, question)
+        # After a lost answer, the pod itself may count there.
+        left = view if view is None else without(view, [peer])
+        annotations = card_choice.choose(cards, call.evaluation, left)
+        return Admission(peer, cost, is_counted=True, annotations=annotations)
 
     # ---- questions that answer no request
 
@@ -340,6 +351,38 @@ class Engine:
             self.in_flight.drop_offers()
             self.in_flight.take_over(snapshot.pending.values(), snapshot.table.owner)
 
+    def measure_by(self, pods: Iterable[bytes]) -> None:
+        """Measures the fragmentation of cards by these pods from now on.
+
+        What was scored by others is forgotten. Raises BadObjectError.
+        """
+        found = []
+        for body in pods:
+            call = self._calls.open(self._pods.read(body), (), self._time(math.inf))
+            clauses = [c for p in call.plan.selection.enforced for c in p.cards]
+            if clauses:
+                found.append(card_choice.shape(clauses[0], call.evaluation.frame()))
+        self._calls.mix = Mix(shape for shape in found if shape is not None)
+        self.adopt(self.registry.anew())
+
+    def card_demand(self, pod: bytes) -> Mapping[str, int]:
+        """What a pod takes of all its cards, by clause and amount. Raises BadObjectError."""
+        call = self._calls.open(self._pods.read(pod), (), self._time(math.inf))
+        clauses = (c for p in call.plan.selection.enforced for c in p.cards)
+        return card_choice.demand(clauses, call.evaluation)
+
+    def card_sums(self, nodes: Iterable[NodeView]) -> Sequence[Mapping[str, Sums]]:
+        """What the cards of each node have and give, by clause and amount."""
+        frame = Frame(None, self._now(), slots=self.registry.slots)
+        clauses = {c.name: c for p in self.registry.programs for c in p.cards}
+        found = []
+        for node in nodes:
+            frame.node = node
+            found.append(
+                {k: v for c in clauses.values() for k, v in card_choice.sums(c, frame).items()}
+            )
+        return found
+
     @property
     def exemptions(self) -> Exemptions:
         """The pods about which no policy decides."""
@@ -388,6 +431,9 @@ class Engine:
         plan = call.plan
         table, rows, known_rows = self._nodes(names, nodes, call)
         decided = plan.filters.decide(table, rows, call.evaluation, known_rows)
+        if plan.cards:
+            # Bind is asked of who answers this, and only one replica gives cards.
+            self._check_gate(call)
         if self._calls.registry.counts:
             decided = self._counted(call, names, rows if nodes is None else None, decided)
         else:
@@ -558,7 +604,8 @@ class Engine:
 
         Looks of our own are not `asked`: the Lease follows the calls of clients alone.
         """
-        if call.plan.counts.strict and (reason := self._gate(asked=asked)):
+        decides = call.plan.counts.strict or call.plan.cards
+        if decides and (reason := self._gate(asked=asked)):
             raise HandoverError(reason)
 
 

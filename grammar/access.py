@@ -36,8 +36,8 @@ OPEN_FIELDS = (
     "namespaceLabels",
 )
 _ENV = "`env` values of pods"
-# Functions that give back the objects that they get, or say how many there are.
-_COUNTING = frozenset({"size", "hasValue"})
+# Functions that give back the objects that they get, or say how many there are, or what they take.
+_COUNTING = frozenset({"size", "hasValue", "cards.of"})
 _PASSING = frozenset({"optional.of", "value", "or", "orValue", "optional.unwrap", "unwrapOpt"}) | {
     "first",
     "last",

@@ -82,7 +82,9 @@ def bare_amount(found: str, span: Span) -> Diagnostic:
     return _error("P0141", f"`{found}` is not a number: amounts with a unit are texts", span)
 
 
-CLAUSES_ARE = "the clauses are `filter`, `score`, `share`, `spread`, `limit`, `preempt` and `bind`"
+CLAUSES_ARE = (
+    "the clauses are `filter`, `score`, `share`, `spread`, `limit`, `cards`, `preempt` and `bind`"
+)
 
 
 def unknown_clause(word: str, span: Span) -> Diagnostic:
@@ -171,6 +173,8 @@ _LACKING = {
     "strength": "`strict`, or `best effort weight 10`",
     "over": "`over node.zone`",
     "skew": "`skew at most 1`",
+    "on node": '`on node 4 of {"milli": 1000}`, or a list of cards',
+    "take": '`take 1 of {"milli": 500}`',
     "per": "`per node`, `per domain node.zone` or `per cluster`",
 }
 _NAMELESS = {"strength": "a strength", "bound": "a bound"}
@@ -489,6 +493,27 @@ def sum_of_nodes(scope: str, span: Span) -> Diagnostic:
     """A sum in a limit that counts nodes."""
     hint = "write `per node`, `per domain …` or `per cluster`, or no `sum`"
     return _error("P0130", f"a limit of `{scope}` counts nodes, and has no sum", span, hint)
+
+
+def unknown_cards(name: str, known: Iterable[str], span: Span) -> Diagnostic:
+    """The name of a `cards` clause that the policy does not have."""
+    names = [f'"{each}"' for each in known]
+    hint = f"write {listed(f'`{n}`' for n in names)}" if names else "add a `cards` clause"
+    close = only_nearest(name, names)
+    fix = Fix(span, close) if close else None
+    return _error("P0132", f"`{name}` is not a cards clause of this policy", span, hint, fix=fix)
+
+
+def cards_of_namespace(span: Span) -> Diagnostic:
+    """A `cards` clause in a policy of a namespace."""
+    hint = "move it to a policy of all namespaces: cards are shared by pods of all of them"
+    return _error("P0133", "a policy of a namespace cannot have a `cards` clause", span, hint)
+
+
+def bad_annotation(key: str, why: str, span: Span) -> Diagnostic:
+    """The key of an annotation that cannot be written."""
+    hint = "write a key such as `example.com/gpu-index`"
+    return _error("P0134", f"`{key}` {why}", span, hint)
 
 
 def not_mutual(reason: str, span: Span, hint: str) -> Diagnostic:

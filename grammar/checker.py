@@ -12,8 +12,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import assert_never
 
-from grammar import ast, catalogue
+from grammar import ast, cards, catalogue
 from grammar import schema as shortforms
+from grammar.clauses import Cards
 from grammar.diagnostics import Diagnostic, nearest
 from grammar.environment import Environment, dotted
 from grammar.errors import EvaluationError
@@ -42,6 +43,7 @@ from grammar.types import (
     resolve,
 )
 from grammar.values import quantity
+from grammar.values.cards import CARD
 from grammar.values.format import refused
 from grammar.values.quantity import Quantity
 from grammar.values.semver import Semver
@@ -433,10 +435,42 @@ class Checker:
             return None
         operand = self._quietly(select.operand)
         known = schema.field(operand.type.name, select.name)
-        if known is None or known.parameter is None or known.derived is None:
+        if known is None or known.parameter is None:
             return None
+        if known.derived is None:
+            return self._cards(expr, select.name, operand)
         index = (known.parameter, self.check(self._key(expr.index), STRING))
         return self._check(shortforms.written_out(known.derived, operand, index, expr.span))
+
+    def _cards(self, expr: ast.Index, form: str, node: ast.Expr) -> ast.Expr:
+        """`node.cards["gpu"]` or `node.chosen["gpu"]` written out."""
+        if (clause := self._cards_clause(expr.index)) is None:
+            return replace(expr, type=POISON)
+        if form == "chosen":
+            return self._check(cards.chosen(clause, node, expr.span))
+        return self._check(cards.cards(clause, node, expr.span))
+
+    def _fragmentation(self, expr: ast.Call) -> ast.Expr:
+        """`fragmentation("gpu")` written out: in a `pick` of its card, else of the chosen ones."""
+        if len(expr.args) != 1:
+            self.found.append(catalogue.wrong_count(expr.function, 1, len(expr.args), expr.span))
+            return replace(expr, type=POISON)
+        if (clause := self._cards_clause(expr.args[0])) is None:
+            return replace(expr, type=POISON)
+        node, pod = (ast.Ident(name, False, expr.span) for name in ("node", "pod"))
+        taken: ast.Expr = cards.chosen(clause, node, expr.span)
+        if self._locals.get(cards.CARD) == CARD:
+            taken = ast.ListLiteral((ast.Ident(cards.CARD, False, expr.span),), (), expr.span)
+        return self._check(cards.fragmentation(clause, node, pod, taken, expr.span))
+
+    def _cards_clause(self, name: ast.Expr) -> Cards | None:
+        """The `cards` clause of this name in the policy; None, with an error, for any other."""
+        known = self.environment.cards
+        if isinstance(name, ast.Literal) and isinstance(name.value, str) and name.value in known:
+            return known[name.value]
+        shown = print_expression(name)
+        self.found.append(catalogue.unknown_cards(shown, known, name.span))
+        return None
 
     def _quietly(self, expr: ast.Expr) -> ast.Expr:
         """Checks a part that is checked again later, without its diagnostics."""
@@ -452,6 +486,8 @@ class Checker:
     def _call(self, expr: ast.Call) -> ast.Expr:
         if expr.target is None and not expr.absolute and expr.function in self.environment.defs:
             return self._def_call(expr)
+        if expr.target is None and expr.function == "fragmentation":
+            return self._fragmentation(expr)
         if (namespaced := self.environment.function_name(expr)) is not None:
             args = tuple(self._check(a) for a in expr.args)
             found = self._overload(namespaced, args, expr.span, name_span=expr.name_span)

@@ -15,6 +15,7 @@ from grammar.clauses import (
     At,
     Bound,
     Bounds,
+    Cards,
     ClusterFile,
     Def,
     Expectation,
@@ -27,6 +28,7 @@ from grammar.clauses import (
     Limit,
     Parameter,
     Per,
+    Pick,
     PodSet,
     Policy,
     Preempt,
@@ -83,6 +85,12 @@ def _expr(c: list[Child]) -> Expr:
     return found
 
 
+def _number_of(c: list[Child]) -> tuple[Expr | None, Expr]:
+    """`[number of] amounts`."""
+    *number, amounts = nodes(c)
+    return (number[0] if number else None), amounts
+
+
 def _number(text: str) -> float:
     return float(text) if "." in text else int(text)
 
@@ -106,7 +114,7 @@ def _collect(c: list[Child], where: str, needs: tuple[str, ...], many: str = "")
 
 
 # The fields that have another name than their keyword.
-_FIELDS = {"require": "requires", "of": "pods", "min domains": "min_domains"}
+_FIELDS = {"require": "requires", "of": "pods", "min domains": "min_domains", "write": "writes"}
 
 
 def _expression_part(name: str) -> Callable[[Builder, list[Child]], _Part]:
@@ -231,6 +239,11 @@ class Builder(ExpressionBuilder):
     def limit(self, c: list[Child]) -> Limit:
         return Limit(**self._head(c), **_collect(c, "the limit", ("per", "bound", "strength")))
 
+    def cards(self, c: list[Child]) -> Cards:
+        parts = _collect(c, "the cards clause", ("on node", "take"))
+        (count, on), (number, take) = parts.pop("on node"), parts.pop("take")
+        return Cards(**self._head(c), **parts, count=count, on=on, number=number, take=take)
+
     def preempt(self, c: list[Child]) -> Preempt:
         return Preempt(**self._head(c), **_collect(c, "the preempt clause", (), many="protect"))
 
@@ -322,6 +335,25 @@ class Builder(ExpressionBuilder):
 
     def mutual(self, c: list[Child]) -> _Part:
         return _Part("mutual", True, span_of(c))
+
+    def on_node(self, c: list[Child]) -> _Part:
+        return _Part("on node", _number_of(c), span_of(c))
+
+    def take(self, c: list[Child]) -> _Part:
+        return _Part("take", _number_of(c), span_of(c))
+
+    def index_in(self, c: list[Child]) -> _Part:
+        return _Part("index", text_of(_string(c)), span_of(c))
+
+    def pick(self, c: list[Child]) -> _Part:
+        if _has(c, "FIRST"):
+            return _Part("pick", None, span_of(c))
+        order: OneOf["least", "most"] = "least" if _has(c, "LEAST") else "most"
+        return _Part("pick", Pick(order, _expr(c)), span_of(c))
+
+    def write(self, c: list[Child]) -> _Part:
+        (entries,) = (each for each in c if isinstance(each, MapLiteral))
+        return _Part("write", entries, span_of(c))
 
     def keep(self, c: list[Child]) -> _Part:
         count = _positive(_tokens(c, "INT")[0], "number of candidates to keep")

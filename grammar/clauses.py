@@ -216,10 +216,37 @@ class Preempt(_Clause):
     keep: Keep | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """`pick least e` or `pick most e`: the order in which cards are taken."""
+
+    order: OneOf["least", "most"]
+    by: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Cards(_RejectingClause):
+    """Cards of nodes, of which a pod takes some, or a part of one.
+
+    `on` are the amounts of each card, or of one of `count` alike ones. The pod takes the amounts
+    `take` of so many cards as `number` says, or of one. Without a `pick` the first cards with room
+    are taken. `index` is the annotation for their numbers, `writes` are others.
+    """
+
+    on: Expr
+    take: Expr
+    _: KW_ONLY
+    count: Expr | None = None
+    number: Expr | None = None
+    index: str | None = None
+    pick: Pick | None = None
+    writes: MapLiteral | None = None
+
+
 # A new kind of clause belongs in these unions: `match` with `assert_never` then finds every place
 # that must know it.
 CountingClause = Share | Spread | Limit
-RejectingClause = Filter | CountingClause
+RejectingClause = Filter | CountingClause | Cards
 Clause = RejectingClause | Score | Preempt
 
 

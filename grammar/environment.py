@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from grammar.ast import Call, Expr, Ident, Select
-from grammar.clauses import Def, Let
+from grammar.clauses import Cards, Def, Let
 from grammar.errors import EvaluationError
 from grammar.schema import Field, Schema
 from grammar.types import DYN, POISON, TYPE, Overload, Type, resolve
-from grammar.values import format as format_
 from grammar.values import (
+    cards,
     ip,
     kinds,
     lists,
@@ -27,6 +27,7 @@ from grammar.values import (
     time,
     url,
 )
+from grammar.values import format as format_
 from grammar.values.kinds import TYPE_NAMES, TypeValue, kind
 from grammar.values.maps import record_names
 from grammar.values.sizes import Size
@@ -35,7 +36,7 @@ Functions = Mapping[str, tuple[Overload, ...]]
 
 _TOPICS = (
     *(numbers, time, quantity, semver, strings, format_, lists, sets, maps, optional, ip, url),
-    *(named_formats, kinds),
+    *(named_formats, kinds, cards),
 )
 
 
@@ -48,6 +49,8 @@ def table(overloads: Iterable[Overload]) -> Functions:
 
 
 FUNCTIONS: Functions = table(o for topic in _TOPICS for o in topic.OVERLOADS)
+# Those of a policy with a `cards` clause, which is written out with them.
+FUNCTIONS_OF_CARDS: Functions = MappingProxyType({**FUNCTIONS, **table(cards.WRITTEN_OUT)})
 
 
 def select(overloads: Sequence[Overload], args: Sequence[object], *, member: bool) -> Overload:
@@ -90,6 +93,7 @@ class Environment:
 
     Names are looked up first in `container` and its parents (CEL langdef, Name Resolution). With
     `uniform_literals`, as in Kubernetes, the items of a list and the values of a map have one type.
+    `cards` are the clauses of this kind, by name, as they are written.
     """
 
     variables: Mapping[str, Type]
@@ -99,6 +103,7 @@ class Environment:
     lets: Mapping[str, Expr] = field(default_factory=dict)
     defs: Mapping[str, Def] = field(default_factory=dict)
     uniform_literals: bool = False
+    cards: Mapping[str, Cards] = field(default_factory=dict)
 
     def defining(self, item: Let | Def) -> Environment:
         """The environment with one definition more, or with another one of its name."""

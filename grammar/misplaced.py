@@ -14,7 +14,7 @@ from grammar.lexemes import Lexemes
 from grammar.source import Source, Span
 
 # Words that begin an item of a policy, and those of clauses.
-CLAUSES = ("filter", "score", "share", "spread", "limit", "preempt", "bind")
+CLAUSES = ("filter", "score", "share", "spread", "limit", "cards", "preempt", "bind")
 ITEMS = frozenset(
     (
         *CLAUSES,
@@ -23,7 +23,7 @@ ITEMS = frozenset(
 )
 PARTS = frozenset(
     "require message detail missing value range strict best at exactly on over skew per protect "
-    "allow keep when of mutual pods nodes min".split()
+    "allow keep when of mutual pods nodes min take index pick write".split()
 )
 WORDS = ITEMS | PARTS
 # What ends an expression that a remedy repeats.

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar, assert_never
 
-from grammar import access, catalogue, parameters
-from grammar.ast import Call, Expr, Ident, Literal
+from grammar import access, cards, catalogue, parameters
+from grammar.ast import Call, Expr, Ident, Literal, MapLiteral, Select
 from grammar.checker import Checker, coerce
 from grammar.clauses import (
     Bound,
     Bounds,
+    Cards,
     Clause,
     CountingClause,
     Def,
@@ -21,6 +23,7 @@ from grammar.clauses import (
     Keep,
     Let,
     Limit,
+    Pick,
     PodSet,
     Policy,
     Preempt,
@@ -33,7 +36,7 @@ from grammar.clauses import (
     Use,
 )
 from grammar.diagnostics import Diagnostic
-from grammar.environment import Environment
+from grammar.environment import FUNCTIONS_OF_CARDS, Environment
 from grammar.limits import MAX_DEPTH, MAX_NAME
 from grammar.schema import Schema
 from grammar.short_forms import print_as_written
@@ -46,10 +49,12 @@ from grammar.types import (
     INT,
     POISON,
     QUANTITY,
+    STRING,
     TIMESTAMP,
     Type,
     agrees,
     list_of,
+    map_of,
     unknown_type,
 )
 from grammar.walk import Definitions, children, reads, walk
@@ -106,6 +111,15 @@ def _name(expr: Expr) -> str:
             return ""
 
 
+def _reads_cards(expr: Expr) -> bool:
+    """Whether an unchecked expression may be written out with the parts of a `cards` clause."""
+    match expr:
+        case Select(name="cards" | "chosen") | Call("fragmentation", None):
+            return True
+        case _:
+            return False
+
+
 # ---- the checker
 
 VARIABLES = {
@@ -128,6 +142,7 @@ _AMOUNT = frozenset({"peer"})
 _BOUND = _POD - {"now"}
 _NODE_BOUND = _BOUND | {"node"}
 _DOMAIN_BOUND = _BOUND | {"domain"}
+_NODE = frozenset({"node"})
 _VICTIM = _PLACE | {"victim"}
 _VICTIMS = _PLACE | {"victims"}
 # A message may read only what stays equal between two calls for one pod (C47).
@@ -137,6 +152,10 @@ _CONSTANT = (
     ("pod", "metadata", "labels"),
     ("pod", "spec"),
 )
+# The amounts of a card, and a key of an annotation as the API server accepts it.
+_CARD_AMOUNTS = map_of(STRING, INT)
+_PREFIX, _KEY = 253, re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_DOMAIN_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 C = TypeVar("C", bound=RejectingClause)
 N = TypeVar("N", int, float)
 _RANGE = "the range of a score, which reads `pod` and `node`"
@@ -180,11 +199,25 @@ def check_policy(
     return replace(checked, diagnostics=tuple(diagnostics), template=policy)
 
 
+def environment_of(policy: Policy, schema: Schema) -> Environment:
+    """The environment of a policy's expressions, without its definitions."""
+    found = {c.name: c for c in policy.clauses if isinstance(c, Cards)}
+    if not found:
+        return Environment(variables=VARIABLES, schema=schema, uniform_literals=True)
+    return Environment(
+        variables={**VARIABLES, cards.MIX: DYN},
+        schema=schema,
+        functions=FUNCTIONS_OF_CARDS,
+        uniform_literals=True,
+        cards=found,
+    )
+
+
 class _PolicyChecker:
     def __init__(self, policy: Policy, schema: Schema) -> None:
         self._policy = policy
         self._schema = schema
-        self._environment = Environment(variables=VARIABLES, schema=schema, uniform_literals=True)
+        self._environment = environment_of(policy, schema)
         self._found: list[Diagnostic] = []
         self._lets = {i.name: i for i in policy.items if isinstance(i, Let)}
         self._defs = {i.name: self._declared(i) for i in policy.items if isinstance(i, Def)}
@@ -280,7 +313,11 @@ class _PolicyChecker:
             return
         self._open.append(item.name)
         body = item.value if isinstance(item, Let) else item.body
-        for name in map(_name, walk(body)):
+        names = list(map(_name, walk(body)))
+        if any(map(_reads_cards, walk(body))):
+            for clause in self._environment.cards.values():
+                names += map(_name, walk(clause))
+        for name in names:
             if (used := self._lets.get(name) or self._defs.get(name)) is not None:
                 self._define(used)
         self._open.pop()
@@ -339,6 +376,8 @@ class _PolicyChecker:
                 return replace(item, over=over, skew=skew, min_domains=least)
             case Limit():
                 return self._limit(item)
+            case Cards():
+                return self._cards(item)
             case Preempt():
                 return self._preempt(item)
             case _:
@@ -406,6 +445,67 @@ class _PolicyChecker:
         protect = tuple(self._bool(p, _VICTIM, "`protect`") for p in item.protect)
         allow = self._bool(item.allow, _VICTIMS, "`allow`") if item.allow else None
         return replace(item, protect=protect, allow=allow, keep=keep)
+
+    def _cards(self, item: Cards) -> Cards:
+        if self._policy.namespace is not None:
+            self._found.append(catalogue.cards_of_namespace(item.name_span))
+        where = "`on node`, which reads only the node"
+        count, of_pod, number = item.count, "`take`, which reads only the pod", item.number
+        on = self._check(item.on, None, _NODE, where)
+        wanted = list_of(_CARD_AMOUNTS) if count is None else _CARD_AMOUNTS
+        if not agrees(wanted, on.type):
+            expected = "the amounts of a card" if count is not None else "a list of cards"
+            hint = 'write `4 of {"milli": 1000}`, or a list such as `[{"milli": 1000}]`'
+            self._found.append(catalogue.wrong_type(on.type, expected, on.span, hint))
+        if count is not None:
+            count = self._check(count, INT, _NODE, where)
+        if number is not None:
+            number = self._check(number, INT, _BOUND, of_pod)
+        take = self._check(item.take, _CARD_AMOUNTS, _BOUND, of_pod)
+        found = replace(item, on=on, count=count, number=number, take=take)
+        if item.pick is not None:
+            found = replace(found, pick=self._pick(item.pick))
+        if item.index is not None:
+            self._key(item.index, item.name_span)
+        if item.writes is not None:
+            found = replace(found, writes=self._writes(item.writes))
+        return found
+
+    def _pick(self, pick: Pick) -> Pick:
+        checker = Checker(self._environment)
+        with checker.scope({cards.CARD: Type("Card")}):
+            by = checker.check(pick.by)
+        self._found.extend(checker.found)
+        self._only(by, _PLACE | {cards.CARD, cards.MIX}, "`pick`, which reads `pod` and `node`")
+        if by.type.name not in _NUMBERS:
+            self._found.append(catalogue.wrong_type(by.type, "a number to order by", by.span))
+        return replace(pick, by=by)
+
+    def _writes(self, writes: MapLiteral) -> MapLiteral:
+        entries = []
+        for entry in writes.entries:
+            key = entry.key
+            if isinstance(key, Literal) and isinstance(key.value, str):
+                self._key(key.value, key.span)
+            else:
+                self._found.append(catalogue.bad_annotation("…", "is not a text", key.span))
+            value = self._check(entry.value, STRING, _PLACE, "`write`")
+            entries.append(replace(entry, key=replace(key, type=STRING), value=value))
+        return replace(writes, entries=tuple(entries), type=map_of(STRING, STRING))
+
+    def _key(self, key: str, span: Span) -> None:
+        """An error for the key of an annotation that cannot be written."""
+        prefix, slash, name = key.rpartition("/")
+        reserved = prefix == "placet.dev" or prefix.endswith((".placet.dev", "kubernetes.io"))
+        if reserved:
+            why = "is a key that others write"
+        elif _KEY.fullmatch(name) and (
+            not slash or (len(prefix) <= _PREFIX and _DOMAIN_NAME.fullmatch(prefix))
+        ):
+            return
+        else:
+            why = "is not the key of an annotation"
+        self._found.append(catalogue.bad_annotation(key, why, span))
 
     # ---- parts
 
@@ -525,6 +625,10 @@ class _PolicyChecker:
         checker = Checker(self._environment)
         checked = checker.check(expr, wanted)
         self._found.extend(checker.found)
+        return self._only(checked, allowed, where)
+
+    def _only(self, checked: Expr, allowed: frozenset[str], where: str) -> Expr:
+        """A checked expression, which may read only the allowed names."""
         for read in reads(checked, self._definitions):
             if read.path[0] in VARIABLES and read.path[0] not in allowed:
                 self._found.append(catalogue.unavailable(read.path[0], where, read.span))

@@ -13,6 +13,7 @@ from grammar.clauses import (
     At,
     Bound,
     Bounds,
+    Cards,
     Clause,
     ClusterFile,
     CountingClause,
@@ -356,14 +357,7 @@ def _parts(clause: Clause, source: Source) -> Iterator[_Part]:
         case Filter():
             yield from (("require ", e, e.span) for e in clause.requires)
         case Score():
-            yield "value ", clause.value, clause.value.span
-            match clause.range:
-                case Bounds(low, high):
-                    yield f"range {print_expression(low)} .. {print_expression(high)}", None, None
-                case str() as word:
-                    yield f"range {word}", None, None
-                case None:
-                    pass
+            yield from _score(clause)
         case Share():
             yield from _pod_set(clause.pods, "of ", replicas=True)
             yield "on nodes where ", clause.on, clause.on.span
@@ -380,6 +374,8 @@ def _parts(clause: Clause, source: Source) -> Iterator[_Part]:
             yield from _pod_set(clause.pods)
             yield _per(clause.per)
             yield _bound(clause.bound)
+        case Cards():
+            yield from _cards(clause)
         case Preempt():
             yield from (("protect victim where ", e, e.span) for e in clause.protect)
             if clause.allow is not None:
@@ -401,6 +397,36 @@ def _parts(clause: Clause, source: Source) -> Iterator[_Part]:
                 yield f"{part} {source.slice(text.span)}", None, text.span
     if clause.missing is not None:
         yield f"missing {clause.missing}", None, None
+
+
+def _score(clause: Score) -> Iterator[_Part]:
+    yield "value ", clause.value, clause.value.span
+    match clause.range:
+        case Bounds(low, high):
+            yield f"range {print_expression(low)} .. {print_expression(high)}", None, None
+        case str() as word:
+            yield f"range {word}", None, None
+        case None:
+            pass
+
+
+def _cards(clause: Cards) -> Iterator[_Part]:
+    yield _amounts("on node ", clause.count, clause.on)
+    yield _amounts("take ", clause.number, clause.take)
+    if clause.index is not None:
+        yield f"index in annotation {print_string(clause.index)}", None, None
+    if clause.pick is not None:
+        yield f"pick {clause.pick.order} ", clause.pick.by, clause.pick.by.span
+    if clause.writes is not None:
+        yield "write ", clause.writes, clause.writes.span
+
+
+def _amounts(head: str, number: ast.Expr | None, amounts: ast.Expr) -> _Part:
+    """`head [number of] amounts`."""
+    if number is None:
+        return head, amounts, amounts.span
+    span = Span(number.span.start, amounts.span.end)
+    return f"{head}{print_expression(number)} of ", amounts, span
 
 
 def _pod_set(pods: PodSet | None, head: str = "", *, replicas: bool = False) -> Iterator[_Part]:

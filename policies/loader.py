@@ -113,7 +113,8 @@ def _inside(folder: Path, files: Iterable[Path]) -> bool:
 def library_sources() -> tuple[Source, ...]:
     """The policies that come with Placet."""
     shipped = files("policies").joinpath("library")
-    found = (f for f in shipped.iterdir() if f.name.endswith(SUFFIX) and not is_test_file(f.name))
+    every = (*shipped.iterdir(), *shipped.joinpath("gpu").iterdir())
+    found = (f for f in every if f.name.endswith(SUFFIX) and not is_test_file(f.name))
     texts = sorted(found, key=lambda f: f.name)
     return tuple(Source(f"library/{f.name}", f.read_text("utf-8")) for f in texts)
 

@@ -64,6 +64,8 @@ def resolve(checked: Checked, names: Mapping[str, Checked], make: Fill = fill) -
     found.extend(_about_values(checked.policy, names))
     if checked.policy.namespace is not None:
         found.extend(catalogue.closed_use(use.name, m, use.span) for use, m in _beyond(used))
+        with_cards = (use for use, other in used if other.environment.cards)
+        found.extend(catalogue.cards_of_namespace(use.span) for use in with_cards)
     if not used and not found:
         return checked
     if (what := unknown_of_selector(checked)) is not None:

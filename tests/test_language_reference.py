@@ -318,6 +318,7 @@ def test_every_name_has_an_example() -> None:
         if record in ("Peer", "Namespace") or field.native or field.derived is not None
     ]
     wanted += [f"pod.workload.{name}" for name in records["Workload"].fields]
+    texts += " ".join(fences(PAGE, "placet example"))
     assert [path for path in wanted if not re.search(rf"\b{re.escape(path)}\b", texts)] == []
 
 

@@ -111,6 +111,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="of nodes with equal scores take the first by name, or one at random as "
         "kube-scheduler does (default: name)",
     )
+    parser.add_argument(
+        "--ignore-resource",
+        metavar="RESOURCE",
+        action="append",
+        default=[],
+        help="a resource that kube-scheduler leaves to the extender (`ignoredByScheduler`), such "
+        "as the whole cards of pods that share some; may be repeated",
+    )
     parser.add_argument("--shuffle", action="store_true", help="take the pods in a random order")
     parser.add_argument(
         "--arrivals",
@@ -190,7 +198,8 @@ def _simulate(
 def _conditions(args: argparse.Namespace) -> Conditions:
     resource, grow = args.arrivals
     ties = args.ties == "random"
-    return Conditions(args.weight, args.plugins, ties, args.shuffle, resource, grow)
+    ignored = tuple(args.ignore_resource)
+    return Conditions(args.weight, args.plugins, ties, args.shuffle, resource, grow, ignored)
 
 
 def _one(

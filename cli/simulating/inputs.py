@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
@@ -82,7 +82,8 @@ class Conditions:
     """What a simulation does beside kube-scheduler's usual way, with chances from the seed.
 
     `grow` is a part of what the nodes have of `resource`: clones of pods come until all together
-    request it. `plugins` says whether the score of kube-scheduler's plugin counts.
+    request it. `plugins` says whether the score of kube-scheduler's plugin counts. Nodes need not
+    have room for `ignored` resources.
     """
 
     weight: int = 1
@@ -91,6 +92,7 @@ class Conditions:
     shuffle: bool = False
     resource: str = CPU
     grow: Fraction | None = None
+    ignored: tuple[str, ...] = ()
 
     @property
     def draws(self) -> bool:
@@ -112,9 +114,13 @@ def prepare(
     order = Random(f"{seed}/order")  # noqa: S311 (a simulation, not a secret)
     if conditions.shuffle:
         pods = shuffled(pods, order)
+    made = engine(read.registry, cluster, codec)
+    if read.registry.cards:
+        pods = [replace(each, cards=made.card_demand(each.body)) for each in pods]
     resource = conditions.resource
     if conditions.grow is not None:
-        nodes = NodeResources(list(cluster.pods.snapshot().nodes.values()))
+        views = list(cluster.pods.snapshot().nodes.values())
+        nodes = NodeResources(views, cards=made.card_sums(views))
         try:
             most = int(nodes.allocatable(resource) * conditions.grow)
             pods = grown(pods, order, codec, resource, most)
@@ -123,12 +129,13 @@ def prepare(
             raise CommandError(str(error), hint) from None
     ties = Random(f"{seed}/ties") if conditions.random_ties else None  # noqa: S311 (as above)
     return Simulation(
-        engine(read.registry, cluster, codec),
+        made,
         cluster.pods,
         pods,
         weight=conditions.weight,
         plugins=conditions.plugins,
         ties=ties,
+        ignored=conditions.ignored,
     )
 
 

@@ -23,7 +23,7 @@ from engine.program.program import (
     ShareProgram,
 )
 from grammar.ast import Expr, Literal
-from grammar.clauses import Clause, Filter, Limit, Policy, Preempt, Score, Share, Spread
+from grammar.clauses import Cards, Clause, Filter, Limit, Policy, Preempt, Score, Share, Spread
 from grammar.errors import MissingError
 from grammar.policy_checker import Checked
 from grammar.source import Source, Span
@@ -76,7 +76,7 @@ _MAX_TEXT = 40
 
 
 def _clause_points(
-    source: Source, policy: Policy, clause: Filter | Score | Share | Spread | Limit
+    source: Source, policy: Policy, clause: Filter | Score | Share | Spread | Limit | Cards
 ) -> Iterator[_Texts]:
     name = f'{_kind(clause)} "{clause.name}"'
     if clause.when is not None:
@@ -90,7 +90,7 @@ def _clause_points(
                 yield _point(policy, clause, part), texts
         case Score(value=value):
             yield _point(policy, clause, value), (f"{name} was never computed",)
-        case Share() | Spread() | Limit():
+        case Share() | Spread() | Limit() | Cards():
             if isinstance(clause, Share):
                 yield _point(policy, clause, clause.on), _truth(f"the `on nodes where` of {name}")
             texts = (f"{name} never accepted a node", f"{name} never rejected a node")
@@ -178,10 +178,14 @@ class Coverage:
         )
 
     def _filter(self, program: FilterProgram, policy: Policy, clause: Clause) -> FilterProgram:
-        assert isinstance(clause, Filter), "clauses of one policy have different names"
+        if isinstance(clause, Cards):
+            parts: tuple[Expr | None, ...] = (None,)
+        else:
+            assert isinstance(clause, Filter), "clauses of one policy have different names"
+            parts = clause.requires
         requires = tuple(
             self._recording(run, _point(policy, clause, part), missing=program.passes_missing)
-            for run, part in zip(program.requires, clause.requires, strict=True)
+            for run, part in zip(program.requires, parts, strict=True)
         )
         return replace(program, requires=requires, when=self._when(program, policy, clause))
 

@@ -221,7 +221,7 @@ def _discard(sets: dict[str, set[str]], key: str, item: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Assumption:
-    """A pod that is assumed on `node` until a time in seconds.
+    """A pod that is assumed on `node`, with some annotations more, until a time in seconds.
 
     `seen` says whether a watch has shown the pod at all, `confirmed` whether the API server has
     acknowledged its Binding.
@@ -230,8 +230,21 @@ class _Assumption:
     uid: str
     node: str
     until: float
+    annotations: Mapping[str, str]
     seen: bool
     confirmed: bool = False
+
+    def placed(self, pod: Peer) -> Peer:
+        """The pod on the node."""
+        annotations = {**pod.annotations, **self.annotations} if self.annotations else None
+        return msgspec.structs.replace(
+            pod, nodeName=self.node, annotations=annotations or pod.annotations
+        )
+
+    def waiting(self, pod: Peer) -> Peer:
+        """The pod without the node."""
+        kept = {k: v for k, v in pod.annotations.items() if k not in self.annotations}
+        return msgspec.structs.replace(pod, nodeName="", annotations=kept)
 
 
 # Called at each change of a pod with its old state, its new state, and the resource version of the
@@ -282,7 +295,7 @@ class Cache:
                 del self._assumed[key]
             else:
                 self._assumed[key] = replace(assumed, seen=True)
-                pod = msgspec.structs.replace(pod, nodeName=assumed.node)
+                pod = assumed.placed(pod)
         self._replace(key, self._completed(pod), revision)
 
     def remove_pod(self, key: str) -> None:
@@ -313,16 +326,25 @@ class Cache:
 
     # ---- assumed pods
 
-    def assume(self, pod: Peer, node: str, until: float) -> None:
-        """Count a pod on a node before the API server shows it there.
+    def assume(
+        self, pod: Peer, node: str, until: float, annotations: Mapping[str, str] | None = None
+    ) -> None:
+        """Count a pod on a node, with these annotations, before the API server shows it there.
 
         This ends when a watch shows the pod on a node or deleted, by `forget`, or by `expire`.
         """
         key = key_of(pod)
         known = self._pods.get(key)
-        self._assumed[key] = _Assumption(pod.uid, node, until, seen=known is not None)
-        placed = msgspec.structs.replace(known or pod, nodeName=node)
-        self._replace(key, self._completed(placed))
+        assumed = _Assumption(pod.uid, node, until, annotations or {}, seen=known is not None)
+        self._assumed[key] = assumed
+        self._replace(key, self._completed(assumed.placed(known or pod)))
+
+    def assumption(self, key: str, uid: str) -> tuple[str, Mapping[str, str]] | None:
+        """The node and the annotations that a pod is assumed to have, and that nobody confirmed."""
+        assumed = self._assumed.get(key)
+        if assumed is None or assumed.uid != uid or assumed.confirmed:
+            return None
+        return assumed.node, assumed.annotations
 
     def confirm(self, key: str, uid: str) -> None:
         """Note that the API server has bound an assumed pod: from now on it is there for certain.
@@ -336,8 +358,7 @@ class Cache:
     def forget(self, key: str) -> None:
         assumed = self._assumed.pop(key, None)
         if assumed is not None:
-            waiting = msgspec.structs.replace(self._pods[key], nodeName="")
-            self._replace(key, waiting if assumed.seen else None)
+            self._replace(key, assumed.waiting(self._pods[key]) if assumed.seen else None)
 
     def expire(self, now: float) -> list[str]:
         """Forget the pods whose assumption has run out. Returns their keys."""
@@ -367,11 +388,10 @@ class Cache:
         known = self._pods.get(key)
         if pod.phase in ENDED or known is None:
             return pod.phase in ENDED and known is None
-        node = self._assumed[key].node if key in self._assumed else pod.nodeName
+        if key in self._assumed:
+            pod = self._assumed[key].placed(pod)
         workload, labels = known.workload, known.namespaceLabels
-        return known == msgspec.structs.replace(
-            pod, nodeName=node, workload=workload, namespaceLabels=labels
-        )
+        return known == msgspec.structs.replace(pod, workload=workload, namespaceLabels=labels)
 
     def namespace(self, name: str) -> Namespace | None:
         return self._namespaces.get(name)

@@ -13,9 +13,9 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -36,9 +36,11 @@ from engine.errors import (
     EngineError,
     NotSentError,
     RefusedError,
+    WaitingError,
     why,
 )
 from engine.objects.peer import DEFAULT_SCHEDULER, Peer, PeerDecoder, key_of
+from grammar.values.cards import TAKEN
 
 # ReplicaSets delete pods with a low cost first. The API server copies it from the Binding.
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
@@ -95,7 +97,7 @@ class Binder:
         self._leads_until = leads_until
         self._hold = hold_seconds
         self._clock = clock
-        self._decoder = PeerDecoder()
+        self._decoder = PeerDecoder((TAKEN,))
         self._running: dict[str, tuple[Binding, asyncio.Task[None]]] = {}
         self._checks: set[asyncio.Task[None]] = set()
 
@@ -138,6 +140,7 @@ class Binder:
             # Filter may have been asked meanwhile.
             answer = self._answers.find(binding.uid)
         # There is no await from here until the pod counts on the node.
+        held = self._held(binding)
         if answer is not None and not answer.offers(binding.node):
             raise RefusedError(f"filter has not offered node `{binding.node}` to the pod")
         if self._cache.nodes.get(binding.node) is None:
@@ -157,8 +160,11 @@ class Binder:
         if admission.is_counted:
             # After that time another replica may be the leader, and decide by other counts.
             deadline = min(deadline, self._leads_until())
+        if held:
+            admission = replace(admission, annotations=held)
         key = key_of(admission.pod)
-        self._cache.assume(admission.pod, binding.node, self._clock() + self._hold)
+        until = self._clock() + self._hold
+        self._cache.assume(admission.pod, binding.node, until, admission.annotations)
         try:
             await self._create(binding, admission, deadline)
         except NotSentError:
@@ -228,7 +234,9 @@ class Binder:
                 if error.status == _CONFLICT:
                     # The pod has a node already, perhaps from an earlier attempt of this call.
                     left = max(_PAUSE_SECONDS, deadline - self._clock())
-                    if _is_bound(binding, self._decoded(await self._fetch(binding, left))):
+                    pod = self._decoded(await self._fetch(binding, left))
+                    if _is_bound(binding, pod):
+                        self._learn(binding, pod)
                         return
                     raise
                 if error.status == _NOT_FOUND:
@@ -259,10 +267,33 @@ class Binder:
             with suppress(ApiError, ApiUnreachableError, RefusedError):
                 pod = self._decoded(await self._fetch(binding, _CHECK_SECONDS))
                 if pod.uid == binding.uid and pod.nodeName == binding.node:
+                    self._learn(binding, pod)
                     self._cache.confirm(key, binding.uid)
                 elif not pod.nodeName and binding.uid not in self._running:
                     self._cache.forget(key)
                 return
+
+    def _held(self, binding: Binding) -> Mapping[str, str]:
+        """The annotations of an earlier Binding to the node, which may have been created.
+
+        They say which cards the pod has. Raises WaitingError where it was to another node: the pod
+        may have its cards there, so it gets none here. A GET tells soon.
+        """
+        held = self._cache.assumption(f"{binding.namespace}/{binding.name}", binding.uid)
+        if held is None or not held[1]:
+            return {}
+        node, annotations = held
+        if node != binding.node:
+            text = f"it is not known yet whether the pod was bound to `{node}`"
+            raise WaitingError(text)
+        return annotations
+
+    def _learn(self, binding: Binding, pod: Peer) -> None:
+        """Takes the cards of a pod that is bound: those of the Binding that was first."""
+        held = self._cache.assumption(key_of(pod), binding.uid)
+        if held is not None and held[1]:
+            until = self._clock() + self._hold
+            self._cache.assume(pod, binding.node, until, pod.annotations)
 
     async def _fetch(self, binding: Binding, seconds: float) -> bytes:
         try:
@@ -301,7 +332,10 @@ def _object(binding: Binding, admission: Admission) -> dict[str, Any]:
         "namespace": binding.namespace,
         "uid": binding.uid,
     }
+    annotations = dict(admission.annotations)
     if admission.deletion_cost is not None:
-        metadata["annotations"] = {DELETION_COST: str(admission.deletion_cost)}
+        annotations[DELETION_COST] = str(admission.deletion_cost)
+    if annotations:
+        metadata["annotations"] = annotations
     target = {"apiVersion": "v1", "kind": "Node", "name": binding.node}
     return {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}

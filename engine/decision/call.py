@@ -28,6 +28,7 @@ from engine.program.frame import Evaluation, Frame
 from engine.program.policy_time import CallTime
 from grammar.errors import EvaluationError
 from grammar.texts import shown
+from grammar.values.cards import NO_MIX
 from grammar.values.time import NEVER, Timestamp
 
 # The memory of all plans together: at 5,000 nodes and three scores, some 200 pod shapes.
@@ -94,7 +95,10 @@ class Call(msgspec.Struct, frozen=True, eq=False):
 
 
 class CallOpener:
-    """Opens calls. `registry` has the policies that are enforced; it is replaced as a whole."""
+    """Opens calls. `registry` has the policies that are enforced; it is replaced as a whole.
+
+    `mix` are the usual pods, for the fragmentation of cards.
+    """
 
     def __init__(
         self,
@@ -110,6 +114,7 @@ class CallOpener:
         self.view = view
         self._observer = observer
         self._now = now
+        self.mix = NO_MIX
         self._memos = SharedMemos()
         self._plans: LRUCache[Hashable, Plan] = LRUCache(PLAN_BYTES, lambda plan: plan.bytes)
 
@@ -143,6 +148,7 @@ class CallOpener:
                 made.append(
                     Frame(whole, at, slots=slots, namespace=namespace, check=time.check_within)
                 )
+                made[0].cardMix = self.mix
             return made[0]
 
         evaluation = Evaluation(frame, now, time, self.clause_failed, self._observer.shortened)

@@ -83,9 +83,9 @@ class Plan:
     """The clauses that apply to pods of one shape; it grows with the nodes it has seen.
 
     `empty`: no policy concerns such pods, and no limit of other pods may keep them out. `filters`,
-    `scorer` and `counts` decide. `scored`: some score clause or count preference applies. `audits`
-    and `audited_counts` are those of policies in audit mode. `frame` is for counting. From `until`
-    on, in nanoseconds, other clauses may apply.
+    `scorer` and `counts` decide. `cards`: a policy gives them cards. `scored`: some score clause or
+    count preference applies. `audits` and `audited_counts` are those of policies in audit mode.
+    `frame` is for counting. From `until` on, in nanoseconds, other clauses may apply.
     """
 
     def __init__(
@@ -124,6 +124,7 @@ class Plan:
         self.scorer = memos.scorer([c for c in scores if applies(c, evaluation)], evaluation)
         counts = [clause for program in enforced for clause in program.counts]
         self.counts = CountClauses(counts, evaluation, mutual)
+        self.cards = any(program.cards for program in enforced)
         self.scored = self.scorer.applies or self.counts.soft
         self.audits = [(p, memos.filters(p.filters, evaluation)) for p in selection.audited]
         self.audited_counts = [

@@ -76,6 +76,7 @@ class Registry:
         every = (*self.programs, *self.refusing)
         self.slots = max((p.slots for p in every), default=0)
         self.counts = any(p.counts for p in self.programs)
+        self.cards = any(p.cards for p in self.programs)
         self.soft_counts = any(c.count.weight is not None for p in self.programs for c in p.counts)
         self.shapes = Shapes(path for p in every for path in p.reads)
         self._everywhere = tuple(p for p in self.programs if p.namespace is None)

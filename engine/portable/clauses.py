@@ -23,7 +23,17 @@ from engine.portable.selectors import (
 )
 from grammar.ast import Expr
 from grammar.checks.numbers import constant
-from grammar.clauses import Filter, Limit, Per, PodSet, RejectingClause, Share, Spread
+from grammar.clauses import (
+    Cards,
+    CountingClause,
+    Filter,
+    Limit,
+    Per,
+    PodSet,
+    RejectingClause,
+    Share,
+    Spread,
+)
 from grammar.policy_checker import Checked
 
 HOST = "kubernetes.io/hostname"
@@ -114,6 +124,8 @@ class PortablePolicy:
                 return self._spread(clause, checked, conditions)
             case Limit():
                 return self._limit(clause, checked, conditions, exempt)
+            case Cards():
+                raise UnportableError("what is left of cards has no equivalent")
             case _:
                 assert_never(clause)
 
@@ -209,7 +221,7 @@ class PortablePolicy:
 
 def _prefers(clause: RejectingClause) -> bool:
     """Whether a clause has a weight, so that it rejects no node."""
-    return not isinstance(clause, Filter) and not clause.strength.strict
+    return isinstance(clause, CountingClause) and not clause.strength.strict
 
 
 def _applies(clause: RejectingClause, conditions: Conditions) -> bool:

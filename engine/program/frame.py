@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from engine.program.policy_time import CallTime, untimed
 from grammar.errors import EvaluationError
+from grammar.values.cards import NO_MIX
 from grammar.values.sizes import STEPS, too_many_steps
 from grammar.values.time import NEVER, SECOND, Timestamp
 
@@ -48,7 +49,8 @@ MEMO_BYTES = 32 << 10
 class Frame:
     """The state of one request.
 
-    `domain` is the value of the domain whose bound is computed. `locals` has a slot for every macro
+    `domain` is the value of the domain whose bound is computed. `cardMix` are the usual pods, for
+    the fragmentation of cards. `locals` has a slot for every macro
     variable and parameter of every program. `memo` keeps the values that are computed once per pod,
     `room` is the bytes that they may still take, and `spent` the steps of the last of them. `fuel`
     falls by the steps of macros and of functions that go through their arguments, before these
@@ -60,6 +62,7 @@ class Frame:
     """
 
     __slots__ = (
+        "cardMix",
         "check",
         "domain",
         "fuel",
@@ -92,6 +95,7 @@ class Frame:
         self.now = now
         self.namespaceObject = namespace
         self.peer: object = None
+        self.cardMix: object = NO_MIX
         self.domain: object = None
         self.victim: object = None
         self.victims: object = None

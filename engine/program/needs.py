@@ -8,7 +8,8 @@ from engine.cache.informers import Needs
 from engine.objects.form_annotation import FORM
 from engine.objects.request_pod import BYPASS
 from grammar.ast import Ident, Literal, Select
-from grammar.clauses import CountingClause, Limit, Policy
+from grammar.clauses import Cards, CountingClause, Limit, Policy
+from grammar.values.cards import TAKEN
 from grammar.walk import walk
 
 
@@ -19,6 +20,7 @@ def needs(policies: Iterable[Policy]) -> Needs:
     # A mutual limit of a pod that bypasses policies keeps nobody out.
     mutual = any(isinstance(c, Limit) and c.mutual for p in known for c in p.clauses)
     bypass = {BYPASS} if mutual else set()
+    cards = {TAKEN} if any(isinstance(c, Cards) for p in known for c in p.clauses) else set()
     form = {FORM} if any(p.portable for p in known) else set()
     counting = (c for p in known for c in p.clauses if isinstance(c, CountingClause))
     return Needs(
@@ -26,7 +28,7 @@ def needs(policies: Iterable[Policy]) -> Needs:
         or any(isinstance(e, Select) and e.name == "namespaceLabels" for e in read),
         workloads=any(isinstance(e, Select) and e.name == "workload" for e in read)
         or any(c.needs_workloads for c in counting),
-        annotations=frozenset[str]().union(*map(named_annotations, known), bypass, form),
+        annotations=frozenset[str]().union(*map(named_annotations, known), bypass, cards, form),
     )
 
 

@@ -16,6 +16,7 @@ from engine.program.pod_shape import Path, PodReads
 from engine.program.pod_values import PodParts
 from engine.program.program import (
     BoundProgram,
+    CardsProgram,
     ClauseProgram,
     Condition,
     CountClause,
@@ -33,13 +34,16 @@ from engine.program.program import (
     SpreadProgram,
 )
 from engine.program.sums import sum_bound
-from grammar.ast import Expr
+from grammar import cards
+from grammar.ast import Expr, Ident, Literal
+from grammar.checker import Checker
 from grammar.checks.costs import Costs
 from grammar.checks.mutual import kept
 from grammar.checks.numbers import constant, literal
 from grammar.clauses import (
     Bound,
     Bounds,
+    Cards,
     Clause,
     CountingClause,
     Filter,
@@ -84,6 +88,7 @@ def compile_policy(checked: Checked) -> Program:
         shares=tuple(c for c in clauses if isinstance(c, ShareProgram)),
         spreads=tuple(c for c in clauses if isinstance(c, SpreadProgram)),
         limits=tuple(c for c in clauses if isinstance(c, LimitProgram)),
+        cards=tuple(c for c in clauses if isinstance(c, CardsProgram)),
         preempts=tuple(c for c in clauses if isinstance(c, PreemptProgram)),
         strict=bool(filters) or any(c.weight is None for c in counts),
         slots=max(part.slots for part in parts),
@@ -152,6 +157,9 @@ class _PolicyCompiler:
                         self._optional(per.where),
                         self._mutual(clause) if clause.mutual else None,
                     )
+                case Cards():
+                    yield self._room(clause)
+                    yield self._cards(clause)
                 case Preempt():
                     yield self._preempt(clause)
                 case _:
@@ -265,6 +273,40 @@ class _PolicyCompiler:
             found = self._known[text] = self._compiler.compile(expr)
         return found
 
+    def _room(self, clause: Cards) -> FilterProgram:
+        """The filter for nodes where as many cards have room as the pod takes."""
+        requires = self._checked(cards.room(clause, _NODE, clause.name_span))
+        message = clause.message or Template((f"policy {self._policy.name}: {_NO_ROOM}",))
+        found = Filter(
+            name=clause.name,
+            requires=(requires,),
+            when=clause.when,
+            missing=clause.missing,
+            message=message,
+        )
+        return self._filter(found)
+
+    def _cards(self, clause: Cards) -> CardsProgram:
+        span, compiled = clause.name_span, self._compiler.compile
+        entries = clause.writes.entries if clause.writes is not None else ()
+        written = [(e.key.value, e.value) for e in entries if isinstance(e.key, Literal)]
+        return CardsProgram(
+            policy=self._policy.address,
+            name=clause.name,
+            when=self._condition(clause.when),
+            message=self._message(clause.message, clause.name),
+            number=compiled(self._checked(cards.number(clause, span))),
+            take=compiled(clause.take),
+            cards=compiled(self._checked(cards.cards(clause, _NODE, span))),
+            chosen=compiled(self._checked(cards.chosen(clause, _NODE, span))),
+            index=clause.index,
+            writes=tuple((str(key), compiled(value)) for key, value in written),
+        )
+
+    def _checked(self, expr: Expr) -> Expr:
+        """An expression that a checked clause stands for."""
+        return Checker(self._environment).check(expr)
+
     def _optional(self, expr: Expr | None) -> Evaluate | None:
         return self._compiler.compile(expr) if expr is not None else None
 
@@ -346,6 +388,8 @@ class _PolicyCompiler:
         return operations.message(self._policy.address, clause, parts)
 
 
+_NODE = Ident("node")
+_NO_ROOM = "no card has room"
 # The paths of the pod that select the nodes that a spread counts.
 _ELIGIBILITY = frozenset(
     {

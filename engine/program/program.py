@@ -220,9 +220,31 @@ class PreemptProgram:
     passes_missing: bool
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class CardsProgram:
+    """A compiled `cards` clause; that cards have room is a filter of the same name.
+
+    `cards` are those of a node, `chosen` those that the pod takes, MissingError if too few have
+    room. `number` and
+    `take` are how many it takes, and the amounts of each. `index` is the annotation for their
+    numbers, and `writes` are others with their texts.
+    """
+
+    policy: str
+    name: str
+    when: Condition | None
+    message: Message
+    number: Evaluate
+    take: Evaluate
+    cards: Evaluate
+    chosen: Evaluate
+    index: str | None
+    writes: tuple[tuple[str, Evaluate], ...]
+
+
 # The clauses that count pods.
 CountClause = ShareProgram | SpreadProgram | LimitProgram
-ClauseProgram = FilterProgram | ScoreProgram | CountClause | PreemptProgram
+ClauseProgram = FilterProgram | ScoreProgram | CountClause | CardsProgram | PreemptProgram
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -249,6 +271,7 @@ class Program:
     shares: tuple[ShareProgram, ...]
     spreads: tuple[SpreadProgram, ...]
     limits: tuple[LimitProgram, ...]
+    cards: tuple[CardsProgram, ...]
     preempts: tuple[PreemptProgram, ...]
     strict: bool
     slots: int
@@ -263,7 +286,7 @@ class Program:
         return (*self.shares, *self.spreads, *self.limits)
 
 
-def applies(clause: ScoreProgram | CountProgram, evaluation: Evaluation) -> bool:
+def applies(clause: ScoreProgram | CountProgram | CardsProgram, evaluation: Evaluation) -> bool:
     """Whether the `when` of a clause is true for the frame's pod. Raises ExpensivePolicyError."""
     if clause.when is None:
         return True

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
 
 import msgspec
 
 from engine.objects.codec import ObjectCodec
 from engine.simulation.cycle import Waiting, waiting
-from engine.simulation.node_resources import demand
 
 
 def shuffled(pods: Sequence[Waiting], random: Random) -> Sequence[Waiting]:
@@ -25,7 +25,7 @@ def grown(
     It ends before the clone with which all pods would request more than `most` of the resource, in
     its unit (`amount`). Raises ValueError if none of the pods requests it.
     """
-    requested = [demand(each.peer).amounts.get(resource, 0) for each in pods]
+    requested = [each.demand.amounts.get(resource, 0) for each in pods]
     if not any(requested):
         raise ValueError(f"no pod requests `{resource}`")
     found, total = list(pods), sum(requested)
@@ -40,4 +40,4 @@ def _clone(pod: Waiting, number: int, codec: ObjectCodec) -> Waiting:
     metadata = document["metadata"]
     name = f"{metadata['name']}-clone-{number}"
     document["metadata"] = {**metadata, "name": name, "uid": f"{metadata['uid']}-clone-{number}"}
-    return waiting(msgspec.json.encode(document), codec)
+    return replace(waiting(msgspec.json.encode(document), codec), cards=pod.cards)

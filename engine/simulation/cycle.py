@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from random import Random
 
 import msgspec
@@ -117,11 +117,21 @@ _SCALE = 10
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A pod without a node: its JSON as kube-scheduler would send it, and the decoded pod."""
+    """A pod without a node: its JSON as kube-scheduler would send it, and the decoded pod.
+
+    `cards` is what it takes of cards, by clause and amount.
+    """
 
     body: bytes
     pod: Pod
     peer: Peer
+    cards: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def demand(self) -> Demand:
+        """What it takes of the resources of a node, cards included."""
+        found = demand(self.peer)
+        return replace(found, amounts={**found.amounts, **self.cards}) if self.cards else found
 
     @property
     def key(self) -> str:
@@ -141,6 +151,7 @@ class Simulation:
 
     `weight` is that of the extender. `plugins` says whether the score of kube-scheduler's plugin
     counts. Of nodes with equal scores `ties` draws one; without it the first by name is taken.
+    Nodes need not have room for `ignored` resources, which kube-scheduler leaves to the extender.
     """
 
     def __init__(
@@ -152,6 +163,7 @@ class Simulation:
         weight: int = 1,
         plugins: bool = True,
         ties: Random | None = None,
+        ignored: Collection[str] = (),
     ) -> None:
         self._engine = engine
         self._cache = cache
@@ -162,11 +174,14 @@ class Simulation:
         cache.add_event_handler(engine.in_flight.pod_changed)
         for each in pods:
             cache.put_pod(each.peer)
+        if engine.registry.cards:
+            engine.measure_by(each.body for each in pods)
         views = cache.snapshot().nodes
         # In this order, because of ties.
         self.names: Sequence[str] = sorted(views)
         nodes = [views[name] for name in self.names]
-        self.resources = NodeResources(nodes)
+        cards = engine.card_sums(nodes) if engine.registry.cards else ()
+        self.resources = NodeResources(nodes, ignored, cards)
         self._eligibility = NodeEligibility(nodes)
 
     @property
@@ -183,7 +198,7 @@ class Simulation:
         policy = governing.address if governing is not None else ""
         if pod.pod.spec is not None and pod.pod.spec.schedulingGates:
             return Pending(pod.key, policy, {GATED: 0})
-        needed = demand(pod.peer)
+        needed = pod.demand
         eligibility = self._eligibility.eligibility(pod.pod)
         fitting = np.flatnonzero(eligibility.open & self.resources.fits(needed))
         try:
@@ -214,8 +229,11 @@ class Simulation:
         return int(rows[best[self._ties.randrange(len(best)) if self._ties else 0]])
 
     def _bind(self, pod: Waiting, needed: Demand, policy: str, row: int) -> Placed:
-        node = self.names[row]
-        placed = msgspec.structs.replace(pod.peer, nodeName=node, phase="Running")
+        node, placed = self.names[row], pod.peer
+        if self._engine.registry.cards:
+            given = self._engine.admit(pod.body, node, math.inf).annotations
+            placed = msgspec.structs.replace(placed, annotations={**placed.annotations, **given})
+        placed = msgspec.structs.replace(placed, nodeName=node, phase="Running")
         self._cache.put_pod(placed)
         self.resources.take(row, needed)
         return Placed(pod.key, policy, node)

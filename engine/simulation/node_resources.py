@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from engine.cache.node_table import NodeView
 from engine.objects.peer import Peer
+from engine.program.card_choice import Sums
 from grammar.values.quantity import NANO, Quantity
 
 Mask = npt.NDArray[np.bool_]
@@ -54,13 +55,27 @@ def demand(pod: Peer) -> Demand:
 
 
 class NodeResources:
-    """The resources of nodes in order, with the pods on them; `take` adds a pod."""
+    """The resources of nodes in order, with the pods on them; `take` adds a pod.
 
-    def __init__(self, nodes: Sequence[NodeView]) -> None:
+    Nodes need not have room for `ignored` resources.
+    """
+
+    def __init__(
+        self,
+        nodes: Sequence[NodeView],
+        ignored: Collection[str] = (),
+        cards: Sequence[Mapping[str, Sums]] = (),
+    ) -> None:
+        """`cards` has the sums of the cards of each node, of which policies decide."""
+        known = {name for its in cards for name in its}
+        self._ignored = {*ignored, *known}
         self._none = np.zeros(len(nodes), np.int64)
         self._allocatable = _columns([node.allocatable for node in nodes])
         self._requested = {r: self._none.copy() for r in self._allocatable}
         self._requested |= _columns([node.requested or {} for node in nodes])
+        for name in known:
+            both = np.array([its.get(name, (0, 0)) for its in cards], np.int64)
+            self._allocatable[name], self._requested[name] = both[:, 0].copy(), both[:, 1].copy()
         there = [[demand(pod).scored for pod in node.pods or ()] for node in nodes]
         self._scored = {r: _sums([[s[r] for s in pods] for pods in there]) for r in _UNNAMED}
         # Python integers, because the sum of a column may exceed an int64.
@@ -82,6 +97,8 @@ class NodeResources:
     def lacking(self, demanded: Demand) -> Iterator[tuple[str, Mask]]:
         """Each resource of the demand with the nodes that have too little of it."""
         for resource, needed in demanded.amounts.items():
+            if resource in self._ignored:
+                continue
             has = self._allocatable.get(resource, self._none)
             yield resource, needed > has - self._requested.get(resource, self._none)
 
@@ -101,7 +118,9 @@ class NodeResources:
 
     def take(self, node: int, demanded: Demand) -> None:
         for resource, needed in demanded.amounts.items():
-            # The column exists, because the node has enough of the resource.
+            # It does not exist if no node has an ignored resource.
+            if resource not in self._requested:
+                continue
             self._requested[resource][node] += needed
             self._totals[resource] += needed
         for resource, needed in demanded.scored.items():

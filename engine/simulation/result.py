@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from engine.simulation.cycle import Outcome, Pending, Placed, Simulation
-from engine.simulation.node_resources import demand
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +100,7 @@ def result(simulation: Simulation, progress: Callable[[int], None]) -> Result:
     arrived = {resource: list(course) for resource, course in courses.items()}
     for pod, outcome in zip(simulation.pods, simulation.run(), strict=True):
         outcomes.append(outcome)
-        needed = demand(pod.peer).amounts
+        needed = pod.demand.amounts
         for resource, course in courses.items():
             course.append(
                 resources.requested(resource) if isinstance(outcome, Placed) else course[-1]

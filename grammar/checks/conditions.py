@@ -12,6 +12,7 @@ from typing import assert_never
 
 from grammar import ast
 from grammar.clauses import (
+    Cards,
     Clause,
     CountingClause,
     Filter,
@@ -72,7 +73,7 @@ def _of_clause(clause: Clause) -> Iterator[Condition]:
         case Limit(per=per):
             if per.where is not None:
                 yield Condition(per.where, "nodes where")
-        case Score() | Spread():
+        case Score() | Spread() | Cards():
             pass
         case _:
             assert_never(clause)

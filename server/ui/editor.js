@@ -7,10 +7,10 @@ import {
 } from "./vendor/codemirror.js";
 
 // The words of clauses; tests compare them with the grammar.
-export const WORDS = new Set(`all allow at best bind by cluster def description detail domain domains effort empty exactly
-  expect failure filter for in keep least let limit message min missing mode most mutual namespace node nodes of on over
-  pass per placed pod pods policy portable preempt protect range reject replicas require score share skew spread strict sum test
-  use used value victim weight when where`.split(/\s+/));
+export const WORDS = new Set(`all allow annotation at best bind by cards cluster def description detail domain domains effort empty exactly
+  expect failure filter first for in index keep least let limit message min missing mode most mutual namespace node
+  nodes of on over pass per pick placed pod pods policy portable preempt protect range reject replicas require score
+  share skew spread strict sum take test use used value victim weight when where write`.split(/\s+/));
 
 const language = StreamLanguage.define({
   name: "placet",

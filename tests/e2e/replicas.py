@@ -15,10 +15,16 @@ class Replicas:
     """Two Placets, one of them the decider, and the switch before them."""
 
     def __init__(
-        self, plane: ControlPlane, folder: Path, running: ExitStack, policies: str, *flags: str
+        self,
+        plane: ControlPlane,
+        folder: Path,
+        running: ExitStack,
+        policies: str,
+        *flags: str,
+        kubeconfig: Path | None = None,
     ) -> None:
         """Start both with a file of these policies, and wait until one leads."""
-        self._plane = plane
+        self._kubeconfig = kubeconfig or plane.placet_kubeconfig
         self._folder = folder
         self._running = running
         self._started = 0
@@ -66,7 +72,7 @@ class Replicas:
         self._started += 1
         folder = self._folder / f"placet-{self._started}"
         folder.mkdir()
-        reach = f"--kubeconfig={self._plane.placet_kubeconfig}"
+        reach = f"--kubeconfig={self._kubeconfig}"
         server = self._running.enter_context(placet(folder, self._policies, reach, *self._flags))
         server.wait_ready()
         return server

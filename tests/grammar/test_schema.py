@@ -109,6 +109,8 @@ def test_counts_that_need_the_cluster_can_be_missing(schema: Schema) -> None:
     }
     assert {name for name, field in native.items() if not field.optional} == {
         "Node.allocatable",
+        "Node.cards",
+        "Node.chosen",
         "Pod.requests",
         "Pod.limits",
         "Pod.workload",

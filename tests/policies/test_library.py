@@ -34,7 +34,9 @@ def name_of(source: Source) -> str:
 @pytest.mark.parametrize("source", SHIPPED, ids=name_of)
 def test_shipped_policy_is_exemplary(source: Source) -> None:
     checked = check_source(source, load_schema())
-    assert checked.diagnostics == ()
+    # Scores that the paper stretches over the nodes of a request.
+    allowed = {"P0314", "P0316"} if "gpu" in Path(source.name).parts else set()
+    assert {each.code for each in checked.diagnostics} <= allowed
     assert [p.policy.name for p in checked.policies] == [name_of(source)]
     assert all(p.policy.setting("description", "") for p in checked.policies)
 
@@ -70,6 +72,11 @@ def test_library_policy_governs_nothing_unasked(source: Source) -> None:
     (checked,) = check_source(source, load_schema()).policies
     assert checked.policy.cluster or checked.policy.only_used
     user = f'policy u in namespace "u" {{ use "library/{checked.policy.name}" }}'
+    if checked.environment.cards:
+        # Cards are shared by the pods of all namespaces.
+        found = Validator(load_schema()).validate([Source("u.policy", user)]).findings()
+        assert "P0133" in {each.code for each, _ in found}
+        user = user.replace('in namespace "u" {', '{ for pods where pod.namespace == "u"')
     assert list(Validator(load_schema()).validate([Source("u.policy", user)]).findings()) == []
 
 

@@ -68,5 +68,8 @@ class BindingApi:
         if "deletionTimestamp" in pod["metadata"]:
             raise ApiError(409, "Conflict", f"pod {name} is being deleted")
         pod["spec"]["nodeName"] = sent["target"]["name"]
+        # In the same write, as registry/core/pod/storage does.
+        its = pod["metadata"].setdefault("annotations", {})
+        its |= sent["metadata"].get("annotations", {})
         self.bindings.append(sent)
         return {"kind": "Status", "status": "Success"}

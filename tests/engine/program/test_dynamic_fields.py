@@ -28,7 +28,7 @@ FULL = pod("web-1", labels={"app": "web"}, spec={"priority": 7, "tolerations": [
 EMPTY = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "empty"}}
 VIEW = next(iter(snapshot_of([node("n1", "z1")], [pod("db-0", on="n1")]).nodes.values()))
 # Short forms that read more than their record.
-TYPED_ONLY = {"age", "usage"}
+TYPED_ONLY = {"age", "usage", "cards", "chosen"}
 
 
 def outcomes(text: str, body: dict[str, Any]) -> Iterator[tuple[str, object]]:

@@ -1,0 +1,116 @@
+"""Card choice: the cards of a node that a pod takes when it is bound, and how its Binding says so.
+
+The choice is made in the same turn of the event loop in which the pod begins to count on the node,
+so no two pods are given the same part of a card.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+
+from engine.errors import RefusedError, WaitingError
+from engine.objects.resources import Resources
+from engine.program.frame import Evaluation, Frame
+from engine.program.program import CardsProgram, applies
+from grammar.errors import EvaluationError, MissingError
+from grammar.texts import shown
+from grammar.values.cards import TAKEN, CardShape, Taken, annotation
+
+
+def choose(
+    clauses: Iterable[CardsProgram], evaluation: Evaluation, node: object
+) -> Mapping[str, str]:
+    """The annotations of a pod that is bound to a node; none for a pod that takes no card.
+
+    Raises WaitingError where too few cards have room, RefusedError where a part of a clause cannot
+    be evaluated, DeadlineExceededError and ExpensivePolicyError.
+    """
+    takes: dict[str, Taken] = {}
+    found: dict[str, str] = {}
+    for clause in clauses:
+        if not applies(clause, evaluation):
+            continue
+        evaluation.time.charge(clause.policy)
+        frame = evaluation.frame()
+        frame.node = node
+        try:
+            taken = _taken(clause, frame)
+            if taken is None:
+                continue
+            takes[clause.name] = taken
+            if clause.index is not None:
+                found[clause.index] = ",".join(map(str, taken.cards))
+            for key, text in clause.writes:
+                found[key] = str(text(frame))
+        except MissingError:
+            raise WaitingError(clause.message(evaluation)) from None
+        except EvaluationError as error:
+            evaluation.report(clause.policy, clause.name, error)
+            raise RefusedError(f"{clause.message(evaluation)}: {shown(str(error))}") from None
+        finally:
+            evaluation.time.rest()
+    if takes:
+        found[TAKEN] = annotation(takes)
+    return found
+
+
+def shape(clause: CardsProgram, frame: Frame) -> CardShape | None:
+    """What the frame's pod needs, by which fragmentation is measured; None if that is not known."""
+    requests: Resources = frame.pod.requests  # type: ignore[attr-defined]
+    cpu = requests["cpu"].nanos // _MILLI
+    try:
+        number, take = clause.number(frame), clause.take(frame)
+    except EvaluationError:
+        return None
+    assert isinstance(number, int), "the checker has seen its type"
+    assert isinstance(take, Mapping), "the checker has seen its type"
+    amount = next(iter(take.values()), 0)
+    return CardShape(cpu, number, amount) if number else CardShape(cpu, 0, 0)
+
+
+def demand(clauses: Iterable[CardsProgram], evaluation: Evaluation) -> Mapping[str, int]:
+    """What the pod takes of all its cards, by clause and amount, as in `gpu/milli`."""
+    found: dict[str, int] = {}
+    for clause in clauses:
+        if not applies(clause, evaluation):
+            continue
+        frame = evaluation.frame()
+        with suppress(EvaluationError):
+            number, take = clause.number(frame), clause.take(frame)
+            assert isinstance(number, int), "the checker has seen its type"
+            assert isinstance(take, Mapping), "the checker has seen its type"
+            found |= {f"{clause.name}/{key}": number * amount for key, amount in take.items()}
+    return found
+
+
+# What all cards of a node have of an amount, and what pods take of it.
+Sums = tuple[int, int]
+
+
+def sums(clause: CardsProgram, frame: Frame) -> Mapping[str, Sums]:
+    """What the cards of the frame's node have and give, by clause and amount; none if unknown."""
+    try:
+        cards = clause.cards(frame)
+    except EvaluationError:
+        return {}
+    assert isinstance(cards, list | tuple), "the checker has seen its type"
+    found: dict[str, Sums] = {}
+    for card in cards:
+        for key, has in card.capacity.items():
+            total, used = found.get(f"{clause.name}/{key}", (0, 0))
+            found[f"{clause.name}/{key}"] = total + has, used + card.used.get(key, 0)
+    return found
+
+
+_MILLI = 10**6
+
+
+def _taken(clause: CardsProgram, frame: Frame) -> Taken | None:
+    number, take = clause.number(frame), clause.take(frame)
+    if not number:
+        return None
+    chosen = clause.chosen(frame)
+    assert isinstance(take, Mapping), "the checker has seen its type"
+    assert isinstance(chosen, list | tuple), "the checker has seen its type"
+    return Taken(tuple(sorted(card.index for card in chosen)), dict(take))

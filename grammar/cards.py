@@ -1,0 +1,76 @@
+"""Cards forms: what a `cards` clause means, written out in the language itself.
+
+`node.cards["gpu"]`, `node.chosen["gpu"]` and `fragmentation("gpu")` stand for expressions over the
+parts of the clause. So everything that works on expressions works on cards, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from grammar import ast
+from grammar.clauses import Cards
+from grammar.schema import short_form
+from grammar.source import Span
+from grammar.types import STRING
+from grammar.walk import rewritten
+
+# The variable with the usual pods, in policies with a `cards` clause.
+MIX = "cardMix"
+# The variable of `pick`.
+CARD = "card"
+
+
+def cards(clause: Cards, node: ast.Expr, span: Span) -> ast.Expr:
+    """The cards of a node, as a list."""
+    on = clause.on
+    if clause.count is not None:
+        on = _filled("cards.alike(COUNT, EACH)", {"COUNT": clause.count, "EACH": on}, span)
+    names = {"NAME": ast.Literal(clause.name, STRING, span), "ON": on, "NODE": node}
+    return _filled("cards.of(NAME, ON, NODE.pods)", names, span)
+
+
+def number(clause: Cards, span: Span) -> ast.Expr:
+    """The number of cards that the pod takes."""
+    return clause.number or _filled("1", {}, span)
+
+
+def room(clause: Cards, node: ast.Expr, span: Span) -> ast.Expr:
+    """Whether as many cards of a node have room as the pod takes."""
+    names = {"CARDS": cards(clause, node, span), "TAKE": clause.take}
+    names["NUMBER"] = number(clause, span)
+    return _filled("cards.fitting(CARDS, TAKE).size() >= NUMBER", names, span)
+
+
+def chosen(clause: Cards, node: ast.Expr, span: Span) -> ast.Expr:
+    """The cards of a node that the pod would take, in the order in which they are chosen."""
+    names = {"CARDS": cards(clause, node, span), "TAKE": clause.take}
+    fitting = _filled("cards.fitting(CARDS, TAKE)", names, span)
+    if clause.pick is not None:
+        by = clause.pick.by
+        if clause.pick.order == "most":
+            by = ast.Unary("-", by, by.span)
+        fitting = ast.Comprehension("sortBy", fitting, (CARD,), (by,), span)
+    names = {"FITTING": fitting, "NUMBER": number(clause, span)}
+    return _filled("cards.first(FITTING, NUMBER)", names, span)
+
+
+def fragmentation(
+    clause: Cards, node: ast.Expr, pod: ast.Expr, taken: ast.Expr, span: Span
+) -> ast.Expr:
+    """By how much the idle cards of a node are less fragmented once the pod takes some."""
+    names = {"CARDS": cards(clause, node, span), "TAKEN": taken, "TAKE": clause.take}
+    names |= {"NODE": node, "POD": pod, "MIX": ast.Ident(MIX, True, span)}
+    text = 'cards.fragmentation(CARDS, TAKEN, TAKE, POD.requests["cpu"], NODE.free["cpu"], MIX)'
+    return _filled(text, names, span)
+
+
+def _filled(text: str, names: Mapping[str, ast.Expr], span: Span) -> ast.Expr:
+    """The expression with parts in the place of names; what is between them gets the span."""
+
+    def change(node: object) -> object:
+        if isinstance(node, ast.Ident):
+            return names.get(node.name, node)
+        return span if isinstance(node, Span) else node
+
+    return rewritten(short_form(text), change)

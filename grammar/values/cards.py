@@ -1,0 +1,277 @@
+"""Cards: numbered devices of a node, such as GPUs, what pods take of them, and their fragmentation.
+
+A pod that takes cards has their numbers and its amounts in an annotation, which its Binding sets:
+see `engine.program.cards`. What a node offers comes from the `cards` clause of a policy.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple, Protocol
+
+from grammar.errors import EvaluationError, MissingError
+from grammar.types import (
+    DOUBLE,
+    DYN,
+    INT,
+    QUANTITY,
+    STRING,
+    Overload,
+    Type,
+    function,
+    list_of,
+    map_of,
+)
+from grammar.values.quantity import Quantity
+from grammar.values.sizes import Size
+
+# The annotation with the cards of a pod, by the names of clauses.
+TAKEN = "placet.dev/cards"
+# More cards of one node are a mistake.
+MOST_CARDS = 256
+_MOST_AMOUNTS = 8
+_MOST_KEPT = 65_536
+
+Amounts = Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A card of a node: what it has, and what the pods there take of it.
+
+    `free` is below 0 where pods take more than it has.
+    """
+
+    index: int
+    capacity: Amounts
+    used: Amounts
+    pods: int
+
+    @property
+    def free(self) -> Amounts:
+        used = self.used
+        return {name: has - used.get(name, 0) for name, has in self.capacity.items()}
+
+    def fits(self, amounts: Amounts) -> bool:
+        """Whether so much is left. An amount that the card does not have is 0."""
+        capacity, used = self.capacity, self.used
+        return all(
+            need <= 0 or need <= capacity.get(name, 0) - used.get(name, 0)
+            for name, need in amounts.items()
+        )
+
+
+Cards = tuple[Card, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What a pod takes: the numbers of its cards, and of each of them these amounts."""
+
+    cards: tuple[int, ...]
+    take: Amounts
+
+
+_NOTHING: Mapping[str, Taken] = {}
+
+
+@lru_cache(maxsize=4096)
+def taken(annotation: str) -> Mapping[str, Taken]:
+    """What a pod takes, by the names of clauses; nothing for a text that cannot be read."""
+    try:
+        found = json.loads(annotation)
+        takes = {name: Taken(tuple(its["cards"]), dict(its["take"])) for name, its in found.items()}
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return _NOTHING
+    numbers = (n for its in takes.values() for n in (*its.cards, *its.take.values()))
+    return takes if all(type(n) is int and 0 <= n < 2**62 for n in numbers) else _NOTHING
+
+
+def annotation(takes: Mapping[str, Taken]) -> str:
+    """The text from which `taken` reads the same."""
+    found = {name: {"cards": its.cards, "take": dict(its.take)} for name, its in takes.items()}
+    return json.dumps(found, separators=(",", ":"))
+
+
+class CardPod(Protocol):
+    """A pod on a node, with its annotations."""
+
+    @property
+    def annotations(self) -> Mapping[str, str]: ...
+
+
+def cards_of(name: str, capacities: Sequence[Amounts], pods: Sequence[CardPod]) -> Cards:
+    """The cards of a node; pods on cards that the node does not have any more count nowhere.
+
+    Raises EvaluationError.
+    """
+    if len(capacities) > MOST_CARDS:
+        raise EvaluationError(f"a node has {len(capacities)} cards, more than {MOST_CARDS}")
+    if any(len(capacity) > _MOST_AMOUNTS for capacity in capacities):
+        raise EvaluationError(f"a card has more than {_MOST_AMOUNTS} amounts")
+    used: list[dict[str, int]] = [{} for _ in capacities]
+    number = [0] * len(capacities)
+    for pod in pods:
+        text = pod.annotations.get(TAKEN)
+        if text is None or (its := taken(text).get(name)) is None:
+            continue
+        for index in its.cards:
+            if 0 <= index < len(used):
+                here = used[index]
+                number[index] += 1
+                for key, amount in its.take.items():
+                    here[key] = here.get(key, 0) + amount
+    return tuple(
+        [Card(i, has, used[i], number[i]) for i, has in enumerate(capacities)],
+    )
+
+
+def alike(count: int, amounts: Amounts) -> tuple[Amounts, ...]:
+    """So many cards with the same amounts. Raises EvaluationError."""
+    if not 0 <= count <= MOST_CARDS:
+        raise EvaluationError(f"a node has {count} cards: it can have from 0 to {MOST_CARDS}")
+    return (amounts,) * count
+
+
+def fitting(cards: Cards, amounts: Amounts) -> Cards:
+    """The cards that have so much left. Raises EvaluationError for an amount below 0."""
+    if any(amount < 0 for amount in amounts.values()):
+        raise EvaluationError("a pod cannot take less than nothing of a card")
+    return tuple([card for card in cards if card.fits(amounts)])
+
+
+def first(cards: Cards, count: int) -> Cards:
+    """So many cards. Raises EvaluationError for less than none, MissingError if there are fewer."""
+    if count < 0:
+        raise EvaluationError("a pod cannot take less than no card")
+    if count > len(cards):
+        raise MissingError("too few cards have room")
+    return cards[:count]
+
+
+def number(value: str, other: str) -> int:
+    """The hash of two texts: the same everywhere and always, from 0 to 2**32 - 1."""
+    digest = hashlib.blake2b(f"{value}\0{other}".encode(), digest_size=4)
+    return int.from_bytes(digest.digest())
+
+
+# ---- fragmentation
+
+
+class CardShape(NamedTuple):
+    """What a pod needs: thousandths of a CPU, and of so many cards an amount."""
+
+    cpu: int
+    cards: int
+    amount: int
+
+
+class Mix:
+    """The usual pods, by which the fragmentation of cards is measured. It does not change.
+
+    Weng et al., Beware of Fragmentation, USENIX ATC 2023: a node is as fragmented as the idle
+    amounts of its cards that a usual pod could not use.
+    """
+
+    def __init__(self, pods: Iterable[CardShape], part: float = 0.95) -> None:
+        """The shapes of which the most frequent make up this part of the pods."""
+        counts = Counter(pods)
+        ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+        wanted, total = part * sum(counts.values()), 0
+        self.shapes: list[tuple[CardShape, float]] = []
+        for shape, count in ordered:
+            if total >= wanted:
+                break
+            self.shapes.append((shape, count))
+            total += count
+        self.shapes = [(shape, count / total) for shape, count in self.shapes]
+        self._cpus = sorted({shape.cpu for shape, _ in self.shapes})
+        self._known: dict[tuple[int, ...], float] = {}
+
+    def fragments(self, free: Sequence[int], cpu: int) -> float:
+        """What the usual pods could not use of idle cards, beside so much of a CPU."""
+        # No shape lies between this number and the given one.
+        enough = bisect_right(self._cpus, cpu)
+        key = (enough, *sorted(free))
+        found = self._known.get(key)
+        if found is None:
+            if len(self._known) >= _MOST_KEPT:
+                self._known.clear()
+            found = self._known[key] = self._fragments(free, cpu)
+        return found
+
+    def _fragments(self, free: Sequence[int], cpu: int) -> float:
+        idle, fragments = sum(free), 0.0
+        for shape, part in self.shapes:
+            large = [left for left in free if left >= shape.amount]
+            fits = shape.cards and shape.cpu <= cpu and len(large) >= shape.cards
+            fragments += part * (idle - sum(large) if fits else idle)
+        return fragments
+
+
+NO_MIX = Mix(())
+
+
+def fragmentation(
+    cards: Cards, chosen: Cards, amounts: Amounts, needed: Quantity, free: Quantity, mix: Mix
+) -> float:
+    """By how much the idle cards of a node are less fragmented once a pod takes some of them.
+
+    In the unit of the first amount.
+    """
+    if not cards:
+        return 0.0
+    key = next(iter(amounts or cards[0].capacity))
+    idle = [card.capacity.get(key, 0) - card.used.get(key, 0) for card in cards]
+    cpu, more = free.nanos // _MILLI, needed.nanos // _MILLI
+    before = mix.fragments(idle, cpu)
+    for card in chosen:
+        idle[card.index] -= amounts.get(key, 0)
+    return before - mix.fragments(idle, cpu - more)
+
+
+_MILLI = 10**6
+
+
+def _read(value: str | Size, other: str | Size) -> int:
+    return (len(value) + len(other)) // 4
+
+
+def _each(cards: Cards | Size, *_: Any) -> int:
+    return 8 * len(cards)
+
+
+def _all(
+    _name: str | Size, capacities: Sequence[Amounts] | Size, pods: Sequence[Any] | Size
+) -> int:
+    return 16 * (len(capacities) + len(pods))
+
+
+def _weighed(cards: Cards | Size, *_: Any) -> int:
+    return 32 * len(cards)
+
+
+CARD = Type("Card")
+_CARDS = list_of(CARD)
+_AMOUNTS = map_of(STRING, INT)
+# Only policies with a `cards` clause have these, which the clause is written out with.
+WRITTEN_OUT: tuple[Overload, ...] = (
+    function(
+        "cards.of", (STRING, list_of(_AMOUNTS), list_of(Type("Peer"))), _CARDS, cards_of, _all
+    ),
+    function("cards.alike", (INT, _AMOUNTS), list_of(_AMOUNTS), alike),
+    function("cards.fitting", (_CARDS, _AMOUNTS), _CARDS, fitting, _each),
+    function("cards.first", (_CARDS, INT), _CARDS, first),
+    function(
+        *("cards.fragmentation", (_CARDS, _CARDS, _AMOUNTS, QUANTITY, QUANTITY, DYN), DOUBLE),
+        fragmentation,
+        _weighed,
+    ),
+)
+OVERLOADS: tuple[Overload, ...] = (function("hash", (STRING, STRING), INT, number, _read),)

@@ -1,0 +1,283 @@
+"""Cards at bind: each pod gets cards with room, whatever is repeated, lost, restarted or late."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections import Counter
+from typing import Any, Literal
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.cache.cache import Cache
+from engine.cluster.binding import Binder, Binding
+from engine.counting.in_flight_pods import Schedulers
+from engine.decision.recent_answers import LastAnswers
+from engine.engine import Engine
+from engine.errors import ApiUnreachableError, EngineError, HandoverError, WaitingError
+from engine.objects.codec import ObjectCodec
+from grammar.schema import load_schema
+from grammar.values.cards import TAKEN, taken
+from tests.support import builders
+from tests.support.binding_api import BindingApi, Fault
+from tests.support.engines import Known, Silent, registry_of
+from tests.support.examples import examples
+
+CODEC = ObjectCodec(load_schema(), (TAKEN, "milli", "count"))
+INDEX = "example.com/index"
+POLICY = f"""
+cluster policy gpu {{
+  for pods where true
+  cards "gpu" {{
+    on node int(node.allocatable["gpu"]) of {{"milli": 1000}}
+    take int(pod.annotations["count"]) of {{"milli": int(pod.annotations["milli"])}}
+    index in annotation "{INDEX}"
+    pick least card.free["milli"]
+    write {{ "example.com/left": string(node.chosen["gpu"].map(c, c.free["milli"]).sum()) }}
+    message "no card has room"
+  }}
+}}
+"""
+REGISTRY = registry_of(POLICY)
+
+
+class World:
+    """An API server, and a replica that binds pods to two nodes with two cards each."""
+
+    def __init__(self, cards: int = 2) -> None:
+        self.api = BindingApi()
+        self.cards = cards
+        self.leads = True
+        self.restart()
+
+    def restart(self) -> None:
+        """A replica that knows what the API server has now."""
+        self.cache = Cache()
+        answers = LastAnswers(lambda: self.cache.snapshot().table)
+        self.engine = Engine(
+            REGISTRY,
+            Known(self.cache),
+            CODEC,
+            Silent(),
+            answers=answers,
+            gate=lambda *, asked=True: "" if self.leads else "another replica decides",  # noqa: ARG005
+        )
+        self.cache.add_event_handler(self.engine.in_flight.pod_changed)
+        for name in ("n1", "n2"):
+            made = builders.node(name, resources={"gpu": str(self.cards)})
+            self.cache.put_node(CODEC.node(builders.raw(made)))
+        schedulers = Schedulers(frozenset({"default-scheduler"}))
+        self.binder = Binder(self.api, self.cache, self.engine, answers, schedulers)
+        for name in [key.partition("/")[2] for key in self.api.pods]:
+            self.watch(name)
+
+    def create(self, name: str, milli: int = 500, count: int = 1) -> None:
+        annotations = {"milli": str(milli), "count": str(count)}
+        made = builders.pod(name, "ml", annotations=annotations)
+        made["metadata"]["uid"] = f"uid-{name}"
+        self.api.put(made)
+        self.watch(name)
+
+    def watch(self, name: str) -> None:
+        found = self.api.pods.get(f"ml/{name}")
+        if found is None:
+            self.cache.remove_pod(f"ml/{name}")
+        else:
+            self.cache.put_pod(CODEC.peer(builders.raw(found)))
+
+    def hear(self, name: str) -> None:
+        body = builders.raw(self.api.pods[f"ml/{name}"])
+        self.engine.filter(body, ("n1", "n2"), None, math.inf)
+
+    async def bind(self, name: str, node: str = "n1", seconds: float = 1.0) -> None:
+        binding = Binding("ml", name, f"uid-{name}", node)
+        await self.binder.bind(binding, time.monotonic() + seconds)
+
+    def annotations(self, name: str) -> dict[str, str]:
+        found: dict[str, str] = self.api.pods[f"ml/{name}"]["metadata"]["annotations"]
+        return found
+
+    def taken(self) -> Counter[tuple[str, int]]:
+        """What the pods take of each card, by what the API server has."""
+        found: Counter[tuple[str, int]] = Counter()
+        for pod in self.api.pods.values():
+            node = pod["spec"].get("nodeName")
+            for its in taken(pod["metadata"]["annotations"].get(TAKEN, "{}")).values():
+                found.update({(node, card): its.take["milli"] for card in its.cards})
+        return found
+
+
+async def test_the_binding_says_which_cards_and_how_much() -> None:
+    world = World()
+    world.create("a", 300)
+    world.create("b", 500)
+    await world.bind("a")
+    await world.bind("b")
+    [_, second] = world.api.bindings
+    assert second["metadata"]["annotations"] == {
+        INDEX: "0",
+        TAKEN: '{"gpu":{"cards":[0],"take":{"milli":500}}}',
+        "example.com/left": "700",
+    }
+    assert {method for method, _ in world.api.requests} == {"GET", "POST"}
+
+
+async def test_several_whole_cards() -> None:
+    world = World(cards=4)
+    world.create("part", 300)
+    world.create("two", 1000, count=2)
+    world.create("none", 1000, count=0)
+    for name in ("part", "two", "none"):
+        await world.bind(name)
+    assert world.annotations("two")[INDEX] == "1,2"
+    assert TAKEN not in world.annotations("none")
+
+
+async def test_a_pod_for_which_no_card_is_left_waits() -> None:
+    world = World(cards=1)
+    for name in "abc":
+        world.create(name, 600)
+    for name in "ab":
+        world.hear(name)
+    await world.bind("a")
+    # Filter answered before the first one was bound.
+    with pytest.raises(WaitingError, match="no card has room"):
+        await world.bind("b")
+    await world.bind("b", "n2")
+    body = builders.raw(world.api.pods["ml/c"])
+    decided = world.engine.filter(body, ("n1", "n2"), None, math.inf)
+    assert decided.codes.all()
+
+
+async def test_a_card_is_free_again_when_its_pod_is_gone() -> None:
+    world = World(cards=1)
+    world.create("a", 600)
+    world.create("b", 600)
+    await world.bind("a")
+    del world.api.pods["ml/a"]
+    world.watch("a")
+    await world.bind("b")
+    assert world.annotations("b")[INDEX] == "0"
+
+
+async def test_only_the_leader_gives_cards() -> None:
+    world = World()
+    world.create("a")
+    world.hear("a")
+    world.leads = False
+    with pytest.raises(HandoverError):
+        await world.bind("a")
+    with pytest.raises(HandoverError):
+        world.hear("a")
+
+
+async def test_a_late_watch_does_not_give_a_card_twice() -> None:
+    world = World(cards=1)
+    world.create("a", 600)
+    await world.bind("a")
+    # An older state of the pod, from before its Binding.
+    world.cache.put_pod(CODEC.peer(builders.raw(builders.pod("a", "ml") | _older("a"))))
+    world.create("b", 600)
+    with pytest.raises(EngineError, match="no card has room"):
+        await world.bind("b")
+
+
+def _older(name: str) -> dict[str, Any]:
+    made = builders.pod(name, "ml", annotations={"milli": "600", "count": "1"})
+    made["metadata"]["uid"] = f"uid-{name}"
+    return made
+
+
+async def test_a_binding_with_an_unknown_outcome_keeps_its_cards() -> None:
+    """Asked again, the same cards; for another node the outcome is awaited."""
+    world = World()
+    world.create("a", 600)
+    world.create("b", 600)
+    await world.bind("b")
+    world.hear("a")
+    world.api.faults.append("lost")
+    world.api.faults.extend(["deaf"] * 40)
+    with pytest.raises(ApiUnreachableError):
+        await world.bind("a", seconds=0.05)
+    world.api.faults.clear()
+    with pytest.raises(WaitingError, match="not known yet whether the pod was bound to `n1`"):
+        await world.bind("a", "n2")
+    await world.bind("a")
+    assert len(world.api.bindings) == 2
+    assert world.annotations("a")[INDEX] == "1"
+    await world.binder.idle()
+
+
+Step = tuple[Literal["bind", "hear", "watch", "delete", "restart"], str, str]
+NAMES = "abcdef"
+_STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["bind", "bind", "bind", "hear", "watch", "delete", "restart"]),
+        st.sampled_from(NAMES),
+        st.sampled_from(["n1", "n2"]),
+    ),
+    min_size=1,
+    max_size=30,
+)
+
+
+@settings(max_examples=examples(150))
+@given(
+    steps=st.lists(_STEPS, min_size=1, max_size=3),
+    sizes=st.tuples(*[st.sampled_from([300, 500, 600, 1000])] * len(NAMES)),
+    faults=st.lists(st.sampled_from(["", "", "lost", "deaf", "busy", "broken"]), max_size=20),
+)
+def test_no_card_is_ever_above_its_capacity(
+    steps: list[list[Step]], sizes: tuple[int, ...], faults: list[Fault]
+) -> None:
+    """Whatever happens in between: in each order of filter, bind, lost answers and restarts."""
+
+    async def play() -> None:
+        world = World()
+        for name, milli in zip(NAMES, sizes, strict=True):
+            world.create(name, milli)
+        world.api.faults.extend(faults)
+        await asyncio.gather(*(_played(world, each) for each in steps))
+        world.api.faults.clear()
+        await world.binder.idle()
+
+    asyncio.run(play())
+
+
+async def _played(world: World, steps: list[Step]) -> None:
+    for what, name, node in steps:
+        try:
+            await _step(world, what, name, node)
+        except EngineError:
+            continue
+        finally:
+            assert all(milli <= 1000 for milli in world.taken().values()), world.taken()
+            names = [b["metadata"]["name"] for b in world.api.bindings]
+            assert len(names) == len(set(names))
+            assert all(INDEX in b["metadata"]["annotations"] for b in world.api.bindings)
+
+
+async def _step(world: World, what: str, name: str, node: str) -> None:
+    there = f"ml/{name}" in world.api.pods
+    match what:
+        case "bind" if there:
+            await world.bind(name, node, seconds=0.02)
+        case "hear" if there:
+            world.hear(name)
+        case "watch":
+            world.watch(name)
+        case "delete":
+            world.api.pods.pop(f"ml/{name}", None)
+        case "restart":
+            # The replica that ends waits for what it has sent.
+            while True:
+                ends = world.binder
+                await ends.idle()
+                if ends is world.binder:
+                    break
+            world.restart()
+        case _:
+            pass

@@ -1,0 +1,181 @@
+"""The cards of a node, what pods take of them, and the fragmentation of what is left."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from grammar.errors import EvaluationError, MissingError
+from grammar.values.cards import (
+    MOST_CARDS,
+    TAKEN,
+    CardShape,
+    Mix,
+    Taken,
+    alike,
+    annotation,
+    cards_of,
+    first,
+    fitting,
+    fragmentation,
+    number,
+    taken,
+)
+from grammar.values.quantity import Quantity
+
+WHOLE = {"milli": 1000}
+
+
+@dataclass(frozen=True)
+class OnNode:
+    annotations: dict[str, str] = field(default_factory=dict)
+
+
+def on(*cards: int, milli: int = 500, name: str = "gpu") -> OnNode:
+    return OnNode({TAKEN: annotation({name: Taken(cards, {"milli": milli})})})
+
+
+# ---- what pods take
+
+
+def test_cards_have_what_the_pods_on_them_leave() -> None:
+    found = cards_of("gpu", alike(3, WHOLE), [on(0), on(0, 2, milli=300), on(1, name="other")])
+    assert [(c.index, dict(c.free), c.pods) for c in found] == [
+        (0, {"milli": 200}, 2),
+        (1, {"milli": 1000}, 0),
+        (2, {"milli": 700}, 1),
+    ]
+
+
+def test_a_card_that_is_gone_keeps_its_pods_and_offers_nothing() -> None:
+    found = cards_of("gpu", alike(1, WHOLE), [on(0), on(3)])
+    assert [(c.index, dict(c.free)) for c in found] == [(0, {"milli": 500})]
+
+
+def test_pods_may_take_more_than_a_card_has_left() -> None:
+    (card,) = cards_of("gpu", alike(1, {"milli": 400}), [on(0)])
+    assert card.free == {"milli": -100}
+    assert fitting((card,), {"milli": 1}) == ()
+    assert fitting((card,), {"milli": 0}) == (card,)
+
+
+def test_an_amount_that_a_card_does_not_have_is_none() -> None:
+    (card,) = cards_of("gpu", alike(1, WHOLE), [])
+    assert fitting((card,), {"memory": 1}) == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        '{"gpu": 1}',
+        '{"gpu": {"cards": [0]}}',
+        '{"gpu": {"cards": ["0"], "take": {"milli": 1}}}',
+        '{"gpu": {"cards": [0], "take": {"milli": -1}}}',
+        '{"gpu": {"cards": [true], "take": {"milli": 1}}}',
+        '{"gpu": {"cards": [0], "take": {"milli": 1e400}}}',
+        "[" * 100_000,
+    ],
+)
+def test_a_text_that_cannot_be_read_takes_nothing(text: str) -> None:
+    assert taken(text) == {}
+    assert cards_of("gpu", alike(1, WHOLE), [OnNode({TAKEN: text})])[0].pods == 0
+
+
+@given(
+    st.dictionaries(
+        st.text(max_size=5),
+        st.builds(
+            Taken,
+            st.lists(st.integers(0, 300), max_size=4).map(tuple),
+            st.dictionaries(st.text(max_size=5), st.integers(0, 10**9), max_size=3),
+        ),
+        max_size=3,
+    )
+)
+def test_what_is_written_is_read(takes: dict[str, Taken]) -> None:
+    assert taken(annotation(takes)) == takes
+
+
+@pytest.mark.parametrize("count", [-1, MOST_CARDS + 1])
+def test_a_number_of_cards_that_cannot_be_is_an_error(count: int) -> None:
+    with pytest.raises(EvaluationError, match=f"{count} cards"):
+        alike(count, WHOLE)
+
+
+def test_too_few_cards_are_missing() -> None:
+    cards = cards_of("gpu", alike(2, WHOLE), [])
+    assert [c.index for c in first(cards, 1)] == [0]
+    with pytest.raises(MissingError, match="too few"):
+        first(cards, 3)
+    with pytest.raises(EvaluationError, match="less than no"):
+        first(cards, -1)
+    with pytest.raises(EvaluationError, match="less than nothing"):
+        fitting(cards, {"milli": -1})
+
+
+def test_chance_is_the_same_everywhere() -> None:
+    # The sum of a published test of the algorithm is not needed: other machines must agree.
+    assert number("web-1", "node-1") == number("web-1", "node-1")
+    assert number("ab", "c") != number("a", "bc")
+    found = [number("pod", str(each)) for each in range(1000)]
+    assert len(set(found)) == 1000
+    assert 0.4 < sum(each > 2**31 for each in found) / 1000 < 0.6
+
+
+# ---- fragmentation (Weng et al., ATC 2023)
+
+SHAPES = [
+    CardShape(4000, 1, 500),
+    CardShape(8000, 2, 1000),
+    CardShape(2000, 0, 0),
+    CardShape(16000, 1, 1000),
+]
+
+
+def plain(free: list[int], cpu: int, shapes: list[tuple[CardShape, float]]) -> float:
+    """As the paper says it: what each usual pod could not use of the idle cards."""
+    total = 0.0
+    for shape, part in shapes:
+        fits = cpu >= shape.cpu and sum(f >= shape.amount for f in free) >= shape.cards > 0
+        lost = sum(f for f in free if f < shape.amount) if fits else sum(free)
+        total += part * lost
+    return total
+
+
+@given(
+    st.lists(st.integers(0, 1000), min_size=1, max_size=8),
+    st.integers(0, 20_000),
+    st.lists(st.sampled_from(SHAPES), min_size=1, max_size=60),
+)
+def test_fragments_are_what_the_usual_pods_could_not_use(
+    free: list[int], cpu: int, pods: list[CardShape]
+) -> None:
+    mix = Mix(pods)
+    for _ in range(2):
+        assert mix.fragments(free, cpu) == pytest.approx(plain(free, cpu, mix.shapes))
+    # Who asks in another order gets the same.
+    assert mix.fragments(free[::-1], cpu) == mix.fragments(free, cpu)
+
+
+def test_the_usual_pods_are_the_most_frequent_ones() -> None:
+    pods = [SHAPES[0]] * 60 + [SHAPES[1]] * 36 + [SHAPES[2]] * 4
+    assert Mix(pods).shapes == [(SHAPES[0], 60 / 96), (SHAPES[1], 36 / 96)]
+    assert Mix([]).shapes == []
+
+
+def test_a_pod_that_fills_a_card_mends_fragmentation() -> None:
+    mix = Mix([CardShape(1000, 1, 1000)])
+    cards = cards_of("gpu", alike(2, WHOLE), [on(0)])
+    cpu, free = Quantity.parse("1"), Quantity.parse("8")
+    half = {"milli": 500}
+    assert fragmentation(cards, (cards[0],), half, cpu, free, mix) == 500
+    assert fragmentation(cards, (cards[1],), half, cpu, free, mix) == -500
+    # Without CPUs for a usual pod, all that is idle is lost.
+    assert fragmentation(cards, (), {}, Quantity.parse("8"), free, mix) == -1000
+    assert fragmentation((), (), half, cpu, free, mix) == 0
