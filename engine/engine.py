@@ -108,7 +108,7 @@ class Engine:
     time; without it only deadlines hold, and nothing is done in portions. `listeners` are told of
     each answer of filter, and `answers` keeps the nodes that it offers. The `journal` records what
     filter and prioritize answer. `later` runs work after the answer. `schedulers` are those that
-    ask.
+    ask. `gives_cards` says that pods get cards here, because they are bound here.
     """
 
     def __init__(
@@ -126,6 +126,7 @@ class Engine:
         journal: Journal | None = None,
         later: Later = lambda work: work(),  # for callers without an event loop
         schedulers: Schedulers = DEFAULT_SCHEDULERS,
+        gives_cards: bool = True,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], Timestamp] = Timestamp.now,
     ) -> None:
@@ -136,6 +137,7 @@ class Engine:
         self._now = now
         self._times = times
         self._codec = codec
+        self._gives_cards = gives_cards
         self._damper = Damper(clock)
         self._gate = gate
         self._journal = journal
@@ -433,6 +435,7 @@ class Engine:
         decided = plan.filters.decide(table, rows, call.evaluation, known_rows)
         if plan.cards:
             # Bind is asked of who answers this, and only one replica gives cards.
+            self._check_cards(call)
             self._check_gate(call)
         if self._calls.registry.counts:
             decided = self._counted(call, names, rows if nodes is None else None, decided)
@@ -598,6 +601,14 @@ class Engine:
             return
         if abs(self._now().nanos - created.nanos) < _NEW_SECONDS * SECOND:
             raise BriefWaitError(f"waiting until ReplicaSet {owner.name} of the pod is known")
+
+    def _check_cards(self, call: Call) -> None:
+        """Raises WaitingError for a pod that needs cards where nobody gives them."""
+        if self._gives_cards:
+            return
+        address = next(p.address for p in call.plan.selection.enforced if p.cards)
+        text = "gives cards at bind: serve with `--bind`, and set the extender's `bindVerb`"
+        raise WaitingError(f"policy {address} {text}")
 
     def _check_gate(self, call: Call, *, asked: bool = True) -> None:
         """Raises HandoverError where another replica decides by the counts of this call.

@@ -199,6 +199,9 @@ def no_binder(ours: ExtenderEntry, context: CheckContext) -> Iterator[_Found]:
     at, hint = ours.at("bindVerb"), "write `bindVerb: bind`"
     if not context.binds:
         hint += ", and serve with `--bind`"
+    if needs.cards:
+        message = f"without a `bindVerb` no pod gets the cards of {_some(needs.cards)}"
+        yield _error(at, message, hint)
     if needs.at_bind:
         message = f"without a `bindVerb` {_some(needs.at_bind)} are not checked at binding"
         yield _warning(at, message, hint)
@@ -250,6 +253,10 @@ def ignorable(ours: ExtenderEntry, context: CheckContext) -> Iterator[_Found]:
     elif context.requirements.strict:
         strict = _some(context.requirements.strict)
         message = f"`ignorable: true` lets pods pass {strict} when Placet does not answer"
+        yield _error(at, message, hint)
+    elif context.requirements.cards:
+        cards = _some(context.requirements.cards)
+        message = f"with `ignorable: true` pods run without the cards of {cards} after an error"
         yield _error(at, message, hint)
     if ours.verbs["bind"]:
         message = (

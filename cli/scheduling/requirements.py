@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cli.world import read_policies
 from grammar.checks.amounts import sum_of
-from grammar.clauses import Clause, Filter, Limit, Score, Share, Spread
+from grammar.clauses import Cards, Clause, Filter, Limit, Score, Share, Spread
 from grammar.schema import load_schema
 
 
@@ -16,14 +16,16 @@ from grammar.schema import load_schema
 class SchedulerRequirements:
     """The clauses of policies that need more than a `filterVerb`, each as `policy/clause`.
 
-    `amounts` are the filters that add up what pods ask for, with or without a check at binding, and
-    `scores` has the bounds that are preferences. `namespaces` are those of namespaced policies, and
-    `portable` the policies that are to be told to others.
+    `amounts` are the filters that add up what pods ask for, with or without a check at binding;
+    `cards` give pods cards when they are bound. `scores` has the bounds that are preferences.
+    `namespaces` are those of namespaced policies, and `portable` the policies that are to be told
+    to others.
     """
 
     strict: tuple[str, ...] = ()
     amounts: tuple[str, ...] = ()
     at_bind: tuple[str, ...] = ()
+    cards: tuple[str, ...] = ()
     scores: tuple[str, ...] = ()
     namespaces: tuple[str, ...] = ()
     portable: tuple[str, ...] = ()
@@ -51,6 +53,7 @@ def read_requirements(paths: Sequence[Path]) -> SchedulerRequirements:
         strict=those(lambda c: isinstance(c, Share | Spread | Limit) and c.strength.strict),
         amounts=tuple(name for name, clause, part in clauses if sum_of(clause, part) is not None),
         at_bind=those(lambda c: isinstance(c, Filter) and c.at_bind),
+        cards=those(lambda c: isinstance(c, Cards)),
         scores=those(
             lambda c: (
                 isinstance(c, Score)

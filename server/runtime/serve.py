@@ -169,6 +169,7 @@ async def serve(
             journal=journal,
             later=asyncio.get_running_loop().call_soon,
             schedulers=schedulers,
+            gives_cards=schedulers.call_bind,
         )
         reloader = PolicyReloader(
             policies, enforced, objects, view, engine, log, options.exemptions

@@ -27,6 +27,10 @@ from tests.support.scheduler_configs import (
 )
 
 STRICT = 'policy strict in namespace "web" { limit "one" { per node at most 1 strict } }\n'
+CARDS = """policy c {
+  for pods where true
+  cards "gpu" { on node 2 of {"milli": 1000} take {"milli": 500} }
+}"""
 SUM = """policy sum in namespace "web" {{
   {} "room" {{ require node.pods.map(p, p.requests["cpu"]).sum() <= "4" }}
 }}"""
@@ -171,6 +175,13 @@ def test_placet_must_know_how_long_volumes_are_awaited(
             UNSCORED | BIND | {"managedResources": [{"name": "a.b/c"}]},
             [("managed-resources", "error")],
         ),
+        (CARDS, UNSCORED | BIND, []),
+        (CARDS, UNSCORED, [("no-binder", "error")]),
+        (
+            CARDS,
+            UNSCORED | BIND | {"ignorable": True},
+            [("ignorable", "error"), ("ignorable", "warning")],
+        ),
     ],
     ids=[
         *["all", "no bind", "ignorable", "best effort", "audit", "bind clause"],
@@ -182,6 +193,9 @@ def test_placet_must_know_how_long_volumes_are_awaited(
             "preference",
             "no score",
             "managed",
+            "cards",
+            "cards without bind",
+            "cards of an ignorable",
         ],
     ],
 )

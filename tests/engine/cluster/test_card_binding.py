@@ -23,7 +23,7 @@ from grammar.schema import load_schema
 from grammar.values.cards import TAKEN, taken
 from tests.support import builders
 from tests.support.binding_api import BindingApi, Fault
-from tests.support.engines import Known, Silent, registry_of
+from tests.support.engines import Known, Silent, cache_of, registry_of
 from tests.support.examples import examples
 
 CODEC = ObjectCodec(load_schema(), (TAKEN, "milli", "count"))
@@ -172,6 +172,15 @@ async def test_only_the_leader_gives_cards() -> None:
         await world.bind("a")
     with pytest.raises(HandoverError):
         world.hear("a")
+
+
+def test_who_does_not_bind_gives_no_cards() -> None:
+    """The pod waits: without cards it would run on those of others."""
+    cache = cache_of([builders.node("n1", resources={"gpu": "1"})])
+    engine = Engine(REGISTRY, Known(cache), CODEC, Silent(), gives_cards=False)
+    body = builders.raw(builders.pod("a", "ml", annotations={"milli": "1", "count": "1"}))
+    with pytest.raises(WaitingError, match="policy gpu gives cards at bind: serve with `--bind`"):
+        engine.filter(body, ("n1",), None, math.inf)
 
 
 async def test_a_late_watch_does_not_give_a_card_twice() -> None:
