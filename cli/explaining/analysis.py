@@ -12,13 +12,13 @@ from cli.explaining.views import count_lines, passed
 from cli.render import counted
 from cli.world import World
 from engine.decision.inspection import Objection, RefusalSummary, Relaxation, summarize
-from engine.explanation.evidence import count_evidence
+from engine.explanation.evidence import card_evidence, count_evidence
 from engine.explanation.value_text import Values
 from engine.explanation.written import Written, WrittenClauses, rows
 from engine.program.frame import Frame
 from engine.program.program import FilterProgram
 from grammar.ast import Expr
-from grammar.clauses import Filter
+from grammar.clauses import Cards, Filter
 from grammar.errors import EvaluationError
 
 _NEAREST = 5
@@ -83,6 +83,8 @@ def _requires(
     if not isinstance(objection.program, FilterProgram):
         return []
     written = clauses.find(objection.policy, objection.name)
+    if isinstance(written.clause, Cards):
+        return []
     assert isinstance(written.clause, Filter), "its program is a filter's"
     failing = found.inspection.parts(objection.program, found.names)
     shown = zip(written.clause.requires, failing, strict=True)
@@ -98,6 +100,8 @@ def _shortfall(
         return [detail]
     if not isinstance(objection.program, FilterProgram):
         return list(count_lines(count_evidence(objection, found, name)))
+    if isinstance(written.clause, Cards):
+        return list(count_lines(card_evidence(written.clause, written, frame)))
     assert isinstance(written.clause, Filter), "its program is a filter's"
     failing = found.inspection.parts(objection.program, [name])
     requires = zip(written.clause.requires, failing, strict=True)

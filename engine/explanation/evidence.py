@@ -6,7 +6,7 @@ other clauses and policies evaluate changes none of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -17,6 +17,7 @@ from engine.counting.groups import ON, GroupCounts, fewest, wanted_on
 from engine.counting.pod_counter import PodInGroup
 from engine.decision.inspection import Contribution, Objection
 from engine.explanation.written import ClauseResults, Written, WrittenClauses, rows
+from engine.objects.peer import Peer, key_of
 from engine.program.frame import Frame
 from engine.program.program import (
     BoundProgram,
@@ -28,8 +29,11 @@ from engine.program.program import (
 )
 from engine.program.sums import THOUSANDTHS
 from engine.program.trace import Step
-from grammar.ast import Expr
-from grammar.clauses import Filter, Score
+from grammar import cards
+from grammar.ast import Expr, Ident
+from grammar.clauses import Cards, Filter, Score
+from grammar.errors import EvaluationError
+from grammar.values.cards import TAKEN, Card, taken
 from grammar.values.quantity import NANO, Quantity
 
 # What is said of a limit that other pods have.
@@ -57,7 +61,8 @@ class CountEvidence:
 class ClauseEvidence:
     """What one clause says about a node.
 
-    `when` and `requires` are those of a filter, `counts` is that of a clause that counts.
+    `when` and `requires` are those of a filter, `counts` is that of a clause that counts, or of
+    cards.
     """
 
     objection: Objection
@@ -127,10 +132,53 @@ def _clause(
         counts = count_evidence(objection, found, name)
         return ClauseEvidence(objection, written, refuses, detail, counts=counts)
     clause = written.clause
+    if isinstance(clause, Cards):
+        when = None if clause.when is None else traced(written, clause.when, frame)
+        counts = card_evidence(clause, written, frame)
+        return ClauseEvidence(objection, written, refuses, detail, when, counts=counts)
     assert isinstance(clause, Filter), "its program is a filter's"
     when = None if clause.when is None else traced(written, clause.when, frame)
     requires = tuple(traced(written, require, frame) for require in clause.requires)
     return ClauseEvidence(objection, written, refuses, detail, when, requires)
+
+
+# ---- the cards of a node
+
+_MOST_CARDS = 16
+
+
+def card_evidence(clause: Cards, written: Written, frame: Frame) -> CountEvidence:
+    """What the pod takes, what is left of the cards of a node, and the pods on them."""
+    node, span = Ident("node"), clause.name_span
+    try:
+        found = written.value(cards.cards(clause, node, span), frame)
+        take, number = (
+            written.value(expr, frame) for expr in (clause.take, cards.number(clause, span))
+        )
+    except EvaluationError as error:
+        return CountEvidence(str(error))
+    assert isinstance(found, list | tuple), "the checker has seen its type"
+    assert isinstance(take, Mapping), "the checker has seen its type"
+    amounts = " and ".join(f"{amount} {name}" for name, amount in take.items())
+    many = "1 card" if number == 1 else f"each of {number} cards"
+    parts = [
+        f"card {card.index} has {', '.join(_left(card, name) for name in take)}"
+        for card in found[:_MOST_CARDS]
+    ]
+    if len(found) > _MOST_CARDS:
+        parts.append(f"and {len(found) - _MOST_CARDS} more cards")
+    there = "; ".join(parts) or "the node has no cards"
+    pods: Sequence[Peer] = getattr(frame.node, "pods", None) or ()
+    named = [
+        PodInGroup(key_of(pod), "bound")
+        for pod in pods
+        if clause.name in taken(pod.annotations.get(TAKEN, ""))
+    ]
+    return CountEvidence(f"the pod takes {amounts} of {many}; {there}", sorted(named))
+
+
+def _left(card: Card, name: str) -> str:
+    return f"{card.free.get(name, 0)} of {card.capacity.get(name, 0)} {name}"
 
 
 # ---- the counts of a share, spread or limit for one node

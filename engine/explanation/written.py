@@ -12,7 +12,8 @@ from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import MEMO_BYTES, Frame
 from engine.program.trace import Step, Tracer
 from grammar.ast import Comprehension, DefCall, Expr, Ident, Index, LetReference, Select
-from grammar.clauses import Clause, Filter, Limit, Policy, Share, Spread
+from grammar.checker import Checker
+from grammar.clauses import Clause, Policy, RejectingClause
 from grammar.environment import Environment
 from grammar.errors import EvaluationError
 from grammar.policy_checker import Checked
@@ -65,10 +66,18 @@ class Written:
         """The trace of one of the clause's expressions; the frame does not change."""
         return Tracer(self.environment).trace(expr, _own(frame))
 
+    def value(self, expr: Expr, frame: Frame) -> object:
+        """The value of an expression that the clause stands for. Raises EvaluationError."""
+        compiler = Compiler(self.environment, fast_paths=FAST_PATHS)
+        evaluate = compiler.compile(Checker(self.environment).check(expr))
+        frame = _own(frame)
+        frame.locals = [None] * compiler.slots
+        return evaluate(frame)
+
     def detail(self, frame: Frame) -> str:
         """The text of its `detail` for the frame's node; empty without a `detail`."""
         clause = self.clause
-        if not isinstance(clause, Filter | Share | Spread | Limit) or clause.detail is None:
+        if not isinstance(clause, RejectingClause) or clause.detail is None:
             return ""
         frame = _own(frame)
         compiler = Compiler(self.environment, fast_paths=FAST_PATHS)
