@@ -26,7 +26,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, TypeVar
 
-from grammar.environment import FUNCTIONS
+from grammar.environment import FUNCTIONS, FUNCTIONS_OF_CARDS
 from grammar.schema import Schema, load_schema
 from grammar.source import Source
 from policies.validation import check_source
@@ -215,7 +215,7 @@ def _too_large(bytes_of_memory: int) -> CheckStoppedError:
 
 # The parts that both processes have. They are not copied: a schema is large, and functions of
 # Python have no pickle.
-_FUNCTIONS, _SCHEMA = "functions", "schema"
+_FUNCTIONS, _OF_CARDS, _SCHEMA = "functions", "functions of cards", "schema"
 
 
 class _Pickler(pickle.Pickler):
@@ -226,6 +226,8 @@ class _Pickler(pickle.Pickler):
     def persistent_id(self, obj: object) -> str | None:
         if obj is FUNCTIONS:
             return _FUNCTIONS
+        if obj is FUNCTIONS_OF_CARDS:
+            return _OF_CARDS
         return _SCHEMA if obj is self._schema else None
 
 
@@ -235,7 +237,7 @@ class _Unpickler(pickle.Unpickler):
         self._schema = schema
 
     def persistent_load(self, pid: str) -> object:
-        return FUNCTIONS if pid == _FUNCTIONS else self._schema
+        return {_FUNCTIONS: FUNCTIONS, _OF_CARDS: FUNCTIONS_OF_CARDS}.get(pid, self._schema)
 
 
 def _pickled(value: object, schema: Schema) -> bytes:

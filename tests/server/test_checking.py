@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.program.policy_compiler import compile_policy
 from grammar.checks.cluster_costs import UNKNOWN_SIZE
 from grammar.schema import load_schema
 from policies.admission import check_stored
@@ -23,7 +24,7 @@ from server.checking import (
     CheckTimeoutError,
 )
 from tests.support.builders import raw
-from tests.support.manifests import placement_policy
+from tests.support.manifests import cluster_placement_policy, placement_policy
 
 SCHEMA = load_schema()
 ROOT = Path(__file__).parents[2]
@@ -46,6 +47,16 @@ def test_a_result_is_that_of_the_function(process: CheckingProcess) -> None:
     (policy,) = found.checked.file.policies
     assert policy.environment.schema is SCHEMA
     assert process.run(LONG, os.getpid) == process.run(LONG, os.getpid) != os.getpid()
+
+
+def test_a_policy_with_cards_comes_back(process: CheckingProcess) -> None:
+    rules = 'cards "gpu" { on node 2 of {"milli": 1000} take {"milli": 500} }'
+    made = cluster_placement_policy({"podSelector": {}, "rules": rules})
+    arguments = ("clusterplacementpolicies/web", raw(made), SCHEMA, UNKNOWN_SIZE)
+    found = process.run(LONG, check_stored, *arguments)
+    (policy,) = found.checked.file.policies
+    assert not policy.broken
+    assert [c.name for c in compile_policy(policy).cards] == ["gpu"]
 
 
 def test_a_deep_tree_comes_back(process: CheckingProcess) -> None:
