@@ -280,7 +280,7 @@ def managed_resources(ours: ExtenderEntry, context: CheckContext) -> Iterator[_F
             amount = f'peer.requests["{resource.name}"]'
             hint = (
                 "remove `ignoredByScheduler`, or write a policy that counts the resource, with "
-                f"`limit … {{ sum {amount} … per node at most … strict }}`"
+                f"`limit … {{ sum {amount} … per node at most … strict }}` or a `cards` clause"
             )
             yield _warning(f"{at}[{index}].ignoredByScheduler", message, hint)
 
