@@ -10,6 +10,7 @@ export BIND ?=
 export SHORTEN ?=
 export SCHEDULE ?=
 export TIES ?=
+export RUNS ?=
 export SEEDS ?=
 export OPENB ?=
 PIP = .venv/bin/python -m pip --quiet --disable-pip-version-check
@@ -19,7 +20,7 @@ COMPILE = pip compile --universal --python-version 3.11 --generate-hashes --no-e
 # Without bytecode each of the many processes that tests start would compile Placet again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test thorough answers check fmt e2e e2e-installed differential differential-cel portable fgd rollouts chaos bench kube conformance \
+.PHONY: demo test thorough answers check fmt e2e e2e-installed differential differential-cel portable cards fgd rollouts chaos bench kube conformance \
 	image-test sbom lock openapi site clean
 .DELETE_ON_ERROR:
 
@@ -76,6 +77,9 @@ differential: .venv/stamp  ## compare with the plugins of kube-scheduler: make d
 differential-cel: .venv/stamp  ## compare with CEL of Kubernetes: make differential-cel EXPRESSIONS=10000 SEED=1
 	EXPRESSIONS=$(or $(EXPRESSIONS),10000) .venv/bin/python -m pytest -m e2e -o faulthandler_timeout=3600 \
 	  tests/differential/test_kubernetes_cel.py
+
+cards: .venv/stamp  ## fill all cards of a cluster in bursts, with faults: make cards RUNS=20
+	RUNS=$(or $(RUNS),20) .venv/bin/python -m pytest -m e2e -rP -o faulthandler_timeout=3600 tests/e2e/test_cards.py
 
 fgd: .venv/stamp  ## compare GPU policies on the openb trace as published: make fgd TIES=random
 	.venv/bin/python -m tests.benchmarks.fgd
