@@ -205,7 +205,7 @@ def environment_of(policy: Policy, schema: Schema) -> Environment:
     if not found:
         return Environment(variables=VARIABLES, schema=schema, uniform_literals=True)
     return Environment(
-        variables={**VARIABLES, cards.MIX: DYN},
+        variables={**VARIABLES, cards.MIX: Type("Mix")},
         schema=schema,
         functions=FUNCTIONS_OF_CARDS,
         uniform_literals=True,

@@ -22,6 +22,7 @@ from grammar import ast
 from grammar.checker import Checker
 from grammar.environment import Environment
 from grammar.errors import MissingError
+from grammar.printer import print_expression
 from grammar.schema import short_form
 from grammar.steps import GREATEST, Estimate, Estimator
 from grammar.types import BOOL, DYN, STRING, Type, Work
@@ -218,6 +219,8 @@ class Compiler:
         self._is_timed = False
         self._estimator = Estimator(environment, GREATEST, by_call=False)
         self._room = ColumnRoom()
+        # With whether the closure takes steps.
+        self._cards: dict[str, tuple[Evaluate, bool]] = {}
         self._keeping = False
         self._spends = False
         self.slots = 0
@@ -255,6 +258,14 @@ class Compiler:
         stage = self.stages.stage(expr, self._locals)
         if stage is None:
             return None
+        # The cards of a node stand in several parts of a policy that are written out.
+        shared = ""
+        if isinstance(expr, ast.Call) and expr.function == "cards.of":
+            shared = print_expression(expr)
+            if shared in self._cards:
+                known, charges = self._cards[shared]
+                self._spends |= charges
+                return known
         self._keeping = True
         try:
             compiled, charges = self._spending(lambda: self._compile(expr))
@@ -263,7 +274,10 @@ class Compiler:
         # A value that may be too large to keep takes the steps of who asks.
         self._spends |= charges and expr.type.name not in _SMALL
         if stage is Stage.NODE:
-            return once_per_node(compiled, self._room, charges=charges)
+            found = once_per_node(compiled, self._room, charges=charges)
+            if shared:
+                self._cards[shared] = found, charges
+            return found
         reads_time = not self._is_timed and self.stages.reads(expr, "now")
         return once_per_pod(compiled, charges=charges, reads_time=reads_time)
 

@@ -18,7 +18,6 @@ from typing import Any, NamedTuple, Protocol
 from grammar.errors import EvaluationError, MissingError
 from grammar.types import (
     DOUBLE,
-    DYN,
     INT,
     QUANTITY,
     STRING,
@@ -172,8 +171,19 @@ class CardShape(NamedTuple):
     amount: int
 
 
+@dataclass(slots=True)
+class _Node:
+    """The cards that were asked about last, with what is idle of each, and what was found."""
+
+    cards: Cards
+    question: tuple[str, int, int, int]
+    idle: list[int]
+    before: float
+    found: dict[int, float]
+
+
 class Mix:
-    """The usual pods, by which the fragmentation of cards is measured. It does not change.
+    """The usual pods, by which the fragmentation of cards is measured; these do not change.
 
     Weng et al., Beware of Fragmentation, USENIX ATC 2023: a node is as fragmented as the idle
     amounts of its cards that a usual pod could not use.
@@ -193,6 +203,7 @@ class Mix:
         self.shapes = [(shape, count / total) for shape, count in self.shapes]
         self._cpus = sorted({shape.cpu for shape, _ in self.shapes})
         self._known: dict[tuple[int, ...], float] = {}
+        self.last: _Node | None = None
 
     def fragments(self, free: Sequence[int], cpu: int) -> float:
         """What the usual pods could not use of idle cards, beside so much of a CPU."""
@@ -225,15 +236,30 @@ def fragmentation(
 
     In the unit of the first amount.
     """
-    if not cards:
+    if not cards or not mix.shapes:
         return 0.0
     key = next(iter(amounts or cards[0].capacity))
-    idle = [card.capacity.get(key, 0) - card.used.get(key, 0) for card in cards]
-    cpu, more = free.nanos // _MILLI, needed.nanos // _MILLI
-    before = mix.fragments(idle, cpu)
+    taken, cpu = amounts.get(key, 0), free.nanos // _MILLI
+    left = cpu - needed.nanos // _MILLI
+    # In `pick`, the cards of a node come one after the other.
+    node = mix.last
+    if node is None or node.cards is not cards or node.question != (key, taken, cpu, left):
+        idle = [card.capacity.get(key, 0) - card.used.get(key, 0) for card in cards]
+        before = mix.fragments(idle, cpu)
+        node = mix.last = _Node(cards, (key, taken, cpu, left), idle, before, {})
+    idle = node.idle
+    if len(chosen) == 1:
+        # Cards with as much left are alike.
+        alike = idle[chosen[0].index]
+        if (found := node.found.get(alike)) is None:
+            after = [*idle, alike - taken]
+            after.remove(alike)
+            found = node.found[alike] = node.before - mix.fragments(after, left)
+        return found
+    after = idle.copy()
     for card in chosen:
-        idle[card.index] -= amounts.get(key, 0)
-    return before - mix.fragments(idle, cpu - more)
+        after[card.index] -= taken
+    return node.before - mix.fragments(after, left)
 
 
 _MILLI = 10**6
@@ -257,7 +283,7 @@ def _weighed(cards: Cards | Size, *_: Any) -> int:
     return 32 * len(cards)
 
 
-CARD = Type("Card")
+CARD, MIX = Type("Card"), Type("Mix")
 _CARDS = list_of(CARD)
 _AMOUNTS = map_of(STRING, INT)
 # Only policies with a `cards` clause have these, which the clause is written out with.
@@ -269,7 +295,7 @@ WRITTEN_OUT: tuple[Overload, ...] = (
     function("cards.fitting", (_CARDS, _AMOUNTS), _CARDS, fitting, _each),
     function("cards.first", (_CARDS, INT), _CARDS, first),
     function(
-        *("cards.fragmentation", (_CARDS, _CARDS, _AMOUNTS, QUANTITY, QUANTITY, DYN), DOUBLE),
+        *("cards.fragmentation", (_CARDS, _CARDS, _AMOUNTS, QUANTITY, QUANTITY, MIX), DOUBLE),
         fragmentation,
         _weighed,
     ),
