@@ -61,7 +61,7 @@ from engine.program.frame import Evaluation, Floats, Frame, Points
 from engine.program.policy_time import CallTime, PolicyTimes
 from engine.program.program import CountProgram, FilterProgram, Program
 from grammar.texts import MOST_ERROR, cut, shown
-from grammar.values.cards import Mix
+from grammar.values.cards import CardShape, Mix
 from grammar.values.time import SECOND, Timestamp
 
 # The time of one portion of work for which nobody waits, and the most portions of one piece of it.
@@ -353,19 +353,26 @@ class Engine:
             self.in_flight.drop_offers()
             self.in_flight.take_over(snapshot.pending.values(), snapshot.table.owner)
 
-    def measure_by(self, pods: Iterable[bytes]) -> None:
-        """Measures the fragmentation of cards by these pods from now on.
+    def measure_by(self, shapes: Mapping[str, Iterable[CardShape]]) -> None:
+        """Measures the fragmentation of the cards of each clause by these pods from now on.
 
-        What was scored by others is forgotten. Raises BadObjectError.
+        What was scored by others is forgotten.
         """
-        found = []
+        mixes = {clause: Mix(pods) for clause, pods in shapes.items()}
+        if mixes != self._calls.mixes:
+            self._calls.mixes = mixes
+            self.adopt(self.registry.anew())
+
+    def card_shapes(self, pods: Iterable[bytes]) -> Mapping[str, Sequence[CardShape]]:
+        """What pods need of the cards of each clause. Raises BadObjectError."""
+        found: dict[str, list[CardShape]] = {}
         for body in pods:
             call = self._calls.open(self._pods.read(body), (), self._time(math.inf))
-            clauses = [c for p in call.plan.selection.enforced for c in p.cards]
-            if clauses:
-                found.append(card_choice.shape(clauses[0], call.evaluation.frame()))
-        self._calls.mix = Mix(shape for shape in found if shape is not None)
-        self.adopt(self.registry.anew())
+            for clause in (c for p in call.plan.selection.enforced for c in p.cards):
+                shape = card_choice.shape(clause, call.evaluation.frame())
+                if shape is not None:
+                    found.setdefault(clause.name, []).append(shape)
+        return found
 
     def card_demand(self, pod: bytes) -> Mapping[str, int]:
         """What a pod takes of all its cards, by clause and amount. Raises BadObjectError."""

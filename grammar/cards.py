@@ -16,7 +16,7 @@ from grammar.types import STRING
 from grammar.walk import rewritten
 
 # The variable with the usual pods, in policies with a `cards` clause.
-MIX = "cardMix"
+MIXES = "cardMixes"
 # The variable of `pick`.
 CARD = "card"
 
@@ -60,8 +60,10 @@ def fragmentation(
 ) -> ast.Expr:
     """By how much the idle cards of a node are less fragmented once the pod takes some."""
     names = {"CARDS": cards(clause, node, span), "TAKEN": taken, "TAKE": clause.take}
-    names |= {"NODE": node, "POD": pod, "MIX": ast.Ident(MIX, True, span)}
-    text = 'cards.fragmentation(CARDS, TAKEN, TAKE, POD.requests["cpu"], NODE.free["cpu"], MIX)'
+    names |= {"NODE": node, "POD": pod, "MIXES": ast.Ident(MIXES, True, span)}
+    names["NAME"] = ast.Literal(clause.name, STRING, span)
+    amounts = 'POD.requests["cpu"], NODE.free["cpu"]'
+    text = f"cards.fragmentation(CARDS, TAKEN, TAKE, {amounts}, MIXES, NAME)"
     return _filled(text, names, span)
 
 

@@ -372,6 +372,10 @@ class Cache:
     def pod(self, key: str) -> Peer | None:
         return self._pods.get(key)
 
+    def every(self) -> Sequence[Peer]:
+        """Every pod as it is now, however long the caller takes."""
+        return list(self._pods.values())
+
     def within(self, scope: Scope) -> Iterator[tuple[str, Peer]]:
         """Every pod of a scope with its key, as they are now, however long the caller takes.
 

@@ -6,7 +6,7 @@ answered. OfferedNodes keeps the nodes of full-node requests between calls.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
@@ -28,7 +28,7 @@ from engine.program.frame import Evaluation, Frame
 from engine.program.policy_time import CallTime
 from grammar.errors import EvaluationError
 from grammar.texts import shown
-from grammar.values.cards import NO_MIX
+from grammar.values.cards import NO_MIXES, Mix
 from grammar.values.time import NEVER, Timestamp
 
 # The memory of all plans together: at 5,000 nodes and three scores, some 200 pod shapes.
@@ -97,7 +97,7 @@ class Call(msgspec.Struct, frozen=True, eq=False):
 class CallOpener:
     """Opens calls. `registry` has the policies that are enforced; it is replaced as a whole.
 
-    `mix` are the usual pods, for the fragmentation of cards.
+    `mixes` are the usual pods of each clause, for the fragmentation of cards.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class CallOpener:
         self.view = view
         self._observer = observer
         self._now = now
-        self.mix = NO_MIX
+        self.mixes: Mapping[str, Mix] = NO_MIXES
         self._memos = SharedMemos()
         self._plans: LRUCache[Hashable, Plan] = LRUCache(PLAN_BYTES, lambda plan: plan.bytes)
 
@@ -148,7 +148,7 @@ class CallOpener:
                 made.append(
                     Frame(whole, at, slots=slots, namespace=namespace, check=time.check_within)
                 )
-                made[0].cardMix = self.mix
+                made[0].cardMixes = self.mixes
             return made[0]
 
         evaluation = Evaluation(frame, now, time, self.clause_failed, self._observer.shortened)

@@ -6,16 +6,17 @@ so no two pods are given the same part of a card.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 
 from engine.errors import RefusedError, WaitingError
+from engine.objects.peer import Peer
 from engine.objects.resources import Resources
 from engine.program.frame import Evaluation, Frame
 from engine.program.program import CardsProgram, applies
 from grammar.errors import EvaluationError, MissingError
 from grammar.texts import shown
-from grammar.values.cards import TAKEN, CardShape, Taken, annotation
+from grammar.values.cards import TAKEN, CardShape, Taken, annotation, taken
 
 
 def choose(
@@ -67,6 +68,16 @@ def shape(clause: CardsProgram, frame: Frame) -> CardShape | None:
     assert isinstance(take, Mapping), "the checker has seen its type"
     amount = next(iter(take.values()), 0)
     return CardShape(cpu, number, amount) if number else CardShape(cpu, 0, 0)
+
+
+def taken_shapes(pod: Peer) -> Iterator[tuple[str, CardShape]]:
+    """The same of a pod that has cards, by the names of clauses."""
+    text = pod.annotations.get(TAKEN)
+    if text is None:
+        return
+    cpu = pod.requests["cpu"].nanos // _MILLI
+    for clause, its in taken(text).items():
+        yield clause, CardShape(cpu, len(its.cards), next(iter(its.take.values()), 0))
 
 
 def demand(clauses: Iterable[CardsProgram], evaluation: Evaluation) -> Mapping[str, int]:

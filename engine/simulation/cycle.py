@@ -175,7 +175,7 @@ class Simulation:
         for each in pods:
             cache.put_pod(each.peer)
         if engine.registry.cards:
-            engine.measure_by(each.body for each in pods)
+            engine.measure_by(engine.card_shapes(each.body for each in pods))
         views = cache.snapshot().nodes
         # In this order, because of ties.
         self.names: Sequence[str] = sorted(views)

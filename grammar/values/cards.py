@@ -205,6 +205,11 @@ class Mix:
         self._known: dict[tuple[int, ...], float] = {}
         self.last: _Node | None = None
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Mix) and self.shapes == other.shapes
+
+    __hash__ = None  # type: ignore[assignment]
+
     def fragments(self, free: Sequence[int], cpu: int) -> float:
         """What the usual pods could not use of idle cards, beside so much of a CPU."""
         # No shape lies between this number and the given one.
@@ -226,17 +231,24 @@ class Mix:
         return fragments
 
 
-NO_MIX = Mix(())
+NO_MIXES: Mapping[str, Mix] = {}
 
 
 def fragmentation(
-    cards: Cards, chosen: Cards, amounts: Amounts, needed: Quantity, free: Quantity, mix: Mix
+    cards: Cards,
+    chosen: Cards,
+    amounts: Amounts,
+    needed: Quantity,
+    free: Quantity,
+    mixes: Mapping[str, Mix],
+    name: str,
 ) -> float:
     """By how much the idle cards of a node are less fragmented once a pod takes some of them.
 
     In the unit of the first amount.
     """
-    if not cards or not mix.shapes:
+    mix = mixes.get(name)
+    if not cards or mix is None:
         return 0.0
     key = next(iter(amounts or cards[0].capacity))
     taken, cpu = amounts.get(key, 0), free.nanos // _MILLI
@@ -283,7 +295,7 @@ def _weighed(cards: Cards | Size, *_: Any) -> int:
     return 32 * len(cards)
 
 
-CARD, MIX = Type("Card"), Type("Mix")
+CARD, MIXES = Type("Card"), Type("Mixes")
 _CARDS = list_of(CARD)
 _AMOUNTS = map_of(STRING, INT)
 # Only policies with a `cards` clause have these, which the clause is written out with.
@@ -295,7 +307,11 @@ WRITTEN_OUT: tuple[Overload, ...] = (
     function("cards.fitting", (_CARDS, _AMOUNTS), _CARDS, fitting, _each),
     function("cards.first", (_CARDS, INT), _CARDS, first),
     function(
-        *("cards.fragmentation", (_CARDS, _CARDS, _AMOUNTS, QUANTITY, QUANTITY, MIX), DOUBLE),
+        *(
+            "cards.fragmentation",
+            (_CARDS, _CARDS, _AMOUNTS, QUANTITY, QUANTITY, MIXES, STRING),
+            DOUBLE,
+        ),
         fragmentation,
         _weighed,
     ),

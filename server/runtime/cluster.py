@@ -45,6 +45,7 @@ from server.health import Check
 from server.runtime.observers import LogObserver
 from server.runtime.reloader import PolicyReloader
 from server.runtime.status_reporting import PortabilityOf, StatusReporter
+from server.runtime.usual_pods import UsualPods
 from server.supervisor import Supervisor, end
 
 # The pause between two looks at kube-scheduler's Lease and at pods whose time is over.
@@ -216,11 +217,21 @@ class ClusterRuntime:
             # With a bindVerb it does not matter what an ended kube-scheduler had in hand.
             follow = self._follow_scheduler(engine, schedulers.lease)
             stack.push_async_callback(end, start("in-flight", follow))
+        stack.push_async_callback(end, start("usual-pods", self._follow_usual_pods(engine)))
         self.informers.start(self._needs)
         syncing = start(
             "sync", lambda: self._until_synced(engine, reloader, schedulers), is_vital=True
         )
         stack.push_async_callback(end, syncing)
+
+    def _follow_usual_pods(self, engine: Engine) -> Callable[[], Awaitable[None]]:
+        """The work of measuring the fragmentation of cards by the pods that have some."""
+
+        async def follow() -> None:
+            await self.informers.synced()
+            await UsualPods(engine, self.pods).follow()
+
+        return follow
 
     def _lag_of_new_pods(self, pod_seen: Callable[[float], None]) -> PodEventHandler:
         """The handler that finds how late the events of new pods are."""

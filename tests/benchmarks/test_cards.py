@@ -59,7 +59,8 @@ def world(clauses: str) -> tuple[Cache, Engine]:
             cache.put_pod(CODEC.peer(pod(f"{name}-{card}", milli, name, card)))
     text = f"cluster policy gpu {{ for pods where true\n{clauses}\n}}"
     engine = Engine(registry_of(text), Known(cache), CODEC, Silent())
-    engine.measure_by(pod(f"usual-{n}", 100 + 25 * (n % SHAPES)) for n in range(10 * SHAPES))
+    usual = (pod(f"usual-{n}", 100 + 25 * (n % SHAPES)) for n in range(10 * SHAPES))
+    engine.measure_by(engine.card_shapes(usual))
     return cache, engine
 
 

@@ -170,12 +170,13 @@ def test_the_usual_pods_are_the_most_frequent_ones() -> None:
 
 
 def test_a_pod_that_fills_a_card_mends_fragmentation() -> None:
-    mix = Mix([CardShape(1000, 1, 1000)])
+    mixes = {"gpu": Mix([CardShape(1000, 1, 1000)])}
     cards = cards_of("gpu", alike(2, WHOLE), [on(0)])
     cpu, free = Quantity.parse("1"), Quantity.parse("8")
     half = {"milli": 500}
-    assert fragmentation(cards, (cards[0],), half, cpu, free, mix) == 500
-    assert fragmentation(cards, (cards[1],), half, cpu, free, mix) == -500
+    assert fragmentation(cards, (cards[0],), half, cpu, free, mixes, "gpu") == 500
+    assert fragmentation(cards, (cards[1],), half, cpu, free, mixes, "gpu") == -500
     # Without CPUs for a usual pod, all that is idle is lost.
-    assert fragmentation(cards, (), {}, Quantity.parse("8"), free, mix) == -1000
-    assert fragmentation((), (), half, cpu, free, mix) == 0
+    assert fragmentation(cards, (), {}, Quantity.parse("8"), free, mixes, "gpu") == -1000
+    assert fragmentation((), (), half, cpu, free, mixes, "gpu") == 0
+    assert fragmentation(cards, (cards[0],), half, cpu, free, mixes, "nic") == 0
