@@ -378,7 +378,11 @@ class Engine:
         """What a pod takes of all its cards, by clause and amount. Raises BadObjectError."""
         call = self._calls.open(self._pods.read(pod), (), self._time(math.inf))
         clauses = (c for p in call.plan.selection.enforced for c in p.cards)
-        return card_choice.demand(clauses, call.evaluation)
+        return {
+            f"{name}/{key}": demand.cards * amount
+            for name, demand in card_choice.demands(clauses, call.evaluation).items()
+            for key, amount in demand.take.items()
+        }
 
     def card_sums(self, nodes: Iterable[NodeView]) -> Sequence[Mapping[str, Sums]]:
         """What the cards of each node have and give, by clause and amount."""
@@ -440,11 +444,11 @@ class Engine:
         plan = call.plan
         table, rows, known_rows = self._nodes(names, nodes, call)
         decided = plan.filters.decide(table, rows, call.evaluation, known_rows)
-        if plan.cards:
+        if plan.gives_cards:
             # Bind is asked of who answers this, and only one replica gives cards.
             self._check_cards(call)
             self._check_gate(call)
-        if self._calls.registry.counts:
+        if self._calls.registry.counts or plan.cards:
             decided = self._counted(call, names, rows if nodes is None else None, decided)
         else:
             self.in_flight.forget(call.pod.uid)
@@ -622,7 +626,7 @@ class Engine:
 
         Looks of our own are not `asked`: the Lease follows the calls of clients alone.
         """
-        decides = call.plan.counts.strict or call.plan.cards
+        decides = call.plan.counts.strict or call.plan.gives_cards
         if decides and (reason := self._gate(asked=asked)):
             raise HandoverError(reason)
 
@@ -667,4 +671,8 @@ def _not_narrowed() -> Floats:
 def _question(
     call: Call, snapshot: Snapshot, rows: NodeRows, suits: Callable[[], Floats] = _not_narrowed
 ) -> Question:
-    return Question(call.context(snapshot), snapshot.table, rows, call.evaluation, suits)
+    pending, context = snapshot.pending, call.context(snapshot)
+    others_wait = len(pending) > (f"{call.pod.namespace}/{call.pod.name}" in pending)
+    return Question(
+        context, snapshot.table, rows, call.evaluation, suits, call.plan.cards, others_wait
+    )

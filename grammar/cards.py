@@ -42,6 +42,13 @@ def room(clause: Cards, node: ast.Expr, span: Span) -> ast.Expr:
     return _filled("cards.fitting(CARDS, TAKE).size() >= NUMBER", names, span)
 
 
+def spare(clause: Cards, node: ast.Expr, span: Span) -> ast.Expr:
+    """How much others may take of the cards of a node while the pod still has room."""
+    names = {"CARDS": cards(clause, node, span), "TAKE": clause.take}
+    names["NUMBER"] = number(clause, span)
+    return _filled("cards.spare(CARDS, TAKE, NUMBER)", names, span)
+
+
 def chosen(clause: Cards, node: ast.Expr, span: Span) -> ast.Expr:
     """The cards of a node that the pod would take, in the order in which they are chosen."""
     names = {"CARDS": cards(clause, node, span), "TAKE": clause.take}

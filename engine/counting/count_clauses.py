@@ -11,7 +11,16 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 
 from engine.cache.node_table import NodeRows, NodeTable
-from engine.counting.groups import ON, CountGroups, Headroom, Mask, points, same_groups, target
+from engine.counting.groups import (
+    ON,
+    CountGroups,
+    CountHeadroom,
+    Headroom,
+    Mask,
+    points,
+    same_groups,
+    target,
+)
 from engine.counting.mutual_limits import MutualLimit
 from engine.counting.pod_counter import PodCounter
 from engine.program.frame import Evaluation, Floats, Term
@@ -59,7 +68,7 @@ class CountClauses:
 
     def headrooms(
         self, counter: PodCounter, table: NodeTable, rows: NodeRows, evaluation: Evaluation
-    ) -> list[Headroom]:
+    ) -> list[CountHeadroom]:
         """The headroom of each strict clause. Raises DeadlineExceededError."""
         found = []
         for groups in self._strict:

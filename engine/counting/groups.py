@@ -29,7 +29,9 @@ from engine.program.columns import Freshness, grown
 from engine.program.frame import Evaluation, Frame, Report
 from engine.program.program import (
     BoundProgram,
+    CardsProgram,
     CountClause,
+    CountProgram,
     LimitProgram,
     ShareProgram,
     SpreadProgram,
@@ -263,23 +265,32 @@ def bounds_every_group(clause: CountClause) -> bool:
             assert_never(clause)
 
 
-class Headroom(msgspec.Struct, frozen=True, eq=False):
+class Headroom(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """The nodes on which a strict clause allows the pod, in the order of the rows asked about.
 
-    `open` marks the nodes whose group has headroom for certain, `hopeful` those whose group would
-    have it if every in-flight pod ended elsewhere. `groups` has the group of each node. A `narrow`
-    clause has a pod offered one group at a time; that of a sum only where no node is `roomy`, which
-    means that the next pod fits there too. `names` has the number of the group of each domain, by
-    the type and the value of the domain; None where groups are no domains.
+    `rule` has the clause's name and message. `open` marks the nodes whose group has headroom for
+    certain, `hopeful` those whose group would have it if every in-flight pod ended elsewhere.
+    `groups` has the group of each node. A `narrow` clause has a pod offered one group at a time;
+    that of an amount only where no node is `roomy`, which means that the next pod fits there too.
     """
 
-    clause: CountClause
+    rule: CountProgram | CardsProgram
     open: Mask
     hopeful: Mask
     groups: GroupIds
-    counts: GroupCounts
     narrow: bool
     roomy: Mask | None = None
+
+
+class CountHeadroom(Headroom, frozen=True, eq=False, kw_only=True):
+    """The same of a clause that counts pods.
+
+    `names` has the number of the group of each domain, by the type and the value of the domain;
+    None where groups are no domains.
+    """
+
+    clause: CountClause
+    counts: GroupCounts
     names: Mapping[Hashable, int] | None = None
 
 
@@ -437,7 +448,7 @@ class CountGroups:
         found[self.counted[self.counted >= 0]] = True
         return found
 
-    def headroom(self, counts: GroupCounts, rows: NodeRows) -> Headroom:
+    def headroom(self, counts: GroupCounts, rows: NodeRows) -> CountHeadroom:
         """The room that the counts leave on these nodes."""
         ids = self.ids[rows]
         opened = open_groups(self.clause, counts)
@@ -455,8 +466,16 @@ class CountGroups:
         if self._adds_amounts and (found := leaves_room(self.clause, counts)) is not None:
             roomy = found[ids]
             roomy[outside] = passes
-        return Headroom(
-            self.clause, here, hopeful, ids, counts, self._narrow, roomy, self._domains or None
+        return CountHeadroom(
+            rule=self.clause.count,
+            clause=self.clause,
+            open=here,
+            hopeful=hopeful,
+            groups=ids,
+            counts=counts,
+            narrow=self._narrow,
+            roomy=roomy,
+            names=self._domains or None,
         )
 
     def _group(self, table: NodeTable, row: int, frame: Frame, report: Report) -> int:

@@ -70,6 +70,7 @@ from engine.cache.tallies import Adds
 from engine.errors import BadObjectError
 from engine.objects.gate import is_marked
 from engine.objects.peer import DEFAULT_SCHEDULER, Peer
+from grammar.values.cards import Amounts, Demand
 
 GroupIds = npt.NDArray[np.int32]
 # What a pod remembers by tally keeps the tally alive, so it remembers few.
@@ -85,6 +86,26 @@ PLACING_SECONDS = 30.0
 BIND_TIMEOUT_SECONDS = 600.0
 # The namespace and name of the Lease of a cluster's own kube-scheduler.
 KUBE_SCHEDULER_LEASE = ("kube-system", "kube-scheduler")
+
+
+@dataclass(frozen=True, slots=True)
+class HeldCards:
+    """What a pod in flight takes of cards, by the names of clauses, wherever it ends.
+
+    `group` is its pod group, as in `namespace/name`, empty if it has none.
+    """
+
+    group: str
+    demands: Mapping[str, Demand]
+
+    def are_of(self, group: str) -> bool:
+        """Whether the pod is of this pod group."""
+        return bool(group) and group == self.group
+
+    def times(self, clause: str, take: Amounts) -> int:
+        """How many others that take so much of a card may have no room because of the pod."""
+        demand = self.demands.get(clause)
+        return demand.times(take) if demand is not None else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +177,8 @@ class InFlightPod:
     `owner` identifies the tables that its rows belong to. `predicted` is the row that our own
     scores rank first. `tried` has the rows of its narrow offers so far: if the pod is asked about
     again, it was not bound there. `excused` says that it was rejected once for that reason.
-    `revision` is the resource version of the pod in the request. It counts `since` a time, `until`
-    another one at most.
+    `revision` is the resource version of the pod in the request. `cards` are those that it may get,
+    None if it takes none. It counts `since` a time, `until` another one at most.
     """
 
     __slots__ = (
@@ -168,6 +189,7 @@ class InFlightPod:
         "_pod",
         "_predicted",
         "_read",
+        "cards",
         "excused",
         "is_narrow",
         "members",
@@ -191,6 +213,7 @@ class InFlightPod:
         *,
         predicted: int | None = None,
         is_narrow: bool = False,
+        cards: HeldCards | None = None,
     ) -> None:
         """`pod` decodes the pod, `find` finds its rows; both are called when first needed.
 
@@ -204,6 +227,7 @@ class InFlightPod:
         self.until = until
         self.revision = revision
         self.is_narrow = is_narrow
+        self.cards = cards
         self.tried: NodeRows = np.empty(0, np.intp)
         self.excused = False
         self._is_unknown = find is None
@@ -344,6 +368,7 @@ class InFlightPods:
         predicted: int,
         *,
         is_narrow: bool,
+        cards: HeldCards | None = None,
     ) -> None:
         """Replaces what is known of a pod by an offer; an offer of no rows ends its flight.
 
@@ -364,6 +389,7 @@ class InFlightPods:
                 revision,
                 predicted=predicted,
                 is_narrow=is_narrow,
+                cards=cards,
             )
             if is_narrow:
                 # Once every row has been tried, all are tried again.

@@ -17,7 +17,7 @@ from cachetools import LRUCache
 
 from engine.cache.node_table import UNKNOWN_ROW, NodeRows, NodeTable
 from engine.cache.tallies import Census, PodGroup, Scope
-from engine.counting.groups import CountGroups, Counts, GroupCounts, Headroom, Mask
+from engine.counting.groups import CountGroups, CountHeadroom, Counts, GroupCounts, Mask
 from engine.counting.in_flight_pods import GroupIds
 from engine.counting.pod_counter import PodChange, PodCounter, PodInGroup, Presence
 from engine.objects.codec import Namespace
@@ -130,7 +130,7 @@ class MutualLimit:
 
     def headroom(
         self, counter: PodCounter, table: NodeTable, rows: NodeRows, evaluation: Evaluation
-    ) -> Headroom:
+    ) -> CountHeadroom:
         """The nodes where no pod that is there, or may end there, keeps the pod in question out.
 
         Raises DeadlineExceededError and ExpensivePolicyError; what was evaluated is kept.
@@ -146,7 +146,15 @@ class MutualLimit:
         opened, hopeful = ~closed[ids] | outside, ~certain[ids] | outside
         high, low = closed.astype(np.int64), certain.astype(np.int64)
         counts = GroupCounts(high, low, own=0, total=0, pods=0, anywhere=True, domains=_NO_DOMAINS)
-        return Headroom(self.clause, opened, hopeful, ids, counts, narrow=False)
+        return CountHeadroom(
+            rule=self.clause.count,
+            clause=self.clause,
+            open=opened,
+            hopeful=hopeful,
+            groups=ids,
+            counts=counts,
+            narrow=False,
+        )
 
     def keepers(
         self, counter: PodCounter, table: NodeTable, row: int, evaluation: Evaluation

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from engine.cache.node_table import NodeRows, NodeTable
 from engine.counting.count_clauses import CountClauses
-from engine.counting.groups import CountGroups, GroupCounts, Headroom, Mask
+from engine.counting.groups import CountGroups, CountHeadroom, GroupCounts, Mask
 from engine.counting.mutual_limits import MutualLimit
 from engine.counting.pod_counter import PodCounter, PodInGroup
 from engine.decision import filtering, scoring
@@ -177,7 +177,7 @@ class Inspection:
 
     def headrooms(
         self, clause: CountClause, rows: NodeRows, evaluation: Evaluation
-    ) -> list[Headroom]:
+    ) -> list[CountHeadroom]:
         """The headroom of a strict clause, if it applies. Raises as CountClauses.headrooms."""
         clauses = self._clauses_of(clause)
         return clauses.headrooms(self._counter, self.table, rows, evaluation)
@@ -200,7 +200,7 @@ class Inspection:
         message = clause.message(self._evaluation)
         return Objection(clause.policy, clause.name, clause, _mask(found), errors, message)
 
-    def count_objection(self, headroom: Headroom) -> Objection:
+    def count_objection(self, headroom: CountHeadroom) -> Objection:
         """The objection of a clause that counts."""
         count = headroom.clause.count
         message = count.message(self._evaluation)

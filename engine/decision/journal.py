@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.cache.names import KnownRows
-from engine.counting.groups import ON, Headroom
+from engine.counting.groups import ON, CountHeadroom
 from engine.decision.call import Call
 from engine.decision.registry import Selection
 from engine.decision.verdict import Decision, Failed, Feasible, Scores, Verdict
@@ -273,7 +273,7 @@ def concerned(selection: Selection) -> ConcernedPolicies:
 
 
 def recorded_counts(
-    headrooms: Sequence[Headroom], known_rows: KnownRows | None
+    headrooms: Sequence[CountHeadroom], known_rows: KnownRows | None
 ) -> Sequence[RecordedCounts]:
     """What each clause counted. Of a limit that counts nodes there is nothing."""
     found = []

@@ -13,10 +13,11 @@ import numpy as np
 
 from engine.cache.node_table import NodeRows, NodeTable
 from engine.counting.count_clauses import CountClauses, narrowed
-from engine.counting.groups import Headroom, Mask
+from engine.counting.groups import CountHeadroom, Headroom, Mask
 from engine.counting.in_flight_pods import InFlightPods
 from engine.counting.pod_counter import CountContext, PodCounter, PodsExcluding
 from engine.decision.call import ClusterView
+from engine.decision.card_room import CardRoom
 from engine.decision.verdict import Decision, Rejected, Verdict
 from engine.errors import BriefWaitError, WaitingError
 from engine.objects.peer import Peer
@@ -27,13 +28,18 @@ NOT_BOUND = "the pod was not bound to the offered node; retrying"
 
 
 class Question(msgspec.Struct, frozen=True, eq=False):
-    """A pod and the nodes of the cache that are in question; `suits` has our scores 0..10."""
+    """A pod and the nodes of the cache that are in question; `suits` has our scores 0..10.
+
+    `cards` are those that the pod takes. `others_wait` says that pods beside it have no node.
+    """
 
     context: CountContext
     table: NodeTable
     rows: NodeRows
     evaluation: Evaluation
     suits: Callable[[], Floats]
+    cards: CardRoom | None
+    others_wait: bool
 
 
 class Placement:
@@ -57,7 +63,7 @@ class Placement:
 
     def closed(self, counts: CountClauses, question: Question) -> list[tuple[str, int]]:
         """The strict clauses without headroom on some nodes, and the number of these nodes."""
-        closed = ((h.clause.count.name, int((~h.open).sum())) for h in self._of(counts, question))
+        closed = ((h.rule.name, int((~h.open).sum())) for h in self._of(counts, question))
         return [(name, number) for name, number in closed if number]
 
     def any_open(self, counts: CountClauses, question: Question) -> bool:
@@ -92,12 +98,17 @@ class Placement:
         narrow offer that did not end in a binding, DeadlineExceededError and ExpensivePolicyError.
         """
         feasible: Mask = decided.codes == 0
-        if not counts.strict:
+        if not counts.strict and not question.cards:
             self._offer(question, feasible, is_narrow=False, predicts=predicts)
             return decided
         evaluation = question.evaluation
         before = self.in_flight.narrow_offer(question.context.pod.uid)
-        headrooms = self._of(counts, question)
+        counted = self._of(counts, question)
+        headrooms: list[Headroom] = [*counted, *self._of_cards(question)]
+        if not headrooms:
+            self._offer(question, feasible, is_narrow=False, predicts=predicts)
+            return decided
+        own = counted[: counts.own]
         opened = feasible.copy()
         hopeful = feasible.copy()
         for headroom in headrooms:
@@ -107,7 +118,7 @@ class Placement:
             self.in_flight.forget(question.context.pod.uid)
             if hopeful.any():
                 raise BriefWaitError(_waiting(headrooms, feasible, evaluation))
-            return _rejected(decided, headrooms, counts.own, feasible, opened, evaluation)
+            return _rejected(decided, headrooms, own, feasible, opened, evaluation)
         if before is not None and not before.excused:
             before.excused = True
             raise WaitingError(NOT_BOUND)
@@ -117,11 +128,28 @@ class Placement:
             tried = np.isin(question.rows, before.tried) if before is not None else ~feasible
             kept = narrowed(narrow, opened, question.suits(), tried)
         # It may run out of time, so it comes before the offer.
-        left = _rejected(decided, headrooms, counts.own, feasible, kept, evaluation, narrow)
+        left = _rejected(decided, headrooms, own, feasible, kept, evaluation, narrow)
         self._offer(question, kept, is_narrow=bool(narrow), predicts=predicts)
         return left
 
-    def _of(self, counts: CountClauses, question: Question) -> list[Headroom]:
+    def _of_cards(self, question: Question) -> list[Headroom]:
+        """The headrooms of cards; none where no other pod can take any meanwhile."""
+        cards, context = question.cards, question.context
+        if not cards:
+            return []
+        others = self.in_flight.others(context.pod.uid, question.table.owner)
+        if not question.others_wait and not any(pod.cards for pod in others):
+            return []
+        return cards.headrooms(
+            others,
+            context.pod.group,
+            question.table,
+            question.rows,
+            question.evaluation,
+            others_wait=question.others_wait,
+        )
+
+    def _of(self, counts: CountClauses, question: Question) -> list[CountHeadroom]:
         counter = self.counter(question.table, question.context)
         return counts.headrooms(counter, question.table, question.rows, question.evaluation)
 
@@ -133,7 +161,14 @@ class Placement:
         context, owner = question.context, question.table.owner
         pod = context.pod
         self.in_flight.offer(
-            pod.uid, context.peer, pod.revision, owner, rows, best, is_narrow=is_narrow
+            pod.uid,
+            context.peer,
+            pod.revision,
+            owner,
+            rows,
+            best,
+            is_narrow=is_narrow,
+            cards=question.cards.held(pod.group) if question.cards else None,
         )
 
 
@@ -145,28 +180,28 @@ def _narrows(headroom: Headroom, opened: Mask) -> bool:
 def _rejected(
     decided: Decision,
     headrooms: Sequence[Headroom],
-    own: int,
+    own: Sequence[CountHeadroom],
     feasible: Mask,
     kept: Mask,
     evaluation: Evaluation,
     narrow: Sequence[Headroom] = (),
 ) -> Decision:
-    """The decision with a rejection for each feasible node that is not kept, and its own headrooms.
+    """The decision with a rejection for each feasible node that is not kept, and `own` headrooms.
 
     It names the first clause without headroom, or else the first `narrow` one, which holds the node
     back.
     """
     left = feasible & ~kept
     if not np.logical_or.reduce(left):
-        return Decision(decided.codes, decided.verdicts, decided.known_rows, headrooms[:own])
+        return Decision(decided.codes, decided.verdicts, decided.known_rows, own)
     codes = decided.codes.copy()
     verdicts: list[Verdict] = list(decided.verdicts)
 
     def reject(headroom: Headroom, nodes: Mask) -> None:
-        count = headroom.clause.count
+        rule = headroom.rule
         # An eviction can help: the pods that are counted can be evicted.
-        text = count.message(evaluation)
-        verdicts.append(Rejected(text, count.policy, count.name, resolvable=True))
+        text = rule.message(evaluation)
+        verdicts.append(Rejected(text, rule.policy, rule.name, resolvable=True))
         codes[nodes] = len(verdicts) - 1
 
     for headroom in headrooms:
@@ -178,7 +213,7 @@ def _rejected(
         if (others := left & ~np.isin(headroom.groups, headroom.groups[kept])).any():
             reject(headroom, others)
             left &= ~others
-    return Decision(codes, verdicts, decided.known_rows, headrooms[:own])
+    return Decision(codes, verdicts, decided.known_rows, own)
 
 
 def _waiting(headrooms: Sequence[Headroom], feasible: Mask, evaluation: Evaluation) -> str:
@@ -189,4 +224,4 @@ def _waiting(headrooms: Sequence[Headroom], feasible: Mask, evaluation: Evaluati
 
 def _joined(headrooms: Sequence[Headroom], evaluation: Evaluation) -> str:
     """The texts of some clauses, each once."""
-    return "; ".join(dict.fromkeys(h.clause.count.message(evaluation) for h in headrooms))
+    return "; ".join(dict.fromkeys(h.rule.message(evaluation) for h in headrooms))

@@ -14,6 +14,7 @@ from weakref import WeakValueDictionary
 
 from engine.counting.count_clauses import CountClauses
 from engine.decision import scoring
+from engine.decision.card_room import CardRoom
 from engine.decision.filtering import FilterMemo
 from engine.decision.registry import Registry, Selection
 from engine.decision.verdict import Failed
@@ -83,8 +84,9 @@ class Plan:
     """The clauses that apply to pods of one shape; it grows with the nodes it has seen.
 
     `empty`: no policy concerns such pods, and no limit of other pods may keep them out. `filters`,
-    `scorer` and `counts` decide. `cards`: a policy gives them cards. `scored`: some score clause or
-    count preference applies. `audits` and `audited_counts` are those of policies in audit mode.
+    `scorer`, `counts` and `cards` decide. `gives_cards`: a policy has cards for them. `scored`:
+    some score clause or count preference applies. `audits` and `audited_counts` are those of
+    policies in audit mode.
     `frame` is for counting. From `until` on, in nanoseconds, other clauses may apply.
     """
 
@@ -124,7 +126,9 @@ class Plan:
         self.scorer = memos.scorer([c for c in scores if applies(c, evaluation)], evaluation)
         counts = [clause for program in enforced for clause in program.counts]
         self.counts = CountClauses(counts, evaluation, mutual)
-        self.cards = any(program.cards for program in enforced)
+        cards = [clause for program in enforced for clause in program.cards]
+        self.gives_cards = bool(cards)
+        self.cards = CardRoom(cards, evaluation) if cards else None
         self.scored = self.scorer.applies or self.counts.soft
         self.audits = [(p, memos.filters(p.filters, evaluation)) for p in selection.audited]
         self.audited_counts = [
@@ -150,7 +154,7 @@ class Plan:
             *(clause for _, each in self.audited_counts for clause in each.clauses),
         )
         # Bytes per node: a code and a version in a FilterMemo, two numbers in a ScoreMemo.
-        per_node = 12 * (1 + len(self.audits)) + 16 * len(self.scorer)
+        per_node = 12 * (1 + len(self.audits)) + 16 * (len(self.scorer) + len(cards))
         # Few frames keep as much as they may.
         self.bytes = 4096 + MEMO_BYTES // 2 + nodes * per_node
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.cache.names import KnownRows
-from engine.counting.groups import Headroom
+from engine.counting.groups import CountHeadroom
 from grammar.texts import MOST_SHOWN, cut
 
 # The most characters of the different texts of an answer: kube-scheduler joins them in the pod's
@@ -84,7 +84,7 @@ class Decision:
         codes: Codes,
         verdicts: Sequence[Verdict],
         known_rows: KnownRows | None = None,
-        headrooms: Sequence[Headroom] = (),
+        headrooms: Sequence[CountHeadroom] = (),
     ) -> None:
         self.codes = codes
         self.verdicts = verdicts

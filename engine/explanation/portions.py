@@ -13,7 +13,7 @@ from typing import TypeVar
 import numpy as np
 
 from engine.cache.node_table import NodeRows
-from engine.counting.groups import Headroom
+from engine.counting.groups import CountHeadroom
 from engine.decision import scoring
 from engine.decision.filtering import Rejection
 from engine.decision.inspection import Contribution, Inspection, Objection, contribution
@@ -42,7 +42,7 @@ class PodResults:
     ) -> None:
         self.inspection = inspection
         self.names = names
-        self.headrooms: list[Headroom] = []
+        self.headrooms: list[CountHeadroom] = []
         self._clock = clock
         self._ends = clock() + PORTION_SECONDS
 

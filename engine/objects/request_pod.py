@@ -39,6 +39,21 @@ class _Identity(msgspec.Struct, frozen=True, gc=False):
     metadata: _Metadata | None = None
 
 
+class _SchedulingGroup(msgspec.Struct, frozen=True, gc=False):
+    podGroupName: str | None = None
+
+
+class _GroupedSpec(msgspec.Struct, frozen=True, gc=False):
+    schedulingGroup: _SchedulingGroup | None = None
+
+
+class _Grouped(msgspec.Struct, frozen=True, gc=False):
+    spec: _GroupedSpec | None = None
+
+
+_GROUPED = ObjectDecoder("Pod", _Grouped)
+
+
 class PodShapes(Protocol):
     """The shapes of pods: pods of one shape are decided alike."""
 
@@ -99,6 +114,13 @@ class RequestPod:
     def peer(self) -> Peer:
         """The pod as rules about other pods see it. Raises BadObjectError."""
         return self._codec.peer(self.body)
+
+    @cached_property
+    def group(self) -> str:
+        """Its pod group, as in `namespace/name`, empty if it has none. Raises BadObjectError."""
+        spec = _GROUPED.decode(self.body).spec
+        group = spec.schedulingGroup if spec is not None else None
+        return f"{self.namespace}/{group.podGroupName}" if group and group.podGroupName else ""
 
     def rooted(self, root: Workload | None, labels: Mapping[str, str] = UNLABELLED) -> Peer:
         """The peer with its root controller and the labels of its namespace, where known.

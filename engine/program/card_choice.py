@@ -16,7 +16,7 @@ from engine.program.frame import Evaluation, Frame
 from engine.program.program import CardsProgram, applies
 from grammar.errors import EvaluationError, MissingError
 from grammar.texts import shown
-from grammar.values.cards import TAKEN, CardShape, Taken, annotation, taken
+from grammar.values.cards import TAKEN, CardShape, Demand, Taken, annotation, taken
 
 
 def choose(
@@ -80,9 +80,9 @@ def taken_shapes(pod: Peer) -> Iterator[tuple[str, CardShape]]:
         yield clause, CardShape(cpu, len(its.cards), next(iter(its.take.values()), 0))
 
 
-def demand(clauses: Iterable[CardsProgram], evaluation: Evaluation) -> Mapping[str, int]:
-    """What the pod takes of all its cards, by clause and amount, as in `gpu/milli`."""
-    found: dict[str, int] = {}
+def demands(clauses: Iterable[CardsProgram], evaluation: Evaluation) -> Mapping[str, Demand]:
+    """What the pod takes, by the names of clauses. Raises ExpensivePolicyError."""
+    found: dict[str, Demand] = {}
     for clause in clauses:
         if not applies(clause, evaluation):
             continue
@@ -91,7 +91,7 @@ def demand(clauses: Iterable[CardsProgram], evaluation: Evaluation) -> Mapping[s
             number, take = clause.number(frame), clause.take(frame)
             assert isinstance(number, int), "the checker has seen its type"
             assert isinstance(take, Mapping), "the checker has seen its type"
-            found |= {f"{clause.name}/{key}": number * amount for key, amount in take.items()}
+            found[clause.name] = Demand(number, take)
     return found
 
 

@@ -276,15 +276,22 @@ class _PolicyCompiler:
     def _room(self, clause: Cards) -> FilterProgram:
         """The filter for nodes where as many cards have room as the pod takes."""
         requires = self._checked(cards.room(clause, _NODE, clause.name_span))
-        message = clause.message or Template((f"policy {self._policy.name}: {_NO_ROOM}",))
         found = Filter(
             name=clause.name,
             requires=(requires,),
             when=clause.when,
             missing=clause.missing,
-            message=message,
+            message=self._no_room(clause),
         )
         return self._filter(found)
+
+    def _no_room(self, clause: Cards) -> Template:
+        return clause.message or Template((f"policy {self._policy.name}: {_NO_ROOM}",))
+
+    def _spare(self, clause: Cards) -> ScoreProgram:
+        """What others may take of the cards of a node, as a value that is kept by node."""
+        value = self._checked(cards.spare(clause, _NODE, clause.name_span))
+        return self._score(Score(clause.name, 1.0, value))
 
     def _cards(self, clause: Cards) -> CardsProgram:
         span, compiled = clause.name_span, self._compiler.compile
@@ -294,11 +301,12 @@ class _PolicyCompiler:
             policy=self._policy.address,
             name=clause.name,
             when=self._condition(clause.when),
-            message=self._message(clause.message, clause.name),
+            message=self._message(self._no_room(clause), clause.name),
             number=compiled(self._checked(cards.number(clause, span))),
             take=compiled(clause.take),
             cards=compiled(self._checked(cards.cards(clause, _NODE, span))),
             chosen=compiled(self._checked(cards.chosen(clause, _NODE, span))),
+            spare=self._spare(clause),
             index=clause.index,
             writes=tuple((str(key), compiled(value)) for key, value in written),
         )

@@ -225,9 +225,9 @@ class CardsProgram:
     """A compiled `cards` clause; that cards have room is a filter of the same name.
 
     `cards` are those of a node, `chosen` those that the pod takes, MissingError if too few have
-    room. `number` and
-    `take` are how many it takes, and the amounts of each. `index` is the annotation for their
-    numbers, and `writes` are others with their texts.
+    room. The value of `spare` is what others may take while the pod has room, see
+    `grammar.values.cards.spare`. `number` and `take` are how many cards it takes, and the amounts
+    of each. `index` is the annotation for their numbers, and `writes` are others with their texts.
     """
 
     policy: str
@@ -238,6 +238,7 @@ class CardsProgram:
     take: Evaluate
     cards: Evaluate
     chosen: Evaluate
+    spare: ScoreProgram
     index: str | None
     writes: tuple[tuple[str, Evaluate], ...]
 

@@ -145,6 +145,44 @@ def fitting(cards: Cards, amounts: Amounts) -> Cards:
     return tuple([card for card in cards if card.fits(amounts)])
 
 
+# Where a pod takes nothing, it always fits.
+_ENDLESS = 2**31
+
+
+def spare(cards: Cards, amounts: Amounts, count: int) -> int:
+    """The number of times that others must take such amounts until fewer cards have room.
+
+    `count` is the number of cards that must have room. It is 0 where fewer have room now, else what
+    is left on those with the least room, until too few are left.
+    """
+    times = sorted(number for card in cards if (number := _times(card, amounts)) > 0)
+    if count <= 0:
+        return _ENDLESS
+    return sum(times[: max(0, len(times) - count + 1)])
+
+
+def _times(card: Card, amounts: Amounts) -> int:
+    """How often a card has these amounts."""
+    capacity, used = card.capacity, card.used
+    found = _ENDLESS
+    for name, need in amounts.items():
+        if need > 0:
+            found = min(found, (capacity.get(name, 0) - used.get(name, 0)) // need)
+    return found
+
+
+class Demand(NamedTuple):
+    """What a pod takes: of so many cards, these amounts each."""
+
+    cards: int
+    take: Amounts
+
+    def times(self, amounts: Amounts) -> int:
+        """How often others with these amounts have no room any more because of this pod."""
+        each = (-(-self.take.get(name, 0) // need) for name, need in amounts.items() if need > 0)
+        return self.cards * max(each, default=0)
+
+
 def first(cards: Cards, count: int) -> Cards:
     """So many cards. Raises EvaluationError for less than none, MissingError if there are fewer."""
     if count < 0:
@@ -306,6 +344,7 @@ WRITTEN_OUT: tuple[Overload, ...] = (
     function("cards.alike", (INT, _AMOUNTS), list_of(_AMOUNTS), alike),
     function("cards.fitting", (_CARDS, _AMOUNTS), _CARDS, fitting, _each),
     function("cards.first", (_CARDS, INT), _CARDS, first),
+    function("cards.spare", (_CARDS, _AMOUNTS, INT), INT, spare, _each),
     function(
         *(
             "cards.fragmentation",

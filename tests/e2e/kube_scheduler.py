@@ -52,12 +52,16 @@ def kube_scheduler(
     folder: Path,
     extenders: Sequence[dict[str, Any]],
     percentage_of_nodes_to_score: int | None = None,
+    flags: Sequence[str] = (),
 ) -> Iterator[Process]:
-    """Run kube-scheduler with these entries under `extenders`; None leaves the percentage unset."""
+    """Run kube-scheduler with these entries under `extenders`; None leaves the percentage unset.
+
+    `flags` are more of its command line.
+    """
     more = {}
     if percentage_of_nodes_to_score is not None:
         more["percentageOfNodesToScore"] = percentage_of_nodes_to_score
-    with started_kube_scheduler(plane, folder, extenders, more) as scheduler:
+    with started_kube_scheduler(plane, folder, extenders, more, flags) as scheduler:
         scheduler.wait_ready()
         yield scheduler.process
 
@@ -68,6 +72,7 @@ def started_kube_scheduler(
     folder: Path,
     extenders: Sequence[dict[str, Any]],
     more: Mapping[str, Any],
+    flags: Sequence[str] = (),
 ) -> Iterator[KubeScheduler]:
     """Start kube-scheduler likewise; `more` is what else its configuration has."""
     configuration: dict[str, Any] = {
@@ -83,13 +88,14 @@ def started_kube_scheduler(
         "extenders": list(extenders),
         **more,
     }
-    with configured_kube_scheduler(plane, folder, json.dumps(configuration)) as scheduler:
+    text = json.dumps(configuration)
+    with configured_kube_scheduler(plane, folder, text, flags) as scheduler:
         yield scheduler
 
 
 @contextmanager
 def configured_kube_scheduler(
-    plane: ControlPlane, folder: Path, text: str
+    plane: ControlPlane, folder: Path, text: str, flags: Sequence[str] = ()
 ) -> Iterator[KubeScheduler]:
     """Start kube-scheduler with a configuration as users write it."""
     file = folder / "kube-scheduler.config"
@@ -101,6 +107,7 @@ def configured_kube_scheduler(
         "--bind-address=127.0.0.1",
         f"--secure-port={port}",
         f"--cert-dir={certificates}",
+        *flags,
     ]
     with running(command, folder / "kube-scheduler.log") as process:
         yield KubeScheduler(process, port, certificates / "kube-scheduler.crt")

@@ -14,7 +14,7 @@ import numpy as np
 from engine.cache.cache import Cache
 from engine.cache.node_table import NodeTable, NodeView
 from engine.counting.count_clauses import CountClauses
-from engine.counting.groups import CountGroups, GroupCounts, Headroom
+from engine.counting.groups import CountGroups, CountHeadroom, GroupCounts
 from engine.counting.in_flight_pods import InFlightPods
 from engine.counting.pod_counter import CountContext, KnownPods, PodCounter
 from engine.objects.peer import Peer, Workload
@@ -246,7 +246,7 @@ class Counting:
         nodes: Sequence[str] | None = None,
         *,
         report: Report = unexpected,
-    ) -> list[Headroom]:
+    ) -> list[CountHeadroom]:
         """The headroom of each strict clause of a text, over these nodes or all."""
         table = self.table
         rows = table.find(list(table.rows) if nodes is None else nodes)

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from engine.counting.count_clauses import CountClauses
-from engine.counting.groups import Headroom, open_groups
+from engine.counting.groups import CountHeadroom, open_groups
 from tests.engine.counting.helpers import (
     ASKED,
     ON_SPOT,
@@ -43,7 +43,7 @@ def asked(**annotations: str) -> Object:
 
 def headroom(
     text: str, pods: Sequence[Object] = (), question: Object = ASKED, nodes: str = "abcde"
-) -> tuple[Headroom, list[str]]:
+) -> tuple[CountHeadroom, list[str]]:
     """The headroom of the only clause of a text, and what was reported."""
     counting = counting_of(NODES, pods)
     heard = Reports()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from engine.counting.count_clauses import CountClauses, narrowed
-from engine.counting.groups import GroupCounts, Headroom, Mask, bounds_every_group
+from engine.counting.groups import CountHeadroom, GroupCounts, Mask, bounds_every_group
 from engine.counting.pod_counter import TEMPLATE_HASH
 from tests.engine.counting.helpers import (
     ASKED,
@@ -243,10 +243,18 @@ def test_points_count_in_flight_pods_where_they_likely_end() -> None:
 NO_PODS = numbers([0, 0], total=5)
 
 
-def headroom(text: str, groups: Sequence[int], counts: GroupCounts = NO_PODS) -> Headroom:
+def headroom(text: str, groups: Sequence[int], counts: GroupCounts = NO_PODS) -> CountHeadroom:
     """Of as many nodes as there are groups; all of them are open."""
     mask, ids, clause = np.ones(len(groups), np.bool_), np.array(groups, np.int32), clause_of(text)
-    return Headroom(clause, mask, mask, ids, counts, bounds_every_group(clause))
+    return CountHeadroom(
+        rule=clause.count,
+        clause=clause,
+        open=mask,
+        hopeful=mask,
+        groups=ids,
+        counts=counts,
+        narrow=bounds_every_group(clause),
+    )
 
 
 NARROW, WIDE = share("exactly 40%"), share("at most 40%")
@@ -312,7 +320,7 @@ NARROW, WIDE = share("exactly 40%"), share("at most 40%")
     ],
 )
 def test_nodes_that_are_kept(
-    headrooms: Sequence[Headroom], feasible: str, suits: list[float], avoid: str, wanted: str
+    headrooms: Sequence[CountHeadroom], feasible: str, suits: list[float], avoid: str, wanted: str
 ) -> None:
     masks = [np.array([name in chosen for name in "abcd"]) for chosen in (feasible, avoid)]
     assert names(narrowed(headrooms, masks[0], np.array(suits), masks[1])) == wanted

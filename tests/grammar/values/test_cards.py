@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -12,7 +13,9 @@ from grammar.errors import EvaluationError, MissingError
 from grammar.values.cards import (
     MOST_CARDS,
     TAKEN,
+    Card,
     CardShape,
+    Demand,
     Mix,
     Taken,
     alike,
@@ -22,6 +25,7 @@ from grammar.values.cards import (
     fitting,
     fragmentation,
     number,
+    spare,
     taken,
 )
 from grammar.values.quantity import Quantity
@@ -180,3 +184,40 @@ def test_a_pod_that_fills_a_card_mends_fragmentation() -> None:
     assert fragmentation(cards, (), {}, Quantity.parse("8"), free, mixes, "gpu") == -1000
     assert fragmentation((), (), half, cpu, free, mixes, "gpu") == 0
     assert fragmentation(cards, (cards[0],), half, cpu, free, mixes, "nic") == 0
+
+
+# ---- what others may take
+
+
+@given(
+    st.lists(st.integers(0, 1000), min_size=1, max_size=5),
+    st.integers(1, 1000),
+    st.integers(1, 4),
+    st.lists(st.tuples(st.integers(1, 3), st.integers(1, 1000)), max_size=4),
+    st.randoms(use_true_random=False),
+)
+def test_with_spare_room_others_are_never_in_the_way(
+    free: list[int], milli: int, count: int, others: list[tuple[int, int]], dice: Random
+) -> None:
+    """Whatever cards they take."""
+    found = tuple(Card(i, WHOLE, {"milli": 1000 - left}, 0) for i, left in enumerate(free))
+    left, takes = spare(found, {"milli": milli}, count), {"milli": milli}
+    assert (left > 0) == (len(fitting(found, takes)) >= count)
+    demands = [Demand(number, {"milli": taken}) for number, taken in others]
+    if sum(demand.times(takes) for demand in demands) >= left:
+        return
+    now = list(free)
+    for demand in demands:
+        room = [i for i, milli in enumerate(now) if milli >= demand.take["milli"]]
+        for i in dice.sample(room, min(len(room), demand.cards)):
+            now[i] -= demand.take["milli"]
+    assert sum(left >= milli for left in now) >= count
+
+
+def test_spare_room_is_what_it_takes_to_fill_the_fullest_cards() -> None:
+    found = tuple(Card(i, WHOLE, {"milli": used}, 0) for i, used in enumerate((0, 500, 900)))
+    takes = {"milli": 250, "memory": 0}
+    assert [spare(found, takes, count) for count in (1, 2, 3)] == [6, 2, 0]
+    assert spare(found, takes, 0) > 1000
+    assert Demand(2, {"milli": 300}).times(takes) == 4
+    assert Demand(2, {"other": 300}).times(takes) == 0
