@@ -359,9 +359,8 @@ class Engine:
         What was scored by others is forgotten.
         """
         mixes = {clause: Mix(pods) for clause, pods in shapes.items()}
-        if mixes != self._calls.mixes:
-            self._calls.mixes = mixes
-            self.adopt(self.registry.anew())
+        if mixes != self._calls.facts.mixes:
+            self._calls.measure_by(mixes)
 
     def card_shapes(self, pods: Iterable[bytes]) -> Mapping[str, Sequence[CardShape]]:
         """What pods need of the cards of each clause. Raises BadObjectError."""
@@ -387,6 +386,7 @@ class Engine:
     def card_sums(self, nodes: Iterable[NodeView]) -> Sequence[Mapping[str, Sums]]:
         """What the cards of each node have and give, by clause and amount."""
         frame = Frame(None, self._now(), slots=self.registry.slots)
+        frame.cardFacts = self._calls.facts
         clauses = {c.name: c for p in self.registry.programs for c in p.cards}
         found = []
         for node in nodes:

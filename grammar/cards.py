@@ -15,8 +15,8 @@ from grammar.source import Span
 from grammar.types import STRING
 from grammar.walk import rewritten
 
-# The variable with the usual pods, in policies with a `cards` clause.
-MIXES = "cardMixes"
+# The variable with what is known of cards beside the node, in policies with a `cards` clause.
+FACTS = "cardFacts"
 # The variable of `pick`.
 CARD = "card"
 
@@ -27,7 +27,8 @@ def cards(clause: Cards, node: ast.Expr, span: Span) -> ast.Expr:
     if clause.count is not None:
         on = _filled("cards.alike(COUNT, EACH)", {"COUNT": clause.count, "EACH": on}, span)
     names = {"NAME": ast.Literal(clause.name, STRING, span), "ON": on, "NODE": node}
-    return _filled("cards.of(NAME, ON, NODE.pods)", names, span)
+    names["FACTS"] = ast.Ident(FACTS, True, span)
+    return _filled("cards.of(NAME, ON, NODE.pods, FACTS)", names, span)
 
 
 def number(clause: Cards, span: Span) -> ast.Expr:
@@ -67,10 +68,10 @@ def fragmentation(
 ) -> ast.Expr:
     """By how much the idle cards of a node are less fragmented once the pod takes some."""
     names = {"CARDS": cards(clause, node, span), "TAKEN": taken, "TAKE": clause.take}
-    names |= {"NODE": node, "POD": pod, "MIXES": ast.Ident(MIXES, True, span)}
+    names |= {"NODE": node, "POD": pod, "FACTS": ast.Ident(FACTS, True, span)}
     names["NAME"] = ast.Literal(clause.name, STRING, span)
     amounts = 'POD.requests["cpu"], NODE.free["cpu"]'
-    text = f"cards.fragmentation(CARDS, TAKEN, TAKE, {amounts}, MIXES, NAME)"
+    text = f"cards.fragmentation(CARDS, TAKEN, TAKE, {amounts}, FACTS, NAME)"
     return _filled(text, names, span)
 
 

@@ -205,7 +205,7 @@ def environment_of(policy: Policy, schema: Schema) -> Environment:
     if not found:
         return Environment(variables=VARIABLES, schema=schema, uniform_literals=True)
     return Environment(
-        variables={**VARIABLES, cards.MIXES: Type("Mixes")},
+        variables={**VARIABLES, cards.FACTS: Type("CardFacts")},
         schema=schema,
         functions=FUNCTIONS_OF_CARDS,
         uniform_literals=True,
@@ -476,7 +476,7 @@ class _PolicyChecker:
         with checker.scope({cards.CARD: Type("Card")}):
             by = checker.check(pick.by)
         self._found.extend(checker.found)
-        self._only(by, _PLACE | {cards.CARD, cards.MIXES}, "`pick`, which reads `pod` and `node`")
+        self._only(by, _PLACE | {cards.CARD, cards.FACTS}, "`pick`, which reads `pod` and `node`")
         if by.type.name not in _NUMBERS:
             self._found.append(catalogue.wrong_type(by.type, "a number to order by", by.span))
         return replace(pick, by=by)

@@ -18,6 +18,7 @@ from cachetools import LRUCache
 from engine.cache.node_table import NodeRows, NodeTable, NodeView, view_of
 from engine.cache.snapshot import Snapshot
 from engine.counting.pod_counter import CountContext, KnownPods
+from engine.decision.card_claims import CardClaims
 from engine.decision.plan import Plan, SharedMemos
 from engine.decision.registry import Registry
 from engine.errors import NotSyncedError
@@ -28,7 +29,7 @@ from engine.program.frame import Evaluation, Frame
 from engine.program.policy_time import CallTime
 from grammar.errors import EvaluationError
 from grammar.texts import shown
-from grammar.values.cards import NO_MIXES, Mix
+from grammar.values.cards import CardFacts, Mix
 from grammar.values.time import NEVER, Timestamp
 
 # The memory of all plans together: at 5,000 nodes and three scores, some 200 pod shapes.
@@ -97,7 +98,7 @@ class Call(msgspec.Struct, frozen=True, eq=False):
 class CallOpener:
     """Opens calls. `registry` has the policies that are enforced; it is replaced as a whole.
 
-    `mixes` are the usual pods of each clause, for the fragmentation of cards.
+    `facts` are what is known of cards beside the nodes.
     """
 
     def __init__(
@@ -111,18 +112,27 @@ class CallOpener:
     ) -> None:
         self.exemptions = exemptions
         self.registry = registry
+        self.facts = self._facts({})
         self.view = view
         self._observer = observer
         self._now = now
-        self.mixes: Mapping[str, Mix] = NO_MIXES
         self._memos = SharedMemos()
         self._plans: LRUCache[Hashable, Plan] = LRUCache(PLAN_BYTES, lambda plan: plan.bytes)
 
     def adopt(self, registry: Registry) -> None:
         """Takes other policies; what was kept for the old ones is forgotten."""
         self.registry = registry
+        self.facts = self._facts(self.facts.mixes)
         self._plans.clear()
         self._memos = SharedMemos()
+
+    def measure_by(self, mixes: Mapping[str, Mix]) -> None:
+        """Takes other usual pods of each clause, for the fragmentation of cards."""
+        self.facts = self._facts(mixes)
+        self.adopt(self.registry)
+
+    def _facts(self, mixes: Mapping[str, Mix]) -> CardFacts:
+        return CardFacts(mixes, CardClaims(self.registry.with_cards, self.exemptions.exempts).of)
 
     def open(self, pod: RequestPod, names: Sequence[str], time: CallTime) -> Call:
         """A call about these nodes. Raises EngineError."""
@@ -148,7 +158,7 @@ class CallOpener:
                 made.append(
                     Frame(whole, at, slots=slots, namespace=namespace, check=time.check_within)
                 )
-                made[0].cardMixes = self.mixes
+                made[0].cardFacts = self.facts
             return made[0]
 
         evaluation = Evaluation(frame, now, time, self.clause_failed, self._observer.shortened)

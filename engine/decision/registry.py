@@ -97,6 +97,12 @@ class Registry:
         """The policies that apply beside the one that governs a pod."""
         return (p for p in self._everywhere if p.cluster and not p.audit)
 
+    @property
+    def with_cards(self) -> list[Program]:
+        """The policies with cards, in the order in which they decide about a pod."""
+        found = (p for p in self._everywhere if p.cards and not p.audit)
+        return sorted(found, key=lambda program: (not program.cluster, *_precedence(program)))
+
     def contenders(self, namespace: str) -> list[Program]:
         """The policies of which the first one that selects a pod of the namespace governs it."""
         known = (*self._everywhere, *self._namespaced.get(namespace, ()))

@@ -33,7 +33,7 @@ from grammar import cards
 from grammar.ast import Expr, Ident
 from grammar.clauses import Cards, Filter, Score
 from grammar.errors import EvaluationError
-from grammar.values.cards import TAKEN, Card, taken
+from grammar.values.cards import Card, CardFacts, holders
 from grammar.values.quantity import NANO, Quantity
 
 # What is said of a limit that other pods have.
@@ -169,10 +169,12 @@ def card_evidence(clause: Cards, written: Written, frame: Frame) -> CountEvidenc
         parts.append(f"and {len(found) - _MOST_CARDS} more cards")
     there = "; ".join(parts) or "the node has no cards"
     pods: Sequence[Peer] = getattr(frame.node, "pods", None) or ()
+    facts = frame.cardFacts
+    assert isinstance(facts, CardFacts), "a frame has them"
+    capacities = [card.capacity for card in found]
+    there_are = holders(clause.name, capacities, pods, facts.claim)
     named = [
-        PodInGroup(key_of(pod), "bound")
-        for pod in pods
-        if clause.name in taken(pod.annotations.get(TAKEN, ""))
+        PodInGroup(key_of(each.pod), "bound") for each in there_are if isinstance(each.pod, Peer)
     ]
     return CountEvidence(f"the pod takes {amounts} of {many}; {there}", sorted(named))
 

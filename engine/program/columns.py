@@ -140,19 +140,27 @@ class ColumnRoom:
         self.left = COLUMN_BYTES
 
 
-def once_per_node(evaluate: Evaluate, room: ColumnRoom, *, charges: bool) -> Evaluate:
+def once_per_node(
+    evaluate: Evaluate, room: ColumnRoom, *, charges: bool, reads_facts: bool = False
+) -> Evaluate:
     """The closure of a part that reads only the node, evaluated once per version of the node.
 
-    The closure owns the values. A node's view is immutable, so the view itself is the version. A
-    value that is too large to keep is evaluated each time, and whoever asks spends its steps.
+    The closure owns the values. A node's view is immutable, so the view itself is the version. If
+    it reads `cardFacts` too, all is forgotten with other ones. A value that is too large to keep is
+    evaluated each time, and whoever asks spends its steps.
     """
     column: dict[str, tuple[object, object, EvaluationError | None, int]] = {}
+    facts: object = None
     held = 0
     if charges:
         evaluate = with_own_steps(evaluate)
 
     def run(frame: Frame) -> object:
-        nonlocal held
+        nonlocal held, facts
+        if reads_facts and frame.cardFacts is not facts:
+            facts = frame.cardFacts
+            column.clear()
+            room.left, held = room.left + held, 0
         node = frame.node
         name: str = node.name  # type: ignore[attr-defined]
         kept = column.get(name)

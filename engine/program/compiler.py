@@ -19,6 +19,7 @@ from engine.program.columns import ColumnRoom, once_per_node, once_per_pod
 from engine.program.frame import Evaluate, Frame
 from engine.program.item_kinds import ItemKinds, value_key
 from grammar import ast
+from grammar.cards import FACTS
 from grammar.checker import Checker
 from grammar.environment import Environment
 from grammar.errors import MissingError
@@ -47,6 +48,7 @@ class Stage(Enum):
 
 _OF_POD = frozenset({"pod", "namespaceObject"})
 _PER_REQUEST = _OF_POD | {"now"}
+_OF_NODE = (frozenset({"node"}), frozenset({"node", FACTS}))
 # The types whose values tell items apart.
 _VALUES = frozenset({"string", "bool", "int", "quantity", "duration", "timestamp"})
 
@@ -79,7 +81,7 @@ class Stages:
             return None
         if needs.roots <= _PER_REQUEST:
             return Stage.POD
-        return Stage.NODE if needs.roots == {"node"} else None
+        return Stage.NODE if needs.roots in _OF_NODE else None
 
     def item_parts(
         self, expr: ast.Comprehension, hidden: Collection[str]
@@ -93,7 +95,7 @@ class Stages:
             return None
         if len(expr.variables) != 1 or len(expr.body) != 1 or expr.body[0].type != BOOL:
             return None
-        if self.stage(expr.target, hidden) is not Stage.NODE:
+        if self.stage(expr.target, hidden) is not Stage.NODE or self.reads(expr.target, FACTS):
             return None
         (item,), (body,) = expr.variables, expr.body
         needs, others = self._of(body), {*hidden, item}
@@ -274,7 +276,8 @@ class Compiler:
         # A value that may be too large to keep takes the steps of who asks.
         self._spends |= charges and expr.type.name not in _SMALL
         if stage is Stage.NODE:
-            found = once_per_node(compiled, self._room, charges=charges)
+            reads_facts = self.stages.reads(expr, FACTS)
+            found = once_per_node(compiled, self._room, charges=charges, reads_facts=reads_facts)
             if shared:
                 self._cards[shared] = found, charges
             return found

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from engine.program.policy_time import CallTime, untimed
 from grammar.errors import EvaluationError
-from grammar.values.cards import NO_MIXES
+from grammar.values.cards import NO_FACTS
 from grammar.values.sizes import STEPS, too_many_steps
 from grammar.values.time import NEVER, SECOND, Timestamp
 
@@ -49,7 +49,7 @@ MEMO_BYTES = 32 << 10
 class Frame:
     """The state of one request.
 
-    `domain` is the value of the domain whose bound is computed. `cardMixes` are the usual pods, for
+    `domain` is the value of the domain whose bound is computed. `cardFacts` are the usual pods, for
     the fragmentation of cards. `locals` has a slot for every macro
     variable and parameter of every program. `memo` keeps the values that are computed once per pod,
     `room` is the bytes that they may still take, and `spent` the steps of the last of them. `fuel`
@@ -62,7 +62,7 @@ class Frame:
     """
 
     __slots__ = (
-        "cardMixes",
+        "cardFacts",
         "check",
         "domain",
         "fuel",
@@ -95,7 +95,7 @@ class Frame:
         self.now = now
         self.namespaceObject = namespace
         self.peer: object = None
-        self.cardMixes: object = NO_MIXES
+        self.cardFacts: object = NO_FACTS
         self.domain: object = None
         self.victim: object = None
         self.victims: object = None

@@ -20,7 +20,9 @@ def needs(policies: Iterable[Policy]) -> Needs:
     # A mutual limit of a pod that bypasses policies keeps nobody out.
     mutual = any(isinstance(c, Limit) and c.mutual for p in known for c in p.clauses)
     bypass = {BYPASS} if mutual else set()
-    cards = {TAKEN} if any(isinstance(c, Cards) for p in known for c in p.clauses) else set()
+    cards = [c for p in known for c in p.clauses if isinstance(c, Cards)]
+    taken = {TAKEN} if cards else set()
+    taken |= {c.index for c in cards if c.index is not None}
     form = {FORM} if any(p.portable for p in known) else set()
     counting = (c for p in known for c in p.clauses if isinstance(c, CountingClause))
     return Needs(
@@ -28,7 +30,7 @@ def needs(policies: Iterable[Policy]) -> Needs:
         or any(isinstance(e, Select) and e.name == "namespaceLabels" for e in read),
         workloads=any(isinstance(e, Select) and e.name == "workload" for e in read)
         or any(c.needs_workloads for c in counting),
-        annotations=frozenset[str]().union(*map(named_annotations, known), bypass, cards, form),
+        annotations=frozenset[str]().union(*map(named_annotations, known), bypass, taken, form),
     )
 
 

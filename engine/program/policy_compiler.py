@@ -309,6 +309,10 @@ class _PolicyCompiler:
             spare=self._spare(clause),
             index=clause.index,
             writes=tuple((str(key), compiled(value)) for key, value in written),
+            is_known_of_peers=all(
+                (read := self._reads(each)) is not None and not read.namespace
+                for each in (clause.when, clause.take, clause.number)
+            ),
         )
 
     def _checked(self, expr: Expr) -> Expr:

@@ -228,6 +228,7 @@ class CardsProgram:
     room. The value of `spare` is what others may take while the pod has room, see
     `grammar.values.cards.spare`. `number` and `take` are how many cards it takes, and the amounts
     of each. `index` is the annotation for their numbers, and `writes` are others with their texts.
+    `is_known_of_peers` says that what it reads of the pod is also known of a pod that is there.
     """
 
     policy: str
@@ -241,6 +242,7 @@ class CardsProgram:
     spare: ScoreProgram
     index: str | None
     writes: tuple[tuple[str, Evaluate], ...]
+    is_known_of_peers: bool
 
 
 # The clauses that count pods.

@@ -10,8 +10,8 @@ import hashlib
 import json
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
@@ -77,6 +77,18 @@ class Taken:
     take: Amounts
 
 
+class Demand(NamedTuple):
+    """What a pod takes: of so many cards, these amounts each."""
+
+    cards: int
+    take: Amounts
+
+    def times(self, amounts: Amounts) -> int:
+        """How often others with these amounts have no room any more because of this pod."""
+        each = (-(-self.take.get(name, 0) // need) for name, need in amounts.items() if need > 0)
+        return self.cards * max(each, default=0)
+
+
 _NOTHING: Mapping[str, Taken] = {}
 
 
@@ -105,7 +117,87 @@ class CardPod(Protocol):
     def annotations(self) -> Mapping[str, str]: ...
 
 
-def cards_of(name: str, capacities: Sequence[Amounts], pods: Sequence[CardPod]) -> Cards:
+class Claim(NamedTuple):
+    """What a pod takes that others have bound, without Placet's annotation.
+
+    `numbers` are those in the annotation of the clause's `index`, none where it says nothing.
+    """
+
+    demand: Demand
+    numbers: tuple[int, ...] = ()
+
+
+def no_claim(_name: str, _pod: object) -> Claim | None:
+    """What a pod takes that others have bound, where that is not known."""
+    return None
+
+
+class Holder(NamedTuple):
+    """A pod on cards of a node. `is_guessed` says that others have bound it without a number."""
+
+    pod: CardPod
+    cards: tuple[int, ...]
+    take: Amounts
+    is_guessed: bool = False
+
+
+def holders(
+    name: str,
+    capacities: Sequence[Amounts],
+    pods: Iterable[CardPod],
+    claim: Callable[[str, CardPod], Claim | None],
+) -> list[Holder]:
+    """The pods on the cards of a clause, also on those that the node does not have any more.
+
+    A pod that others have bound is on the cards of its index annotation, else on the fullest ones
+    that could hold it, else on those with the most left.
+    """
+    found, others = list[Holder](), list[tuple[CardPod, Claim]]()
+    for pod in pods:
+        text = pod.annotations.get(TAKEN)
+        if text is None:
+            if (its := claim(name, pod)) is not None:
+                others.append((pod, its))
+        elif (has := taken(text).get(name)) is not None:
+            found.append(Holder(pod, has.cards, has.take))
+    if not others:
+        return found
+    for pod, (demand, numbers) in others:
+        if numbers:
+            found.append(Holder(pod, numbers, demand.take))
+    for pod, (demand, numbers) in others:
+        if not numbers and demand.cards:
+            cards = _cards(capacities, found)
+            fits = sorted(fitting(cards, demand.take), key=_left)
+            rest = sorted((c for c in cards if not c.fits(demand.take)), key=_left, reverse=True)
+            chosen = tuple(card.index for card in [*fits, *rest][: demand.cards])
+            found.append(Holder(pod, chosen, demand.take, is_guessed=True))
+    return found
+
+
+def _left(card: Card) -> int:
+    """What is left of the first amount."""
+    return next(iter(card.free.values()), 0)
+
+
+def _cards(capacities: Sequence[Amounts], found: Iterable[Holder]) -> Cards:
+    used: list[dict[str, int]] = [{} for _ in capacities]
+    number = [0] * len(capacities)
+    for _, cards, take, _ in found:
+        for index in cards:
+            if 0 <= index < len(used):
+                here = used[index]
+                number[index] += 1
+                for key, amount in take.items():
+                    here[key] = here.get(key, 0) + amount
+    return tuple(
+        [Card(i, has, used[i], number[i]) for i, has in enumerate(capacities)],
+    )
+
+
+def cards_of(
+    name: str, capacities: Sequence[Amounts], pods: Sequence[CardPod], facts: CardFacts
+) -> Cards:
     """The cards of a node; pods on cards that the node does not have any more count nowhere.
 
     Raises EvaluationError.
@@ -114,21 +206,7 @@ def cards_of(name: str, capacities: Sequence[Amounts], pods: Sequence[CardPod]) 
         raise EvaluationError(f"a node has {len(capacities)} cards, more than {MOST_CARDS}")
     if any(len(capacity) > _MOST_AMOUNTS for capacity in capacities):
         raise EvaluationError(f"a card has more than {_MOST_AMOUNTS} amounts")
-    used: list[dict[str, int]] = [{} for _ in capacities]
-    number = [0] * len(capacities)
-    for pod in pods:
-        text = pod.annotations.get(TAKEN)
-        if text is None or (its := taken(text).get(name)) is None:
-            continue
-        for index in its.cards:
-            if 0 <= index < len(used):
-                here = used[index]
-                number[index] += 1
-                for key, amount in its.take.items():
-                    here[key] = here.get(key, 0) + amount
-    return tuple(
-        [Card(i, has, used[i], number[i]) for i, has in enumerate(capacities)],
-    )
+    return _cards(capacities, holders(name, capacities, pods, facts.claim))
 
 
 def alike(count: int, amounts: Amounts) -> tuple[Amounts, ...]:
@@ -169,18 +247,6 @@ def _times(card: Card, amounts: Amounts) -> int:
         if need > 0:
             found = min(found, (capacity.get(name, 0) - used.get(name, 0)) // need)
     return found
-
-
-class Demand(NamedTuple):
-    """What a pod takes: of so many cards, these amounts each."""
-
-    cards: int
-    take: Amounts
-
-    def times(self, amounts: Amounts) -> int:
-        """How often others with these amounts have no room any more because of this pod."""
-        each = (-(-self.take.get(name, 0) // need) for name, need in amounts.items() if need > 0)
-        return self.cards * max(each, default=0)
 
 
 def first(cards: Cards, count: int) -> Cards:
@@ -269,7 +335,18 @@ class Mix:
         return fragments
 
 
-NO_MIXES: Mapping[str, Mix] = {}
+@dataclass(frozen=True, slots=True, eq=False)
+class CardFacts:
+    """What is known of cards beside the nodes, by the names of clauses.
+
+    `mixes` are the usual pods, and `claim` says what a pod takes that others have bound.
+    """
+
+    mixes: Mapping[str, Mix] = field(default_factory=dict)
+    claim: Callable[[str, CardPod], Claim | None] = no_claim
+
+
+NO_FACTS = CardFacts()
 
 
 def fragmentation(
@@ -278,14 +355,14 @@ def fragmentation(
     amounts: Amounts,
     needed: Quantity,
     free: Quantity,
-    mixes: Mapping[str, Mix],
+    facts: CardFacts,
     name: str,
 ) -> float:
     """By how much the idle cards of a node are less fragmented once a pod takes some of them.
 
     In the unit of the first amount.
     """
-    mix = mixes.get(name)
+    mix = facts.mixes.get(name)
     if not cards or mix is None:
         return 0.0
     key = next(iter(amounts or cards[0].capacity))
@@ -324,7 +401,10 @@ def _each(cards: Cards | Size, *_: Any) -> int:
 
 
 def _all(
-    _name: str | Size, capacities: Sequence[Amounts] | Size, pods: Sequence[Any] | Size
+    _name: str | Size,
+    capacities: Sequence[Amounts] | Size,
+    pods: Sequence[Any] | Size,
+    _facts: CardFacts | Size,
 ) -> int:
     return 16 * (len(capacities) + len(pods))
 
@@ -333,13 +413,17 @@ def _weighed(cards: Cards | Size, *_: Any) -> int:
     return 32 * len(cards)
 
 
-CARD, MIXES = Type("Card"), Type("Mixes")
+CARD, FACTS = Type("Card"), Type("CardFacts")
 _CARDS = list_of(CARD)
 _AMOUNTS = map_of(STRING, INT)
 # Only policies with a `cards` clause have these, which the clause is written out with.
 WRITTEN_OUT: tuple[Overload, ...] = (
     function(
-        "cards.of", (STRING, list_of(_AMOUNTS), list_of(Type("Peer"))), _CARDS, cards_of, _all
+        "cards.of",
+        (STRING, list_of(_AMOUNTS), list_of(Type("Peer")), FACTS),
+        _CARDS,
+        cards_of,
+        _all,
     ),
     function("cards.alike", (INT, _AMOUNTS), list_of(_AMOUNTS), alike),
     function("cards.fitting", (_CARDS, _AMOUNTS), _CARDS, fitting, _each),
@@ -348,7 +432,7 @@ WRITTEN_OUT: tuple[Overload, ...] = (
     function(
         *(
             "cards.fragmentation",
-            (_CARDS, _CARDS, _AMOUNTS, QUANTITY, QUANTITY, MIXES, STRING),
+            (_CARDS, _CARDS, _AMOUNTS, QUANTITY, QUANTITY, FACTS, STRING),
             DOUBLE,
         ),
         fragmentation,

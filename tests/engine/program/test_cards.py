@@ -96,7 +96,7 @@ def test_scores_read_the_cards_and_those_that_are_chosen() -> None:
 
 def test_victims_free_their_cards() -> None:
     clause = 'cards "gpu" { on node 1 of {"m": 10} take {"m": 6} }'
-    holder, other = on("holder", "n1", 0, m=6), builders.pod("other", on="n1")
+    holder, other = on("holder", "n1", 0, m=6), on("other", "n1")
     found = engine(clause, holder, other)
     pod = builders.raw(builders.pod("new", priority=10))
     for victim, kept in ((holder, {"n1"}), (other, set())):

@@ -12,9 +12,13 @@ from hypothesis import strategies as st
 from grammar.errors import EvaluationError, MissingError
 from grammar.values.cards import (
     MOST_CARDS,
+    NO_FACTS,
     TAKEN,
     Card,
+    CardFacts,
+    CardPod,
     CardShape,
+    Claim,
     Demand,
     Mix,
     Taken,
@@ -24,6 +28,7 @@ from grammar.values.cards import (
     first,
     fitting,
     fragmentation,
+    holders,
     number,
     spare,
     taken,
@@ -46,7 +51,9 @@ def on(*cards: int, milli: int = 500, name: str = "gpu") -> OnNode:
 
 
 def test_cards_have_what_the_pods_on_them_leave() -> None:
-    found = cards_of("gpu", alike(3, WHOLE), [on(0), on(0, 2, milli=300), on(1, name="other")])
+    found = cards_of(
+        "gpu", alike(3, WHOLE), [on(0), on(0, 2, milli=300), on(1, name="other")], NO_FACTS
+    )
     assert [(c.index, dict(c.free), c.pods) for c in found] == [
         (0, {"milli": 200}, 2),
         (1, {"milli": 1000}, 0),
@@ -55,19 +62,19 @@ def test_cards_have_what_the_pods_on_them_leave() -> None:
 
 
 def test_a_card_that_is_gone_keeps_its_pods_and_offers_nothing() -> None:
-    found = cards_of("gpu", alike(1, WHOLE), [on(0), on(3)])
+    found = cards_of("gpu", alike(1, WHOLE), [on(0), on(3)], NO_FACTS)
     assert [(c.index, dict(c.free)) for c in found] == [(0, {"milli": 500})]
 
 
 def test_pods_may_take_more_than_a_card_has_left() -> None:
-    (card,) = cards_of("gpu", alike(1, {"milli": 400}), [on(0)])
+    (card,) = cards_of("gpu", alike(1, {"milli": 400}), [on(0)], NO_FACTS)
     assert card.free == {"milli": -100}
     assert fitting((card,), {"milli": 1}) == ()
     assert fitting((card,), {"milli": 0}) == (card,)
 
 
 def test_an_amount_that_a_card_does_not_have_is_none() -> None:
-    (card,) = cards_of("gpu", alike(1, WHOLE), [])
+    (card,) = cards_of("gpu", alike(1, WHOLE), [], NO_FACTS)
     assert fitting((card,), {"memory": 1}) == ()
 
 
@@ -88,7 +95,7 @@ def test_an_amount_that_a_card_does_not_have_is_none() -> None:
 )
 def test_a_text_that_cannot_be_read_takes_nothing(text: str) -> None:
     assert taken(text) == {}
-    assert cards_of("gpu", alike(1, WHOLE), [OnNode({TAKEN: text})])[0].pods == 0
+    assert cards_of("gpu", alike(1, WHOLE), [OnNode({TAKEN: text})], NO_FACTS)[0].pods == 0
 
 
 @given(
@@ -113,7 +120,7 @@ def test_a_number_of_cards_that_cannot_be_is_an_error(count: int) -> None:
 
 
 def test_too_few_cards_are_missing() -> None:
-    cards = cards_of("gpu", alike(2, WHOLE), [])
+    cards = cards_of("gpu", alike(2, WHOLE), [], NO_FACTS)
     assert [c.index for c in first(cards, 1)] == [0]
     with pytest.raises(MissingError, match="too few"):
         first(cards, 3)
@@ -174,16 +181,16 @@ def test_the_usual_pods_are_the_most_frequent_ones() -> None:
 
 
 def test_a_pod_that_fills_a_card_mends_fragmentation() -> None:
-    mixes = {"gpu": Mix([CardShape(1000, 1, 1000)])}
-    cards = cards_of("gpu", alike(2, WHOLE), [on(0)])
+    facts = CardFacts({"gpu": Mix([CardShape(1000, 1, 1000)])})
+    cards = cards_of("gpu", alike(2, WHOLE), [on(0)], NO_FACTS)
     cpu, free = Quantity.parse("1"), Quantity.parse("8")
     half = {"milli": 500}
-    assert fragmentation(cards, (cards[0],), half, cpu, free, mixes, "gpu") == 500
-    assert fragmentation(cards, (cards[1],), half, cpu, free, mixes, "gpu") == -500
+    assert fragmentation(cards, (cards[0],), half, cpu, free, facts, "gpu") == 500
+    assert fragmentation(cards, (cards[1],), half, cpu, free, facts, "gpu") == -500
     # Without CPUs for a usual pod, all that is idle is lost.
-    assert fragmentation(cards, (), {}, Quantity.parse("8"), free, mixes, "gpu") == -1000
-    assert fragmentation((), (), half, cpu, free, mixes, "gpu") == 0
-    assert fragmentation(cards, (cards[0],), half, cpu, free, mixes, "nic") == 0
+    assert fragmentation(cards, (), {}, Quantity.parse("8"), free, facts, "gpu") == -1000
+    assert fragmentation((), (), half, cpu, free, facts, "gpu") == 0
+    assert fragmentation(cards, (cards[0],), half, cpu, free, facts, "nic") == 0
 
 
 # ---- what others may take
@@ -221,3 +228,42 @@ def test_spare_room_is_what_it_takes_to_fill_the_fullest_cards() -> None:
     assert spare(found, takes, 0) > 1000
     assert Demand(2, {"milli": 300}).times(takes) == 4
     assert Demand(2, {"other": 300}).times(takes) == 0
+
+
+# ---- pods that others have bound
+
+
+def test_pods_of_others_are_where_their_annotation_says_or_on_the_fullest_card() -> None:
+    """They come after the pods that Placet has bound."""
+    numbered, guessed, plain = OnNode({"who": "a"}), OnNode({"who": "b"}), OnNode()
+    claims = {
+        "a": Claim(Demand(1, {"milli": 300}), (2,)),
+        "b": Claim(Demand(1, {"milli": 400})),
+    }
+
+    def claim(name: str, pod: CardPod) -> Claim | None:
+        return claims.get(pod.annotations.get("who", "")) if name == "gpu" else None
+
+    pods = [guessed, plain, numbered, on(1, milli=100)]
+    found = cards_of("gpu", alike(3, WHOLE), pods, CardFacts({}, claim))
+    assert [(card.free["milli"], card.pods) for card in found] == [(1000, 0), (900, 1), (300, 2)]
+    assert cards_of("nic", alike(1, WHOLE), pods, CardFacts({}, claim))[0].pods == 0
+    known = [
+        (holder.cards, holder.is_guessed) for holder in holders("gpu", [WHOLE] * 3, pods, claim)
+    ]
+    assert known == [((1,), False), ((2,), False), ((2,), True)]
+
+
+@pytest.mark.parametrize(
+    ("count", "milli", "wanted"), [(2, 500, (1, 2)), (2, 800, (0, 2)), (4, 100, (0, 1, 2))]
+)
+def test_where_no_card_could_hold_it_a_pod_of_others_is_on_those_with_the_most_left(
+    count: int, milli: int, wanted: tuple[int, ...]
+) -> None:
+    pods = [on(1, milli=500), on(2, milli=300), OnNode({"who": "a"})]
+    its = Claim(Demand(count, {"milli": milli}))
+
+    def claim(_: str, pod: CardPod) -> Claim | None:
+        return its if "who" in pod.annotations else None
+
+    assert sorted(holders("gpu", [WHOLE] * 3, pods, claim)[-1].cards) == list(wanted)
