@@ -56,7 +56,7 @@ from engine.objects.codec import ObjectCodec
 from engine.objects.peer import Peer, rooted
 from engine.objects.request_pod import NO_EXEMPTIONS, Exemptions, RequestPod, RequestPodReader
 from engine.program import card_choice
-from engine.program.card_choice import Sums
+from engine.program.card_choice import CardUse, Sums
 from engine.program.frame import Evaluation, Floats, Frame, Points
 from engine.program.policy_time import CallTime, PolicyTimes
 from engine.program.program import CountProgram, FilterProgram, Program
@@ -382,6 +382,18 @@ class Engine:
             for name, demand in card_choice.demands(clauses, call.evaluation).items()
             for key, amount in demand.take.items()
         }
+
+    def card_uses(self, nodes: Iterable[NodeView]) -> Sequence[Mapping[str, CardUse]]:
+        """The cards of each node with their pods, by clause; none that cannot be read."""
+        frame = Frame(None, self._now(), slots=self.registry.slots)
+        frame.cardFacts = self._calls.facts
+        clauses = {c.name: c for p in self.registry.programs for c in p.cards}
+        found = []
+        for node in nodes:
+            frame.node = node
+            uses = ((name, card_choice.use(clause, frame)) for name, clause in clauses.items())
+            found.append({name: use for name, use in uses if use is not None})
+        return found
 
     def card_sums(self, nodes: Iterable[NodeView]) -> Sequence[Mapping[str, Sums]]:
         """What the cards of each node have and give, by clause and amount."""

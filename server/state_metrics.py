@@ -74,6 +74,8 @@ def _cluster(cluster: Mapping[str, Any]) -> Iterator[Metric]:
         )
     if "rejected" in cluster:
         yield from _rejected(cluster["rejected"])
+    if cluster.get("cards"):
+        yield from _cards(cluster["cards"])
     objects = GaugeMetricFamily(
         "placet_cache_objects", "[BETA] Objects in the cache.", labels=[_KIND]
     )
@@ -109,6 +111,36 @@ def _cluster(cluster: Mapping[str, Any]) -> Iterator[Metric]:
         for reason, number in resource["relists"].items():
             relists.add_metric([name, reason], number)
     yield from (objects, synced, silent, unreadable, failures, relists)
+
+
+def _cards(clauses: Mapping[str, Any]) -> Iterator[Metric]:
+    """The cards by clause, as `CardReport.status` has them."""
+    cards = GaugeMetricFamily(
+        "placet_cards",
+        "[ALPHA] Cards: idle, in use in part (split), or with an amount used up (full).",
+        labels=["clause", "state"],
+    )
+    pods = GaugeMetricFamily(
+        "placet_card_pods",
+        "[ALPHA] Pods on cards (placed); of these, bound by others without a number (guessed), and"
+        " on cards that their node does not have (lost).",
+        labels=["clause", "state"],
+    )
+    capacity = GaugeMetricFamily(
+        "placet_card_capacity", "[ALPHA] What all cards have.", labels=["clause", "amount"]
+    )
+    used = GaugeMetricFamily(
+        "placet_card_used", "[ALPHA] What pods take of cards.", labels=["clause", "amount"]
+    )
+    for clause, found in clauses.items():
+        for state in ("idle", "split", "full"):
+            cards.add_metric([clause, state], found[state])
+        for state in ("placed", "guessed", "lost"):
+            pods.add_metric([clause, state], found[state])
+        for amount, sums in found["amounts"].items():
+            capacity.add_metric([clause, amount], sums["capacity"])
+            used.add_metric([clause, amount], sums["used"])
+    yield from (cards, pods, capacity, used)
 
 
 def _rejected(numbers: Mapping[str, int]) -> Iterator[Metric]:

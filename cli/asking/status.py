@@ -11,6 +11,10 @@ from grammar.texts import named
 from server.view_answers import Latency, Status
 
 _NAMED = 5
+_WRONG_CARDS = {
+    "lost": "pods on cards that their node does not have",
+    "guessed": "pods that others have bound, without a number of their cards",
+}
 
 
 def status(found: Status) -> Iterator[Part]:
@@ -25,6 +29,7 @@ def status(found: Status) -> Iterator[Part]:
     yield ""
     yield from _policies(found)
     yield from _informers(found)
+    yield from _cards(found)
     yield from _in_flight(found)
     yield from _latency(found)
 
@@ -72,6 +77,32 @@ def _informer(each: Mapping[str, object]) -> tuple[str, str, str, str]:
     seconds = f"{silent:.0f} s" if isinstance(silent, int | float) else ""
     synced = "yes" if each.get("synced") else "no"
     return str(each.get("objects", "")), synced, seconds, str(each.get("failure") or "")
+
+
+def _cards(found: Status) -> Iterator[Part]:
+    """What is left of the cards of each clause, and the pods that are not where they should be."""
+    clauses = mapping(found.cluster or {}, "cards")
+    if not clauses:
+        return
+    columns = ("idle", "split", "full")
+    rows = table("cards", *columns, "used", right=columns)
+    wrong = []
+    for name in sorted(clauses):
+        each = mapping(clauses, name)
+        amounts = mapping(each, "amounts")
+        used = [
+            f"{mapping(amounts, key).get('used')} of {mapping(amounts, key).get('capacity')} {key}"
+            for key in sorted(amounts)
+        ]
+        rows.add_row(name, *(str(each.get(column, "")) for column in columns), ", ".join(used))
+        for kind, text in _WRONG_CARDS.items():
+            pods, number = each.get(f"{kind}Pods"), each.get(kind)
+            if isinstance(pods, list) and isinstance(number, int) and number:
+                more = f" and {number - len(pods)} more" if number > len(pods) else ""
+                wrong.append(f"cards `{name}`: {text}: {', '.join(map(str, pods))}{more}")
+    yield rows
+    yield from wrong
+    yield ""
 
 
 def _in_flight(found: Status) -> Iterator[Part]:

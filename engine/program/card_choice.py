@@ -6,8 +6,9 @@ so no two pods are given the same part of a card.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 
 from engine.errors import RefusedError, WaitingError
 from engine.objects.peer import Peer
@@ -16,7 +17,17 @@ from engine.program.frame import Evaluation, Frame
 from engine.program.program import CardsProgram, applies
 from grammar.errors import EvaluationError, MissingError
 from grammar.texts import shown
-from grammar.values.cards import TAKEN, CardShape, Demand, Taken, annotation, taken
+from grammar.values.cards import (
+    TAKEN,
+    CardFacts,
+    Cards,
+    CardShape,
+    Demand,
+    Taken,
+    annotation,
+    holders,
+    taken,
+)
 
 
 def choose(
@@ -93,6 +104,36 @@ def demands(clauses: Iterable[CardsProgram], evaluation: Evaluation) -> Mapping[
             assert isinstance(take, Mapping), "the checker has seen its type"
             found[clause.name] = Demand(number, take)
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class CardUse:
+    """The cards of one clause on one node, and the pods on them.
+
+    `placed` is the number of pods on cards. Of `guessed` ones others have bound without a number;
+    `lost` ones are on cards that the node does not have.
+    """
+
+    cards: Cards
+    placed: int
+    guessed: Sequence[Peer]
+    lost: Sequence[Peer]
+
+
+def use(clause: CardsProgram, frame: Frame) -> CardUse | None:
+    """The cards of the frame's node, with their pods; None where they cannot be read."""
+    try:
+        cards = clause.cards(frame)
+    except EvaluationError:
+        return None
+    assert isinstance(cards, tuple), "the checker has seen its type"
+    facts, pods = frame.cardFacts, getattr(frame.node, "pods", None) or ()
+    assert isinstance(facts, CardFacts), "a frame has them"
+    found = holders(clause.name, [card.capacity for card in cards], pods, facts.claim)
+    guessed = [h.pod for h in found if h.is_guessed and isinstance(h.pod, Peer)]
+    beyond = (h.pod for h in found if any(index >= len(cards) for index in h.cards))
+    lost = [pod for pod in beyond if isinstance(pod, Peer)]
+    return CardUse(cards, len(found), guessed, lost)
 
 
 # What all cards of a node have of an amount, and what pods take of it.

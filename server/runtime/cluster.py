@@ -42,6 +42,7 @@ from grammar.schema import Schema
 from grammar.values.time import SECOND, Timestamp
 from server.api_failures import ApiFailures
 from server.health import Check
+from server.runtime.card_report import CardReport
 from server.runtime.observers import LogObserver
 from server.runtime.reloader import PolicyReloader
 from server.runtime.status_reporting import PortabilityOf, StatusReporter
@@ -143,6 +144,7 @@ class ClusterRuntime:
         self._needs = needs
         self._taken_over = False
         self._rejected: RejectedPods | None = None
+        self._cards: CardReport | None = None
 
     def last_answers(self) -> LastAnswers:
         """The memory of filter's answers about this cluster, for an engine and its binder."""
@@ -218,6 +220,8 @@ class ClusterRuntime:
             follow = self._follow_scheduler(engine, schedulers.lease)
             stack.push_async_callback(end, start("in-flight", follow))
         stack.push_async_callback(end, start("usual-pods", self._follow_usual_pods(engine)))
+        self._cards = CardReport(engine, self.informers.snapshot, self._log)
+        stack.push_async_callback(end, start("cards", self._follow_cards(self._cards)))
         self.informers.start(self._needs)
         syncing = start(
             "sync", lambda: self._until_synced(engine, reloader, schedulers), is_vital=True
@@ -230,6 +234,15 @@ class ClusterRuntime:
         async def follow() -> None:
             await self.informers.synced()
             await UsualPods(engine, self.pods).follow()
+
+        return follow
+
+    def _follow_cards(self, cards: CardReport) -> Callable[[], Awaitable[None]]:
+        """The work of reporting which cards are in use."""
+
+        async def follow() -> None:
+            await self.informers.synced()
+            await cards.follow()
 
         return follow
 
@@ -334,6 +347,7 @@ class ClusterRuntime:
             **({"missing": missing} if missing else {}),
             **({"lease": _lease_status(lease)} if lease is not None else {}),
             **({"rejected": self._rejected.status()} if self._rejected is not None else {}),
+            **({"cards": self._cards.status()} if self._cards is not None else {}),
             "tasks": len(asyncio.all_tasks()),
             "failing": self._failures.failing,
             "background": self._supervisor.status(),

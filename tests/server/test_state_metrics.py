@@ -47,6 +47,18 @@ async def test_pods_without_a_node_and_what_became_of_their_requeues() -> None:
     assert value("placet_requeue_results_total", {"result": "refused"}) == 2
 
 
+async def test_cards() -> None:
+    value = await seen(full_status)
+    found = [
+        value("placet_cards", {"clause": "gpu", "state": s}) for s in ("idle", "split", "full")
+    ]
+    assert found == [3, 2, 1]
+    pods = ("placed", "guessed", "lost")
+    assert [value("placet_card_pods", {"clause": "gpu", "state": s}) for s in pods] == [6, 1, 12]
+    milli = {"clause": "gpu", "amount": "milli"}
+    assert (value("placet_card_capacity", milli), value("placet_card_used", milli)) == (6000, 2500)
+
+
 async def test_a_replica_that_waits_does_not_lead() -> None:
     value = await seen(lambda: full_status("placet-1"))
     assert value("placet_leader") == 0

@@ -31,6 +31,19 @@ RESOURCE = {
 }
 
 
+CARDS = {
+    "idle": 3,
+    "split": 2,
+    "full": 1,
+    "amounts": {"milli": {"capacity": 6000, "used": 2500}},
+    "placed": 6,
+    "guessed": 1,
+    "guessedPods": ["ml/other"],
+    "lost": 12,
+    "lostPods": ["ml/a", "ml/b"],
+}
+
+
 def full_status(replica: str = "placet-0") -> Status:
     """A status with something of everything."""
     plain = status_of(replica, Journal())
@@ -39,6 +52,7 @@ def full_status(replica: str = "placet-0") -> Status:
     cluster = {
         "lease": {"holder": "placet-0_x", "held": replica == "placet-0", "failure": ""},
         "rejected": {"waiting": 5, "requeues": 9, "offered": 6, "refusedAgain": 2},
+        "cards": {"gpu": CARDS},
         "resources": {"pods": RESOURCE, "nodes": {**RESOURCE, "secondsSinceLastEvent": None}},
     }
     return msgspec.structs.replace(

@@ -13,6 +13,7 @@ from engine.decision.journal import Journal
 from server.view_answers import FailedCheck, Status
 from tests.cli.conftest import Placet
 from tests.cli.test_serve import serving
+from tests.support.every_metric import full_status
 from tests.support.kubeconfig import kubeconfig
 from tests.support.view_server import Parts, running, status_of
 
@@ -75,6 +76,21 @@ def test_what_fails_is_named(placet: Placet) -> None:
     assert "no cluster is watched\n" in shown
     assert "no policy is in force\n" in shown
     assert shown.endswith("no call yet\n")
+
+
+def test_cards_in_use_and_pods_that_are_not_on_theirs(placet: Placet) -> None:
+    with running(replace(Parts(Journal()), status=lambda *_: full_status())) as found:
+        shown = placet("status", "--url", found.urls[0]).out
+    assert CARDS_IN_USE in shown
+
+
+CARDS_IN_USE = """
+cards  idle  split  full  used
+gpu       3      2     1  2500 of 6000 milli
+cards `gpu`: pods on cards that their node does not have: ml/a, ml/b and 10 more
+cards `gpu`: pods that others have bound, without a number of their cards: ml/other
+
+"""
 
 
 def test_a_real_server_answers_and_keeps_its_port(placet: Placet, tmp_path: Path) -> None:

@@ -1,0 +1,142 @@
+"""CardReport: how many cards are in use, and the pods on cards that are not what they should be.
+
+It belongs to a server with a cluster and lives as long as it does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from logging import Logger
+
+from engine.cache.node_table import NodeView
+from engine.cache.snapshot import Snapshot
+from engine.engine import Engine
+from engine.objects.peer import key_of
+from engine.program.card_choice import CardUse
+from grammar.texts import shown
+from grammar.values.cards import Card
+
+_SECONDS = 15.0
+# The nodes between two turns.
+_TURN = 128
+# The pods that are named.
+_MOST_NAMED = 10
+
+
+@dataclass(slots=True)
+class _Sums:
+    """The cards of one clause in the cluster, and the pods that are named in a report.
+
+    `amounts` has what all cards have of each amount, and what pods take of it.
+    """
+
+    idle: int = 0
+    split: int = 0
+    full: int = 0
+    amounts: dict[str, list[int]] = field(default_factory=dict)
+    placed: int = 0
+    guessed: list[str] = field(default_factory=list)
+    lost: list[str] = field(default_factory=list)
+
+    def add(self, use: CardUse) -> None:
+        for card in use.cards:
+            match _state(card):
+                case "idle":
+                    self.idle += 1
+                case "split":
+                    self.split += 1
+                case _:
+                    self.full += 1
+            for name, has in card.capacity.items():
+                sums = self.amounts.setdefault(name, [0, 0])
+                sums[0] += has
+                sums[1] += card.used.get(name, 0)
+        self.placed += use.placed
+        self.guessed += map(key_of, use.guessed)
+        self.lost += map(key_of, use.lost)
+
+
+def _state(card: Card) -> str:
+    """`idle` without pods, `full` where an amount is used up, else `split`."""
+    if not card.pods:
+        return "idle"
+    free = card.free
+    return "full" if any(has > 0 >= free[name] for name, has in card.capacity.items()) else "split"
+
+
+class CardReport:
+    """Looks at all cards every 15 seconds while a policy has some. On one event loop."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        snapshot: Callable[[], Snapshot],
+        log: Logger,
+        seconds: float = _SECONDS,
+    ) -> None:
+        self._engine = engine
+        self._snapshot = snapshot
+        self._log = log
+        self._seconds = seconds
+        self._found: Mapping[str, _Sums] = {}
+        self._told: dict[tuple[str, str], frozenset[str]] = {}
+
+    async def follow(self) -> None:
+        """Looks until it is cancelled."""
+        while True:
+            self._found = await self._look() if self._engine.registry.cards else {}
+            self._tell()
+            await asyncio.sleep(self._seconds)
+
+    def status(self) -> Mapping[str, object]:
+        """What was seen last, by the names of clauses."""
+        return {
+            clause: {
+                "idle": sums.idle,
+                "split": sums.split,
+                "full": sums.full,
+                "amounts": {
+                    name: {"capacity": has, "used": used}
+                    for name, (has, used) in sums.amounts.items()
+                },
+                "placed": sums.placed,
+                "guessed": len(sums.guessed),
+                "guessedPods": sorted(sums.guessed)[:_MOST_NAMED],
+                "lost": len(sums.lost),
+                "lostPods": sorted(sums.lost)[:_MOST_NAMED],
+            }
+            for clause, sums in self._found.items()
+        }
+
+    async def _look(self) -> Mapping[str, _Sums]:
+        found: dict[str, _Sums] = {}
+        views = [view for view in self._snapshot().table.views if view is not None]
+        for begin in range(0, len(views), _TURN):
+            self._add(found, views[begin : begin + _TURN])
+            await asyncio.sleep(0)
+        return found
+
+    def _add(self, found: dict[str, _Sums], views: Iterable[NodeView]) -> None:
+        for uses in self._engine.card_uses(views):
+            for clause, use in uses.items():
+                found.setdefault(clause, _Sums()).add(use)
+
+    def _tell(self) -> None:
+        """Logs which pods are not on the cards that they should have, when that changes."""
+        for clause, sums in self._found.items():
+            self._tell_of(clause, sums.lost, "are on cards of `%s` that their node does not have")
+            text = "run without numbers of their cards of `%s`, and count on the fullest that fit"
+            self._tell_of(clause, sums.guessed, text)
+
+    def _tell_of(self, clause: str, pods: Iterable[str], text: str) -> None:
+        now, key = frozenset(pods), (clause, text)
+        if now == self._told.get(key, frozenset()):
+            return
+        self._told[key] = now
+        if not now:
+            return
+        names = ", ".join(sorted(now)[:_MOST_NAMED])
+        more = f" and {len(now) - _MOST_NAMED} more" if len(now) > _MOST_NAMED else ""
+        self._log.warning(f"%s%s {text}", shown(names), more, clause)
