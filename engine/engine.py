@@ -683,8 +683,5 @@ def _not_narrowed() -> Floats:
 def _question(
     call: Call, snapshot: Snapshot, rows: NodeRows, suits: Callable[[], Floats] = _not_narrowed
 ) -> Question:
-    pending, context = snapshot.pending, call.context(snapshot)
-    others_wait = len(pending) > (f"{call.pod.namespace}/{call.pod.name}" in pending)
-    return Question(
-        context, snapshot.table, rows, call.evaluation, suits, call.plan.cards, others_wait
-    )
+    context, cards = call.context(snapshot), call.plan.cards
+    return Question(context, snapshot.table, rows, call.evaluation, suits, cards)

@@ -54,7 +54,12 @@ def chosen(clause: Cards, node: ast.Expr, span: Span) -> ast.Expr:
     """The cards of a node that the pod would take, in the order in which they are chosen."""
     names = {"CARDS": cards(clause, node, span), "TAKE": clause.take}
     fitting = _filled("cards.fitting(CARDS, TAKE)", names, span)
-    if clause.pick is not None:
+    if _picks_by_fragmentation(clause):
+        pod = ast.Ident("pod", False, span)
+        names |= _facts(clause, node, pod, span) | {"FITTING": fitting}
+        arguments = f"FITTING, CARDS, TAKE, {_CPUS}, FACTS, NAME"
+        fitting = _filled(f"cards.byFragmentation({arguments})", names, span)
+    elif clause.pick is not None:
         by = clause.pick.by
         if clause.pick.order == "most":
             by = ast.Unary("-", by, by.span)
@@ -68,11 +73,34 @@ def fragmentation(
 ) -> ast.Expr:
     """By how much the idle cards of a node are less fragmented once the pod takes some."""
     names = {"CARDS": cards(clause, node, span), "TAKEN": taken, "TAKE": clause.take}
-    names |= {"NODE": node, "POD": pod, "FACTS": ast.Ident(FACTS, True, span)}
-    names["NAME"] = ast.Literal(clause.name, STRING, span)
-    amounts = 'POD.requests["cpu"], NODE.free["cpu"]'
-    text = f"cards.fragmentation(CARDS, TAKEN, TAKE, {amounts}, FACTS, NAME)"
-    return _filled(text, names, span)
+    names |= _facts(clause, node, pod, span)
+    return _filled(f"cards.fragmentation(CARDS, TAKEN, TAKE, {_CPUS}, FACTS, NAME)", names, span)
+
+
+# What the pod needs of a CPU, and what the node has left.
+_CPUS = 'POD.requests["cpu"], NODE.free["cpu"]'
+
+
+def _facts(clause: Cards, node: ast.Expr, pod: ast.Expr, span: Span) -> dict[str, ast.Expr]:
+    """The parts of what is measured by fragmentation."""
+    name = ast.Literal(clause.name, STRING, span)
+    return {"NODE": node, "POD": pod, "FACTS": ast.Ident(FACTS, True, span), "NAME": name}
+
+
+def _picks_by_fragmentation(clause: Cards) -> bool:
+    """Whether the card is picked by nothing but the clause's own fragmentation, the greatest first.
+
+    That is common, and it is worked out for all cards of a node at once.
+    """
+    if clause.pick is None or clause.pick.order != "most":
+        return False
+    match clause.pick.by:
+        case ast.Call("fragmentation", None, (ast.Literal(name),)):
+            return bool(name == clause.name)
+        case ast.Call("cards.fragmentation", None, (*_, ast.Literal(name))):
+            return bool(name == clause.name)
+        case _:
+            return False
 
 
 def _filled(text: str, names: Mapping[str, ast.Expr], span: Span) -> ast.Expr:

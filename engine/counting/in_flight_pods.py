@@ -82,6 +82,8 @@ _MOST_REFUSED = 50_000
 _MOST_DELETED = 50_000
 # The longest time from an answer of filter to the Binding of a pod that waits for nothing.
 PLACING_SECONDS = 30.0
+# After pods that take cards were in flight together, the next ones probably are, for so long.
+_OVERLAP_SECONDS = 10.0
 # The default of kube-scheduler's `bindTimeoutSeconds`.
 BIND_TIMEOUT_SECONDS = 600.0
 # The namespace and name of the Lease of a cluster's own kube-scheduler.
@@ -346,6 +348,8 @@ class InFlightPods:
         self._deleted: dict[str, None] = {}
         # No pod is too old before this time.
         self._next_end = math.inf
+        # The time of the last answer while another pod in flight took cards.
+        self._overlapped = -math.inf
         self._unsettled: deque[InFlightPod] = deque()
 
     def __len__(self) -> int:
@@ -549,6 +553,17 @@ class InFlightPods:
         return taken
 
     # ---- counts
+
+    def with_cards(self, uid: str, owner: object) -> tuple[Sequence[InFlightPod], bool]:
+        """The other pods that take cards, as `others`, and whether there were any lately.
+
+        If so, the next pod is probably asked about before this one is bound.
+        """
+        found = [pod for pod in self.others(uid, owner) if pod.cards is not None]
+        now = self._clock()
+        if found:
+            self._overlapped = now
+        return found, now - self._overlapped < _OVERLAP_SECONDS
 
     def others(self, uid: str, owner: object) -> Sequence[InFlightPod]:
         """The in-flight pods in the tables of `owner`, without the pod with this uid."""

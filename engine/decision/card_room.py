@@ -8,7 +8,7 @@ lives as long as it does.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,8 +19,16 @@ from engine.counting.in_flight_pods import HeldCards, InFlightPod
 from engine.decision.scoring import ScoreMemo
 from engine.program.card_choice import demands
 from engine.program.frame import Evaluation
-from engine.program.program import CardsProgram, applies
+from engine.program.program import CardsProgram, ScoreProgram, applies
 from grammar.values.cards import Demand
+
+
+class SpareMemo(ScoreMemo):
+    """What others may take of the cards of each node, by row."""
+
+    def __init__(self, clauses: Sequence[ScoreProgram]) -> None:
+        """There is one clause."""
+        super().__init__(clauses[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,18 +37,23 @@ class _Clause:
 
     program: CardsProgram
     demand: Demand
-    spare: ScoreMemo
+    spare: SpareMemo
 
 
 class CardRoom:
     """The `cards` clauses of one pod shape. False if none applies."""
 
-    def __init__(self, clauses: Sequence[CardsProgram], evaluation: Evaluation) -> None:
-        """Raises ExpensivePolicyError."""
+    def __init__(
+        self,
+        clauses: Sequence[CardsProgram],
+        evaluation: Evaluation,
+        spare: Callable[[ScoreProgram, Evaluation], SpareMemo],
+    ) -> None:
+        """`spare` gives the memo of a clause's value. Raises ExpensivePolicyError."""
         applying = [clause for clause in clauses if applies(clause, evaluation)]
         found = demands(applying, evaluation)
         self._clauses = [
-            _Clause(clause, found[clause.name], ScoreMemo(clause.spare))
+            _Clause(clause, found[clause.name], spare(clause.spare, evaluation))
             for clause in applying
             if clause.name in found and found[clause.name].cards > 0
         ]
@@ -60,13 +73,11 @@ class CardRoom:
         table: NodeTable,
         rows: NodeRows,
         evaluation: Evaluation,
-        *,
-        others_wait: bool,
     ) -> list[Headroom]:
         """The headroom of each clause beside the pods in flight, but those of the same pod group.
 
-        kube-scheduler asks about all pods of a group before one is bound. If `others_wait`, a node
-        is roomy if one more pod like this fits there. Raises as `ScoreMemo.values`.
+        kube-scheduler asks about all pods of a group before one is bound. Raises as
+        `ScoreMemo.values`.
         """
         others = [p for p in in_flight if p.cards is not None and not p.cards.are_of(group)]
         found = []
@@ -88,7 +99,7 @@ class CardRoom:
                     groups=rows.astype(np.int32),
                     # Its pods would all get the same node.
                     narrow=not group,
-                    roomy=left > (clause.demand.cards if others_wait else 0),
+                    roomy=left > clause.demand.cards,
                 )
             )
         return found

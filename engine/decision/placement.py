@@ -30,7 +30,7 @@ NOT_BOUND = "the pod was not bound to the offered node; retrying"
 class Question(msgspec.Struct, frozen=True, eq=False):
     """A pod and the nodes of the cache that are in question; `suits` has our scores 0..10.
 
-    `cards` are those that the pod takes. `others_wait` says that pods beside it have no node.
+    `cards` are those that the pod takes, None if it takes none.
     """
 
     context: CountContext
@@ -39,7 +39,6 @@ class Question(msgspec.Struct, frozen=True, eq=False):
     evaluation: Evaluation
     suits: Callable[[], Floats]
     cards: CardRoom | None
-    others_wait: bool
 
 
 class Placement:
@@ -133,21 +132,15 @@ class Placement:
         return left
 
     def _of_cards(self, question: Question) -> list[Headroom]:
-        """The headrooms of cards; none where no other pod can take any meanwhile."""
+        """The headrooms of cards; none where one pod is bound before the next is asked about."""
         cards, context = question.cards, question.context
         if not cards:
             return []
-        others = self.in_flight.others(context.pod.uid, question.table.owner)
-        if not question.others_wait and not any(pod.cards for pod in others):
+        others, overlap = self.in_flight.with_cards(context.pod.uid, question.table.owner)
+        if not overlap:
             return []
-        return cards.headrooms(
-            others,
-            context.pod.group,
-            question.table,
-            question.rows,
-            question.evaluation,
-            others_wait=question.others_wait,
-        )
+        group, table = context.pod.group, question.table
+        return cards.headrooms(others, group, table, question.rows, question.evaluation)
 
     def _of(self, counts: CountClauses, question: Question) -> list[CountHeadroom]:
         counter = self.counter(question.table, question.context)

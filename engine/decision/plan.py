@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 
 from engine.counting.count_clauses import CountClauses
 from engine.decision import scoring
-from engine.decision.card_room import CardRoom
+from engine.decision.card_room import CardRoom, SpareMemo
 from engine.decision.filtering import FilterMemo
 from engine.decision.registry import Registry, Selection
 from engine.decision.verdict import Failed
@@ -26,7 +26,7 @@ from grammar.texts import MOST_SHOWN, cut, shown
 from grammar.values.time import NEVER
 
 Clause = TypeVar("Clause", FilterProgram, ScoreProgram)
-Memo = TypeVar("Memo", FilterMemo, scoring.Scorer)
+Memo = TypeVar("Memo", FilterMemo, scoring.Scorer, SpareMemo)
 
 
 class SharedMemos:
@@ -39,6 +39,7 @@ class SharedMemos:
     def __init__(self) -> None:
         self._filters: WeakValueDictionary[Hashable, FilterMemo] = WeakValueDictionary()
         self._scorers: WeakValueDictionary[Hashable, scoring.Scorer] = WeakValueDictionary()
+        self._spares: WeakValueDictionary[Hashable, SpareMemo] = WeakValueDictionary()
 
     def filters(self, clauses: Sequence[FilterProgram], evaluation: Evaluation) -> FilterMemo:
         """The memo of some clauses, for the pod of the evaluation. Raises ExpensivePolicyError."""
@@ -47,6 +48,10 @@ class SharedMemos:
     def scorer(self, clauses: Sequence[ScoreProgram], evaluation: Evaluation) -> scoring.Scorer:
         """The same for scores."""
         return _shared(self._scorers, scoring.Scorer, clauses, evaluation)
+
+    def spare(self, clause: ScoreProgram, evaluation: Evaluation) -> SpareMemo:
+        """The same for what others may take of cards."""
+        return _shared(self._spares, SpareMemo, (clause,), evaluation)
 
 
 def _shared(
@@ -128,7 +133,7 @@ class Plan:
         self.counts = CountClauses(counts, evaluation, mutual)
         cards = [clause for program in enforced for clause in program.cards]
         self.gives_cards = bool(cards)
-        self.cards = CardRoom(cards, evaluation) if cards else None
+        self.cards = CardRoom(cards, evaluation, memos.spare) if cards else None
         self.scored = self.scorer.applies or self.counts.soft
         self.audits = [(p, memos.filters(p.filters, evaluation)) for p in selection.audited]
         self.audited_counts = [

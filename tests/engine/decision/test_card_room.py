@@ -29,13 +29,11 @@ def policy(take: str = HALF, cards: int = 1) -> str:
 class Burst:
     """kube-scheduler and its pods; nothing is bound until `bind`."""
 
-    def __init__(self, text: str, nodes: str, waiting: int, **there: int) -> None:
-        """`waiting` pods have no node; `there` is what one pod takes of a node's first card."""
+    def __init__(self, text: str, nodes: str, **there: int) -> None:
+        """`there` is what one pod takes of a node's first card."""
         self.cache = cache_of([node(name) for name in nodes])
         for name, milli in there.items():
             self.cache.put_pod(CODEC.peer(raw(taking(f"on-{name}", milli, name, 0))))
-        for number in range(waiting):
-            self.cache.put_pod(CODEC.peer(raw(pod(f"w{number}"))))
         self.engine = Engine(registry_of(text), Known(self.cache), CODEC, Silent())
         self.cache.add_event_handler(self.engine.in_flight.pod_changed)
         self.nodes = nodes
@@ -67,20 +65,20 @@ def taking(name: str, milli: int, on: str, card: int) -> Object:
 
 
 def test_a_pod_alone_gets_every_node_with_room() -> None:
-    assert Burst(policy(), "abc", 0, b=600).ask("p") == "ac"
+    assert Burst(policy(), "abc", b=600).ask("p") == "ac"
 
 
 def test_the_next_pod_does_not_get_what_one_in_flight_may_take() -> None:
     """Two filters that pick one card are what other extenders are known for."""
-    burst = Burst(policy(), "a", 0)
+    burst = Burst(policy(), "a")
     assert [burst.ask("p", 1000), burst.ask("q")] == ["a", "waits"]
     burst.bind("p", 1000, "a", 0)
     assert burst.ask("q") == ""
 
 
-def test_while_others_wait_an_offer_leaves_room_for_one_more() -> None:
+def test_while_pods_are_in_flight_an_offer_leaves_room_for_one_more() -> None:
     """Two halves a node: one wide offer; then one node each; then nobody until one is bound."""
-    burst = Burst(policy(), "abc", 9)
+    burst = Burst(policy(), "abc")
     asked = [burst.ask(f"p{number}") for number in range(6)]
     assert asked == ["abc", "a", "b", "c", "waits", "waits"]
     burst.bind("p0", 500, "b", 0)
@@ -92,13 +90,13 @@ def test_while_others_wait_an_offer_leaves_room_for_one_more() -> None:
 )
 def test_pods_of_other_sizes_hold_what_could_be_in_the_way(milli: int, wanted: str) -> None:
     """One of 600 is counted as two of 300 or of 400, so some wait although they would fit."""
-    burst = Burst(policy(cards=2), "a", 0)
+    burst = Burst(policy(cards=2), "a")
     assert [burst.ask("p", 600), burst.ask("q", 600), burst.ask("r", milli)] == ["a", "a", wanted]
 
 
 def test_pods_of_one_group_are_held_as_one_request() -> None:
     """kube-scheduler asks about all of them before one is bound: 16 halves on 16 cards."""
-    burst = Burst(policy(cards=4), "abcd", 16)
+    burst = Burst(policy(cards=4), "abcd")
     assert {burst.ask(f"p{number}", group="training") for number in range(16)} == {"abcd"}
     for name in "abcd":
         burst.bind(f"on-{name}", 500, name, 0)
@@ -108,18 +106,18 @@ def test_pods_of_one_group_are_held_as_one_request() -> None:
     assert burst.ask("another", group="more") == "waits"
 
 
-@pytest.mark.parametrize(("number", "wanted"), [(1, "abc"), (4, "abc"), (5, "waits")])
+@pytest.mark.parametrize(("number", "wanted"), [(1, "abc"), (4, "a"), (5, "waits")])
 def test_whole_cards(number: int, wanted: str) -> None:
     """One pod takes four of eight cards."""
     text = policy('take int(pod.annotations["milli"]) of {"milli": 1000}', cards=8)
-    burst = Burst(text, "abc", 0)
+    burst = Burst(text, "abc")
     assert burst.ask("p", 4) == "abc"
     assert burst.ask("q", number) == wanted
 
 
 def test_pods_without_cards_hold_none() -> None:
     text = policy() + 'policy other { for pods where "other" in pod.annotations }'
-    burst = Burst(text, "a", 0)
+    burst = Burst(text, "a")
     plain = pod("plain", annotations={"other": ""})
     assert len(burst.engine.filter(raw(plain), ["a"], None, math.inf)) == 1
     assert burst.ask("p", 1000) == "a"

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from engine.decision.preemption import Victims
 from engine.engine import Engine
@@ -43,7 +45,7 @@ def on(name: str, node: str, *cards: int, clause: str = "gpu", **take: int) -> d
     return builders.pod(name, on=node, annotations={TAKEN: text})
 
 
-def given(found: Engine, node: str = "n1") -> dict[str, Taken]:
+def given_to(found: Engine, node: str = "n1") -> dict[str, Taken]:
     """The cards of a new pod on a node."""
     admission = found.admit(builders.raw(builders.pod("new", cpu="1")), node, math.inf)
     return dict(taken(admission.annotations.get(TAKEN, "{}")))
@@ -54,7 +56,7 @@ def test_unlike_cards_and_several_amounts() -> None:
       on node [{"milli": 1000, "memory": 24}, {"milli": 1000, "memory": 80}]
       take {"milli": 500, "memory": 40}
     }"""
-    assert given(engine(clause)) == {"gpu": Taken((1,), {"milli": 500, "memory": 40})}
+    assert given_to(engine(clause)) == {"gpu": Taken((1,), {"milli": 500, "memory": 40})}
     full = engine(clause, on("a", "n1", 1, memory=50))
     pod = builders.raw(builders.pod("new"))
     assert full.filter(pod, ["n1"], None, math.inf).codes.all()
@@ -66,7 +68,7 @@ def test_several_clauses_are_written_together() -> None:
       cards "nic" { on node 4 of {"vf": 8} take {"vf": 1} pick most card.index }
       cards "fpga" when pod.priority > 0 { on node 1 of {"whole": 1} take {"whole": 1} }
     """
-    assert given(engine(clauses)) == {
+    assert given_to(engine(clauses)) == {
         "gpu": Taken((0, 1), {"milli": 1000}),
         "nic": Taken((3,), {"vf": 1}),
     }
@@ -79,7 +81,7 @@ def test_several_clauses_are_written_together() -> None:
 def test_the_card_that_is_picked(pick: str, card: int) -> None:
     clause = f'cards "gpu" {{ on node 3 of {{"m": 10}} take {{"m": 2}} pick {pick} }}'
     found = engine(clause, on("a", "n1", 0, m=3), on("b", "n1", 1, m=2), on("c", "n1", 1, m=2))
-    assert given(found)["gpu"].cards == (card,)
+    assert given_to(found)["gpu"].cards == (card,)
 
 
 def test_scores_read_the_cards_and_those_that_are_chosen() -> None:
@@ -152,3 +154,33 @@ def test_the_annotations_of_gpushare() -> None:
         "ALIYUN_COM_GPU_MEM_ASSUME_TIME": "1795262400250000000",
         TAKEN: '{"gpu":{"cards":[0],"take":{"mem":3}}}',
     }
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.sampled_from([100, 300, 500])), max_size=8),
+    st.lists(st.builds(CardShape, st.just(1000), st.integers(0, 2), st.integers(1, 1000))),
+    st.integers(1, 2),
+    st.integers(1, 600),
+)
+def test_cards_by_fragmentation_are_those_that_any_expression_with_it_picks(
+    taken_by: list[tuple[int, int]], usual: list[CardShape], number: int, milli: int
+) -> None:
+    """It is worked out for all cards of a node at once."""
+    pods = [on(f"p{n}", "n1", card, milli=each) for n, (card, each) in enumerate(taken_by)]
+
+    def chosen(by: str) -> list[object]:
+        clause = (
+            f'cards "gpu" {{ on node 4 of {{"milli": 1000}} take {number} of {{"milli": {milli}}}'
+            f" pick most {by} }}"
+        )
+        score = 'score "s" weight 1 { value fragmentation("gpu") range -1000 .. 1000 }'
+        found = engine(f"{clause} {score}", *pods)
+        found.measure_by({"gpu": usual})
+        body = builders.raw(builders.pod("new", cpu="1"))
+        if found.filter(body, ["n1"], None, math.inf).codes.all():
+            return ["no room"]
+        scores = found.prioritize(body, ["n1"], None, math.inf)
+        assert scores is not None
+        return [given_to(found), *scores]
+
+    assert chosen('fragmentation("gpu")') == chosen('(fragmentation("gpu") + 0.0)')
