@@ -20,7 +20,7 @@ COMPILE = pip compile --universal --python-version 3.11 --generate-hashes --no-e
 # Without bytecode each of the many processes that tests start would compile Placet again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test thorough answers check fmt e2e e2e-installed differential differential-cel portable cards fgd rollouts chaos bench kube conformance \
+.PHONY: demo test thorough answers check fmt e2e e2e-installed differential differential-cel portable fgd rollouts chaos bench kube conformance \
 	image-test sbom lock openapi site clean
 .DELETE_ON_ERROR:
 
@@ -78,9 +78,6 @@ differential-cel: .venv/stamp  ## compare with CEL of Kubernetes: make different
 	EXPRESSIONS=$(or $(EXPRESSIONS),10000) .venv/bin/python -m pytest -m e2e -o faulthandler_timeout=3600 \
 	  tests/differential/test_kubernetes_cel.py
 
-cards: .venv/stamp  ## fill all cards of a cluster in bursts, with faults: make cards RUNS=20
-	RUNS=$(or $(RUNS),20) .venv/bin/python -m pytest -m e2e -rP -o faulthandler_timeout=3600 tests/e2e/test_cards.py
-
 fgd: .venv/stamp  ## compare GPU policies on the openb trace as published: make fgd TIES=random
 	.venv/bin/python -m tests.benchmarks.fgd
 
@@ -91,9 +88,9 @@ portable: .venv/stamp  ## compare portable policies with kube-scheduler and Karp
 rollouts: .venv/stamp  ## roll out Deployments of all strategies and sizes on a real control plane
 	.venv/bin/python -m pytest -m rollouts -o faulthandler_timeout=7200 tests/e2e/test_rollouts.py
 
-chaos: .venv/stamp  ## disturb a real control plane: make chaos SEED=1 MINUTES=2, or POLICIES=200
-	.venv/bin/python -m pytest -m chaos -rP -o faulthandler_timeout=7200 \
-	  tests/chaos/$(if $(POLICIES),test_attacker.py,test_nemesis.py)
+chaos: .venv/stamp  ## disturb a real control plane: make chaos SEED=1 MINUTES=2, or POLICIES=200, or CARDS=20
+	RUNS=$(CARDS) .venv/bin/python -m pytest -m $(if $(CARDS),e2e,chaos) -rP -o faulthandler_timeout=7200 \
+	  $(if $(CARDS),tests/e2e/test_cards.py,tests/chaos/$(if $(POLICIES),test_attacker.py,test_nemesis.py))
 
 bench: .venv/stamp .bench/peers/stamp  ## measure; print a table and write .bench/results.json
 	.venv/bin/python -m pytest -m bench -o faulthandler_timeout=3600 tests/benchmarks tests/test_simulate_page.py

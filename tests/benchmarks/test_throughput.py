@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -172,7 +172,7 @@ def test_throughput(
             folder = tmp_path / f"{name}-{number}"
             folder.mkdir()
             with start(folder) as entries:
-                runs[name] = _run(plane, cluster, folder, entries, percentage, warm, pods)
+                runs[name] = run_once(plane, cluster, folder, entries, percentage, warm, pods)
         rounds.append(runs)
     for other, target in TARGETS.items():
         if other in contestants:
@@ -246,12 +246,12 @@ def _pairs(
             own = folder / f"{name}-{number}"
             own.mkdir()
             with starts[name](own) as entries:
-                runs[name] = _run(plane, cluster, own, entries, 100, warm, pods)
+                runs[name] = run_once(plane, cluster, own, entries, 100, warm, pods)
         rounds.append(runs)
     return rounds
 
 
-def _run(
+def run_once(
     plane: ControlPlane,
     cluster: Cluster,
     folder: Path,
@@ -259,10 +259,14 @@ def _run(
     percentage: int | None,
     warm: int,
     pods: int,
+    made: Callable[[int, str, str], Iterable[dict[str, Any]]] = shop.small_pods,
 ) -> Run:
-    """All pods wait when kube-scheduler starts, and are gone in the end."""
+    """All pods wait when kube-scheduler starts, and are gone in the end.
+
+    `made` gives so many, in a namespace, with a name that they begin with.
+    """
     count = warm + pods + LAST
-    cluster.create_pods(shop.small_pods(count, cluster.namespace, folder.name))
+    cluster.create_pods(made(count, cluster.namespace, folder.name))
     try:
         with (
             bindings(plane, cluster.namespace) as seen,

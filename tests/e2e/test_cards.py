@@ -91,7 +91,7 @@ def test_no_card_is_above_its_capacity(
 ) -> None:
     """All cards are full in the end; the leader is killed in the middle, and answers get lost.
 
-    `make cards RUNS=20` does it more often.
+    `make chaos CARDS=20` does it more often.
     """
     cluster.create_nodes(node(f"n{number}", {"gpu-count": str(CARDS)}) for number in range(NODES))
     dice = random.Random(run)
