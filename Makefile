@@ -78,7 +78,7 @@ differential-cel: .venv/stamp  ## compare with CEL of Kubernetes: make different
 	EXPRESSIONS=$(or $(EXPRESSIONS),10000) .venv/bin/python -m pytest -m e2e -o faulthandler_timeout=3600 \
 	  tests/differential/test_kubernetes_cel.py
 
-fgd: .venv/stamp  ## compare GPU policies on the openb trace as published: make fgd TIES=random
+fgd: .venv/stamp  ## compare GPU policies on the openb trace as published: make fgd TIES=random PLUGINS=yes
 	.venv/bin/python -m tests.benchmarks.fgd
 
 portable: .venv/stamp  ## compare portable policies with kube-scheduler and Karpenter: make portable TRIPLES=1000000 WORLDS=100000

@@ -160,6 +160,11 @@ class Connection(web.RequestHandler):
                 self._connections.seconds, self._headers_are_late
             )
 
+    def resume_reading(self, resume_parser: bool = True) -> None:  # noqa: FBT001, FBT002 - aiohttp's
+        """Reads on after a pause. aiohttp asks for it after each body, mostly without any pause."""
+        if self._reading_paused:
+            super().resume_reading(resume_parser)
+
     def pause_writing(self) -> None:
         """The client reads more slowly than the answer is written."""
         super().pause_writing()

@@ -284,11 +284,12 @@ class InFlightPod:
             self._read_pod()
         return 0 if self._pod is None else counts(self._pod)
 
-    def remember(self, tally: object, counts: Adds) -> None:
+    def remember(self, tally: object, counts: Adds) -> int:
         """Keeps in `members` what the pod adds by a tally's function, 0 if it does not count."""
         if len(self.members) > _MOST_TALLIES:
             self.members.clear()
-        self.members[tally] = self.adds(counts)
+        found = self.members[tally] = self.adds(counts)
+        return found
 
     def _read_pod(self) -> None:
         if self._read is not None:
@@ -319,10 +320,10 @@ def by_amount(
     for pod in pods:
         if tally is None:
             adds = pod.adds(counts)
+        elif (known := pod.members.get(tally)) is not None:
+            adds = known
         else:
-            if tally not in pod.members:
-                pod.remember(tally, counts)
-            adds = pod.members[tally]
+            adds = pod.remember(tally, counts)
         if adds:
             found[adds].append(pod)
     return found

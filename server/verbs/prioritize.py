@@ -74,12 +74,12 @@ def listed_hosts(points: Points, chance: np.random.Generator) -> _Positions | No
     if len(points) <= HANDFUL:
         return None
     lowest = points == points.min()
-    left_out = np.flatnonzero(lowest)
+    left_out = lowest.nonzero()[0]
     above = len(points) - len(left_out)
     if len(left_out) <= HANDFUL or above >= MOST_ABOVE * len(points):
         return None
     lowest[chance.choice(left_out, HANDFUL, replace=False, shuffle=False)] = False
-    return np.flatnonzero(~lowest)
+    return (~lowest).nonzero()[0]
 
 
 def shortened(scores: Scores, listed: _Positions) -> Scores:

@@ -1,6 +1,8 @@
 """Runs the six policies of `policies/library/gpu` on the openb trace, and prints their allocation.
 
-    make fgd [TIES=random] [SEEDS=42-51] [OPENB=FOLDER]
+    make fgd [TIES=random] [SEEDS=42-51] [PLUGINS=yes] [OPENB=FOLDER]
+
+With PLUGINS the score of kube-scheduler's own plugins counts beside that of the policy.
 
 The figures beside ours are those of Weng et al., Beware of Fragmentation (USENIX ATC 2023): the
 mean of ten seeds when the arrived pods request what all cards have. The seeds draw other orders.
@@ -38,7 +40,10 @@ def main() -> int:
         return 0
     ties, seeds = os.environ.get("TIES") or "name", os.environ.get("SEEDS") or "42-51"
     began = time.monotonic()
-    print(f"ties by {ties}, seeds {seeds}; percent at 100 % of arrivals")
+    beside = "with" if os.environ.get("PLUGINS") else "without"
+    print(
+        f"ties by {ties}, seeds {seeds}, {beside} the plugins' scores; percent at 100 % of arrivals"
+    )
     print(f"{'policy':<14} published   gpu   cpu memory  by seed")
     for name, (policy, published) in POLICIES.items():
         runs = simulated(policy, nodes, pods, ties, seeds)
@@ -60,8 +65,9 @@ def simulated(
         file = Path(folder) / "policy.policy"
         use = f'use "library/{policy}" (part: "openb/gpu-milli")'
         file.write_text(f"policy run {{ for pods where true {use} }}")
+        plugins = () if os.environ.get("PLUGINS") else ("--no-plugin-scores",)
         command = [
-            *(sys.executable, "-m", "placet", "simulate", "--json", "--no-plugin-scores"),
+            *(sys.executable, "-m", "placet", "simulate", "--json", *plugins),
             *("--cluster", str(nodes), "--pods", str(pods), "--policies", str(file)),
             *("--ignore-resource", "nvidia.com/gpu", "--shuffle", "--ties", ties),
             *("--arrivals", f"{MEASURED}=130%", "--seeds", seeds),
