@@ -619,7 +619,8 @@ class Engine:
             return
         if pod.controller in call.snapshot.workloads:
             return
-        owner, created = pod.peer.workload, pod.peer.created
+        # Not of the peer, which is decoded after the answer.
+        owner, created = pod.owner, pod.created
         if owner is None or owner.kind != "ReplicaSet" or created is None:
             return
         if abs(self._now().nanos - created.nanos) < _NEW_SECONDS * SECOND:

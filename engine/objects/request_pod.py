@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -13,6 +14,8 @@ from engine.objects.api_types import OwnerReference
 from engine.objects.codec import ObjectCodec, Pod
 from engine.objects.decoding import ObjectDecoder, revision_of
 from engine.objects.peer import UNLABELLED, Peer, Workload, labelled, rooted, workload_of
+from grammar.errors import EvaluationError
+from grammar.values.time import Timestamp
 from policies.forms import GROUP
 
 # The annotation that exempts a pod from policies. Its value is the reason.
@@ -29,6 +32,7 @@ class _Metadata(msgspec.Struct, frozen=True, gc=False):
     namespace: str = ""
     uid: str = ""
     resourceVersion: str = ""
+    creationTimestamp: str | None = None
     labels: dict[str, str] | None = None
     annotations: _Annotations | None = None
     deletionTimestamp: str | None = None
@@ -86,7 +90,8 @@ class RequestPod:
     """The identity of a pod, and on demand the whole pod.
 
     `bypass` is the reason of the bypass annotation, empty without one. `revision` is the resource
-    version as a number, 0 if unknown. `controller` is the uid of the direct controller or empty.
+    version as a number, 0 if unknown. `owner` is the direct controller, and `controller` its uid or
+    empty.
     """
 
     def __init__(self, body: bytes, metadata: _Metadata, codec: ObjectCodec) -> None:
@@ -99,11 +104,19 @@ class RequestPod:
         annotations = metadata.annotations or _Annotations()
         self.bypass = (annotations.bypass or "").strip()[:_MOST_REASON]
         self.revision = revision_of(metadata.resourceVersion)
-        owner = workload_of(metadata.ownerReferences or ())
-        self.controller = owner.uid if owner is not None else ""
+        self.owner = workload_of(metadata.ownerReferences or ())
+        self.controller = self.owner.uid if self.owner is not None else ""
+        self._created = metadata.creationTimestamp
         self._codec = codec
         self._shape: tuple[PodShapes, bytes] | None = None
         self._rooted: tuple[Workload | None, Mapping[str, str], Peer] | None = None
+
+    @property
+    def created(self) -> Timestamp | None:
+        """The time of its creation, None if it cannot be read."""
+        with suppress(EvaluationError):
+            return Timestamp.parse(self._created) if self._created is not None else None
+        return None
 
     @cached_property
     def pod(self) -> Pod:

@@ -79,7 +79,8 @@ def listed_hosts(points: Points, chance: np.random.Generator) -> _Positions | No
     if len(left_out) <= HANDFUL or above >= MOST_ABOVE * len(points):
         return None
     lowest[chance.choice(left_out, HANDFUL, replace=False, shuffle=False)] = False
-    return (~lowest).nonzero()[0]
+    found: _Positions = (~lowest).nonzero()[0]
+    return found
 
 
 def shortened(scores: Scores, listed: _Positions) -> Scores:
