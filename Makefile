@@ -20,7 +20,7 @@ COMPILE = pip compile --universal --python-version 3.11 --generate-hashes --no-e
 # Without bytecode each of the many processes that tests start would compile Placet again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test thorough answers check fmt e2e e2e-installed differential differential-cel portable fgd rollouts chaos bench kube conformance \
+.PHONY: demo test thorough answers check fmt e2e e2e-installed differential differential-cel portable fgd rollouts chaos bench instructions kube conformance \
 	image-test sbom lock openapi site clean
 .DELETE_ON_ERROR:
 
@@ -94,6 +94,9 @@ chaos: .venv/stamp  ## disturb a real control plane: make chaos SEED=1 MINUTES=2
 
 bench: .venv/stamp .bench/peers/stamp  ## measure; print a table and write .bench/results.json
 	.venv/bin/python -m pytest -m bench -o faulthandler_timeout=3600 tests/benchmarks tests/test_simulate_page.py
+
+instructions: .venv/stamp  ## count the instructions of a server for a pod: make instructions TREE=FOLDER PODS=100
+	.venv/bin/python -m tests.benchmarks.instructions
 
 kube:  ## build etcd, kubectl, the programs of Kubernetes and the plugins into a cache outside the tree
 	tests/e2e/kube/build

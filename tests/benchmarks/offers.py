@@ -77,10 +77,10 @@ def latencies(
     """
     taken: dict[str, list[float]] = {name: [] for name in contestants}
     for first in range(0, warm + pods, block):
-        asked = [offers.next() for _ in range(block)]
+        turn = [offers.next() for _ in range(block)]
         feasible: list[list[str]] = []
         for name, connection in contestants.items():
-            seconds, found = zip(*_turn(connection, offers, asked, again=first < warm), strict=True)
+            seconds, found = zip(*asked(connection, offers, turn, again=first < warm), strict=True)
             assert not feasible or feasible == list(found), name
             feasible = list(found)
             if first >= warm:
@@ -94,15 +94,15 @@ def latency(seconds: Sequence[float]) -> Latency:
     return Latency(cut[49] * 1000, cut[98] * 1000)
 
 
-def _turn(
-    connection: KeepAlive, offers: Offers, asked: Sequence[tuple[bytes, list[str]]], *, again: bool
+def asked(
+    connection: KeepAlive, offers: Offers, pods: Sequence[tuple[bytes, list[str]]], *, again: bool
 ) -> Iterator[tuple[float, list[str]]]:
     """The seconds of each pod, and the feasible nodes.
 
     `again` asks once more while there is no decision: a policy that meets new pods on thousands of
     nodes may need more than its budget of time.
     """
-    for pod, names in asked:
+    for pod, names in pods:
         ends = time.monotonic() + _WARM_SECONDS
         body = offers.body(pod, names)
         filtered = connection.post("filter", body)
