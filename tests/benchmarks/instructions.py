@@ -134,7 +134,7 @@ class Control:
 
     def _do(self, *what: str) -> None:
         command = ("callgrind_control", *what, str(self._process.pid))
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 if __name__ == "__main__":
