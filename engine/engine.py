@@ -397,16 +397,7 @@ class Engine:
 
     def card_sums(self, nodes: Iterable[NodeView]) -> Sequence[Mapping[str, Sums]]:
         """What the cards of each node have and give, by clause and amount."""
-        frame = Frame(None, self._now(), slots=self.registry.slots)
-        frame.cardFacts = self._calls.facts
-        clauses = {c.name: c for p in self.registry.programs for c in p.cards}
-        found = []
-        for node in nodes:
-            frame.node = node
-            found.append(
-                {k: v for c in clauses.values() for k, v in card_choice.sums(c, frame).items()}
-            )
-        return found
+        return [card_choice.sums(uses) for uses in self.card_uses(nodes)]
 
     @property
     def exemptions(self) -> Exemptions:

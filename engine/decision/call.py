@@ -128,7 +128,7 @@ class CallOpener:
 
     def measure_by(self, mixes: Mapping[str, Mix]) -> None:
         """Takes other usual pods of each clause, for the fragmentation of cards."""
-        self.facts = self._facts(mixes)
+        self.facts = CardFacts(mixes)
         self.adopt(self.registry)
 
     def _facts(self, mixes: Mapping[str, Mix]) -> CardFacts:

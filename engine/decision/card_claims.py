@@ -6,15 +6,16 @@ the first policy that selects them says. CardClaims belong to a registry.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 from cachetools import LRUCache
 
 from engine.objects.peer import Peer, placed_pod
+from engine.program.card_choice import demand
 from engine.program.frame import Frame
 from engine.program.program import CardsProgram, Program
 from grammar.errors import EvaluationError
-from grammar.values.cards import CardPod, Claim, Demand
+from grammar.values.cards import CardPod, Claim
 from grammar.values.time import Timestamp
 
 # The pods whose claims are kept.
@@ -65,12 +66,10 @@ class CardClaims:
                     continue
                 if clause.when is not None and clause.when.evaluate(frame) is not True:
                     continue
-                number, take = clause.number(frame), clause.take(frame)
+                found = demand(clause, frame)
             except EvaluationError:
                 continue
-            assert isinstance(number, int), "the checker has seen its type"
-            assert isinstance(take, Mapping), "the checker has seen its type"
-            return Claim(Demand(number, take), _numbers(pod, clause.index, number))
+            return Claim(found, _numbers(pod, clause.index, found.cards))
         return None
 
 

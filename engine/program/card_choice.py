@@ -72,11 +72,9 @@ def shape(clause: CardsProgram, frame: Frame) -> CardShape | None:
     requests: Resources = frame.pod.requests  # type: ignore[attr-defined]
     cpu = requests["cpu"].nanos // _MILLI
     try:
-        number, take = clause.number(frame), clause.take(frame)
+        number, take = demand(clause, frame)
     except EvaluationError:
         return None
-    assert isinstance(number, int), "the checker has seen its type"
-    assert isinstance(take, Mapping), "the checker has seen its type"
     amount = next(iter(take.values()), 0)
     return CardShape(cpu, number, amount) if number else CardShape(cpu, 0, 0)
 
@@ -97,13 +95,17 @@ def demands(clauses: Iterable[CardsProgram], evaluation: Evaluation) -> Mapping[
     for clause in clauses:
         if not applies(clause, evaluation):
             continue
-        frame = evaluation.frame()
         with suppress(EvaluationError):
-            number, take = clause.number(frame), clause.take(frame)
-            assert isinstance(number, int), "the checker has seen its type"
-            assert isinstance(take, Mapping), "the checker has seen its type"
-            found[clause.name] = Demand(number, take)
+            found[clause.name] = demand(clause, evaluation.frame())
     return found
+
+
+def demand(clause: CardsProgram, frame: Frame) -> Demand:
+    """What the frame's pod takes by a clause. Raises EvaluationError."""
+    number, take = clause.number(frame), clause.take(frame)
+    assert isinstance(number, int), "the checker has seen its type"
+    assert isinstance(take, Mapping), "the checker has seen its type"
+    return Demand(number, take)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,18 +142,14 @@ def use(clause: CardsProgram, frame: Frame) -> CardUse | None:
 Sums = tuple[int, int]
 
 
-def sums(clause: CardsProgram, frame: Frame) -> Mapping[str, Sums]:
-    """What the cards of the frame's node have and give, by clause and amount; none if unknown."""
-    try:
-        cards = clause.cards(frame)
-    except EvaluationError:
-        return {}
-    assert isinstance(cards, list | tuple), "the checker has seen its type"
+def sums(uses: Mapping[str, CardUse]) -> Mapping[str, Sums]:
+    """What the cards of a node have and give, by clause and amount."""
     found: dict[str, Sums] = {}
-    for card in cards:
-        for key, has in card.capacity.items():
-            total, used = found.get(f"{clause.name}/{key}", (0, 0))
-            found[f"{clause.name}/{key}"] = total + has, used + card.used.get(key, 0)
+    for name, its in uses.items():
+        for card in its.cards:
+            for key, has in card.capacity.items():
+                total, used = found.get(f"{name}/{key}", (0, 0))
+                found[f"{name}/{key}"] = total + has, used + card.used.get(key, 0)
     return found
 
 
@@ -159,10 +157,9 @@ _MILLI = 10**6
 
 
 def _taken(clause: CardsProgram, frame: Frame) -> Taken | None:
-    number, take = clause.number(frame), clause.take(frame)
+    number, take = demand(clause, frame)
     if not number:
         return None
     chosen = clause.chosen(frame)
-    assert isinstance(take, Mapping), "the checker has seen its type"
     assert isinstance(chosen, list | tuple), "the checker has seen its type"
     return Taken(tuple(sorted(card.index for card in chosen)), dict(take))

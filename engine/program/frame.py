@@ -49,8 +49,8 @@ MEMO_BYTES = 32 << 10
 class Frame:
     """The state of one request.
 
-    `domain` is the value of the domain whose bound is computed. `cardFacts` are the usual pods, for
-    the fragmentation of cards. `locals` has a slot for every macro
+    `domain` is the value of the domain whose bound is computed. `cardFacts` are what is known
+    of cards beside the nodes. `locals` has a slot for every macro
     variable and parameter of every program. `memo` keeps the values that are computed once per pod,
     `room` is the bytes that they may still take, and `spent` the steps of the last of them. `fuel`
     falls by the steps of macros and of functions that go through their arguments, before these

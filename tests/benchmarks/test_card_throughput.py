@@ -1,4 +1,4 @@
-"""How many pods a second a real kube-scheduler places where Placet gives them cards at bind."""
+"""Throughput with cards: the pods a second of a real kube-scheduler, with cards given at bind."""
 
 from __future__ import annotations
 
@@ -12,16 +12,12 @@ import pytest
 
 from grammar.values.cards import TAKEN, Taken, annotation
 from tests.benchmarks.results import AtLeast, Record
-from tests.benchmarks.test_throughput import LAST, Extender, run_once
-from tests.e2e.api import Api
+from tests.benchmarks.test_throughput import LAST, Extender, own_plane, run_once
 from tests.e2e.cluster import Cluster
-from tests.e2e.control_plane import ControlPlane, control_plane
+from tests.e2e.control_plane import ControlPlane
 from tests.e2e.kube_scheduler import extender
 from tests.e2e.manifests import node, pod
-from tests.e2e.permissions import create_role
 from tests.e2e.placet import placet
-from tests.e2e.process import termination_as_interrupt
-from tests.e2e.programs import built
 
 NODES, CARDS = 500, 8
 ROUNDS = 10
@@ -45,9 +41,7 @@ def plane(
     pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ControlPlane]:
     """Return a control plane of the benchmark's own."""
-    folder = tmp_path_factory.mktemp("control-plane")
-    with termination_as_interrupt(), control_plane(built(pytestconfig), folder) as made:
-        create_role(Api(made))
+    with own_plane(pytestconfig, tmp_path_factory) as made:
         Cluster(made, "cards").create_nodes(
             node(f"n{number}", {"gpu-count": str(CARDS)}) for number in range(NODES)
         )

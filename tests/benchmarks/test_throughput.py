@@ -1,4 +1,4 @@
-"""How many pods a second a real kube-scheduler places on 5,000 nodes, with whom it asks."""
+"""Throughput: the pods a second of a real kube-scheduler on 5,000 nodes, by whom it asks."""
 
 from __future__ import annotations
 
@@ -67,14 +67,23 @@ class Run:
 Extender = Callable[[Path], AbstractContextManager[list[dict[str, Any]]]]
 
 
+@contextmanager
+def own_plane(
+    pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ControlPlane]:
+    """Run a control plane for the benchmarks of one file."""
+    folder = tmp_path_factory.mktemp("control-plane")
+    with termination_as_interrupt(), control_plane(built(pytestconfig), folder) as made:
+        create_role(Api(made))
+        yield made
+
+
 @pytest.fixture(scope="module")
 def plane(
     pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ControlPlane]:
     """Return a control plane of the benchmark's own."""
-    folder = tmp_path_factory.mktemp("control-plane")
-    with termination_as_interrupt(), control_plane(built(pytestconfig), folder) as made:
-        create_role(Api(made))
+    with own_plane(pytestconfig, tmp_path_factory) as made:
         yield made
 
 
