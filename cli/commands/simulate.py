@@ -119,7 +119,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="a resource that kube-scheduler leaves to the extender (`ignoredByScheduler`), such "
         "as the whole cards of pods that share some; may be repeated",
     )
-    parser.add_argument("--shuffle", action="store_true", help="take the pods in a random order")
+    parser.add_argument(
+        "--shuffle",
+        action="store_true",
+        help="take the pods in a random order, and of nodes with equal scores the first in another",
+    )
     parser.add_argument(
         "--arrivals",
         metavar="RESOURCE[=PERCENT]",

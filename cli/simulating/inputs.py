@@ -127,6 +127,9 @@ def prepare(
         except ValueError as error:
             hint = f"name a resource that pods of `{inputs.pods.file}` request"
             raise CommandError(str(error), hint) from None
+    # Results must not depend on how the nodes of a cluster happen to be named, so --shuffle draws
+    # their order too. It has a source of its own: its draws must not change the pods.
+    nodes_order = Random(f"{seed}/nodes") if conditions.shuffle else None  # noqa: S311 (as above)
     ties = Random(f"{seed}/ties") if conditions.random_ties else None  # noqa: S311 (as above)
     return Simulation(
         made,
@@ -135,6 +138,7 @@ def prepare(
         weight=conditions.weight,
         plugins=conditions.plugins,
         ties=ties,
+        order=nodes_order,
         ignored=conditions.ignored,
     )
 

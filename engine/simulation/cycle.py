@@ -150,7 +150,8 @@ class Simulation:
     waiting pod that the cache has on a node leaves that node.
 
     `weight` is that of the extender. `plugins` says whether the score of kube-scheduler's plugin
-    counts. Of nodes with equal scores `ties` draws one; without it the first by name is taken.
+    counts. Of nodes with equal scores `ties` draws one; without it the first by name is taken, or
+    with `order` the first in an order that it draws for all pods.
     Nodes need not have room for `ignored` resources, which kube-scheduler leaves to the extender.
     """
 
@@ -163,6 +164,7 @@ class Simulation:
         weight: int = 1,
         plugins: bool = True,
         ties: Random | None = None,
+        order: Random | None = None,
         ignored: Collection[str] = (),
     ) -> None:
         self._engine = engine
@@ -178,7 +180,8 @@ class Simulation:
             engine.measure_by(engine.card_shapes(each.body for each in pods))
         views = cache.snapshot().nodes
         # In this order, because of ties.
-        self.names: Sequence[str] = sorted(views)
+        names = sorted(views)
+        self.names: Sequence[str] = order.sample(names, len(names)) if order else names
         nodes = [views[name] for name in self.names]
         cards = engine.card_sums(nodes) if engine.registry.cards else ()
         self.resources = NodeResources(nodes, ignored, cards)

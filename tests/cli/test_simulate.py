@@ -312,6 +312,15 @@ def test_seeds_give_the_same_as_one_seed_after_the_other(placet: Placet) -> None
         assert last == {name: each["part"] for name, each in one["allocation"].items()}
 
 
+def test_a_seed_shuffles_pods_and_nodes(placet: Placet) -> None:
+    """With equal scores everywhere, the first pod goes to another node with another seed."""
+    asked = ("simulate", *FILES, "--policies", "none.policy", "--no-plugin-scores", "--json")
+    found = [json.loads(placet(*asked, "--shuffle", "--seeds", str(n)).out) for n in range(8)]
+    pods = [[each["pod"] for each in one["pods"]] for one in found]
+    assert len({tuple(each) for each in pods}) > 1
+    assert len({one["pods"][0]["node"] for one in found}) > 1
+
+
 def test_seeds_compare_two_sets_of_policies_and_draw_their_means(
     placet: Placet, folder: Path
 ) -> None:

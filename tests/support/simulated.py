@@ -20,12 +20,13 @@ def simulation(
     weight: int = 1,
     plugins: bool = True,
     ties: Random | None = None,
+    order: Random | None = None,
 ) -> Simulation:
     """`pods` wait, whatever node they name; those that are `there` are left alone."""
     cache = cache_of(nodes, there)
     engine = engine_over(policies, cache, now=lambda: NOW)
     queue = [waiting(raw(_unplaced(pod)), CODEC) for pod in pods]
-    return Simulation(engine, cache, queue, weight=weight, plugins=plugins, ties=ties)
+    return Simulation(engine, cache, queue, weight=weight, plugins=plugins, ties=ties, order=order)
 
 
 def where(outcomes: Sequence[Outcome]) -> dict[str, str]:
