@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from logging import Logger
+from typing import TypeVar
 
 from aiohttp import web
 from aiohttp.typedefs import Middleware
@@ -14,20 +15,22 @@ from policies.admission import Examiner
 from server.admission import AdmissionWebhooks, Tell
 from server.bodies import BodyReader, ByteBudget
 from server.checking import CheckingProcess
-from server.connections import Connections
+from server.connections import AnswerAtOnce, Connections
 from server.health import Health, Readiness, health_routes
 from server.log_limit import LimitedLog
 from server.metrics import Metrics
 from server.middleware import CallRecorder, VerbHandler, access
 from server.misconfiguration import MisconfigurationWarnings
-from server.running import CONNECTIONS, DIRECT, Shutdown
+from server.running import CONNECTIONS, Shutdown
 from server.settings import Settings
-from server.verbs.answering import Decider, DecisionQueue, Verb, VerbAnswerer
+from server.verbs.answering import Decider, DecisionQueue, PromptVerb, Verb, VerbAnswerer
 from server.verbs.bind import Binder, BindVerb, not_offered
 from server.verbs.filter import FilterVerb
 from server.verbs.names_mode import AnsweredNames, NameFragments
 from server.verbs.preempt import PreemptVerb
 from server.verbs.prioritize import PrioritizeVerb
+
+Value = TypeVar("Value")
 
 # What takes changed settings of a running server: timeouts and numbers of calls and connections.
 ADOPTERS = web.AppKey("ADOPTERS", Sequence[Callable[[Settings], None]])
@@ -79,11 +82,22 @@ def create_app(
     metrics.hold(lambda: budget.held)
     metrics.configured(settings)
     bodies = BodyReader(budget, settings)
-    connections = Connections(settings, budget, metrics, limited)
     queue = DecisionQueue(settings.max_in_flight)
     answerer = VerbAnswerer(queue, settings, bodies)
-    verbs = dict(verbs_by_path(decider, binder, settings, answerer, queue))
-    adopters = [metrics.configured, bodies.adopt, connections.adopt, answerer.adopt]
+    answered, fragments = AnsweredNames(), NameFragments()
+    resolvable = settings.resolvable_rejections
+    prompt: dict[str, PromptVerb] = {
+        "filter": FilterVerb(decider, queue, answered, fragments, resolvable_rejections=resolvable),
+        "prioritize": PrioritizeVerb(decider, answered, fragments),
+    }
+    others: dict[str, Verb] = {"preempt": PreemptVerb(decider, queue)}
+    if binder is not None:
+        others["bind"] = BindVerb(binder)
+    handlers: dict[str, VerbHandler] = {"bind": not_offered}
+    for name, verb in (*prompt.items(), *others.items()):
+        handlers[name] = partial(answerer.answer, verb)
+    verbs = dict(_by_path({name: (name, handler) for name, handler in handlers.items()}))
+    adopters = [metrics.configured, bodies.adopt, answerer.adopt]
     if examiner is not None:
         webhooks = AdmissionWebhooks(examiner, checking, settings, metrics, bodies, scheduler, tell)
         adopters.append(webhooks.adopt)
@@ -97,14 +111,20 @@ def create_app(
     guards: list[Middleware] = []
     if settings.tls is not None and settings.tls.client_ca is not None:
         guards = [access(settings.tls.client_names, OPEN_PATHS, READING_PATHS)]
+    # These calls pass no middleware.
+    at_once: Mapping[str, AnswerAtOnce] = {}
+    if not guards:
+        at_once = {
+            name: recorder.at_once(name, partial(answerer.answer_at_once, verb))
+            for name, verb in prompt.items()
+        }
     app = web.Application(middlewares=[plain_errors, *guards])
-    app[CONNECTIONS] = connections
+    app[CONNECTIONS] = Connections(settings, budget, metrics, limited, _by_path(at_once))
+    adopters.append(app[CONNECTIONS].adopt)
     app[ADOPTERS] = adopters
     app.add_routes(
         [web.post(path, handler, expect_handler=_ask_later) for path, handler in by_path.items()]
     )
-    if not guards:
-        app[DIRECT] = by_path
     app.add_routes(health_routes(Health(readiness, version), metrics))
     if examiner is not None:
         alone = web.Application(middlewares=[plain_errors])
@@ -118,33 +138,16 @@ def create_app(
     return app
 
 
-def verbs_by_path(
-    decider: Decider,
-    binder: Binder | None,
-    settings: Settings,
-    answerer: VerbAnswerer,
-    queue: DecisionQueue,
-) -> Mapping[str, tuple[str, VerbHandler]]:
-    """The name and the handler of a verb at each of its paths.
+def _by_path(verbs: Mapping[str, Value]) -> Mapping[str, Value]:
+    """What belongs to each verb, by the paths of the verb instead of its name.
 
     Each path is served with and without a final slash: a redirect from one to the other would
     arrive as GET (C1).
     """
-    answered, fragments = AnsweredNames(), NameFragments()
-    resolvable = settings.resolvable_rejections
-    verbs: dict[str, Verb] = {
-        "filter": FilterVerb(decider, queue, answered, fragments, resolvable_rejections=resolvable),
-        "prioritize": PrioritizeVerb(decider, answered, fragments),
-        "preempt": PreemptVerb(decider, queue),
-    }
-    if binder is not None:
-        verbs["bind"] = BindVerb(binder)
-    handlers: dict[str, VerbHandler] = {"bind": not_offered}
-    handlers |= {name: partial(answerer.answer, verb) for name, verb in verbs.items()}
     return {
-        f"{prefix}/{name}{slash}": (name, handler)
+        f"{prefix}/{name}{slash}": value
         for prefix in PREFIXES
-        for name, handler in handlers.items()
+        for name, value in verbs.items()
         for slash in ("", "/")
     }
 

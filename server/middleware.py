@@ -14,6 +14,7 @@ from aiohttp.typedefs import Handler, Middleware
 
 from server.bodies import BodyReader
 from server.call import CallRecord, LogEntry, log_entry
+from server.connections import AnswerAtOnce
 from server.errors import Outcome
 from server.log_limit import LimitedLog
 from server.metrics import Metrics
@@ -111,10 +112,29 @@ class CallRecorder:
             # the client can read the answer, and then closes.
             if self._shutdown.has_begun or not request.content.is_eof():
                 response.force_close()
-            # Recorded after the answer is sent, so that the client does not wait for it.
-            loop = asyncio.get_running_loop()
-            loop.call_soon(self._record, call, response, self._clock())
+            self._record_later(call, response.status, response.content_length or 0)
             return response
+
+        return recorded
+
+    def at_once(
+        self, verb: str, answer: Callable[[bytes, CallRecord], bytes | None]
+    ) -> AnswerAtOnce:
+        """The same for whole requests that are answered without waiting."""
+        in_flight = self._metrics.in_flight(verb)
+
+        def recorded(body: bytes, agent: str) -> bytes | None:
+            if self._shutdown.has_begun:
+                return None
+            call = CallRecord(verb, self._clock(), agent)
+            in_flight.value += 1
+            try:
+                found = answer(body, call)
+            finally:
+                in_flight.value -= 1
+            if found is not None:
+                self._record_later(call, 200, len(found))
+            return found
 
         return recorded
 
@@ -147,13 +167,18 @@ class CallRecorder:
                 response.force_close()
             verb = verbs.get(request.path, _NO_VERB)
             call = CallRecord(verb, arrived, outcome=outcome, error=why)
-            self._record(call, response, self._clock())
+            self._record(call, response.status, response.content_length or 0, self._clock())
             return response
 
         return answer
 
-    def _record(self, call: CallRecord, response: web.Response, ended: float) -> None:
-        seconds, code, sent = ended - call.arrived, response.status, response.content_length or 0
+    def _record_later(self, call: CallRecord, code: int, sent: int) -> None:
+        """Records a call after its answer is sent, so that the client does not wait for it."""
+        loop = asyncio.get_running_loop()
+        loop.call_soon(self._record, call, code, sent, self._clock())
+
+    def _record(self, call: CallRecord, code: int, sent: int, ended: float) -> None:
+        seconds = ended - call.arrived
         self._warnings.look(call)
         if call.scores is not None:
             self._metrics.scored(call.scores)

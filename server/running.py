@@ -8,7 +8,7 @@ import signal
 import socket
 import ssl
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
@@ -16,7 +16,6 @@ from logging import Logger
 from typing import Any
 
 from aiohttp import web
-from aiohttp.typedefs import Handler
 
 from server.bodies import ByteBudget
 from server.connections import Connections, connection_options
@@ -28,8 +27,6 @@ from server.tls import Credentials
 
 RequestHandler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
-# The handlers of an application by path, for POST requests that need no middleware.
-DIRECT = web.AppKey("DIRECT", Mapping[str, Handler])
 # The connections of a server of this application.
 CONNECTIONS = web.AppKey("CONNECTIONS", Connections)
 
@@ -196,7 +193,6 @@ async def listening(
     runner = web.AppRunner(app, **runner_options(settings))
     await runner.setup()
     assert runner.server is not None, "the runner is set up"
-    runner.server.request_handler = _direct(app.get(DIRECT, {}), runner.server.request_handler)
     listener = Listener(runner.server, app[CONNECTIONS], credentials)
     try:
         host, port = await listener.open(settings.host, settings.port)
@@ -205,19 +201,6 @@ async def listening(
     finally:
         await listener.close()
         await runner.cleanup()
-
-
-def _direct(handlers: Mapping[str, Handler], others: RequestHandler) -> RequestHandler:
-    """Sends POST requests to these paths past router and middleware, a twentieth of a call."""
-
-    async def handle(request: web.BaseRequest) -> web.StreamResponse:
-        handler = handlers.get(request.path)
-        if handler is None or request.method != "POST":
-            return await others(request)
-        assert isinstance(request, web.Request), "an application makes no others"
-        return await handler(request)
-
-    return handle
 
 
 async def serve(

@@ -15,7 +15,7 @@ from aiohttp import web
 
 from engine.decision.preemption import Victims
 from engine.decision.verdict import Decision, Scores
-from engine.errors import DeadlineExceededError
+from engine.errors import BriefWaitError, DeadlineExceededError
 from server.bodies import BodyReader, refuse_encoded
 from server.call import CallRecord
 from server.errors import CallFailure, Outcome, RequestError
@@ -68,6 +68,18 @@ class Verb(Protocol):
         ...
 
 
+class PromptVerb(Verb, Protocol):
+    """A verb that mostly decides without waiting, and whose answers all have the status 200."""
+
+    def decide_at_once(self, body: bytes, call: CallRecord) -> bytes:
+        """The answer, as `decide`. Raises BriefWaitError where that would wait."""
+        ...
+
+    def refusal(self, failure: CallFailure) -> bytes:
+        """The body of the answer of a call that failed."""
+        ...
+
+
 class VerbAnswerer:
     """Answers the calls of all verbs of a server."""
 
@@ -102,6 +114,25 @@ class VerbAnswerer:
                 self._queue.leave()
         except Exception as error:  # noqa: BLE001  # whatever it is, kube-scheduler gets its answer
             return verb.refuse(call.fail(error))
+
+    def answer_at_once(self, verb: PromptVerb, body: bytes, call: CallRecord) -> bytes | None:
+        """The body of the answer to a whole request; None where the call has to wait.
+
+        Such a call has changed nothing that `answer` does not change again. Never raises.
+        """
+        if len(body) > min(self._settings.body_limit, MEBIBYTE) or not self._queue.begin_at_once():
+            return None
+        try:
+            call.received = len(body)
+            call.arrived = min(call.arrived, self._queue.arrival())
+            call.deadline = call.arrived + self._settings.decision_seconds
+            return verb.decide_at_once(body, call)
+        except BriefWaitError:
+            return None
+        except Exception as error:  # noqa: BLE001  # as in `answer`
+            return verb.refusal(call.fail(error))
+        finally:
+            self._queue.end()
 
 
 def json_response(body: bytes) -> web.Response:
@@ -169,6 +200,20 @@ class DecisionQueue:
         else:
             await self._lock.acquire()
         self._began = self._clock()
+
+    def begin_at_once(self) -> bool:
+        """Begins a turn if it is free and not too many calls are in flight, else returns False."""
+        if self._lock.locked() or self.in_flight >= self._most:
+            return False
+        # A free lock is taken without a wait. It is not free while somebody waits for it.
+        taking = self._lock.acquire()
+        try:
+            taking.send(None)
+        except StopIteration:
+            self._began = self._clock()
+            return True
+        taking.close()
+        return False
 
     def end(self) -> None:
         """Ends a turn, with or without a decision."""

@@ -62,6 +62,9 @@ class FilterVerb:
                 raise
         return self._waited(args, call)
 
+    def decide_at_once(self, body: bytes, call: CallRecord) -> bytes:
+        return self._decided(self._answered.decode(body, call), call)
+
     async def _waited(self, args: ExtenderArgs, call: CallRecord) -> bytes:
         """The answer once in-flight pods are bound, or the pod's ReplicaSet is known.
 
@@ -99,7 +102,10 @@ class FilterVerb:
         return encode_filter(args, parts)
 
     def refuse(self, failure: CallFailure) -> web.Response:
-        return json_response(encode_filter_error(failure.text))
+        return json_response(self.refusal(failure))
+
+    def refusal(self, failure: CallFailure) -> bytes:
+        return encode_filter_error(failure.text)
 
 
 class _FilterResult(Struct, rename="pascal"):

@@ -42,6 +42,9 @@ class PrioritizeVerb:
         self._chance = np.random.default_rng()
 
     def decide(self, body: bytes, call: CallRecord) -> bytes:
+        return self.decide_at_once(body, call)
+
+    def decide_at_once(self, body: bytes, call: CallRecord) -> bytes:
         args = self._answered.decode(body, call)
         scores = self._decider.prioritize(args.pod, args.names, args.nodes, call.deadline)
         if scores is None:
@@ -61,8 +64,11 @@ class PrioritizeVerb:
             answer = encode_priorities(list(by_name), list(by_name.values()))
         return answer
 
-    def refuse(self, _failure: CallFailure) -> web.Response:
-        return json_response(NO_SCORES)
+    def refuse(self, failure: CallFailure) -> web.Response:
+        return json_response(self.refusal(failure))
+
+    def refusal(self, _failure: CallFailure) -> bytes:
+        return NO_SCORES
 
 
 def listed_hosts(points: Points, chance: np.random.Generator) -> _Positions | None:
