@@ -180,7 +180,7 @@ class Engine:
                 decided = self._accepted(call, names, began)
             else:
                 decided = self._filtered(call, names, nodes, began)
-            offered = not np.logical_and.reduce(decided.codes)
+            offered = bool(np.count_nonzero(decided.codes) < len(decided.codes))
             if offered and self._damper.known:
                 self._damper.passed(request_pod.uid)
         except EngineError as error:
@@ -346,6 +346,7 @@ class Engine:
             self._times.changed(a for a in before if now.get(a) is not before[a])
         counts_first = registry.counts and not self.registry.counts
         self._calls.adopt(registry)
+        self.in_flight.forget_tallies()
         if self._journal is not None:
             self._journal.adopted()
         if counts_first and (snapshot := self._calls.snapshot()) is not None:
@@ -432,6 +433,7 @@ class Engine:
                 pod.revision,
                 table.owner,
                 lambda: table.find(names),
+                pod,
             )
         else:
             self.in_flight.forget(call.pod.uid)
@@ -460,7 +462,8 @@ class Engine:
         if plan.audits or plan.audited_counts:
             audit = self._audit(call, names, table, rows)
             self._later(lambda: self._continue(audit))
-        return self._hopeless(call, decided) if decided.codes.all() else decided
+        is_hopeless = np.count_nonzero(decided.codes) == len(decided.codes)
+        return self._hopeless(call, decided) if is_hopeless else decided
 
     def _counted(
         self, call: Call, names: Sequence[str], cached: NodeRows | None, decided: Decision

@@ -64,7 +64,7 @@ class ListedNames(Sequence[str]):
         count = int(np.count_nonzero(quotes))
         if count != 2 * int(np.count_nonzero(between)) + 2 or between[1] or between[-2]:
             return None
-        if np.logical_or.reduce(between[:-2] & between[2:]):
+        if np.count_nonzero(between[:-2] & between[2:]):
             return None
         names = cls(json)
         names._count = count // 2
@@ -176,7 +176,7 @@ class _Table:
             left = left[self._hashes[found[left]] != hashes[left]]
         # Two names may have the same hash.
         differ = self._words.take(found, axis=0) != words
-        return None if np.logical_or.reduce(differ, axis=None) else found
+        return None if np.count_nonzero(differ) else found
 
     def _first_slots(self, hashes: _Words) -> Rows:
         return (hashes >> self._shift).view(np.intp)

@@ -453,7 +453,7 @@ class CountGroups:
         ids = self.ids[rows]
         opened = open_groups(self.clause, counts)
         outside = ids < 0
-        if np.logical_and.reduce(opened) and not np.logical_or.reduce(outside):
+        if np.count_nonzero(opened) == len(opened) and not np.count_nonzero(outside):
             # The usual case: no bound is near.
             here = hopeful = np.ones(len(ids), np.bool_)
             passes = True

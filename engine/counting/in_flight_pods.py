@@ -70,11 +70,16 @@ from engine.cache.tallies import Adds
 from engine.errors import BadObjectError
 from engine.objects.gate import is_marked
 from engine.objects.peer import DEFAULT_SCHEDULER, Peer
+from engine.objects.request_pod import RequestPod
 from grammar.values.cards import Amounts, Demand
 
 GroupIds = npt.NDArray[np.int32]
+# What a pod adds, told by its labels and namespace.
+AddsByLabels = Callable[[RequestPod], int]
 # What a pod remembers by tally keeps the tally alive, so it remembers few.
 _MOST_TALLIES = 64
+# The number of different labels whose pods share what they remember.
+_MOST_ALIKE = 256
 # The number of pods whose request may be kept because nobody has asked for their rows yet.
 _MOST_UNSETTLED = 64
 # The numbers of refused and of deleted pods that are remembered.
@@ -136,7 +141,11 @@ class Schedulers:
 
     def have(self, pod: Peer) -> bool:
         """Whether a pod is one of theirs."""
-        return (pod.schedulerName or DEFAULT_SCHEDULER) in self.names
+        return self.know(pod.schedulerName)
+
+    def know(self, name: str) -> bool:
+        """Whether pods with this `schedulerName` are theirs; empty stands for the default."""
+        return (name or DEFAULT_SCHEDULER) in self.names
 
     def share_lease(self, pod: Peer) -> bool:
         """Whether `lease` is that of the pod's scheduler.
@@ -184,13 +193,16 @@ class InFlightPod:
     """
 
     __slots__ = (
+        "_asked",
         "_bits",
         "_find",
+        "_found",
         "_groups",
         "_is_unknown",
         "_pod",
         "_predicted",
         "_read",
+        "alike",
         "cards",
         "excused",
         "is_narrow",
@@ -213,15 +225,19 @@ class InFlightPod:
         until: float,
         revision: int = 0,
         *,
+        asked: RequestPod | None = None,
+        alike: dict[object, int] | None = None,
         predicted: int | None = None,
         is_narrow: bool = False,
         cards: HeldCards | None = None,
     ) -> None:
         """`pod` decodes the pod, `find` finds its rows; both are called when first needed.
 
-        Without `find` the pod is Unknown: it may be in any row.
+        Without `find` the pod is Unknown: it may be in any row. `asked` is the pod of the request,
+        which has the labels without being decoded. `alike` is shared by pods with the same labels.
         """
         self.uid = uid
+        self._asked = asked
         self._read: Callable[[], Peer] | None = pod
         self._pod: Peer | None = None
         self.owner = owner
@@ -235,21 +251,22 @@ class InFlightPod:
         self._is_unknown = find is None
         self._find: Callable[[], NodeRows] | None = find
         self._predicted = UNKNOWN_ROW if find is None else predicted
-        # The rows as a bitmap: without bindVerb, many pods can be in flight at once.
+        # The rows, and later as a bitmap: without bindVerb, many pods can be in flight at once.
+        self._found: NodeRows | None = None
         self._bits: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
         self._groups: dict[int, tuple[GroupIds, GroupIds]] = {}
+        # What the pod adds by tallies, and by those to which labels tell all.
         self.members: dict[object, int] = {}
+        self.alike = {} if alike is None else alike
 
     def settle(self) -> None:
-        """Decodes the pod and finds its rows, once."""
+        """Lets go of the request: decodes the pod, and keeps its rows in less memory, once."""
         self._read_pod()
-        if self._find is not None:
-            rows, self._find = self._find(), None
+        if self._find is not None or self._found is not None:
+            rows, self._found = self.rows, None
             mask = np.zeros(int(rows.max(initial=0)) + 1, np.bool_)
             mask[rows] = True
             self._bits = np.packbits(mask)
-            if self._predicted is None:
-                self._predicted = int(rows[0])
 
     @property
     def pod(self) -> Peer | None:
@@ -258,44 +275,58 @@ class InFlightPod:
         return self._pod
 
     @property
+    def scheduler(self) -> str:
+        """Its `schedulerName`; empty if it cannot be decoded."""
+        if self._asked is not None:
+            return self._asked.scheduler
+        return self.pod.schedulerName if self.pod is not None else ""
+
+    @property
     def is_unknown(self) -> bool:
         """Whether it may be in any row."""
         return self._is_unknown
 
     @property
     def rows(self) -> NodeRows:
-        """The offered rows, in ascending order; none of an Unknown pod."""
-        self.settle()
-        return np.unpackbits(self._bits).nonzero()[0]
+        """The offered rows, in any order; none of an Unknown pod."""
+        if self._find is not None:
+            self._found, self._find = self._find(), None
+        return np.unpackbits(self._bits).nonzero()[0] if self._found is None else self._found
 
     @property
     def predicted(self) -> int:
-        self.settle()
-        assert self._predicted is not None, "it is settled"
+        if self._predicted is None:
+            self._predicted = int(self.rows[0])
         return self._predicted
 
     @predicted.setter
     def predicted(self, row: int) -> None:
         self._predicted = row
 
-    def adds(self, counts: Adds) -> int:
-        """What the pod adds by a function. A pod that cannot be decoded counts nowhere."""
+    def adds(self, counts: Adds, by_labels: AddsByLabels | None = None) -> int:
+        """What the pod adds by a function. A pod that cannot be decoded counts nowhere.
+
+        `by_labels` gives the same where labels are enough to tell.
+        """
+        if by_labels is not None and self._asked is not None:
+            return by_labels(self._asked)
         if self._read is not None:
             self._read_pod()
         return 0 if self._pod is None else counts(self._pod)
 
-    def remember(self, tally: object, counts: Adds) -> int:
-        """Keeps in `members` what the pod adds by a tally's function, 0 if it does not count."""
-        if len(self.members) > _MOST_TALLIES:
-            self.members.clear()
-        found = self.members[tally] = self.adds(counts)
+    def remember(self, tally: object, counts: Adds, by_labels: AddsByLabels | None) -> int:
+        """Keeps what the pod adds by a tally's function, 0 if it does not count."""
+        kept = self.members if by_labels is None else self.alike
+        if len(kept) > _MOST_TALLIES:
+            kept.clear()
+        found = kept[tally] = self.adds(counts, by_labels)
         return found
 
     def _read_pod(self) -> None:
         if self._read is not None:
             with suppress(BadObjectError):
                 self._pod = self._read()
-            self._read = None
+            self._read = self._asked = None
 
     def groups(self, ids: GroupIds) -> GroupIds:
         """The groups where the pod may end, each once; `ids` has the group of every row."""
@@ -310,20 +341,25 @@ class InFlightPod:
 
 
 def by_amount(
-    pods: Iterable[InFlightPod], counts: Adds, tally: object | None
+    pods: Iterable[InFlightPod],
+    counts: Adds,
+    tally: object | None,
+    by_labels: AddsByLabels | None = None,
 ) -> Mapping[int, Sequence[InFlightPod]]:
-    """The pods that count, by what each adds. The pods remember it by tally; None: they do not.
+    """The pods that count, by what each adds; see `InFlightPod.adds`.
+
+    The pods remember it by tally; None: they do not.
 
     With many pods in flight, this is the slowest part of a count.
     """
     found: defaultdict[int, list[InFlightPod]] = defaultdict(list)
     for pod in pods:
         if tally is None:
-            adds = pod.adds(counts)
-        elif (known := pod.members.get(tally)) is not None:
+            adds = pod.adds(counts, by_labels)
+        elif (known := (pod.members if by_labels is None else pod.alike).get(tally)) is not None:
             adds = known
         else:
-            adds = pod.remember(tally, counts)
+            adds = pod.remember(tally, counts, by_labels)
         if adds:
             found[adds].append(pod)
     return found
@@ -352,6 +388,8 @@ class InFlightPods:
         # The time of the last answer while another pod in flight took cards.
         self._overlapped = -math.inf
         self._unsettled: deque[InFlightPod] = deque()
+        # By the id of labels, and a namespace: the labels, and what pods with them add.
+        self._alike: dict[tuple[int, str], tuple[Mapping[str, str], dict[object, int]]] = {}
 
     def __len__(self) -> int:
         return len(self._pods)
@@ -374,6 +412,7 @@ class InFlightPods:
         *,
         is_narrow: bool,
         cards: HeldCards | None = None,
+        asked: RequestPod | None = None,
     ) -> None:
         """Replaces what is known of a pod by an offer; an offer of no rows ends its flight.
 
@@ -392,6 +431,8 @@ class InFlightPods:
                 since,
                 since + self._schedulers.longest,
                 revision,
+                asked=asked,
+                alike=self._alike_of(asked),
                 predicted=predicted,
                 is_narrow=is_narrow,
                 cards=cards,
@@ -410,6 +451,7 @@ class InFlightPods:
         revision: int,
         owner: object,
         find: Callable[[], NodeRows],
+        asked: RequestPod | None = None,
     ) -> None:
         """Takes a pod that no policy concerns, and that was offered every node of its request.
 
@@ -418,7 +460,10 @@ class InFlightPods:
         self.forget(uid)
         since = self._clock()
         until = since + self._schedulers.longest
-        self._put(InFlightPod(uid, pod, owner, find, since, until, revision))
+        alike = self._alike_of(asked)
+        self._put(
+            InFlightPod(uid, pod, owner, find, since, until, revision, asked=asked, alike=alike)
+        )
 
     def refuse(self, uid: str) -> None:
         """Takes an answer without a node, or an error. A narrow offer before it is remembered."""
@@ -429,20 +474,38 @@ class InFlightPods:
             del self._refused[next(iter(self._refused))]
 
     def settle(self, uid: str) -> str:
-        """Does the work now that the next pod would wait for, if the pod is in flight.
+        """Does the work now that the next pod would wait for, after an answer about this pod.
 
+        Most pods are bound before their request is needed again, so the last ones keep theirs.
         Returns the name of its scheduler if that is none of the known ones, else an empty text.
         """
+        self._settle_first(_MOST_UNSETTLED - 1)
         if (known := self._pods.get(uid)) is None:
             return ""
-        known.settle()
-        if (pod := known.pod) is None:
-            return ""
-        if self._schedulers.call_bind:
+        if self._schedulers.call_bind and (pod := known.pod) is not None:
             # Bind decides, so nothing is lost if the scheduler is slower than this.
             known.until = min(known.until, known.since + self._schedulers.window(pod))
             self._next_end = min(self._next_end, known.until)
-        return "" if self._schedulers.have(pod) else pod.schedulerName
+        name = known.scheduler
+        return "" if self._schedulers.know(name) else name
+
+    def _alike_of(self, asked: RequestPod | None) -> dict[object, int] | None:
+        """What pods like this one add by tallies to which labels tell all; None: it is alone."""
+        if asked is None or asked.deletionTimestamp is not None:
+            return None
+        key = (id(asked.labels), asked.namespace)
+        known = self._alike.get(key)
+        if known is None:
+            if len(self._alike) > _MOST_ALIKE:
+                self._alike.clear()
+            known = self._alike[key] = (asked.labels, {})
+        return known[1]
+
+    def forget_tallies(self) -> None:
+        """Lets go of the tallies of policies that may be gone."""
+        for _, kept in self._alike.values():
+            kept.clear()
+        self._alike.clear()
 
     def _put(self, known: InFlightPod) -> None:
         if known.uid in self._deleted:
@@ -450,7 +513,11 @@ class InFlightPods:
         self._pods[known.uid] = known
         self._next_end = min(self._next_end, known.until)
         self._unsettled.append(known)
-        if len(self._unsettled) > _MOST_UNSETTLED:
+        self._settle_first(_MOST_UNSETTLED)
+
+    def _settle_first(self, most: int) -> None:
+        """Settles the pods that have waited longest, so that at most so many are unsettled."""
+        while len(self._unsettled) > most:
             first = self._unsettled.popleft()
             if self._pods.get(first.uid) is first:
                 first.settle()

@@ -17,6 +17,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
+from functools import partial
 from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -275,7 +276,8 @@ class PodCounter:
             if pod.uid != uid and scope is not None and scope.holds(pod):
                 self._add(low, groups, pod.nodeName, -tally.added(key_of(pod), pod, counts))
         kept = tally if name is not None and not timed else None
-        in_flight = by_amount(self._in_flight, inside, kept) if self._in_flight else {}
+        tell = by_labels and partial(_by_labels, by_labels, scope)
+        in_flight = by_amount(self._in_flight, inside, kept, tell) if self._in_flight else {}
         ids = groups.counted
         places = {
             adds: [ids[[each.predicted]] if predicted else each.groups(ids) for each in such]
@@ -309,7 +311,7 @@ class PodCounter:
             total=total,
             pods=pods,
             # As for InterPodAffinity: a pod that waits, or is on a node without the domain, is not.
-            anywhere=groups.has_lower_bound and bool(np.logical_or.reduce(high)),
+            anywhere=groups.has_lower_bound and bool(np.count_nonzero(high)),
             domains=groups.domains() if isinstance(clause, SpreadProgram) else _NO_DOMAINS,
             bounds=groups.bounds,
             min_domains=groups.min_domains,
@@ -373,7 +375,7 @@ class PodCounter:
                 return False
             if pod.deletionTimestamp is not None and not count.terminating:
                 return False
-            if not tells or pod is context.pod:
+            if not tells:
                 return evaluated(pod)
             known = alike.get(id(pod.labels))
             return known[1] if known is not None else with_its_labels(pod)
@@ -542,6 +544,13 @@ def surplus(pods: KnownPods, numbers: Mapping[str, int]) -> tuple[int, int]:
             unwanted += more
             ending += max(0, more - workload.surge)
     return unwanted, ending
+
+
+def _by_labels(counts: Callable[[CountedPod], bool], scope: Scope | None, pod: RequestPod) -> bool:
+    """Whether a pod in flight counts, where labels are enough to tell."""
+    if scope is None or scope.workload is not None:
+        return False
+    return scope.namespace in (None, pod.namespace) and counts(pod)
 
 
 def _begin(frame: Frame, pod: CountedPod) -> None:

@@ -89,7 +89,7 @@ class FilterMemo:
         if self._failed is not None:
             return decision([self._failed] * len(rows), known_rows)
         codes = self._evaluated(table, rows, evaluation)
-        if not np.logical_or.reduce(codes):
+        if not np.count_nonzero(codes):
             return Decision(codes, (FEASIBLE,), known_rows)
         counts: list[int] = np.bincount(codes, minlength=len(self.rejections)).tolist()
         # A clause has a rejection for each error, and one text, which is made once.

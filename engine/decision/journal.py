@@ -183,7 +183,7 @@ class Journal:
 
     def filtered(self, call: Call, names: Sequence[str], decided: Decision, seconds: float) -> None:
         selection, answered = call.plan.selection, None
-        if not selection.empty or decided.codes.any():
+        if not selection.empty or np.count_nonzero(decided.codes):
             nodes = _nodes(names, decided.known_rows)
             answered = RecordedVerdicts(nodes, _small(decided), decided.verdicts)
         record = self._record(call.pod, len(names))

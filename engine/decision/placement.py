@@ -113,7 +113,7 @@ class Placement:
         for headroom in headrooms:
             opened &= headroom.open
             hopeful &= headroom.hopeful
-        if not np.logical_or.reduce(opened):
+        if not np.count_nonzero(opened):
             self.in_flight.forget(question.context.pod.uid)
             if hopeful.any():
                 raise BriefWaitError(_waiting(headrooms, feasible, evaluation))
@@ -162,12 +162,15 @@ class Placement:
             best,
             is_narrow=is_narrow,
             cards=question.cards.held(pod.group) if question.cards else None,
+            asked=pod,
         )
 
 
 def _narrows(headroom: Headroom, opened: Mask) -> bool:
     """Whether a clause has a pod offered one group of these nodes, not all of them."""
-    return headroom.narrow and (headroom.roomy is None or not (opened & headroom.roomy).any())
+    return headroom.narrow and (
+        headroom.roomy is None or not np.count_nonzero(opened & headroom.roomy)
+    )
 
 
 def _rejected(
@@ -185,7 +188,7 @@ def _rejected(
     back.
     """
     left = feasible & ~kept
-    if not np.logical_or.reduce(left):
+    if not np.count_nonzero(left):
         return Decision(decided.codes, decided.verdicts, decided.known_rows, own)
     codes = decided.codes.copy()
     verdicts: list[Verdict] = list(decided.verdicts)

@@ -240,7 +240,7 @@ class LastAnswers:
 
     def _packed(self, answer: RecentAnswer) -> _Packed:
         decided = answer.decided
-        if decided is None or np.logical_and.reduce(decided.codes):
+        if decided is None or np.count_nonzero(decided.codes) == len(decided.codes):
             return _Packed(b"", b"", self._newest)
         if (known := decided.known_rows) is not None:
             rows, nodes = known.rows, known.nodes

@@ -68,15 +68,16 @@ class ObjectCodec:
 
     `annotations` are the keys of the annotations that loaded rules read; peers keep no others.
     `peer` decodes a Pod to what the cache keeps of it. It raises BadObjectError, naming the path.
+    `labels` gives the mapping that all peers with equal labels have.
     """
 
     def __init__(self, schema: Schema, annotations: Collection[str] = ()) -> None:
         structs = StructFactory(schema)
         self._pod: ObjectDecoder[Record] = ObjectDecoder("Pod", structs.struct("Pod"))
         self._node: ObjectDecoder[Record] = ObjectDecoder("Node", structs.struct("Node"))
-        self.peer: Callable[[bytes | msgspec.Raw], Peer] = PeerDecoder(
-            {*annotations} - {LAST_APPLIED}
-        ).decode
+        peers = PeerDecoder({*annotations} - {LAST_APPLIED})
+        self.peer: Callable[[bytes | msgspec.Raw], Peer] = peers.decode
+        self.labels: Callable[[dict[str, str]], Mapping[str, str]] = peers.shared_texts
 
     def pod(self, data: bytes | msgspec.Raw) -> Pod:
         """The pod with every field of the schema. Raises BadObjectError, naming the path."""

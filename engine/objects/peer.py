@@ -256,7 +256,7 @@ class PeerDecoder:
             name=metadata.name or "",
             namespace=sys.intern(metadata.namespace or ""),
             uid=metadata.uid or "",
-            labels=self._shared_texts(metadata.labels or {}),
+            labels=self.shared_texts(metadata.labels or {}),
             annotations=self._kept(metadata.annotations),
             requests=self._share(("requests", *requests.items()), requests),
             limits=self._share(("limits", *limits.items()), limits),
@@ -290,9 +290,10 @@ class PeerDecoder:
         if not annotations or not self._annotations:
             return _NO_ANNOTATIONS
         kept = {key: annotations[key] for key in self._annotations if key in annotations}
-        return self._shared_texts(kept)
+        return self.shared_texts(kept)
 
-    def _shared_texts(self, texts: dict[str, str]) -> dict[str, str]:
+    def shared_texts(self, texts: dict[str, str]) -> dict[str, str]:
+        """The mapping that all peers with equal texts have."""
         key = ("texts", *texts.items())
         shared = self._shared.get(key)
         if shared is None:

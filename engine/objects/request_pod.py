@@ -39,23 +39,18 @@ class _Metadata(msgspec.Struct, frozen=True, gc=False):
     ownerReferences: tuple[OwnerReference, ...] | None = None
 
 
-class _Identity(msgspec.Struct, frozen=True, gc=False):
-    metadata: _Metadata | None = None
-
-
 class _SchedulingGroup(msgspec.Struct, frozen=True, gc=False):
     podGroupName: str | None = None
 
 
-class _GroupedSpec(msgspec.Struct, frozen=True, gc=False):
+class _Spec(msgspec.Struct, frozen=True, gc=False):
+    schedulerName: str | None = None
     schedulingGroup: _SchedulingGroup | None = None
 
 
-class _Grouped(msgspec.Struct, frozen=True, gc=False):
-    spec: _GroupedSpec | None = None
-
-
-_GROUPED = ObjectDecoder("Pod", _Grouped)
+class _Identity(msgspec.Struct, frozen=True, gc=False):
+    metadata: _Metadata | None = None
+    spec: _Spec | None = None
 
 
 class PodShapes(Protocol):
@@ -81,8 +76,9 @@ class RequestPodReader:
         The rest is decoded later, and may raise then.
         """
         if self._last is None or self._last.body != body:
-            metadata = self._identity.decode(body).metadata or _Metadata()
-            self._last = RequestPod(body, metadata, self._codec)
+            identity = self._identity.decode(body)
+            metadata, spec = identity.metadata or _Metadata(), identity.spec or _Spec()
+            self._last = RequestPod(body, metadata, spec, self._codec)
         return self._last
 
 
@@ -91,21 +87,26 @@ class RequestPod:
 
     `bypass` is the reason of the bypass annotation, empty without one. `revision` is the resource
     version as a number, 0 if unknown. `owner` is the direct controller, and `controller` its uid or
-    empty.
+    empty. `scheduler` is its `schedulerName`. `group` is its pod group, as in `namespace/name`,
+    empty if it has none.
     """
 
-    def __init__(self, body: bytes, metadata: _Metadata, codec: ObjectCodec) -> None:
+    def __init__(self, body: bytes, metadata: _Metadata, spec: _Spec, codec: ObjectCodec) -> None:
         self.body = body
         self.name = metadata.name
         self.namespace = metadata.namespace
         self.uid = metadata.uid
-        self.labels = metadata.labels or {}
+        self.labels = codec.labels(metadata.labels or {})
         self.deletionTimestamp = metadata.deletionTimestamp
         annotations = metadata.annotations or _Annotations()
         self.bypass = (annotations.bypass or "").strip()[:_MOST_REASON]
         self.revision = revision_of(metadata.resourceVersion)
         self.owner = workload_of(metadata.ownerReferences or ())
         self.controller = self.owner.uid if self.owner is not None else ""
+        self.scheduler = spec.schedulerName or ""
+        group = spec.schedulingGroup
+        named = group is not None and group.podGroupName
+        self.group = f"{self.namespace}/{named}" if named else ""
         self._created = metadata.creationTimestamp
         self._codec = codec
         self._shape: tuple[PodShapes, bytes] | None = None
@@ -127,13 +128,6 @@ class RequestPod:
     def peer(self) -> Peer:
         """The pod as rules about other pods see it. Raises BadObjectError."""
         return self._codec.peer(self.body)
-
-    @cached_property
-    def group(self) -> str:
-        """Its pod group, as in `namespace/name`, empty if it has none. Raises BadObjectError."""
-        spec = _GROUPED.decode(self.body).spec
-        group = spec.schedulingGroup if spec is not None else None
-        return f"{self.namespace}/{group.podGroupName}" if group and group.podGroupName else ""
 
     def rooted(self, root: Workload | None, labels: Mapping[str, str] = UNLABELLED) -> Peer:
         """The peer with its root controller and the labels of its namespace, where known.

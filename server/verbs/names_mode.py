@@ -114,7 +114,7 @@ class NameFragments:
         self._update(known)
         rows, codes = known.rows, decided.codes
         failed: dict[bool, list[bytes]] = {True: [], False: []}
-        if np.logical_or.reduce(codes):
+        if np.count_nonzero(codes):
             is_long = len(decided.verdicts) > FEW_VERDICTS or len(codes) > FEW_NODES
             bounded = texts(decided) if is_long else ()
             for code, verdict in enumerate(decided.verdicts):
