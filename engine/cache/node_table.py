@@ -80,7 +80,7 @@ Versions = npt.NDArray[np.int64]
 UNKNOWN_ROW = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class NodeTable:
     """Views of nodes by row, and the version of each. `index` finds the rows of many names at once.
 

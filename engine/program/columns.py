@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import TypeVar
+from weakref import ReferenceType, ref
 
 import numpy as np
 import numpy.typing as npt
@@ -213,6 +214,8 @@ class Freshness:
         self._versions: npt.NDArray[np.int64] = np.empty(0, np.int64)
         self._portion = _PORTION
         self._is_finished = True
+        # The last table of which no row was stale.
+        self._fresh: ReferenceType[NodeTable] | None = None
         # The time of the last call, and the moments at which rows may change, in nanoseconds.
         self._last = -NEVER
         self._until: Moments = np.empty(0, np.int64)
@@ -227,6 +230,8 @@ class Freshness:
         They are among `rows`, or among all. The rows of another owner are all stale, because they
         are other nodes. `now` gives nanoseconds.
         """
+        if self._fresh is not None and self._fresh() is table:
+            return []
         if self._owner is not table.owner:
             self._owner = table.owner
             self._versions, self._until = np.empty(0, np.int64), np.empty(0, np.int64)
@@ -236,6 +241,8 @@ class Freshness:
         # In most calls no node of the cluster has changed, or few have.
         changed = (self._versions[: len(table.versions)] != table.versions).nonzero()[0]
         if not len(changed):
+            if not self.time_dependent:
+                self._fresh = ref(table)
             return []
         if rows is not None:
             asked = np.zeros(len(table.versions), np.bool_)
@@ -268,6 +275,7 @@ class Freshness:
 
     def forget(self) -> None:
         self._versions[:] = _NO_VERSION
+        self._fresh = None
 
 
 def grown(array: npt.NDArray[Scalar], size: int, fill: float) -> npt.NDArray[Scalar]:
