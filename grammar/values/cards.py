@@ -13,7 +13,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, NamedTuple, Protocol
+from itertools import accumulate
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from grammar.errors import EvaluationError, MissingError
 from grammar.types import (
@@ -43,26 +44,27 @@ Amounts = Mapping[str, int]
 # Not frozen, which takes three times as long to make; nobody writes to one.
 @dataclass(slots=True)
 class Card:
-    """A card of a node: what it has, and what the pods there take of it.
+    """A card of a node: what it has, what the pods there take of it, and what they leave `free`.
 
-    `free` is below 0 where pods take more than it has.
+    That is below 0 where pods take more than it has.
     """
 
     index: int
     capacity: Amounts
     used: Amounts
     pods: int
+    free: Amounts = field(init=False)
 
-    @property
-    def free(self) -> Amounts:
-        used = self.used
-        return {name: has - used.get(name, 0) for name, has in self.capacity.items()}
+    def __post_init__(self) -> None:
+        # Worked out once, because it is asked for each kind of pod.
+        used, has = self.used, self.capacity
+        self.free = {name: all_ - used.get(name, 0) for name, all_ in has.items()} if used else has
 
     def fits(self, amounts: Amounts) -> bool:
         """Whether so much is left. An amount that the card does not have is 0."""
         # A loop, because this is asked of all cards for each kind of pod.
-        for name, need in amounts.items():
-            if 0 < need > self.capacity.get(name, 0) - self.used.get(name, 0):
+        for name, need in amounts.items():  # noqa: SIM110
+            if 0 < need > self.free.get(name, 0):
                 return False
         return True
 
@@ -191,9 +193,7 @@ def _cards(capacities: Sequence[Amounts], found: Iterable[Holder]) -> Cards:
                 number[index] += 1
                 for key, amount in take.items():
                     here[key] = here.get(key, 0) + amount
-    return tuple(
-        [Card(i, has, used[i], number[i]) for i, has in enumerate(capacities)],
-    )
+    return tuple([Card(i, has, used[i], number[i]) for i, has in enumerate(capacities)])
 
 
 def cards_of(
@@ -225,9 +225,7 @@ def fitting(cards: Cards, amounts: Amounts) -> Cards:
     if len(amounts) == 1:
         # The usual case.
         ((name, need),) = amounts.items()
-        return tuple(
-            [c for c in cards if not need or need <= c.capacity.get(name, 0) - c.used.get(name, 0)]
-        )
+        return tuple([card for card in cards if not need or need <= card.free.get(name, 0)])
     return tuple([card for card in cards if card.fits(amounts)])
 
 
@@ -249,15 +247,17 @@ def spare(cards: Cards, amounts: Amounts, count: int) -> int:
 
 def _times(card: Card, amounts: Amounts) -> int:
     """How often a card has these amounts."""
-    capacity, used = card.capacity, card.used
     found = _ENDLESS
     for name, need in amounts.items():
         if need > 0:
-            found = min(found, (capacity.get(name, 0) - used.get(name, 0)) // need)
+            found = min(found, card.free.get(name, 0) // need)
     return found
 
 
-def first(cards: Cards, count: int) -> Cards:
+_Each = TypeVar("_Each")
+
+
+def first(cards: Sequence[_Each], count: int) -> Sequence[_Each]:
     """So many cards. Raises EvaluationError for less than none, MissingError if there are fewer."""
     if count < 0:
         raise EvaluationError("a pod cannot take less than no card")
@@ -283,37 +283,94 @@ class CardShape(NamedTuple):
     amount: int
 
 
+class _Usable:
+    """What usual pods could use of idle cards, where a node has enough of a CPU for them.
+
+    An amount counts once for each such pod, so that all of it is in whole numbers.
+
+    A pod of one card can use each card that is large enough, whatever the others have left. So what
+    such pods can use is a sum over the cards. For pods of several cards it also depends on how many
+    cards are large enough.
+    """
+
+    __slots__ = ("_amounts", "_pods", "_several")
+
+    def __init__(self, pods: Iterable[tuple[CardShape, int]]) -> None:
+        ones, several = Counter[int](), dict[int, Counter[int]]()
+        for shape, count in pods:
+            if shape.cards == 1:
+                ones[shape.amount] += count
+            elif 1 < shape.cards <= MOST_CARDS:
+                several.setdefault(shape.amount, Counter())[shape.cards] += count
+        # The amounts of pods of one card, and the number of pods with one of the first n amounts.
+        self._amounts = sorted(ones)
+        self._pods = [0, *accumulate(map(ones.__getitem__, self._amounts))]
+        # By their amount, the number of pods that need at most n cards.
+        self._several = [
+            (amount, [*accumulate(map(each.__getitem__, range(MOST_CARDS + 1)))])
+            for amount, each in several.items()
+        ]
+
+    def of(self, left: Sequence[int]) -> int:
+        """What they could use of cards with so much left each."""
+        found = 0
+        for each in left:
+            found += each * self._pods[bisect_right(self._amounts, each)]
+        for amount, pods in self._several:
+            large = [each for each in left if each >= amount]
+            found += sum(large) * pods[len(large)]
+        return found
+
+    def more(self, left: Sequence[int], old: int, new: int) -> int:
+        """How much more it is once a card has `new` left in the place of `old`."""
+        amounts, each = self._amounts, self._pods
+        found = new * each[bisect_right(amounts, new)] - old * each[bisect_right(amounts, old)]
+        for amount, pods in self._several:
+            large = [each for each in left if each >= amount]
+            idle, number = sum(large), len(large)
+            found -= idle * pods[number]
+            if old >= amount:
+                idle, number = idle - old, number - 1
+            if new >= amount:
+                idle, number = idle + new, number + 1
+            found += idle * pods[number]
+        return found
+
+
 class _Idle:
     """What is left of an amount on each card of a node, and what a pod takes of one card.
 
-    Nodes with the same are alike, and so are cards with as much left. `cpus` are what the node has
-    left of CPUs, without the pod and beside it.
+    Cards with as much left are alike. `pods` is the number of usual pods; `usable` is for what the
+    node has left of CPUs, `beside` for that beside the pod.
     """
 
-    __slots__ = ("_before", "_cpu_left", "_gains", "_mix", "_taken", "left")
+    __slots__ = ("_beside", "_left", "_less", "_pods", "_taken")
 
-    def __init__(self, mix: Mix, left: tuple[int, ...], taken: int, cpus: tuple[int, int]) -> None:
-        self.left = left
-        self._mix = mix
+    def __init__(
+        self, left: Sequence[int], taken: int, pods: int, usable: _Usable, beside: _Usable
+    ) -> None:
+        self._left = left
         self._taken = taken
-        self._cpu_left = cpus[1]
-        self._before = mix.fragments(left, cpus[0])
-        self._gains: dict[int, float] = {}
+        self._pods = pods
+        self._beside = beside
+        # What is usable no more beside the pod, whatever cards it takes.
+        self._less = 0 if beside is usable else usable.of(left) - beside.of(left)
 
     def gain(self, left: int) -> float:
         """By how much fragmentation falls with a card that has so much left."""
-        if (found := self._gains.get(left)) is None:
-            after = [*self.left, left - self._taken]
-            after.remove(left)
-            found = self._gains[left] = self._before - self._mix.fragments(after, self._cpu_left)
-        return found
+        return self._gain(1, self._beside.more(self._left, left, left - self._taken))
 
-    def gain_of(self, cards: Cards) -> float:
-        """The same with several cards at once."""
-        after = list(self.left)
-        for card in cards:
-            after[card.index] -= self._taken
-        return self._before - self._mix.fragments(after, self._cpu_left)
+    def gain_of(self, cards: Sequence[int]) -> float:
+        """The same with the cards of these numbers at once."""
+        after = list(self._left)
+        for index in cards:
+            after[index] -= self._taken
+        return self._gain(len(cards), self._beside.of(after) - self._beside.of(self._left))
+
+    def _gain(self, cards: int, more: int) -> float:
+        """Fragmentation is what is idle without what is usable, as the mean of the usual pods."""
+        less_idle = cards * self._taken * self._pods
+        return (less_idle + more - self._less) / max(self._pods, 1)
 
 
 class Mix:
@@ -327,56 +384,85 @@ class Mix:
         """The shapes of which the most frequent make up this part of the pods."""
         counts = Counter(pods)
         ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-        wanted, total = part * sum(counts.values()), 0
-        self.shapes: list[tuple[CardShape, float]] = []
+        wanted = part * sum(counts.values())
+        self._counts: list[tuple[CardShape, int]] = []
+        self._pods = 0
         for shape, count in ordered:
-            if total >= wanted:
+            if self._pods >= wanted:
                 break
-            self.shapes.append((shape, count))
-            total += count
-        self.shapes = [(shape, count / total) for shape, count in self.shapes]
-        self._cpus = sorted({shape.cpu for shape, _ in self.shapes})
-        self._known: dict[tuple[int, ...], float] = {}
-        self._idle: dict[tuple[int, ...], _Idle] = {}
+            self._counts.append((shape, count))
+            self._pods += count
+        self.shapes = [(shape, count / self._pods) for shape, count in self._counts]
+        self._cpus = sorted({shape.cpu for shape, _ in self._counts})
+        self._usable: dict[int, _Usable] = {}
+        self._best: dict[tuple[int, ...], tuple[tuple[int, ...], float]] = {}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Mix) and self.shapes == other.shapes
 
     __hash__ = None  # type: ignore[assignment]
 
-    def idle(self, cards: Cards, amounts: Amounts, needed: Quantity, free: Quantity) -> _Idle:
-        """What is left on the cards of a node, for a pod that takes these amounts of one."""
-        amount = next(iter(amounts or cards[0].capacity))
-        taken, cpu = amounts.get(amount, 0), free.nanos // _MILLI
-        cpu_left = cpu - needed.nanos // _MILLI
-        left = [card.capacity.get(amount, 0) - card.used.get(amount, 0) for card in cards]
-        # No shape lies between the next number and the given one.
-        key = (taken, bisect_right(self._cpus, cpu), bisect_right(self._cpus, cpu_left), *left)
-        found = self._idle.get(key)
-        if found is None:
-            if len(self._idle) >= _MOST_KEPT:
-                self._idle.clear()
-            found = self._idle[key] = _Idle(self, tuple(left), taken, (cpu, cpu_left))
+    def gain_of(
+        self, chosen: Cards, cards: Cards, amounts: Amounts, needed: Quantity, free: Quantity
+    ) -> float:
+        """By how much fragmentation falls once a pod takes these amounts of some cards of a node.
+
+        The pod needs so much of CPUs, of which the node has so much left.
+        """
+        idle = self._idle(*self._read(cards, amounts, needed, free))
+        return idle.gain_of([card.index for card in chosen])
+
+    def best(
+        self, cards: Cards, amounts: Amounts, count: int, needed: Quantity, free: Quantity
+    ) -> tuple[tuple[int, ...], float]:
+        """The numbers of so many cards with room that each gain the most, and the gain of all.
+
+        Raises as `fitting` and `first`.
+        """
+        left, taken, now, beside = self._read(cards, amounts, needed, free)
+        # Nodes with the same are alike where a pod takes one amount. Tuples of numbers are no work
+        # for the garbage collector.
+        alike = (count, taken, now, beside, *left)
+        if len(amounts) == 1 and (known := self._best.get(alike)) is not None:
+            return known
+        fits = [card.index for card in fitting(cards, amounts)]
+        idle = self._idle(left, taken, now, beside)
+        gains = {each: idle.gain(each) for each in {left[index] for index in fits}}
+        chosen = first(sorted(fits, key=lambda index: -gains[left[index]]), count)
+        gain = gains[left[chosen[0]]] if count == 1 else idle.gain_of(chosen)
+        found = tuple(chosen), gain
+        if len(amounts) == 1:
+            if len(self._best) >= _MOST_KEPT:
+                self._best.clear()
+            self._best[alike] = found
         return found
 
-    def fragments(self, free: Sequence[int], cpu: int) -> float:
-        """What the usual pods could not use of idle cards, beside so much of a CPU."""
-        enough = bisect_right(self._cpus, cpu)
-        key = (enough, *sorted(free))
-        found = self._known.get(key)
-        if found is None:
-            if len(self._known) >= _MOST_KEPT:
-                self._known.clear()
-            found = self._known[key] = self._fragments(free, cpu)
-        return found
+    def _read(
+        self, cards: Cards, amounts: Amounts, needed: Quantity, free: Quantity
+    ) -> tuple[list[int], int, int, int]:
+        """What is left of the first amount on each card, and what the pod takes of one.
 
-    def _fragments(self, free: Sequence[int], cpu: int) -> float:
-        idle, fragments = sum(free), 0.0
-        for shape, part in self.shapes:
-            large = [left for left in free if left >= shape.amount]
-            fits = shape.cards and shape.cpu <= cpu and len(large) >= shape.cards
-            fragments += part * (idle - sum(large) if fits else idle)
-        return fragments
+        Then how many different CPUs of usual pods the node has enough for, without the pod and
+        beside it.
+        """
+        amount = next(iter(amounts or cards[0].capacity), "")
+        cpu = free.nanos // _MILLI
+        now = bisect_right(self._cpus, cpu)
+        beside = bisect_right(self._cpus, cpu - needed.nanos // _MILLI)
+        return [card.free.get(amount, 0) for card in cards], amounts.get(amount, 0), now, beside
+
+    def _idle(self, left: Sequence[int], taken: int, now: int, beside: int) -> _Idle:
+        usable = self._usable_with(now), self._usable_with(beside)
+        return _Idle(left, taken, self._pods, *usable)
+
+    def _usable_with(self, enough: int) -> _Usable:
+        """What those of the usual pods could use that need one of the so many smallest CPUs."""
+        found = self._usable.get(enough)
+        if found is None:
+            cpus = set(self._cpus[:enough])
+            found = _Usable((shape, count) for shape, count in self._counts if shape.cpu in cpus)
+            self._usable[enough] = found
+        return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -394,28 +480,41 @@ NO_FACTS = CardFacts()
 
 
 def by_fragmentation(
-    fitting: Cards,
     cards: Cards,
     amounts: Amounts,
+    count: int,
     needed: Quantity,
     free: Quantity,
     facts: CardFacts,
     name: str,
 ) -> Cards:
-    """The fitting cards of a node by `fragmentation` with each of them, the greatest first.
+    """So many cards with room by `fragmentation` with each of them, the greatest first.
 
-    It is what `sortBy` with that would give, with the work for the node done once.
+    They are what `first` of `sortBy` with that gives, with the work for the node done once.
+    Raises as `fitting` and `first`.
     """
     mix = facts.mixes.get(name)
-    if mix is None or not fitting:
-        return fitting
-    idle = mix.idle(cards, amounts, needed, free)
-    left = idle.left
-    alike = {left[card.index] for card in fitting}
-    if len(alike) == 1:
-        return fitting
-    gains = {each: -idle.gain(each) for each in alike}
-    return tuple(sorted(fitting, key=lambda card: gains[left[card.index]]))
+    if not cards or mix is None:
+        return tuple(first(fitting(cards, amounts), count))
+    chosen, _ = mix.best(cards, amounts, count, needed, free)
+    return tuple([cards[index] for index in chosen])
+
+
+def best_fragmentation(
+    cards: Cards,
+    amounts: Amounts,
+    count: int,
+    needed: Quantity,
+    free: Quantity,
+    facts: CardFacts,
+    name: str,
+) -> float:
+    """`fragmentation` with the cards of `by_fragmentation`. Raises as it."""
+    mix = facts.mixes.get(name)
+    if not cards or mix is None:
+        first(fitting(cards, amounts), count)
+        return 0.0
+    return mix.best(cards, amounts, count, needed, free)[1]
 
 
 def fragmentation(
@@ -434,10 +533,7 @@ def fragmentation(
     mix = facts.mixes.get(name)
     if not cards or mix is None:
         return 0.0
-    idle = mix.idle(cards, amounts, needed, free)
-    if len(chosen) == 1:
-        return idle.gain(idle.left[chosen[0].index])
-    return idle.gain_of(chosen)
+    return mix.gain_of(chosen, cards, amounts, needed, free)
 
 
 _MILLI = 10**6
@@ -464,13 +560,14 @@ def _weighed(cards: Cards | Size, *_: Any) -> int:
     return 32 * len(cards)
 
 
-def _weighed_each(fitting: Cards | Size, cards: Cards | Size, *_: Any) -> int:
-    return 32 * len(cards) * (1 + len(fitting))
+def _weighed_each(cards: Cards | Size, *_: Any) -> int:
+    return 32 * len(cards) * (1 + len(cards))
 
 
 CARD, FACTS = Type("Card"), Type("CardFacts")
 _CARDS = list_of(CARD)
 _AMOUNTS = map_of(STRING, INT)
+_BEST = (_CARDS, _AMOUNTS, INT, QUANTITY, QUANTITY, FACTS, STRING)
 # Only policies with a `cards` clause have these, which the clause is written out with.
 WRITTEN_OUT: tuple[Overload, ...] = (
     function(
@@ -484,13 +581,8 @@ WRITTEN_OUT: tuple[Overload, ...] = (
     function("cards.fitting", (_CARDS, _AMOUNTS), _CARDS, fitting, _each),
     function("cards.first", (_CARDS, INT), _CARDS, first),
     function("cards.spare", (_CARDS, _AMOUNTS, INT), INT, spare, _each),
-    function(
-        "cards.byFragmentation",
-        (_CARDS, _CARDS, _AMOUNTS, QUANTITY, QUANTITY, FACTS, STRING),
-        _CARDS,
-        by_fragmentation,
-        _weighed_each,
-    ),
+    function("cards.byFragmentation", _BEST, _CARDS, by_fragmentation, _weighed_each),
+    function("cards.bestFragmentation", _BEST, DOUBLE, best_fragmentation, _weighed_each),
     function(
         *(
             "cards.fragmentation",

@@ -156,6 +156,19 @@ def test_the_annotations_of_gpushare() -> None:
     }
 
 
+def test_cards_without_amounts_have_no_fragmentation() -> None:
+    clauses = """
+      cards "gpu" { on node 2 of {} take {} pick most fragmentation("gpu") }
+      score "s" weight 1 { value fragmentation("gpu") range -1 .. 1 }
+    """
+    found = engine(clauses)
+    found.measure_by({"gpu": [CardShape(1000, 1, 100)]})
+    scores = found.prioritize(builders.raw(builders.pod("new")), ["n1"], None, math.inf)
+    assert scores is not None
+    assert list(scores) == [5]
+    assert given_to(found) == {"gpu": Taken((0,), {})}
+
+
 @given(
     st.lists(st.tuples(st.integers(0, 3), st.sampled_from([100, 300, 500])), max_size=8),
     st.lists(st.builds(CardShape, st.just(1000), st.integers(0, 2), st.integers(1, 1000))),
