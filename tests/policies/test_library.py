@@ -58,6 +58,13 @@ def test_shipped_file_is_laid_out_as_fmt_would(source: Source) -> None:
     assert format_file(parse_file(source)[0], source) == source.text
 
 
+@pytest.mark.parametrize("source", [s for s in SHIPPED if "gpu" in Path(s.name).parts], ids=name_of)
+def test_a_policy_about_cards_has_at_most_twelve_lines(source: Source) -> None:
+    """As fmt lays it out, which the test above compares; comments aside."""
+    lines = [line for line in source.text.splitlines() if line and not line.startswith("#")]
+    assert len(lines) <= 12
+
+
 def test_every_branch_of_the_library_is_tested(capsys: pytest.CaptureFixture[str]) -> None:
     code = main(["test", "-v", "--threshold", "100", str(LIBRARY)])
     done = capsys.readouterr()
