@@ -55,8 +55,7 @@ def chosen(clause: Cards, node: ast.Expr, span: Span) -> ast.Expr:
     names = {"CARDS": cards(clause, node, span), "TAKE": clause.take}
     if _picks_by_fragmentation(clause):
         names |= _facts(clause, node, ast.Ident("pod", False, span), span)
-        names["NUMBER"] = number(clause, span)
-        return _filled(f"cards.byFragmentation({_BEST})", names, span)
+        return _filled(f"cards.byFragmentation(CARDS, {_NEED})", names, span)
     fitting = _filled("cards.fitting(CARDS, TAKE)", names, span)
     if clause.pick is not None:
         by = clause.pick.by
@@ -77,23 +76,22 @@ def fragmentation(
     names = {"CARDS": cards(clause, node, span), "TAKE": clause.take}
     names |= _facts(clause, node, pod, span)
     if card is None and _picks_by_fragmentation(clause):
-        names["NUMBER"] = number(clause, span)
-        return _filled(f"cards.bestFragmentation({_BEST})", names, span)
+        return _filled(f"cards.bestFragmentation(CARDS, {_NEED})", names, span)
     names["TAKEN"] = chosen(clause, node, span)
     if card is not None:
         names["TAKEN"] = ast.ListLiteral((card,), (), span)
-    return _filled(f"cards.fragmentation(CARDS, TAKEN, TAKE, {_CPUS}, FACTS, NAME)", names, span)
+    return _filled(f"cards.fragmentation(CARDS, TAKEN, {_NEED})", names, span)
 
 
-# What the pod needs of a CPU, and what the node has left.
-_CPUS = 'POD.requests["cpu"], NODE.free["cpu"]'
-_BEST = f"CARDS, TAKE, NUMBER, {_CPUS}, FACTS, NAME"
+# What the pod needs, which is one value for all nodes, and what is known of a node.
+_NEED = 'cards.need(NUMBER, TAKE, POD.requests["cpu"]), NODE.free["cpu"], FACTS, NAME'
 
 
 def _facts(clause: Cards, node: ast.Expr, pod: ast.Expr, span: Span) -> dict[str, ast.Expr]:
     """The parts of what is measured by fragmentation."""
     name = ast.Literal(clause.name, STRING, span)
-    return {"NODE": node, "POD": pod, "FACTS": ast.Ident(FACTS, True, span), "NAME": name}
+    found = {"NODE": node, "POD": pod, "FACTS": ast.Ident(FACTS, True, span), "NAME": name}
+    return found | {"NUMBER": number(clause, span)}
 
 
 def _picks_by_fragmentation(clause: Cards) -> bool:

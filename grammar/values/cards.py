@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -36,7 +37,8 @@ TAKEN = "placet.dev/cards"
 # More cards of one node are a mistake.
 MOST_CARDS = 256
 _MOST_AMOUNTS = 8
-_MOST_KEPT = 65_536
+# The tables that are kept, and their rows.
+_MOST_TABLES, _MOST_KEPT = 256, 1024
 
 Amounts = Mapping[str, int]
 
@@ -219,14 +221,18 @@ def alike(count: int, amounts: Amounts) -> tuple[Amounts, ...]:
 
 def fitting(cards: Cards, amounts: Amounts) -> Cards:
     """The cards that have so much left. Raises EvaluationError for an amount below 0."""
-    for amount in amounts.values():
-        if amount < 0:
-            raise EvaluationError("a pod cannot take less than nothing of a card")
+    _check(amounts)
     if len(amounts) == 1:
         # The usual case.
         ((name, need),) = amounts.items()
         return tuple([card for card in cards if not need or need <= card.free.get(name, 0)])
     return tuple([card for card in cards if card.fits(amounts)])
+
+
+def _check(amounts: Amounts) -> None:
+    for amount in amounts.values():
+        if amount < 0:
+            raise EvaluationError("a pod cannot take less than nothing of a card")
 
 
 # Where a pod takes nothing, it always fits.
@@ -283,6 +289,27 @@ class CardShape(NamedTuple):
     amount: int
 
 
+class Need(NamedTuple):
+    """What a pod needs: of so many cards, these amounts each, and thousandths of a CPU.
+
+    Fragmentation is measured by the first `amount`, of which it takes so much; None without any.
+    """
+
+    cards: int
+    take: Amounts
+    cpu: int
+    amount: str | None
+    taken: int
+
+
+def need(count: int, amounts: Amounts, cpu: Quantity) -> Need:
+    """What a pod needs. Raises EvaluationError for an amount below 0."""
+    _check(amounts)
+    first_amount = next(iter(amounts), None)
+    taken = 0 if first_amount is None else amounts[first_amount]
+    return Need(count, amounts, cpu.nanos // _MILLI, first_amount, taken)
+
+
 class _Usable:
     """What usual pods could use of idle cards, where a node has enough of a CPU for them.
 
@@ -293,11 +320,11 @@ class _Usable:
     cards are large enough.
     """
 
-    __slots__ = ("_amounts", "_pods", "_several")
+    __slots__ = ("_amounts", "_pods", "several")
 
-    def __init__(self, pods: Iterable[tuple[CardShape, int]]) -> None:
+    def __init__(self, shapes: Iterable[tuple[CardShape, int]]) -> None:
         ones, several = Counter[int](), dict[int, Counter[int]]()
-        for shape, count in pods:
+        for shape, count in shapes:
             if shape.cards == 1:
                 ones[shape.amount] += count
             elif 1 < shape.cards <= MOST_CARDS:
@@ -305,72 +332,72 @@ class _Usable:
         # The amounts of pods of one card, and the number of pods with one of the first n amounts.
         self._amounts = sorted(ones)
         self._pods = [0, *accumulate(map(ones.__getitem__, self._amounts))]
-        # By their amount, the number of pods that need at most n cards.
-        self._several = [
-            (amount, [*accumulate(map(each.__getitem__, range(MOST_CARDS + 1)))])
+        # By their amount, the number of pods that need at most n cards, for all n that differ.
+        self.several = [
+            (amount, [*accumulate(map(each.__getitem__, range(max(each) + 1)))])
             for amount, each in several.items()
         ]
 
+    def of_card(self, left: int) -> int:
+        """What pods of one card could use of a card with so much left."""
+        return left * self._pods[bisect_right(self._amounts, left)]
+
     def of(self, left: Sequence[int]) -> int:
-        """What they could use of cards with so much left each."""
-        found = 0
-        for each in left:
-            found += each * self._pods[bisect_right(self._amounts, each)]
-        for amount, pods in self._several:
+        """What all of them could use of cards with so much left each."""
+        found = sum(map(self.of_card, left))
+        for amount, pods in self.several:
             large = [each for each in left if each >= amount]
-            found += sum(large) * pods[len(large)]
-        return found
-
-    def more(self, left: Sequence[int], old: int, new: int) -> int:
-        """How much more it is once a card has `new` left in the place of `old`."""
-        amounts, each = self._amounts, self._pods
-        found = new * each[bisect_right(amounts, new)] - old * each[bisect_right(amounts, old)]
-        for amount, pods in self._several:
-            large = [each for each in left if each >= amount]
-            idle, number = sum(large), len(large)
-            found -= idle * pods[number]
-            if old >= amount:
-                idle, number = idle - old, number - 1
-            if new >= amount:
-                idle, number = idle + new, number + 1
-            found += idle * pods[number]
+            found += sum(large) * pods[min(len(large), len(pods) - 1)]
         return found
 
 
-class _Idle:
-    """What is left of an amount on each card of a node, and what a pod takes of one card.
+# What is gained with a card that has no room.
+_NO_ROOM = -math.inf
 
-    Cards with as much left are alike. `pods` is the number of usual pods; `usable` is for what the
-    node has left of CPUs, `beside` for that beside the pod.
+
+class _Gains(dict[int, float]):
+    """By what a card has left, what usual pods of one card gain once a pod takes so much of it.
+
+    Fragmentation is what is idle without what is usable: less is idle beside the pod, and less
+    usable. `pods` is the number of all usual pods.
     """
 
-    __slots__ = ("_beside", "_left", "_less", "_pods", "_taken")
-
-    def __init__(
-        self, left: Sequence[int], taken: int, pods: int, usable: _Usable, beside: _Usable
-    ) -> None:
-        self._left = left
-        self._taken = taken
+    def __init__(self, usable: _Usable, pods: int, taken: int) -> None:
+        super().__init__()
+        self._usable = usable
         self._pods = pods
-        self._beside = beside
-        # What is usable no more beside the pod, whatever cards it takes.
-        self._less = 0 if beside is usable else usable.of(left) - beside.of(left)
+        self._taken = taken
 
-    def gain(self, left: int) -> float:
-        """By how much fragmentation falls with a card that has so much left."""
-        return self._gain(1, self._beside.more(self._left, left, left - self._taken))
+    def __missing__(self, left: int) -> float:
+        if len(self) >= _MOST_KEPT:
+            self.clear()
+        taken, of_card = self._taken, self._usable.of_card
+        gain: float = _NO_ROOM
+        if left >= taken or not taken:
+            gain = taken * self._pods + of_card(left - taken) - of_card(left)
+        self[left] = gain
+        return gain
 
-    def gain_of(self, cards: Sequence[int]) -> float:
-        """The same with the cards of these numbers at once."""
-        after = list(self._left)
-        for index in cards:
-            after[index] -= self._taken
-        return self._gain(len(cards), self._beside.of(after) - self._beside.of(self._left))
-
-    def _gain(self, cards: int, more: int) -> float:
-        """Fragmentation is what is idle without what is usable, as the mean of the usual pods."""
-        less_idle = cards * self._taken * self._pods
-        return (less_idle + more - self._less) / max(self._pods, 1)
+    def of(self, left: Sequence[int]) -> list[float]:
+        """What all usual pods gain with each card of a node."""
+        found = list(map(self.__getitem__, left))
+        for amount, pods in self._usable.several:
+            large = [each for each in left if each >= amount]
+            if not large:
+                continue
+            # A card that stays large enough loses what is taken, another one all.
+            most = len(pods) - 1
+            many, fewer = pods[min(len(large), most)], pods[min(len(large) - 1, most)]
+            less, taken = sum(large) * (many - fewer), self._taken
+            found = [
+                gain
+                if has < amount
+                else gain - taken * many
+                if has - taken >= amount
+                else gain - less - has * fewer
+                for gain, has in zip(found, left, strict=True)
+            ]
+        return found
 
 
 class Mix:
@@ -385,84 +412,86 @@ class Mix:
         counts = Counter(pods)
         ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         wanted = part * sum(counts.values())
-        self._counts: list[tuple[CardShape, int]] = []
-        self._pods = 0
+        usual: list[tuple[CardShape, int]] = []
+        total = 0
         for shape, count in ordered:
-            if self._pods >= wanted:
+            if total >= wanted:
                 break
-            self._counts.append((shape, count))
-            self._pods += count
-        self.shapes = [(shape, count / self._pods) for shape, count in self._counts]
-        self._cpus = sorted({shape.cpu for shape, _ in self._counts})
+            usual.append((shape, count))
+            total += count
+        self.shapes = [(shape, count / total) for shape, count in usual]
+        self._usual, self._pods = usual, total
+        self._cpus = sorted({shape.cpu for shape, _ in usual})
+        # By how many of these CPUs a node has enough for; and by that and what a pod takes.
         self._usable: dict[int, _Usable] = {}
-        self._best: dict[tuple[int, ...], tuple[tuple[int, ...], float]] = {}
+        self._gains: dict[tuple[int, int], _Gains] = {}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Mix) and self.shapes == other.shapes
 
     __hash__ = None  # type: ignore[assignment]
 
-    def gain_of(
-        self, chosen: Cards, cards: Cards, amounts: Amounts, needed: Quantity, free: Quantity
-    ) -> float:
-        """By how much fragmentation falls once a pod takes these amounts of some cards of a node.
+    def gain_of(self, chosen: Sequence[int], cards: Cards, needs: Need, cpu: int) -> float:
+        """By how much fragmentation falls once a pod takes these cards of a node.
 
-        The pod needs so much of CPUs, of which the node has so much left.
+        The node has so many thousandths of a CPU left.
         """
-        idle = self._idle(*self._read(cards, amounts, needed, free))
-        return idle.gain_of([card.index for card in chosen])
+        left = _left_of(needs.amount, cards)
+        after = list(left)
+        for index in chosen:
+            after[index] -= needs.taken
+        usable = self._usable_with(bisect_right(self._cpus, cpu - needs.cpu)).of(after)
+        usable -= self._usable_with(bisect_right(self._cpus, cpu)).of(left)
+        return (len(chosen) * needs.taken * self._pods + usable) / max(self._pods, 1)
 
-    def best(
-        self, cards: Cards, amounts: Amounts, count: int, needed: Quantity, free: Quantity
-    ) -> tuple[tuple[int, ...], float]:
-        """The numbers of so many cards with room that each gain the most, and the gain of all.
+    def best(self, cards: Cards, needs: Need, cpu: int) -> tuple[Sequence[int], float]:
+        """The numbers of the cards with room that each gain the most, and the gain of all.
 
         Raises as `fitting` and `first`.
         """
-        left, taken, now, beside = self._read(cards, amounts, needed, free)
-        # Nodes with the same are alike where a pod takes one amount. Tuples of numbers are no work
-        # for the garbage collector.
-        alike = (count, taken, now, beside, *left)
-        if len(amounts) == 1 and (known := self._best.get(alike)) is not None:
-            return known
-        fits = [card.index for card in fitting(cards, amounts)]
-        idle = self._idle(left, taken, now, beside)
-        gains = {each: idle.gain(each) for each in {left[index] for index in fits}}
-        chosen = first(sorted(fits, key=lambda index: -gains[left[index]]), count)
-        gain = gains[left[chosen[0]]] if count == 1 else idle.gain_of(chosen)
-        found = tuple(chosen), gain
-        if len(amounts) == 1:
-            if len(self._best) >= _MOST_KEPT:
-                self._best.clear()
-            self._best[alike] = found
-        return found
-
-    def _read(
-        self, cards: Cards, amounts: Amounts, needed: Quantity, free: Quantity
-    ) -> tuple[list[int], int, int, int]:
-        """What is left of the first amount on each card, and what the pod takes of one.
-
-        Then how many different CPUs of usual pods the node has enough for, without the pod and
-        beside it.
-        """
-        amount = next(iter(amounts or cards[0].capacity), "")
-        cpu = free.nanos // _MILLI
-        now = bisect_right(self._cpus, cpu)
-        beside = bisect_right(self._cpus, cpu - needed.nanos // _MILLI)
-        return [card.free.get(amount, 0) for card in cards], amounts.get(amount, 0), now, beside
-
-    def _idle(self, left: Sequence[int], taken: int, now: int, beside: int) -> _Idle:
-        usable = self._usable_with(now), self._usable_with(beside)
-        return _Idle(left, taken, self._pods, *usable)
+        # For how many of the CPUs of usual pods it has enough, without the pod and beside it.
+        now, beside = bisect_right(self._cpus, cpu), bisect_right(self._cpus, cpu - needs.cpu)
+        table = self._gains.get((beside, needs.taken))
+        if table is None:
+            table = self._gains_with(beside, needs.taken)
+        gains = table.of(_left_of(needs.amount, cards))
+        if len(needs.take) != 1:
+            room = {card.index for card in fitting(cards, needs.take)}
+            gains = [gain if i in room else _NO_ROOM for i, gain in enumerate(gains)]
+        if needs.cards == 1 and now == beside and (most := max(gains)) != _NO_ROOM:
+            # The usual case.
+            return (gains.index(most),), most / max(self._pods, 1)
+        fits = [index for index, gain in enumerate(gains) if gain != _NO_ROOM]
+        chosen = first(sorted(fits, key=gains.__getitem__, reverse=True), needs.cards)
+        return chosen, self.gain_of(chosen, cards, needs, cpu)
 
     def _usable_with(self, enough: int) -> _Usable:
         """What those of the usual pods could use that need one of the so many smallest CPUs."""
         found = self._usable.get(enough)
         if found is None:
+            if len(self._usable) >= _MOST_TABLES:
+                self._usable.clear()
             cpus = set(self._cpus[:enough])
-            found = _Usable((shape, count) for shape, count in self._counts if shape.cpu in cpus)
+            found = _Usable((shape, count) for shape, count in self._usual if shape.cpu in cpus)
             self._usable[enough] = found
         return found
+
+    def _gains_with(self, enough: int, taken: int) -> _Gains:
+        if len(self._gains) >= _MOST_TABLES:
+            self._gains.clear()
+        found = _Gains(self._usable_with(enough), self._pods, taken)
+        self._gains[enough, taken] = found
+        return found
+
+
+def _left_of(amount: str | None, cards: Cards) -> list[int]:
+    """What is left of an amount on each card of a node, or of the first one that they have."""
+    if amount is None:
+        amount = next(iter(cards[0].capacity), "")
+    try:
+        return [card.free[amount] for card in cards]
+    except KeyError:
+        return [card.free.get(amount, 0) for card in cards]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -480,51 +509,33 @@ NO_FACTS = CardFacts()
 
 
 def by_fragmentation(
-    cards: Cards,
-    amounts: Amounts,
-    count: int,
-    needed: Quantity,
-    free: Quantity,
-    facts: CardFacts,
-    name: str,
+    cards: Cards, needs: Need, free: Quantity, facts: CardFacts, name: str
 ) -> Cards:
-    """So many cards with room by `fragmentation` with each of them, the greatest first.
+    """The cards that a pod takes by `fragmentation` with each of them, the greatest first.
 
     They are what `first` of `sortBy` with that gives, with the work for the node done once.
     Raises as `fitting` and `first`.
     """
     mix = facts.mixes.get(name)
     if not cards or mix is None:
-        return tuple(first(fitting(cards, amounts), count))
-    chosen, _ = mix.best(cards, amounts, count, needed, free)
+        return tuple(first(fitting(cards, needs.take), needs.cards))
+    chosen, _ = mix.best(cards, needs, free.nanos // _MILLI)
     return tuple([cards[index] for index in chosen])
 
 
 def best_fragmentation(
-    cards: Cards,
-    amounts: Amounts,
-    count: int,
-    needed: Quantity,
-    free: Quantity,
-    facts: CardFacts,
-    name: str,
+    cards: Cards, needs: Need, free: Quantity, facts: CardFacts, name: str
 ) -> float:
     """`fragmentation` with the cards of `by_fragmentation`. Raises as it."""
     mix = facts.mixes.get(name)
     if not cards or mix is None:
-        first(fitting(cards, amounts), count)
+        first(fitting(cards, needs.take), needs.cards)
         return 0.0
-    return mix.best(cards, amounts, count, needed, free)[1]
+    return mix.best(cards, needs, free.nanos // _MILLI)[1]
 
 
 def fragmentation(
-    cards: Cards,
-    chosen: Cards,
-    amounts: Amounts,
-    needed: Quantity,
-    free: Quantity,
-    facts: CardFacts,
-    name: str,
+    cards: Cards, chosen: Cards, needs: Need, free: Quantity, facts: CardFacts, name: str
 ) -> float:
     """By how much the idle cards of a node are less fragmented once a pod takes some of them.
 
@@ -533,7 +544,7 @@ def fragmentation(
     mix = facts.mixes.get(name)
     if not cards or mix is None:
         return 0.0
-    return mix.gain_of(chosen, cards, amounts, needed, free)
+    return mix.gain_of([card.index for card in chosen], cards, needs, free.nanos // _MILLI)
 
 
 _MILLI = 10**6
@@ -560,14 +571,10 @@ def _weighed(cards: Cards | Size, *_: Any) -> int:
     return 32 * len(cards)
 
 
-def _weighed_each(cards: Cards | Size, *_: Any) -> int:
-    return 32 * len(cards) * (1 + len(cards))
-
-
-CARD, FACTS = Type("Card"), Type("CardFacts")
+CARD, FACTS, NEED = Type("Card"), Type("CardFacts"), Type("CardNeed")
 _CARDS = list_of(CARD)
 _AMOUNTS = map_of(STRING, INT)
-_BEST = (_CARDS, _AMOUNTS, INT, QUANTITY, QUANTITY, FACTS, STRING)
+_BEST = (_CARDS, NEED, QUANTITY, FACTS, STRING)
 # Only policies with a `cards` clause have these, which the clause is written out with.
 WRITTEN_OUT: tuple[Overload, ...] = (
     function(
@@ -581,14 +588,13 @@ WRITTEN_OUT: tuple[Overload, ...] = (
     function("cards.fitting", (_CARDS, _AMOUNTS), _CARDS, fitting, _each),
     function("cards.first", (_CARDS, INT), _CARDS, first),
     function("cards.spare", (_CARDS, _AMOUNTS, INT), INT, spare, _each),
-    function("cards.byFragmentation", _BEST, _CARDS, by_fragmentation, _weighed_each),
-    function("cards.bestFragmentation", _BEST, DOUBLE, best_fragmentation, _weighed_each),
+    function("cards.byFragmentation", _BEST, _CARDS, by_fragmentation, _each),
+    function("cards.bestFragmentation", _BEST, DOUBLE, best_fragmentation, _each),
+    function("cards.need", (INT, _AMOUNTS, QUANTITY), NEED, need),
     function(
-        *(
-            "cards.fragmentation",
-            (_CARDS, _CARDS, _AMOUNTS, QUANTITY, QUANTITY, FACTS, STRING),
-            DOUBLE,
-        ),
+        "cards.fragmentation",
+        (_CARDS, _CARDS, NEED, QUANTITY, FACTS, STRING),
+        DOUBLE,
         fragmentation,
         _weighed,
     ),

@@ -32,6 +32,7 @@ from grammar.values.cards import (
     fitting,
     fragmentation,
     holders,
+    need,
     number,
     spare,
     taken,
@@ -131,6 +132,8 @@ def test_too_few_cards_are_missing() -> None:
         first(cards, -1)
     with pytest.raises(EvaluationError, match="less than nothing"):
         fitting(cards, {"milli": -1})
+    with pytest.raises(EvaluationError, match="less than nothing"):
+        need(1, {"milli": -1}, Quantity.parse("1"))
 
 
 def test_chance_is_the_same_everywhere() -> None:
@@ -173,7 +176,8 @@ def test_the_best_cards_are_those_that_mend_the_most(
     facts = CardFacts({"gpu": Mix(pods, part=1)})
     cards = tuple(Card(i, WHOLE, {"milli": 1000 - left}, 0) for i, left in enumerate(free))
     needed, has = (Quantity.parse(f"{cpu}m") for cpu in cpus)
-    given = ({"milli": milli}, count, needed, has, facts, "gpu")
+    needs = need(count, {"milli": milli}, needed)
+    given = (needs, has, facts, "gpu")
 
     def gain(*chosen: int) -> Fraction:
         after = [left - milli * (i in chosen) for i, left in enumerate(free)]
@@ -190,8 +194,7 @@ def test_the_best_cards_are_those_that_mend_the_most(
         chosen = by_fragmentation(cards, *given)
         assert [card.index for card in chosen] == wanted
         assert best_fragmentation(cards, *given) == float(gain(*wanted))
-        again = fragmentation(cards, chosen, {"milli": milli}, needed, has, facts, "gpu")
-        assert again == float(gain(*wanted))
+        assert fragmentation(cards, chosen, *given) == float(gain(*wanted))
 
 
 def test_the_usual_pods_are_the_most_frequent_ones() -> None:
@@ -203,14 +206,14 @@ def test_the_usual_pods_are_the_most_frequent_ones() -> None:
 def test_a_pod_that_fills_a_card_mends_fragmentation() -> None:
     facts = CardFacts({"gpu": Mix([CardShape(1000, 1, 1000)])})
     cards = cards_of("gpu", alike(2, WHOLE), [on(0)], NO_FACTS)
-    cpu, free = Quantity.parse("1"), Quantity.parse("8")
-    half = {"milli": 500}
-    assert fragmentation(cards, (cards[0],), half, cpu, free, facts, "gpu") == 500
-    assert fragmentation(cards, (cards[1],), half, cpu, free, facts, "gpu") == -500
+    half, free = need(1, {"milli": 500}, Quantity.parse("1")), Quantity.parse("8")
+    assert fragmentation(cards, (cards[0],), half, free, facts, "gpu") == 500
+    assert fragmentation(cards, (cards[1],), half, free, facts, "gpu") == -500
     # Without CPUs for a usual pod, all that is idle is lost.
-    assert fragmentation(cards, (), {}, Quantity.parse("8"), free, facts, "gpu") == -1000
-    assert fragmentation((), (), half, cpu, free, facts, "gpu") == 0
-    assert fragmentation(cards, (cards[0],), half, cpu, free, facts, "nic") == 0
+    nothing = need(0, {}, Quantity.parse("8"))
+    assert fragmentation(cards, (), nothing, free, facts, "gpu") == -1000
+    assert fragmentation((), (), half, free, facts, "gpu") == 0
+    assert fragmentation(cards, (cards[0],), half, free, facts, "nic") == 0
 
 
 # ---- what others may take
