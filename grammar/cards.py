@@ -53,13 +53,11 @@ def spare(clause: Cards, node: ast.Expr, span: Span) -> ast.Expr:
 def chosen(clause: Cards, node: ast.Expr, span: Span) -> ast.Expr:
     """The cards of a node that the pod would take, in the order in which they are chosen."""
     names = {"CARDS": cards(clause, node, span), "TAKE": clause.take}
-    fitting = _filled("cards.fitting(CARDS, TAKE)", names, span)
     if _picks_by_fragmentation(clause):
-        pod = ast.Ident("pod", False, span)
-        names |= _facts(clause, node, pod, span) | {"FITTING": fitting}
-        arguments = f"FITTING, CARDS, TAKE, {_CPUS}, FACTS, NAME"
-        fitting = _filled(f"cards.byFragmentation({arguments})", names, span)
-    elif clause.pick is not None:
+        names |= _facts(clause, node, ast.Ident("pod", False, span), span)
+        return _filled(f"cards.byFragmentation(CARDS, {_NEED})", names, span)
+    fitting = _filled("cards.fitting(CARDS, TAKE)", names, span)
+    if clause.pick is not None:
         by = clause.pick.by
         if clause.pick.order == "most":
             by = ast.Unary("-", by, by.span)
@@ -69,22 +67,31 @@ def chosen(clause: Cards, node: ast.Expr, span: Span) -> ast.Expr:
 
 
 def fragmentation(
-    clause: Cards, node: ast.Expr, pod: ast.Expr, taken: ast.Expr, span: Span
+    clause: Cards, node: ast.Expr, pod: ast.Expr, card: ast.Expr | None, span: Span
 ) -> ast.Expr:
-    """By how much the idle cards of a node are less fragmented once the pod takes some."""
-    names = {"CARDS": cards(clause, node, span), "TAKEN": taken, "TAKE": clause.take}
+    """By how much the idle cards of a node are less fragmented once the pod takes some.
+
+    It takes the card, or those that it would take if that is None.
+    """
+    names = {"CARDS": cards(clause, node, span), "TAKE": clause.take}
     names |= _facts(clause, node, pod, span)
-    return _filled(f"cards.fragmentation(CARDS, TAKEN, TAKE, {_CPUS}, FACTS, NAME)", names, span)
+    if card is None and _picks_by_fragmentation(clause):
+        return _filled(f"cards.bestFragmentation(CARDS, {_NEED})", names, span)
+    names["TAKEN"] = chosen(clause, node, span)
+    if card is not None:
+        names["TAKEN"] = ast.ListLiteral((card,), (), span)
+    return _filled(f"cards.fragmentation(CARDS, TAKEN, {_NEED})", names, span)
 
 
-# What the pod needs of a CPU, and what the node has left.
-_CPUS = 'POD.requests["cpu"], NODE.free["cpu"]'
+# What the pod needs, which is one value for all nodes, and what is known of a node.
+_NEED = 'cards.need(NUMBER, TAKE, POD.requests["cpu"]), NODE.free["cpu"], FACTS, NAME'
 
 
 def _facts(clause: Cards, node: ast.Expr, pod: ast.Expr, span: Span) -> dict[str, ast.Expr]:
     """The parts of what is measured by fragmentation."""
     name = ast.Literal(clause.name, STRING, span)
-    return {"NODE": node, "POD": pod, "FACTS": ast.Ident(FACTS, True, span), "NAME": name}
+    found = {"NODE": node, "POD": pod, "FACTS": ast.Ident(FACTS, True, span), "NAME": name}
+    return found | {"NUMBER": number(clause, span)}
 
 
 def _picks_by_fragmentation(clause: Cards) -> bool:

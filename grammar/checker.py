@@ -458,10 +458,9 @@ class Checker:
         if (clause := self._cards_clause(expr.args[0])) is None:
             return replace(expr, type=POISON)
         node, pod = (ast.Ident(name, False, expr.span) for name in ("node", "pod"))
-        taken: ast.Expr = cards.chosen(clause, node, expr.span)
-        if self._locals.get(cards.CARD) == CARD:
-            taken = ast.ListLiteral((ast.Ident(cards.CARD, False, expr.span),), (), expr.span)
-        return self._check(cards.fragmentation(clause, node, pod, taken, expr.span))
+        in_pick = self._locals.get(cards.CARD) == CARD
+        card = ast.Ident(cards.CARD, False, expr.span) if in_pick else None
+        return self._check(cards.fragmentation(clause, node, pod, card, expr.span))
 
     def _cards_clause(self, name: ast.Expr) -> Cards | None:
         """The `cards` clause of this name in the policy; None, with an error, for any other."""

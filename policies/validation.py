@@ -99,16 +99,17 @@ def _used(
         # Each of them compares names, which takes long if there are many.
         if sum(d.severity == "error" for d in found) >= _MOST_USE_ERRORS:
             return
-        other = _named(use.name, checked.policy, names)
+        key = _key(use.name, checked.policy, names)
+        other = names.get(key)
         if other is None:
             found.append(catalogue.unknown_policy(use.name, names, use.span))
-        elif other.policy.address in path:
-            found.append(catalogue.recursion([*path, other.policy.address], use.span))
+        elif key in path:
+            found.append(catalogue.recursion([*path, key], use.span))
         elif other.broken:
             found.append(catalogue.broken_use(use.name, use.span))
         elif (made := _filled(use, other, checked.policy.values, found, make)) is not None:
             yield use, made
-            inner = _used(made, names, [*path, other.policy.address], found, make)
+            inner = _used(made, names, [*path, key], found, make)
             # An error in a policy further down belongs to the `use` that leads there.
             yield from ((use, deeper) for _, deeper in inner)
 
@@ -152,7 +153,7 @@ def _about_values(policy: Policy, names: Mapping[str, Checked]) -> Iterator[Diag
     None if one of these policies is unknown: it could have the parameter.
     """
     uses = (i for i in policy.items if isinstance(i, Use))
-    used = [_named(use.name, policy, names) for use in uses]
+    used = [names.get(_key(use.name, policy, names)) for use in uses]
     if None in used:
         return
     known = {p.name for other in used if other is not None for p in other.policy.parameters}
@@ -171,10 +172,10 @@ def _beyond(used: Iterable[tuple[Use, Checked]]) -> Iterator[tuple[Use, str]]:
             yield use, more[0].what
 
 
-def _named(name: str, user: Policy, names: Mapping[str, Checked]) -> Checked | None:
-    """The policy of an address, or of a name in the namespace of the policy that uses it."""
-    near = f"{user.namespace}/{name}" if user.namespace is not None else name
-    return names.get(near) or names.get(name)
+def _key(name: str, user: Policy, names: Mapping[str, Checked]) -> str:
+    """The key of what a `use` names: an address, or a name in the namespace of the user."""
+    near = f"{user.namespace}/{name}"
+    return near if user.namespace is not None and near in names else name
 
 
 # ---- texts to checked policies

@@ -77,9 +77,10 @@ class PodChange(NamedTuple):
     low: int
 
 
-# How a pod is in a group: on a node of it for certain, or it may end there.
-Presence = Literal["bound", "in flight", "nominated"]
-PRESENCES: tuple[Presence, ...] = ("bound", "in flight", "nominated")
+# How a pod is in a group: on a node of it for certain, or it may end there. A pod that is `guessed`
+# is on the node, but nobody knows on which of its cards.
+Presence = Literal["bound", "guessed", "in flight", "nominated"]
+PRESENCES: tuple[Presence, ...] = ("bound", "guessed", "in flight", "nominated")
 
 
 # The pods between two turns of a search for people.

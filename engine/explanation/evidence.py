@@ -174,9 +174,22 @@ def card_evidence(clause: Cards, written: Written, frame: Frame) -> CountEvidenc
     capacities = [card.capacity for card in found]
     there_are = holders(clause.name, capacities, pods, facts.claim)
     named = [
-        PodInGroup(key_of(each.pod), "bound") for each in there_are if isinstance(each.pod, Peer)
+        PodInGroup(key_of(each.pod), "guessed" if each.is_guessed else "bound")
+        for each in there_are
+        if isinstance(each.pod, Peer)
     ]
-    return CountEvidence(f"the pod takes {amounts} of {many}; {there}", sorted(named))
+    guessed = sum(each.presence == "guessed" for each in named)
+    text = f"the pod takes {amounts} of {many}; {there}{_said_of(guessed)}"
+    return CountEvidence(text, sorted(named))
+
+
+def _said_of(guessed: int) -> str:
+    """What is said of so many pods whose cards are guessed."""
+    if not guessed:
+        return ""
+    pods = "1 pod was" if guessed == 1 else f"{guessed} pods were"
+    its = "its card is" if guessed == 1 else "their cards are"
+    return f"; {pods} bound by others without a number, so {its} guessed"
 
 
 def _left(card: Card, name: str) -> str:

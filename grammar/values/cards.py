@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, NamedTuple, Protocol
+from itertools import accumulate
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from grammar.errors import EvaluationError, MissingError
 from grammar.types import (
@@ -35,7 +37,8 @@ TAKEN = "placet.dev/cards"
 # More cards of one node are a mistake.
 MOST_CARDS = 256
 _MOST_AMOUNTS = 8
-_MOST_KEPT = 65_536
+# The tables that are kept, and their rows.
+_MOST_TABLES, _MOST_KEPT = 256, 1024
 
 Amounts = Mapping[str, int]
 
@@ -43,26 +46,27 @@ Amounts = Mapping[str, int]
 # Not frozen, which takes three times as long to make; nobody writes to one.
 @dataclass(slots=True)
 class Card:
-    """A card of a node: what it has, and what the pods there take of it.
+    """A card of a node: what it has, what the pods there take of it, and what they leave `free`.
 
-    `free` is below 0 where pods take more than it has.
+    That is below 0 where pods take more than it has.
     """
 
     index: int
     capacity: Amounts
     used: Amounts
     pods: int
+    free: Amounts = field(init=False)
 
-    @property
-    def free(self) -> Amounts:
-        used = self.used
-        return {name: has - used.get(name, 0) for name, has in self.capacity.items()}
+    def __post_init__(self) -> None:
+        # Worked out once, because it is asked for each kind of pod.
+        used, has = self.used, self.capacity
+        self.free = {name: all_ - used.get(name, 0) for name, all_ in has.items()} if used else has
 
     def fits(self, amounts: Amounts) -> bool:
         """Whether so much is left. An amount that the card does not have is 0."""
         # A loop, because this is asked of all cards for each kind of pod.
-        for name, need in amounts.items():
-            if 0 < need > self.capacity.get(name, 0) - self.used.get(name, 0):
+        for name, need in amounts.items():  # noqa: SIM110
+            if 0 < need > self.free.get(name, 0):
                 return False
         return True
 
@@ -191,9 +195,7 @@ def _cards(capacities: Sequence[Amounts], found: Iterable[Holder]) -> Cards:
                 number[index] += 1
                 for key, amount in take.items():
                     here[key] = here.get(key, 0) + amount
-    return tuple(
-        [Card(i, has, used[i], number[i]) for i, has in enumerate(capacities)],
-    )
+    return tuple([Card(i, has, used[i], number[i]) for i, has in enumerate(capacities)])
 
 
 def cards_of(
@@ -219,16 +221,18 @@ def alike(count: int, amounts: Amounts) -> tuple[Amounts, ...]:
 
 def fitting(cards: Cards, amounts: Amounts) -> Cards:
     """The cards that have so much left. Raises EvaluationError for an amount below 0."""
-    for amount in amounts.values():
-        if amount < 0:
-            raise EvaluationError("a pod cannot take less than nothing of a card")
+    _check(amounts)
     if len(amounts) == 1:
         # The usual case.
         ((name, need),) = amounts.items()
-        return tuple(
-            [c for c in cards if not need or need <= c.capacity.get(name, 0) - c.used.get(name, 0)]
-        )
+        return tuple([card for card in cards if not need or need <= card.free.get(name, 0)])
     return tuple([card for card in cards if card.fits(amounts)])
+
+
+def _check(amounts: Amounts) -> None:
+    for amount in amounts.values():
+        if amount < 0:
+            raise EvaluationError("a pod cannot take less than nothing of a card")
 
 
 # Where a pod takes nothing, it always fits.
@@ -249,15 +253,17 @@ def spare(cards: Cards, amounts: Amounts, count: int) -> int:
 
 def _times(card: Card, amounts: Amounts) -> int:
     """How often a card has these amounts."""
-    capacity, used = card.capacity, card.used
     found = _ENDLESS
     for name, need in amounts.items():
         if need > 0:
-            found = min(found, (capacity.get(name, 0) - used.get(name, 0)) // need)
+            found = min(found, card.free.get(name, 0) // need)
     return found
 
 
-def first(cards: Cards, count: int) -> Cards:
+_Each = TypeVar("_Each")
+
+
+def first(cards: Sequence[_Each], count: int) -> Sequence[_Each]:
     """So many cards. Raises EvaluationError for less than none, MissingError if there are fewer."""
     if count < 0:
         raise EvaluationError("a pod cannot take less than no card")
@@ -283,37 +289,115 @@ class CardShape(NamedTuple):
     amount: int
 
 
-class _Idle:
-    """What is left of an amount on each card of a node, and what a pod takes of one card.
+class Need(NamedTuple):
+    """What a pod needs: of so many cards, these amounts each, and thousandths of a CPU.
 
-    Nodes with the same are alike, and so are cards with as much left. `cpus` are what the node has
-    left of CPUs, without the pod and beside it.
+    Fragmentation is measured by the first `amount`, of which it takes so much; None without any.
     """
 
-    __slots__ = ("_before", "_cpu_left", "_gains", "_mix", "_taken", "left")
+    cards: int
+    take: Amounts
+    cpu: int
+    amount: str | None
+    taken: int
 
-    def __init__(self, mix: Mix, left: tuple[int, ...], taken: int, cpus: tuple[int, int]) -> None:
-        self.left = left
-        self._mix = mix
-        self._taken = taken
-        self._cpu_left = cpus[1]
-        self._before = mix.fragments(left, cpus[0])
-        self._gains: dict[int, float] = {}
 
-    def gain(self, left: int) -> float:
-        """By how much fragmentation falls with a card that has so much left."""
-        if (found := self._gains.get(left)) is None:
-            after = [*self.left, left - self._taken]
-            after.remove(left)
-            found = self._gains[left] = self._before - self._mix.fragments(after, self._cpu_left)
+def need(count: int, amounts: Amounts, cpu: Quantity) -> Need:
+    """What a pod needs. Raises EvaluationError for an amount below 0."""
+    _check(amounts)
+    first_amount = next(iter(amounts), None)
+    taken = 0 if first_amount is None else amounts[first_amount]
+    return Need(count, amounts, cpu.nanos // _MILLI, first_amount, taken)
+
+
+class _Usable:
+    """What usual pods could use of idle cards, where a node has enough of a CPU for them.
+
+    An amount counts once for each such pod, so that all of it is in whole numbers.
+
+    A pod of one card can use each card that is large enough, whatever the others have left. So what
+    such pods can use is a sum over the cards. For pods of several cards it also depends on how many
+    cards are large enough.
+    """
+
+    __slots__ = ("_amounts", "_pods", "several")
+
+    def __init__(self, shapes: Iterable[tuple[CardShape, int]]) -> None:
+        ones, several = Counter[int](), dict[int, Counter[int]]()
+        for shape, count in shapes:
+            if shape.cards == 1:
+                ones[shape.amount] += count
+            elif 1 < shape.cards <= MOST_CARDS:
+                several.setdefault(shape.amount, Counter())[shape.cards] += count
+        # The amounts of pods of one card, and the number of pods with one of the first n amounts.
+        self._amounts = sorted(ones)
+        self._pods = [0, *accumulate(map(ones.__getitem__, self._amounts))]
+        # By their amount, the number of pods that need at most n cards, for all n that differ.
+        self.several = [
+            (amount, [*accumulate(map(each.__getitem__, range(max(each) + 1)))])
+            for amount, each in several.items()
+        ]
+
+    def of_card(self, left: int) -> int:
+        """What pods of one card could use of a card with so much left."""
+        return left * self._pods[bisect_right(self._amounts, left)]
+
+    def of(self, left: Sequence[int]) -> int:
+        """What all of them could use of cards with so much left each."""
+        found = sum(map(self.of_card, left))
+        for amount, pods in self.several:
+            large = [each for each in left if each >= amount]
+            found += sum(large) * pods[min(len(large), len(pods) - 1)]
         return found
 
-    def gain_of(self, cards: Cards) -> float:
-        """The same with several cards at once."""
-        after = list(self.left)
-        for card in cards:
-            after[card.index] -= self._taken
-        return self._before - self._mix.fragments(after, self._cpu_left)
+
+# What is gained with a card that has no room.
+_NO_ROOM = -math.inf
+
+
+class _Gains(dict[int, float]):
+    """By what a card has left, what usual pods of one card gain once a pod takes so much of it.
+
+    Fragmentation is what is idle without what is usable: less is idle beside the pod, and less
+    usable. `pods` is the number of all usual pods.
+    """
+
+    def __init__(self, usable: _Usable, pods: int, taken: int) -> None:
+        super().__init__()
+        self._usable = usable
+        self._pods = pods
+        self._taken = taken
+
+    def __missing__(self, left: int) -> float:
+        if len(self) >= _MOST_KEPT:
+            self.clear()
+        taken, of_card = self._taken, self._usable.of_card
+        gain: float = _NO_ROOM
+        if left >= taken or not taken:
+            gain = taken * self._pods + of_card(left - taken) - of_card(left)
+        self[left] = gain
+        return gain
+
+    def of(self, left: Sequence[int]) -> list[float]:
+        """What all usual pods gain with each card of a node."""
+        found = list(map(self.__getitem__, left))
+        for amount, pods in self._usable.several:
+            large = [each for each in left if each >= amount]
+            if not large:
+                continue
+            # A card that stays large enough loses what is taken, another one all.
+            most = len(pods) - 1
+            many, fewer = pods[min(len(large), most)], pods[min(len(large) - 1, most)]
+            less, taken = sum(large) * (many - fewer), self._taken
+            found = [
+                gain
+                if has < amount
+                else gain - taken * many
+                if has - taken >= amount
+                else gain - less - has * fewer
+                for gain, has in zip(found, left, strict=True)
+            ]
+        return found
 
 
 class Mix:
@@ -327,56 +411,87 @@ class Mix:
         """The shapes of which the most frequent make up this part of the pods."""
         counts = Counter(pods)
         ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-        wanted, total = part * sum(counts.values()), 0
-        self.shapes: list[tuple[CardShape, float]] = []
+        wanted = part * sum(counts.values())
+        usual: list[tuple[CardShape, int]] = []
+        total = 0
         for shape, count in ordered:
             if total >= wanted:
                 break
-            self.shapes.append((shape, count))
+            usual.append((shape, count))
             total += count
-        self.shapes = [(shape, count / total) for shape, count in self.shapes]
-        self._cpus = sorted({shape.cpu for shape, _ in self.shapes})
-        self._known: dict[tuple[int, ...], float] = {}
-        self._idle: dict[tuple[int, ...], _Idle] = {}
+        self.shapes = [(shape, count / total) for shape, count in usual]
+        self._usual, self._pods = usual, total
+        self._cpus = sorted({shape.cpu for shape, _ in usual})
+        # By how many of these CPUs a node has enough for; and by that and what a pod takes.
+        self._usable: dict[int, _Usable] = {}
+        self._gains: dict[tuple[int, int], _Gains] = {}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Mix) and self.shapes == other.shapes
 
     __hash__ = None  # type: ignore[assignment]
 
-    def idle(self, cards: Cards, amounts: Amounts, needed: Quantity, free: Quantity) -> _Idle:
-        """What is left on the cards of a node, for a pod that takes these amounts of one."""
-        amount = next(iter(amounts or cards[0].capacity))
-        taken, cpu = amounts.get(amount, 0), free.nanos // _MILLI
-        cpu_left = cpu - needed.nanos // _MILLI
-        left = [card.capacity.get(amount, 0) - card.used.get(amount, 0) for card in cards]
-        # No shape lies between the next number and the given one.
-        key = (taken, bisect_right(self._cpus, cpu), bisect_right(self._cpus, cpu_left), *left)
-        found = self._idle.get(key)
+    def gain_of(self, chosen: Sequence[int], cards: Cards, needs: Need, cpu: int) -> float:
+        """By how much fragmentation falls once a pod takes these cards of a node.
+
+        The node has so many thousandths of a CPU left.
+        """
+        left = _left_of(needs.amount, cards)
+        after = list(left)
+        for index in chosen:
+            after[index] -= needs.taken
+        usable = self._usable_with(bisect_right(self._cpus, cpu - needs.cpu)).of(after)
+        usable -= self._usable_with(bisect_right(self._cpus, cpu)).of(left)
+        return (len(chosen) * needs.taken * self._pods + usable) / max(self._pods, 1)
+
+    def best(self, cards: Cards, needs: Need, cpu: int) -> tuple[Sequence[int], float]:
+        """The numbers of the cards with room that each gain the most, and the gain of all.
+
+        Raises as `fitting` and `first`.
+        """
+        # For how many of the CPUs of usual pods it has enough, without the pod and beside it.
+        now, beside = bisect_right(self._cpus, cpu), bisect_right(self._cpus, cpu - needs.cpu)
+        table = self._gains.get((beside, needs.taken))
+        if table is None:
+            table = self._gains_with(beside, needs.taken)
+        gains = table.of(_left_of(needs.amount, cards))
+        if len(needs.take) != 1:
+            room = {card.index for card in fitting(cards, needs.take)}
+            gains = [gain if i in room else _NO_ROOM for i, gain in enumerate(gains)]
+        if needs.cards == 1 and now == beside and (most := max(gains)) != _NO_ROOM:
+            # The usual case.
+            return (gains.index(most),), most / max(self._pods, 1)
+        fits = [index for index, gain in enumerate(gains) if gain != _NO_ROOM]
+        chosen = first(sorted(fits, key=gains.__getitem__, reverse=True), needs.cards)
+        return chosen, self.gain_of(chosen, cards, needs, cpu)
+
+    def _usable_with(self, enough: int) -> _Usable:
+        """What those of the usual pods could use that need one of the so many smallest CPUs."""
+        found = self._usable.get(enough)
         if found is None:
-            if len(self._idle) >= _MOST_KEPT:
-                self._idle.clear()
-            found = self._idle[key] = _Idle(self, tuple(left), taken, (cpu, cpu_left))
+            if len(self._usable) >= _MOST_TABLES:
+                self._usable.clear()
+            cpus = set(self._cpus[:enough])
+            found = _Usable((shape, count) for shape, count in self._usual if shape.cpu in cpus)
+            self._usable[enough] = found
         return found
 
-    def fragments(self, free: Sequence[int], cpu: int) -> float:
-        """What the usual pods could not use of idle cards, beside so much of a CPU."""
-        enough = bisect_right(self._cpus, cpu)
-        key = (enough, *sorted(free))
-        found = self._known.get(key)
-        if found is None:
-            if len(self._known) >= _MOST_KEPT:
-                self._known.clear()
-            found = self._known[key] = self._fragments(free, cpu)
+    def _gains_with(self, enough: int, taken: int) -> _Gains:
+        if len(self._gains) >= _MOST_TABLES:
+            self._gains.clear()
+        found = _Gains(self._usable_with(enough), self._pods, taken)
+        self._gains[enough, taken] = found
         return found
 
-    def _fragments(self, free: Sequence[int], cpu: int) -> float:
-        idle, fragments = sum(free), 0.0
-        for shape, part in self.shapes:
-            large = [left for left in free if left >= shape.amount]
-            fits = shape.cards and shape.cpu <= cpu and len(large) >= shape.cards
-            fragments += part * (idle - sum(large) if fits else idle)
-        return fragments
+
+def _left_of(amount: str | None, cards: Cards) -> list[int]:
+    """What is left of an amount on each card of a node, or of the first one that they have."""
+    if amount is None:
+        amount = next(iter(cards[0].capacity), "")
+    try:
+        return [card.free[amount] for card in cards]
+    except KeyError:
+        return [card.free.get(amount, 0) for card in cards]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -394,38 +509,33 @@ NO_FACTS = CardFacts()
 
 
 def by_fragmentation(
-    fitting: Cards,
-    cards: Cards,
-    amounts: Amounts,
-    needed: Quantity,
-    free: Quantity,
-    facts: CardFacts,
-    name: str,
+    cards: Cards, needs: Need, free: Quantity, facts: CardFacts, name: str
 ) -> Cards:
-    """The fitting cards of a node by `fragmentation` with each of them, the greatest first.
+    """The cards that a pod takes by `fragmentation` with each of them, the greatest first.
 
-    It is what `sortBy` with that would give, with the work for the node done once.
+    They are what `first` of `sortBy` with that gives, with the work for the node done once.
+    Raises as `fitting` and `first`.
     """
     mix = facts.mixes.get(name)
-    if mix is None or not fitting:
-        return fitting
-    idle = mix.idle(cards, amounts, needed, free)
-    left = idle.left
-    alike = {left[card.index] for card in fitting}
-    if len(alike) == 1:
-        return fitting
-    gains = {each: -idle.gain(each) for each in alike}
-    return tuple(sorted(fitting, key=lambda card: gains[left[card.index]]))
+    if not cards or mix is None:
+        return tuple(first(fitting(cards, needs.take), needs.cards))
+    chosen, _ = mix.best(cards, needs, free.nanos // _MILLI)
+    return tuple([cards[index] for index in chosen])
+
+
+def best_fragmentation(
+    cards: Cards, needs: Need, free: Quantity, facts: CardFacts, name: str
+) -> float:
+    """`fragmentation` with the cards of `by_fragmentation`. Raises as it."""
+    mix = facts.mixes.get(name)
+    if not cards or mix is None:
+        first(fitting(cards, needs.take), needs.cards)
+        return 0.0
+    return mix.best(cards, needs, free.nanos // _MILLI)[1]
 
 
 def fragmentation(
-    cards: Cards,
-    chosen: Cards,
-    amounts: Amounts,
-    needed: Quantity,
-    free: Quantity,
-    facts: CardFacts,
-    name: str,
+    cards: Cards, chosen: Cards, needs: Need, free: Quantity, facts: CardFacts, name: str
 ) -> float:
     """By how much the idle cards of a node are less fragmented once a pod takes some of them.
 
@@ -434,10 +544,7 @@ def fragmentation(
     mix = facts.mixes.get(name)
     if not cards or mix is None:
         return 0.0
-    idle = mix.idle(cards, amounts, needed, free)
-    if len(chosen) == 1:
-        return idle.gain(idle.left[chosen[0].index])
-    return idle.gain_of(chosen)
+    return mix.gain_of([card.index for card in chosen], cards, needs, free.nanos // _MILLI)
 
 
 _MILLI = 10**6
@@ -464,13 +571,10 @@ def _weighed(cards: Cards | Size, *_: Any) -> int:
     return 32 * len(cards)
 
 
-def _weighed_each(fitting: Cards | Size, cards: Cards | Size, *_: Any) -> int:
-    return 32 * len(cards) * (1 + len(fitting))
-
-
-CARD, FACTS = Type("Card"), Type("CardFacts")
+CARD, FACTS, NEED = Type("Card"), Type("CardFacts"), Type("CardNeed")
 _CARDS = list_of(CARD)
 _AMOUNTS = map_of(STRING, INT)
+_BEST = (_CARDS, NEED, QUANTITY, FACTS, STRING)
 # Only policies with a `cards` clause have these, which the clause is written out with.
 WRITTEN_OUT: tuple[Overload, ...] = (
     function(
@@ -484,19 +588,13 @@ WRITTEN_OUT: tuple[Overload, ...] = (
     function("cards.fitting", (_CARDS, _AMOUNTS), _CARDS, fitting, _each),
     function("cards.first", (_CARDS, INT), _CARDS, first),
     function("cards.spare", (_CARDS, _AMOUNTS, INT), INT, spare, _each),
+    function("cards.byFragmentation", _BEST, _CARDS, by_fragmentation, _each),
+    function("cards.bestFragmentation", _BEST, DOUBLE, best_fragmentation, _each),
+    function("cards.need", (INT, _AMOUNTS, QUANTITY), NEED, need),
     function(
-        "cards.byFragmentation",
-        (_CARDS, _CARDS, _AMOUNTS, QUANTITY, QUANTITY, FACTS, STRING),
-        _CARDS,
-        by_fragmentation,
-        _weighed_each,
-    ),
-    function(
-        *(
-            "cards.fragmentation",
-            (_CARDS, _CARDS, _AMOUNTS, QUANTITY, QUANTITY, FACTS, STRING),
-            DOUBLE,
-        ),
+        "cards.fragmentation",
+        (_CARDS, _CARDS, NEED, QUANTITY, FACTS, STRING),
+        DOUBLE,
         fragmentation,
         _weighed,
     ),

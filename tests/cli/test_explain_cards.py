@@ -57,6 +57,44 @@ def test_a_node_is_explained_by_its_cards(
     assert f"  the pod takes {takes}; {LEFT}\n    bound: ml/there\n" in shown
 
 
+def bound_by_others(files: list[str], *names: str) -> None:
+    """Adds pods without a number to the node."""
+    cluster = Path(files[1])
+    objects = json.loads(cluster.read_text())
+    takes = {"milli": "200", "count": "1"}
+    objects["items"] += [pod(name, "ml", annotations=takes, on="n1") for name in names]
+    cluster.write_text(json.dumps(objects))
+
+
+GUESSED = "card 0 has 100 of 1000 milli; card 1 has 1000 of 1000 milli; 1 pod was bound by others"
+
+
+def test_a_pod_whose_card_is_guessed_is_told_apart(
+    files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    bound_by_others(files, "old")
+    assert main(["explain", "ml/two", "n1", *files]) == 0
+    shown = capsys.readouterr().out
+    said = f"{GUESSED} without a number, so its card is guessed"
+    assert f"; {said}\n    bound: ml/there\n    guessed: ml/old\n" in shown
+    assert main(["explain", "ml/two", "n1", "-o", "json", *files]) == 0
+    (clause,) = json.loads(capsys.readouterr().out)["nodes"][0]["clauses"]
+    assert clause["counts"]["text"].endswith(said)
+    assert clause["counts"]["pods"] == [
+        {"name": "ml/old", "presence": "guessed"},
+        {"name": "ml/there", "presence": "bound"},
+    ]
+
+
+def test_several_pods_whose_cards_are_guessed(
+    files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    bound_by_others(files, "old", "older")
+    main(["analyze", "ml/two", *files])
+    said = "2 pods were bound by others without a number, so their cards are guessed"
+    assert said in capsys.readouterr().out
+
+
 def test_cards_that_cannot_be_read_are_named(
     files: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

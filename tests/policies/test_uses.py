@@ -71,6 +71,8 @@ def test_unknown_uses_cost_little() -> None:
 def test_the_library_can_be_used_by_its_name() -> None:
     """`library/NAME`, wherever Placet is installed."""
     assert codes(validated('cluster policy a { use "library/headroom" }')) == []
+    # One's own policy may have the same name.
+    assert codes(validated('cluster policy headroom { use "library/headroom" }')) == []
 
 
 def test_policy_that_is_there_for_use_governs_nothing_itself() -> None:

@@ -103,7 +103,7 @@ def test_what_is_not_known_of_a_running_pod_gives_no_claim(policy: str) -> None:
 def test_pods_of_a_policy_that_uses_another() -> None:
     text = """policy training {
       for pods where pod.namespace == "default"
-      use "library/fgd" (part: "example.com/part", resource: "gpu")
+      use "library/fgd" (part: "example.com/part", gpu: "gpu")
     }"""
     more = {"requests": {"gpu": "1"}, "limits": {"gpu": "1"}}
     held = pod("a", on="n1", annotations={"example.com/part": "600"})

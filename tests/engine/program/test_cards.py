@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +14,6 @@ from engine.engine import Engine
 from engine.objects.codec import ObjectCodec
 from engine.program.card_choice import shape
 from grammar.values.cards import TAKEN, CardShape, Taken, annotation, taken
-from grammar.values.time import Timestamp
 from tests.support import builders
 from tests.support.engines import (
     SCHEMA,
@@ -134,26 +131,17 @@ def test_the_shape_of_a_pod() -> None:
     assert of() is None
 
 
-def test_the_annotations_of_gpushare() -> None:
-    """Those that its device plugin looks for: the policy of the page."""
-    page = Path(__file__).parents[3] / "docs" / "coming-from-extenders.md"
-    (text,) = re.findall(r"(?ms)^```placet\n(cluster policy gpushare .*?)^```$", page.read_text())
-    resources = {"aliyun.com/gpu-mem": "16", "aliyun.com/gpu-count": "2"}
-    cache = cache_of([builders.node("n1", resources=resources)])
-    now = Timestamp.parse("2026-11-21T12:00:00.25Z")
-    found = Engine(registry_of(text), Known(cache), CODEC, Silent(), now=lambda: now)
-    pod = builders.pod("a")
-    pod["spec"]["containers"][0]["resources"] = {"limits": {"aliyun.com/gpu-mem": "3"}}
-    pod["spec"]["containers"][0]["resources"]["requests"] = {"aliyun.com/gpu-mem": "3"}
-    admission = found.admit(builders.raw(pod), "n1", math.inf)
-    assert admission.annotations == {
-        "ALIYUN_COM_GPU_MEM_IDX": "0",
-        "ALIYUN_COM_GPU_MEM_DEV": "8",
-        "ALIYUN_COM_GPU_MEM_POD": "3",
-        "ALIYUN_COM_GPU_MEM_ASSIGNED": "false",
-        "ALIYUN_COM_GPU_MEM_ASSUME_TIME": "1795262400250000000",
-        TAKEN: '{"gpu":{"cards":[0],"take":{"mem":3}}}',
-    }
+def test_cards_without_amounts_have_no_fragmentation() -> None:
+    clauses = """
+      cards "gpu" { on node 2 of {} take {} pick most fragmentation("gpu") }
+      score "s" weight 1 { value fragmentation("gpu") range -1 .. 1 }
+    """
+    found = engine(clauses)
+    found.measure_by({"gpu": [CardShape(1000, 1, 100)]})
+    scores = found.prioritize(builders.raw(builders.pod("new")), ["n1"], None, math.inf)
+    assert scores is not None
+    assert list(scores) == [5]
+    assert given_to(found) == {"gpu": Taken((0,), {})}
 
 
 @given(
