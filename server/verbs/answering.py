@@ -132,7 +132,7 @@ class VerbAnswerer:
         except Exception as error:  # noqa: BLE001  # as in `answer`
             return verb.refusal(call.fail(error))
         finally:
-            self._queue.end()
+            self._queue.rest()
 
 
 def json_response(body: bytes) -> web.Response:
@@ -165,6 +165,10 @@ class DecisionQueue:
         self._lock = asyncio.Lock()
         self._began = self._ended = float("-inf")
         self._was_long = False
+        # The rounds of the event loop before the next decision.
+        self._rests = 0
+        # A turn that has ended keeps the lock until then.
+        self._has_ended = False
         self.in_flight = 0
 
     def adopt(self, most: int) -> None:
@@ -191,6 +195,8 @@ class DecisionQueue:
 
         Raises DeadlineExceededError where the turn comes too late.
         """
+        while self._rests and not self._lock.locked():  # noqa: ASYNC110 - a few rounds, at once
+            await asyncio.sleep(0)
         if self._lock.locked():
             try:
                 async with asyncio.timeout_at(deadline):
@@ -202,26 +208,31 @@ class DecisionQueue:
         self._began = self._clock()
 
     def begin_at_once(self) -> bool:
-        """Begins a turn if it is free and not too many calls are in flight, else returns False."""
-        if self._lock.locked() or self.in_flight >= self._most:
+        """Begins a turn if it is free and not too many calls are in flight, else returns False.
+
+        Its end is `rest`: who decides at once does not wait, so nobody else has to be kept out.
+        """
+        if self._rests or self._lock.locked() or self.in_flight >= self._most:
             return False
-        # A free lock is taken without a wait. It is not free while somebody waits for it.
-        taking = self._lock.acquire()
-        try:
-            taking.send(None)
-        except StopIteration:
-            self._began = self._clock()
-            return True
-        taking.close()
-        return False
+        self._began = self._clock()
+        return True
+
+    def rest(self) -> None:
+        """Ends a decision. The next one comes after some rounds of the event loop."""
+        self._ended = self._clock()
+        self._was_long = self._ended - self._began > _LONG_SECONDS
+        self._rests = _MANY_LOOKS if self._was_long else 1
+        asyncio.get_running_loop().call_soon(self._look)
 
     def end(self) -> None:
         """Ends a turn, with or without a decision."""
-        self._ended = self._clock()
-        self._was_long = self._ended - self._began > _LONG_SECONDS
-        self._release(_MANY_LOOKS if self._was_long else 1)
+        self._has_ended = True
+        self.rest()
 
-    def _release(self, looks: int) -> None:
-        """Gives the next turn after so many rounds of the event loop."""
-        act = self._lock.release if looks == 1 else lambda: self._release(looks - 1)
-        asyncio.get_running_loop().call_soon(act)
+    def _look(self) -> None:
+        self._rests -= 1
+        if self._rests:
+            asyncio.get_running_loop().call_soon(self._look)
+        elif self._has_ended:
+            self._has_ended = False
+            self._lock.release()
