@@ -14,6 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 _QUOTE, _COMMA, _SPACE = b'", '
+# Of so many names each is cut out and looked up by itself; of more, all are at once.
+_FEW = 1000
 _LIST = msgspec.json.Decoder(list[str])
 
 Offsets = npt.NDArray[np.intp]
@@ -36,22 +38,24 @@ class ListedNames(Sequence[str]):
     """A JSON list of names, which becomes strings only when it is read.
 
     `json` has at least one name, no white space between names and no escapes. `known_rows` are
-    the rows where the names were found last.
+    the rows where the names were found last. `each` has the names of a short list one by one.
     """
 
     def __init__(self, json: bytes, known_rows: KnownRows | None = None) -> None:
         self.json = json
         self.known_rows = known_rows
+        self.each: Sequence[bytes] | None = None
         self._count = 0
 
     @classmethod
     def of(cls, json: bytes) -> ListedNames | None:
         """The names of a JSON list of one name or more; None if a JSON decoder must read it.
 
-        That is so for white space, escapes and other characters than ASCII, and for a name that has
-        a comma between quotes, which no node name has. The test is a count: without such names,
-        and if neither the first nor the last quote is beside a comma, there is one `","` for every
-        two of the other quotes only if each pair ends a name and begins the next one.
+        That is so for white space, escapes and other characters than ASCII, and in a long list for
+        a name that has a comma between quotes, which no node name has. The test is a count: without
+        such names, and if neither the first nor the last quote is beside a comma, there is one
+        `","` for every two of the other quotes only if each pair ends a name and begins the next
+        one. A short list is cut at each `","`: then no part may have a quote.
         """
         if not (json.startswith(b'["') and json.endswith(b'"]') and json.isascii()):
             return None
@@ -59,9 +63,16 @@ class ListedNames(Sequence[str]):
         if b"\\" in json or np.minimum.reduce(text) < _SPACE:
             return None
         quotes = text == _QUOTE
+        count = int(np.count_nonzero(quotes))
+        if count <= 2 * _FEW:
+            each = json[2:-2].split(b'","')
+            if count != 2 * len(each):
+                return None
+            names = cls(json)
+            names.each, names._count = each, len(each)
+            return names
         between = quotes[:-2] & (text[1:-1] == _COMMA)
         between &= quotes[2:]
-        count = int(np.count_nonzero(quotes))
         if count != 2 * int(np.count_nonzero(between)) + 2 or between[1] or between[-2]:
             return None
         if np.count_nonzero(between[:-2] & between[2:]):
@@ -113,7 +124,17 @@ class NameIndex:
         self._by_name = rows
 
     def find(self, names: ListedNames) -> Rows | None:
-        return self._table.find(names)
+        """The row of each name; None if a name is not known."""
+        if (each := names.each) is None:
+            return self._table.find(names)
+        try:
+            return np.fromiter(map(self._rows.__getitem__, each), np.intp, len(each))
+        except KeyError:
+            return None
+
+    @cached_property
+    def _rows(self) -> Mapping[bytes, int]:
+        return {name.encode(): row for name, row in self._by_name.items()}
 
     @cached_property
     def _table(self) -> _Table:

@@ -13,15 +13,24 @@ from hypothesis import strategies as st
 from engine.cache.names import KnownRows, ListedNames, NameIndex
 from engine.cache.node_table import NodeTable
 
+# Makes a long list of one that begins with it: short and long ones are read in two ways.
+MANY = ["m"] * 1001
+SHORT_AND_LONG = pytest.mark.parametrize("before", [[], MANY], ids=["short", "long"])
 
-@pytest.mark.parametrize("length", range(9))
-def test_every_text_of_few_letters(length: int) -> None:
+
+def begin(before: list[str]) -> str:
+    return "".join(f'"{name}",' for name in before)
+
+
+@SHORT_AND_LONG
+@pytest.mark.parametrize("length", range(8))
+def test_every_text_of_few_letters(before: list[str], length: int) -> None:
     """Of all that can stand between the first quote and the last."""
     for letters in product('",a', repeat=length):
-        text = f'["{"".join(letters)}"]'
+        text = f'[{begin(before)}"{"".join(letters)}"]'
         found = ListedNames.of(text.encode())
         if found is not None:
-            assert len(found) == len(json.loads(text)), text
+            assert len(found) == len(json.loads(text)), text[-20:]
             assert list(found) == json.loads(text)
 
 
@@ -32,16 +41,18 @@ def test_other_texts_are_not_lists_of_names(text: str) -> None:
     assert ListedNames.of(text.encode()) is None
 
 
+@SHORT_AND_LONG
 @pytest.mark.parametrize("given", [["a"], [""], ["a", "b"], ["", ""], ["x" * 300, "b c"]])
-def test_a_list_of_names(given: list[str]) -> None:
-    found = ListedNames.of(json.dumps(given, separators=(",", ":")).encode())
-    assert found is not None
-    assert list(found) == given
+def test_a_list_of_names(before: list[str], given: list[str]) -> None:
+    found = listed([*before, *given])
+    assert list(found) == [*before, *given]
+    assert (found.each is None) is bool(before)
 
 
-@pytest.mark.parametrize("text", ['["é"]', '["\\u0061"]', '["a\\"b"]', '["a\tb"]', '["a", "b"]'])
-def test_names_that_need_a_json_decoder(text: str) -> None:
-    assert ListedNames.of(text.encode()) is None
+@SHORT_AND_LONG
+@pytest.mark.parametrize("text", ['"é"', '"\\u0061"', '"a\\"b"', '"a\tb"', '"a", "b"'])
+def test_names_that_need_a_json_decoder(before: list[str], text: str) -> None:
+    assert ListedNames.of(f"[{begin(before)}{text}]".encode()) is None
 
 
 # Long and short ones, that differ at the beginning, at the end, in nothing but their length.
@@ -61,14 +72,19 @@ def listed(given: list[str]) -> ListedNames:
     return found
 
 
-@given(st.sets(names, max_size=40), st.data())
-def test_finds_what_a_dictionary_finds(known: set[str], data: st.DataObject) -> None:
+@SHORT_AND_LONG
+@given(known=st.sets(names, max_size=40), data=st.data())
+def test_finds_what_a_dictionary_finds(
+    before: list[str], known: set[str], data: st.DataObject
+) -> None:
+    known = known | set(before)
     rows = {name: row for row, name in enumerate(sorted(known), start=1)}
     index = NameIndex(rows)
     # Without those that JSON escapes.
     plain = [name for name in sorted(known) if ListedNames.of(json.dumps([name]).encode())]
     some = st.sampled_from(plain) if plain else st.nothing()
     asked = data.draw(st.lists(some | st.text("abn1", min_size=1, max_size=9), min_size=1))
+    asked = before + asked
     found = index.find(listed(asked))
     if all(name in rows for name in asked):
         assert found is not None
